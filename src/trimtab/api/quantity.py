@@ -1,0 +1,126 @@
+"""Kubernetes quantities (`500m`, `1Gi`, `1e3`) as exact integers, never as floats."""
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+from trimtab.api.value import QuantityText
+
+_SHAPE = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?\Z")
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_LARGEST = (1 << 63) - 1
+
+
+class BadQuantity(ValueError):
+    """The text is not a quantity."""
+
+
+@lru_cache(maxsize=65536)
+def _parse(text: str) -> Fraction:
+    match = _SHAPE.match(text)
+    if match is None:
+        raise BadQuantity(f"{text!r} is not a quantity")
+    sign, digits, suffix = match[1], match[2], match[3] or ""
+    if suffix in _BINARY:
+        scale = Fraction(1024 ** _BINARY[suffix])
+    elif suffix in _DECIMAL:
+        scale = Fraction(10) ** _DECIMAL[suffix]
+    else:
+        exponent = int(suffix[1:])
+        if abs(exponent) > 64:  # a bound, so that `1e999999999` costs nothing
+            raise BadQuantity(f"{text!r} has an exponent out of range")
+        scale = Fraction(10) ** exponent
+    amount = Fraction(digits if not digits.startswith(".") else "0" + digits) * scale
+    return -amount if sign == "-" else amount
+
+
+def parse(quantity: QuantityText) -> Fraction:
+    """The exact amount."""
+    return _parse(quantity if isinstance(quantity, str) else repr(quantity))
+
+
+def _ceil(amount: Fraction) -> int:
+    return max(-_LARGEST, min(_LARGEST, -(-amount.numerator // amount.denominator)))
+
+
+@lru_cache(maxsize=65536)
+def _whole(text: str) -> int:
+    return _ceil(_parse(text))
+
+
+@lru_cache(maxsize=65536)
+def _milli(text: str) -> int:
+    return _ceil(_parse(text) * 1000)
+
+
+def whole(quantity: QuantityText) -> int:
+    """The amount rounded up to a whole number, saturating at int64 as Kubernetes does."""
+    return _whole(quantity if isinstance(quantity, str) else repr(quantity))
+
+
+def milli(quantity: QuantityText) -> int:
+    """The amount in thousandths, rounded up, saturating at int64 as Kubernetes does."""
+    return _milli(quantity if isinstance(quantity, str) else repr(quantity))
+
+
+def _decimal(amount: Fraction) -> str:
+    if amount == 0:
+        return "0"
+    sign, amount = ("-", -amount) if amount < 0 else ("", amount)
+    nano = -(-(amount * 10**9).numerator // (amount * 10**9).denominator)
+    exponent = -9
+    while exponent < 18 and nano % 1000 == 0:
+        nano //= 1000
+        exponent += 3
+    suffix = next(s for s, e in _DECIMAL.items() if e == exponent)
+    return f"{sign}{nano}{suffix}"
+
+
+def _binary(amount: Fraction) -> str:
+    if amount.denominator != 1 or abs(amount) < 1024:
+        return _decimal(amount)
+    number, power = abs(amount.numerator), 0
+    while power < 6 and number % 1024 == 0:
+        number //= 1024
+        power += 1
+    suffix = next((s for s, p in _BINARY.items() if p == power), "")
+    return f"{'-' if amount < 0 else ''}{number}{suffix}"
+
+
+def canonical(quantity: QuantityText) -> str:
+    """The form Kubernetes writes: same family of suffixes as given, no fraction, largest suffix that fits."""
+    text = quantity if isinstance(quantity, str) else repr(quantity)
+    amount = _parse(text)
+    if text.endswith("i"):
+        return _binary(amount)
+    if re.search(r"[eE][+-]?\d+\Z", text):
+        return _exponent(amount)
+    return _decimal(amount)
+
+
+def _exponent(amount: Fraction) -> str:
+    plain = _decimal(amount)
+    for suffix, exponent in _DECIMAL.items():
+        if suffix and plain.endswith(suffix):
+            return f"{plain[: -len(suffix)]}e{exponent}"
+    return plain
+
+
+def from_milli(amount: int, *, binary: bool = False) -> str:
+    """A quantity from thousandths."""
+    return _binary(Fraction(amount, 1000)) if binary else _decimal(Fraction(amount, 1000))
+
+
+def from_whole(amount: int, *, binary: bool = False) -> str:
+    """A quantity from a whole number."""
+    return _binary(Fraction(amount)) if binary else _decimal(Fraction(amount))
+
+
+def add(quantities: "list[QuantityText] | tuple[QuantityText, ...]") -> str:
+    """The sum, written in the family of suffixes of the first that is not zero."""
+    if not quantities:
+        return "0"
+    total = sum((parse(q) for q in quantities), Fraction(0))
+    family = next((str(q) for q in quantities if parse(q)), str(quantities[0]))
+    return _binary(total) if family.endswith("i") else _decimal(total)

@@ -1,0 +1,125 @@
+"""Label and field selectors, as objects write them and as clients send them in a query."""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, NamedTuple
+
+from trimtab.api.value import Field, Value
+
+
+class LabelSelectorRequirement(Value):
+    key: Annotated[str, Field("The label key that the rule looks at.", required=True)] = ""
+    operator: Annotated[str, Field("How key and values relate: In, NotIn, Exists or DoesNotExist.", required=True)] = ""
+    values: Annotated[
+        tuple[str, ...], Field("The values to compare with; none for Exists and DoesNotExist.", list_type="atomic")
+    ] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return _OPERATORS[self.operator](self.key, self.values, labels)
+
+
+class LabelSelector(Value):
+    """All parts must hold; an empty selector matches everything."""
+
+    match_labels: Annotated[dict[str, str], Field("Labels that must have exactly these values.")] = {}
+    match_expressions: Annotated[
+        tuple[LabelSelectorRequirement, ...], Field("Rules about labels, all of which must hold.", list_type="atomic")
+    ] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(labels.get(k) == v for k, v in self.match_labels.items()) and all(
+            rule.matches(labels) for rule in self.match_expressions
+        )
+
+
+def _in(key: str, values: tuple[str, ...], labels: Mapping[str, str]) -> bool:
+    return key in labels and labels[key] in values
+
+
+def _not_in(key: str, values: tuple[str, ...], labels: Mapping[str, str]) -> bool:
+    return key not in labels or labels[key] not in values
+
+
+def _exists(key: str, values: tuple[str, ...], labels: Mapping[str, str]) -> bool:
+    return key in labels
+
+
+def _does_not_exist(key: str, values: tuple[str, ...], labels: Mapping[str, str]) -> bool:
+    return key not in labels
+
+
+def _number(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"[+-]?\d{1,19}", text) else None
+
+
+def _compare(key: str, values: tuple[str, ...], labels: Mapping[str, str], sign: int) -> bool:
+    mine, bound = _number(labels.get(key, "")), _number(values[0] if values else "")
+    return mine is not None and bound is not None and (mine - bound) * sign > 0
+
+
+def _gt(key: str, values: tuple[str, ...], labels: Mapping[str, str]) -> bool:
+    return _compare(key, values, labels, 1)
+
+
+def _lt(key: str, values: tuple[str, ...], labels: Mapping[str, str]) -> bool:
+    return _compare(key, values, labels, -1)
+
+
+_OPERATORS = {
+    "In": _in,
+    "NotIn": _not_in,
+    "Exists": _exists,
+    "DoesNotExist": _does_not_exist,
+    "Gt": _gt,
+    "Lt": _lt,
+}
+
+
+class BadSelector(ValueError):
+    """A selector text that cannot be read."""
+
+
+class Selector(NamedTuple):
+    """A parsed `labelSelector=` query: every rule must hold."""
+
+    rules: tuple[LabelSelectorRequirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(rule.matches(labels) for rule in self.rules)
+
+
+_SET_RULE = re.compile(r"\s*([^\s,=!()<>]+)\s+(in|notin)\s*\(([^()]*)\)\s*\Z")
+_EQUALITY = re.compile(r"\s*([^\s,=!()<>]+)\s*(==|=|!=|>|<)\s*([^\s,=!()<>]*)\s*\Z")
+_PRESENCE = re.compile(r"\s*(!?)\s*([^\s,=!()<>]+)\s*\Z")
+
+
+def _split(text: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for i, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    return parts
+
+
+def _rule(text: str) -> LabelSelectorRequirement:
+    if match := _SET_RULE.match(text):
+        values = tuple(sorted({v.strip() for v in match[3].split(",")}))
+        return LabelSelectorRequirement(key=match[1], operator="In" if match[2] == "in" else "NotIn", values=values)
+    if match := _EQUALITY.match(text):
+        operator = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}[match[2]]
+        return LabelSelectorRequirement(key=match[1], operator=operator, values=(match[3],))
+    if match := _PRESENCE.match(text):
+        return LabelSelectorRequirement(key=match[2], operator="DoesNotExist" if match[1] else "Exists")
+    raise BadSelector(f"unable to parse requirement: {text.strip()!r}")
+
+
+@lru_cache(maxsize=1024)
+def parse_selector(text: str) -> Selector:
+    """A selector as clients write it: `a=b,c!=d,e in (f,g),h,!i`."""
+    if not text.strip():
+        return Selector()
+    return Selector(tuple(_rule(part) for part in _split(text)))

@@ -1,0 +1,117 @@
+"""The base of every API type: frozen, camelCase on the wire, unknown fields ignored on reading.
+
+A field is described where it is declared, with `Annotated[type, Field("what it means", ...)]`; schemas, CRD YAML,
+`kubectl explain` texts, defaulting and validation all derive from that one place (see `api.schema`).
+"""
+
+from datetime import datetime
+from typing import Any, NamedTuple, Self, TypeAlias, dataclass_transform
+
+import msgspec
+
+Raw: TypeAlias = dict[str, Any]
+"""An object as it is on the wire, decoded from JSON and otherwise untouched. Never changed in place once shared."""
+
+IntOrString: TypeAlias = int | str
+QuantityText: TypeAlias = str | int | float
+"""A Kubernetes quantity as written: `500m`, `1Gi`, or a bare number; `api.quantity` reads it."""
+
+
+class MicroTime(NamedTuple):
+    """Marks a time that keeps its microseconds on the wire: `Annotated[datetime, MicroTime()]`."""
+
+
+class Field(NamedTuple):
+    """What a field means and what it may hold; reading stays lenient, the schema is what enforces."""
+
+    text: str = ""
+    required: bool = False
+    default: Any = None
+    """The default that the API server fills in (schema `default`); `None` means it fills in nothing."""
+    enum: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str = ""
+    format: str = ""
+    min_items: int | None = None
+    max_items: int | None = None
+    list_type: str = ""
+    """`atomic`, `set` or `map`."""
+    map_keys: tuple[str, ...] = ()
+    preserve_unknown: bool = False
+    embedded: bool = False
+    """The value is a whole Kubernetes object (`x-kubernetes-embedded-resource`)."""
+    nullable: bool = False
+    rules: tuple[tuple[str, str], ...] = ()
+    """CEL rules as (rule, message)."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Anything on the wire. Equality is by content; change makes a new value."""
+
+    def but(self, **changes: Any) -> Self:
+        """This value, but with `changes`."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class OwnerReference(Value):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class Meta(Value):
+    """The part of every object that the API server itself understands."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+
+class Condition(Value):
+    """One observation about an object, as metav1.Condition."""
+
+    type: str = ""
+    status: str = "Unknown"
+    observed_generation: int = 0
+    last_transition_time: datetime | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class Key(NamedTuple):
+    """Which object: its kind's name in the registry, its namespace (empty when cluster-wide) and its name."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class Object(Value):
+    """A whole API object. apiVersion and kind come from its declaration (`api.kind`), not from fields."""
+
+    metadata: Meta = Meta()
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace

@@ -1,0 +1,58 @@
+"""Quantities mean what they mean to Kubernetes."""
+
+import pytest
+
+from trimtab.api.quantity import BadQuantity, add, canonical, milli, whole
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1", 1),
+        ("1500m", 2),
+        ("1Gi", 1 << 30),
+        ("0.5Ki", 512),
+        ("1e3", 1000),
+        ("100n", 1),
+        ("-1500m", -1),
+        (3, 3),
+        ("9E", 9 * 10**18),
+        ("10E", (1 << 63) - 1),
+    ],
+)
+def test_a_quantity_is_rounded_up_to_a_whole_number(text, expected) -> None:
+    assert whole(text) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("1", 1000), ("250m", 250), ("0.0001", 1), ("2k", 2_000_000)])
+def test_thousandths_round_up(text, expected) -> None:
+    assert milli(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1000m", "1"),
+        ("0.5", "500m"),
+        ("1024Mi", "1Gi"),
+        ("1000Ki", "1000Ki"),
+        ("1000k", "1M"),
+        ("1e3", "1e3"),
+        ("0", "0"),
+        ("0.5Gi", "512Mi"),
+        (2, "2"),
+    ],
+)
+def test_the_canonical_form_keeps_the_family_of_suffixes(text, expected) -> None:
+    assert canonical(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "abc", "1.2.3", "1ki", "1 Gi", "e3", "1e9999999"])
+def test_nonsense_is_refused(text) -> None:
+    with pytest.raises(BadQuantity):
+        whole(text)
+
+
+def test_a_sum_is_written_like_its_first_part() -> None:
+    assert add(["512Mi", "512Mi"]) == "1Gi"
+    assert add(["500m", "1"]) == "1500m"

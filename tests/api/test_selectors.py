@@ -1,0 +1,35 @@
+"""Selectors match as kubectl users expect."""
+
+import pytest
+
+from trimtab.api.selectors import BadSelector, LabelSelector, LabelSelectorRequirement, parse_selector
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        ("", True),
+        ("app=web", True),
+        ("app==web,tier!=db", True),
+        ("app in (web, api)", True),
+        ("app notin (web)", False),
+        ("app", True),
+        ("!app", False),
+        ("!missing", True),
+        ("size>2", True),
+        ("size<3", False),
+    ],
+)
+def test_a_query_selects_by_labels(text, matches) -> None:
+    assert parse_selector(text).matches({"app": "web", "size": "3"}) is matches
+
+
+@pytest.mark.parametrize("text", ["a in web", "=x", "a=b=c", "a in (b", ",,"])
+def test_an_unreadable_query_is_refused(text) -> None:
+    with pytest.raises(BadSelector):
+        parse_selector(text)
+
+
+def test_not_in_also_matches_what_lacks_the_label() -> None:
+    rule = LabelSelectorRequirement(key="zone", operator="NotIn", values=("a",))
+    assert LabelSelector(match_expressions=(rule,)).matches({})
