@@ -39,6 +39,8 @@ class Registry(Generic[T]):
 
 
 def discover(package: ModuleType) -> None:
-    """Import every module of `package`, in name order, so that its decorators run."""
+    """Import every module of `package` and of the packages in it, in name order, so that its decorators run."""
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+        found = importlib.import_module(f"{package.__name__}.{module.name}")
+        if module.ispkg:
+            discover(found)

@@ -1,0 +1,33 @@
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.native.node import Taint
+from trimtab.api.kinds.native.pod import NodeSelectorTerm, Pod, Toleration
+
+
+def test_a_pod_keeps_what_scheduling_reads_and_forgets_the_rest() -> None:
+    raw = {
+        "metadata": {
+            "name": "a",
+            "ownerReferences": [{"kind": "ReplicaSet", "name": "rs", "uid": "u", "controller": True}],
+        },
+        "spec": {"containers": [{"name": "c", "tty": True, "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    pod = kind_of(Pod).decode(raw)
+    assert isinstance(pod, Pod)
+    assert pod.spec.containers[0].resources.requests == {"cpu": "1"}
+    assert pod.status.pod_ip == "10.0.0.1"
+    assert pod.ready
+    assert not pod.terminal
+    assert pod.controller is not None
+    assert pod.controller.name == "rs"
+
+
+def test_a_toleration_without_a_key_covers_every_taint_of_its_effect() -> None:
+    everything = Toleration(operator="Exists", effect="NoSchedule")
+    assert everything.covers(Taint(key="a", effect="NoSchedule"))
+    assert not everything.covers(Taint(key="a", effect="NoExecute"))
+    assert not Toleration(key="a", value="x").covers(Taint(key="a", value="y", effect="NoSchedule"))
+
+
+def test_a_node_selector_term_without_parts_matches_nothing() -> None:
+    assert not NodeSelectorTerm().matches({"a": "b"}, {})
