@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Puts a real kube-apiserver, its controllers, its scheduler, etcd and kubectl into a cache, built from their published Go modules."""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+MODULE = Path(__file__).resolve().parent
+PINNED = re.compile(r"^\s*(\S+) (v\S+) // indirect$", re.MULTILINE)
+ETCD = "go.etcd.io/etcd/server/v3"
+KUBERNETES = "k8s.io/kubernetes"
+VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+SECONDS_BETWEEN_REPORTS = 15
+
+
+class Missing(Exception):
+    """Something the rig needs and cannot make itself."""
+
+
+class Binary(NamedTuple):
+    name: str
+    package: str
+    ask_version: tuple[str, ...]
+    answer: str
+
+
+def pinned() -> dict[str, str]:
+    """go.mod is the only place that names versions."""
+    return dict(PINNED.findall((MODULE / "go.mod").read_text()))
+
+
+def binaries(kubernetes: str) -> tuple[Binary, ...]:
+    def command(name: str, *ask_version: str) -> Binary:
+        return Binary(name, f"{KUBERNETES}/cmd/{name}", ask_version, kubernetes)
+
+    return (
+        # The distribution's etcd may stand in for the pinned one, so any release 3 will do.
+        Binary("etcd", ETCD, ("--version",), "etcd Version: 3."),
+        command("kube-apiserver", "--version"),
+        command("kube-controller-manager", "--version"),
+        command("kube-scheduler", "--version"),
+        command("kubectl", "version", "--client"),
+    )
+
+
+def cache_directory(kubernetes: str) -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "trimtab" / f"kube-{kubernetes.removeprefix('v')}" / "bin"
+
+
+def why_unusable(binary: Binary, directory: Path) -> str | None:
+    path = directory / binary.name
+    if not path.exists():
+        return "is not there"
+    try:
+        said = subprocess.run([path, *binary.ask_version], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        return f"does not run: {fault}"
+    if said.returncode != 0:
+        return f"exits with {said.returncode} when asked for its version"
+    if binary.answer not in said.stdout:
+        return f"answers {said.stdout.strip()!r}, not {binary.answer}"
+    return None
+
+
+def say(sentence: str) -> None:
+    print(sentence, flush=True)
+
+
+def go_environment() -> dict[str, str]:
+    # Without cgo no C compiler is needed; a workspace around us must not change what is built.
+    return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+
+
+def go_command() -> str:
+    found = shutil.which("go")
+    if found is None:
+        raise Missing("Go is not installed: the Kubernetes binaries are built from source. Install Go 1.24 or newer.")
+    return found
+
+
+def lines_of(command: list[str]) -> Iterator[str]:
+    """Yields what a go command says while it works; its failure is ours, with its own words."""
+    kept: list[str] = []
+    with subprocess.Popen(
+        command, cwd=MODULE, env=go_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as work:
+        for line in work.stdout or ():
+            kept.append(line.rstrip())
+            yield kept[-1]
+    if work.returncode != 0:
+        raise Missing("\n".join(["Failed: " + " ".join(command), *(f"  {line}" for line in kept[-12:])]))
+
+
+def fetch(go: str, binary: Binary) -> None:
+    fetched, reported = 0, time.monotonic()
+    try:
+        for line in lines_of([go, "list", "-deps", "-f", "{{.ImportPath}}", binary.package]):
+            fetched += line.startswith("go: downloading")
+            if time.monotonic() - reported > SECONDS_BETWEEN_REPORTS:
+                reported = time.monotonic()
+                say(f"  {fetched} modules fetched so far")
+    except Missing as fault:
+        proxy = subprocess.run([go, "env", "GOPROXY"], capture_output=True, text=True, check=False).stdout.strip()
+        raise Missing(
+            f"The modules of {binary.name} could not be loaded (registry: GOPROXY={proxy}).\n{fault}"
+        ) from fault
+    say(f"  its modules are here, {fetched} of them fetched now")
+
+
+def linker_flags(kubernetes: str) -> str:
+    major, minor, _ = kubernetes.removeprefix("v").split(".")
+    facts = {"gitVersion": kubernetes, "gitMajor": major, "gitMinor": minor, "gitTreeState": "archive"}
+    stamps = [f"-X {package}.{fact}={value}" for package in VERSION_PACKAGES for fact, value in facts.items()]
+    return " ".join(["-s", "-w", *stamps])
+
+
+def build(go: str, binary: Binary, directory: Path, flags: str) -> None:
+    say(f"Building {binary.name} from {binary.package} ...")
+    fetch(go, binary)
+    started = reported = time.monotonic()
+    partial = directory / f".{binary.name}.partial"
+    command = [go, "build", "-v", "-trimpath", "-ldflags", flags, "-o", str(partial), binary.package]
+    for compiled, package in enumerate(lines_of(command), 1):
+        if time.monotonic() - reported > SECONDS_BETWEEN_REPORTS:
+            reported = time.monotonic()
+            say(f"  {reported - started:4.0f} s, {compiled} packages compiled, now {package}")
+    partial.replace(directory / binary.name)  # only a finished binary ever has the name
+    say(f"  done in {time.monotonic() - started:.0f} s")
+
+
+def unpack_distribution_etcd(directory: Path) -> None:
+    say("Taking etcd from the distribution's package etcd-server ...")
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            subprocess.run(["apt-get", "download", "etcd-server"], cwd=scratch, check=True)
+            (package,) = Path(scratch).glob("etcd-server_*.deb")
+            subprocess.run(["dpkg", "-x", str(package), scratch], check=True)
+        except (OSError, ValueError, subprocess.CalledProcessError) as fault:
+            raise Missing(f"The distribution has no package etcd-server to offer: {fault}") from fault
+        shutil.copy2(Path(scratch) / "usr" / "bin" / "etcd", directory / ".etcd.partial")
+    (directory / ".etcd.partial").replace(directory / "etcd")
+
+
+def obtain_one(go: str, binary: Binary, directory: Path, flags: str) -> None:
+    try:
+        build(go, binary, directory, flags)
+    except Missing as fault:
+        if binary.package != ETCD:
+            raise
+        print(fault, file=sys.stderr)
+        unpack_distribution_etcd(directory)
+    if reason := why_unusable(binary, directory):
+        raise Missing(f"{binary.name} was built but {reason}")
+
+
+def obtain(every: Iterable[Binary], directory: Path, flags: str) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    wanted = []
+    for binary in every:
+        if reason := why_unusable(binary, directory):
+            say(f"{binary.name} {reason}")
+            wanted.append(binary)
+        else:
+            say(f"{binary.name} is there")
+    if not wanted:
+        return
+    go = go_command()
+    for binary in wanted:
+        obtain_one(go, binary, directory, flags)
+
+
+def check(wanted: Iterable[Binary], directory: Path) -> None:
+    faults = [f"{binary.name} {reason}" for binary in wanted if (reason := why_unusable(binary, directory))]
+    if faults:
+        raise Missing(f"In {directory}: " + "; ".join(faults))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="build nothing; print the directory, or fail with the reason"
+    )
+    only_check = parser.parse_args().check
+    kubernetes = pinned()[KUBERNETES]
+    given = os.environ.get("KUBEBUILDER_ASSETS")
+    directory = Path(given) if given else cache_directory(kubernetes)
+    try:
+        if given:
+            check((binary._replace(answer="") for binary in binaries(kubernetes)), directory)
+        elif only_check:
+            check(binaries(kubernetes), directory)
+        else:
+            say(f"Kubernetes {kubernetes} in {directory}")
+            obtain(binaries(kubernetes), directory, linker_flags(kubernetes))
+    except Missing as fault:
+        print(fault, file=sys.stderr)
+        return 1
+    say(str(directory) if only_check else f"Ready: KUBEBUILDER_ASSETS={directory}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,322 @@
+"""A real Kubernetes control plane on loopback in a directory of its own, to start, break and stop in a test."""
+
+import base64
+import datetime as dt
+import ipaddress
+import json
+import os
+import secrets
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+OBTAIN = Path(__file__).resolve().parents[2] / "rig" / "obtain.py"
+LOOPBACK = "127.0.0.1"
+SECONDS_TO_START = 120
+SECONDS_TO_STOP = 5
+# What the embedded API server does by itself; everything else a host gets from Trimtab.
+HOUSEKEEPING = "garbage-collector-controller,namespace-controller"
+USERS = {
+    "admin": "system:masters",
+    "system:kube-controller-manager": "",
+    "system:kube-scheduler": "",
+}
+
+
+class Unavailable(Exception):
+    """The binaries are missing, or a part of the control plane did not come up."""
+
+
+def assets() -> Path:
+    """The directory of the binaries; Unavailable says what is missing and that `make kube` obtains it."""
+    asked = subprocess.run([sys.executable, OBTAIN, "--check"], capture_output=True, text=True, check=False)
+    if asked.returncode != 0:
+        raise Unavailable(f"{asked.stderr.strip()} (make kube obtains them)")
+    return Path(asked.stdout.strip())
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((LOOPBACK, 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class Process:
+    """One program of the control plane: its command, its log, and whether it runs."""
+
+    def __init__(self, command: list[str], log: Path) -> None:
+        self.command = command
+        self.log = log
+        self.running: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        return Path(self.command[0]).name
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            # A group of its own: an interrupt at the terminal reaches us alone, and we stop the parts in order.
+            self.running = subprocess.Popen(self.command, stdout=log, stderr=log, cwd=self.log.parent, process_group=0)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        if self.running is None:
+            return
+        self.running.send_signal(how)
+        try:
+            self.running.wait(SECONDS_TO_STOP)
+        except subprocess.TimeoutExpired:
+            self.running.kill()  # an API server waits a minute for its open watches
+            self.running.wait()
+        self.running = None
+
+    def wait_until(self, ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + SECONDS_TO_START
+        while not ready():
+            died = self.running is None or self.running.poll() is not None
+            if died or time.monotonic() > deadline:
+                raise Unavailable(f"{self.name} {'died' if died else 'is not ready'}:\n{self.last_words()}")
+            time.sleep(0.1)
+
+    def last_words(self) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
+
+
+class ControlPlane:
+    """etcd and kube-apiserver, with the garbage collector and the namespace controller.
+
+    With controllers it has every controller a cluster with nodes has; with a scheduler its pods are bound.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        *,
+        controllers: bool = False,
+        scheduler: bool = False,
+        apiserver_flags: tuple[str, ...] = (),
+    ) -> None:
+        self.name = name
+        self.directory = directory / name
+        self.kubeconfig = self.directory / "kubeconfig"
+        self.binaries = assets()
+        self.token = secrets.token_hex(16)
+        self.etcd_url = f"http://{LOOPBACK}:{free_port()}"
+        self.port = free_port()
+        self.server = f"https://{LOOPBACK}:{self.port}"
+        self.directory.mkdir(parents=True)
+        write_certificates(self.directory)
+        self._write_tokens()
+        self.etcd = self._program("etcd", *self._etcd_flags())
+        self.apiserver = self._program("kube-apiserver", *self._apiserver_flags(controllers), *apiserver_flags)
+        self.followers = [self._program("kube-controller-manager", *self._controller_flags(controllers))]
+        if scheduler:
+            self.followers.append(self._program("kube-scheduler", *self._follower_flags("system:kube-scheduler")))
+
+    @property
+    def kubectl(self) -> tuple[str, ...]:
+        return str(self.binaries / "kubectl"), "--kubeconfig", str(self.kubeconfig)
+
+    def start(self) -> None:
+        try:
+            self.start_etcd()
+            self.start_apiserver()
+            for follower in self.followers:
+                follower.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        for process in (*self.followers, self.apiserver, self.etcd):
+            process.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start_etcd(self) -> None:
+        self.etcd.start()
+        self.etcd.wait_until(lambda: answers(f"{self.etcd_url}/health"))
+
+    def stop_etcd(self) -> None:
+        self.etcd.stop()
+
+    def start_apiserver(self) -> None:
+        self.apiserver.start()
+        self.apiserver.wait_until(self.ready)
+
+    def stop_apiserver(self, how: signal.Signals = signal.SIGTERM) -> None:
+        self.apiserver.stop(how)
+
+    def restart_apiserver(self, how: signal.Signals = signal.SIGTERM) -> None:
+        self.stop_apiserver(how)
+        self.start_apiserver()
+
+    def ready(self) -> bool:
+        return answers(f"{self.server}/readyz", self.token, self.directory / "ca.crt")
+
+    def _program(self, name: str, *flags: str) -> Process:
+        return Process([str(self.binaries / name), *flags], self.directory / f"{name}.log")
+
+    def _etcd_flags(self) -> tuple[str, ...]:
+        peer = f"http://{LOOPBACK}:{free_port()}"
+        return (
+            f"--name={self.name}",
+            f"--data-dir={self.directory / 'etcd'}",
+            f"--listen-client-urls={self.etcd_url}",
+            f"--advertise-client-urls={self.etcd_url}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster={self.name}={peer}",
+            "--unsafe-no-fsync",  # a stopped process loses nothing by it, only a stopped machine would
+            "--log-level=warn",
+        )
+
+    def _apiserver_flags(self, controllers: bool) -> tuple[str, ...]:
+        keys = self.directory
+        return (
+            f"--etcd-servers={self.etcd_url}",
+            f"--bind-address={LOOPBACK}",
+            f"--advertise-address={LOOPBACK}",
+            "--endpoint-reconciler-type=none",  # a loopback address is refused as an endpoint
+            f"--secure-port={self.port}",
+            f"--tls-cert-file={keys / 'server.crt'}",
+            f"--tls-private-key-file={keys / 'server.key'}",
+            f"--client-ca-file={keys / 'ca.crt'}",
+            f"--token-auth-file={keys / 'tokens.csv'}",
+            f"--service-account-key-file={keys / 'accounts.key'}",
+            f"--service-account-signing-key-file={keys / 'accounts.key'}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--authorization-mode=RBAC",
+            "--allow-privileged=true",
+            # Without the controller that makes service accounts no pod would be admitted.
+            *(() if controllers else ("--disable-admission-plugins=ServiceAccount",)),
+        )
+
+    def _controller_flags(self, controllers: bool) -> tuple[str, ...]:
+        return (
+            *self._follower_flags("system:kube-controller-manager"),
+            f"--controllers={'*' if controllers else HOUSEKEEPING}",
+            f"--service-account-private-key-file={self.directory / 'accounts.key'}",
+            f"--root-ca-file={self.directory / 'ca.crt'}",
+            "--kube-api-qps=200",
+            "--kube-api-burst=400",
+        )
+
+    def _follower_flags(self, user: str) -> tuple[str, ...]:
+        # Without an election they outlive an absence of the API server instead of leaving their post.
+        return f"--kubeconfig={self._kubeconfig_of(user)}", "--leader-elect=false", "--secure-port=0"
+
+    def _kubeconfig_of(self, user: str) -> Path:
+        return self.kubeconfig if user == "admin" else self.directory / f"{user.replace(':', '-')}.kubeconfig"
+
+    def _write_tokens(self) -> None:
+        rows = []
+        for user, groups in USERS.items():
+            token = self.token if user == "admin" else secrets.token_hex(16)
+            rows.append(f'{token},{user},{user},"{groups}"\n')
+            write_private(self._kubeconfig_of(user), json.dumps(self._kubeconfig_content(user, token)).encode())
+        write_private(self.directory / "tokens.csv", "".join(rows).encode())
+
+    def _kubeconfig_content(self, user: str, token: str) -> dict[str, object]:
+        authority = base64.b64encode((self.directory / "ca.crt").read_bytes()).decode()
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": self.name, "cluster": {"server": self.server, "certificate-authority-data": authority}}
+            ],
+            "users": [{"name": user, "user": {"token": token}}],
+            "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": user}}],
+            "current-context": self.name,
+        }
+
+
+def answers(url: str, token: str = "", authority: Path | None = None) -> bool:
+    trust = ssl.create_default_context(cafile=str(authority)) if authority else None
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urllib.request.urlopen(request, timeout=5, context=trust) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def write_private(path: Path, content: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+
+
+def write_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = ec.generate_private_key(ec.SECP256R1())
+    pkcs8, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    write_private(path, key.private_bytes(serialization.Encoding.PEM, pkcs8, plain))
+    return key
+
+
+def unsigned(subject: str, issuer: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    def named(name: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+    now = dt.datetime.now(dt.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(named(subject))
+        .issuer_name(named(issuer))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(days=30))
+    )
+
+
+def write_certificates(directory: Path) -> None:
+    """An authority, the API server's certificate signed by it, and the key that signs service account tokens."""
+    write_key(directory / "accounts.key")
+    authority_key = write_key(directory / "ca.key")
+    server_key = write_key(directory / "server.key")
+    signs = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=True,
+        crl_sign=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    authority = (
+        unsigned("rig", "rig", authority_key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(signs, critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
+    names = [x509.IPAddress(ipaddress.ip_address(LOOPBACK)), x509.DNSName("localhost"), x509.DNSName("kubernetes")]
+    server = (
+        unsigned("kube-apiserver", "rig", server_key)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    (directory / "ca.crt").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+    (directory / "server.crt").write_bytes(server.public_bytes(serialization.Encoding.PEM))

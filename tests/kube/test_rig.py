@@ -1,0 +1,94 @@
+"""The rig itself: what it starts is a real Kubernetes, and breaking it on purpose loses nothing."""
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kube.rig import ControlPlane
+
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "registry.example/web"}]},
+        },
+    },
+}
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "node-1"},
+    "status": {
+        "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+        "capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+        "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+    },
+}
+
+
+def kubectl(plane: ControlPlane, *words: str, given: object = None) -> str:
+    sent = json.dumps(given) if given is not None else None
+    done = subprocess.run([*plane.kubectl, *words], input=sent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def listed(plane: ControlPlane, kind: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = json.loads(kubectl(plane, "get", kind, "-A", "-o", "json"))["items"]
+    return items
+
+
+def names(plane: ControlPlane, kind: str) -> set[str]:
+    return {item["metadata"]["name"] for item in listed(plane, kind)}
+
+
+def eventually(true: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(0.3)
+
+
+def test_the_server_tells_which_release_it_is(host: ControlPlane) -> None:
+    versions = json.loads(kubectl(host, "version", "-o", "json"))
+    assert versions["serverVersion"]["gitVersion"] == versions["clientVersion"]["gitVersion"]
+    assert versions["serverVersion"]["gitVersion"].startswith("v1.")
+
+
+def test_a_host_deletes_namespaces_and_orphans_but_runs_no_workloads(host: ControlPlane) -> None:
+    kubectl(host, "create", "namespace", "doomed")
+    kubectl(host, "create", "configmap", "owner", "--namespace=doomed")
+    kubectl(host, "create", "-f", "-", given=DEPLOYMENT)
+    kubectl(host, "delete", "namespace", "doomed", "--timeout=60s")
+    assert "doomed" not in names(host, "namespaces")
+    assert names(host, "replicasets") == set()
+
+
+def test_a_killed_api_server_comes_back_with_everything(host: ControlPlane) -> None:
+    kubectl(host, "create", "configmap", "before-the-kill")
+    host.restart_apiserver(signal.SIGKILL)
+    assert "before-the-kill" in names(host, "configmaps")
+
+
+def test_etcd_may_leave_and_return(host: ControlPlane) -> None:
+    kubectl(host, "create", "configmap", "before-the-outage")
+    host.stop_etcd()
+    assert not host.ready()
+    host.start_etcd()
+    eventually(host.ready)
+    assert "before-the-outage" in names(host, "configmaps")
+
+
+def test_a_member_turns_a_deployment_into_pods_on_nodes(member: ControlPlane) -> None:
+    kubectl(member, "create", "-f", "-", given=NODE)
+    kubectl(member, "replace", "--subresource=status", "-f", "-", given=NODE)
+    kubectl(member, "create", "-f", "-", given=DEPLOYMENT)
+    eventually(lambda: [pod["spec"].get("nodeName") for pod in listed(member, "pods")] == ["node-1", "node-1"])

@@ -1,0 +1,112 @@
+"""`make kube` says plainly what it lacks, leaves what is there alone, and resumes where it stopped."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+OBTAIN = Path(__file__).parents[2] / "rig" / "obtain.py"
+KUBERNETES = next(
+    line.split()[1] for line in (OBTAIN.parent / "go.mod").read_text().splitlines() if "k8s.io/kubernetes v" in line
+)
+NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+FINISHED = f"#!/bin/sh\necho etcd Version: 3.5 Kubernetes {KUBERNETES}\n"
+# Builds by writing a script that answers every question about versions with the right one.
+GO = f"""#!/bin/sh
+case $1 in
+  build) while [ "$1" != -o ]; do shift; done
+    echo compiling; printf '%s\\n' '#!/bin/sh' 'echo etcd Version: 3.5 Kubernetes {KUBERNETES}' > "$2"; /bin/chmod +x "$2";;
+  env) echo https://registry.example;;
+esac
+"""
+OFFLINE_GO = """#!/bin/sh
+[ "$1" = env ] && { echo https://registry.example; exit; }
+echo "dial tcp: no route to host"; exit 1
+"""
+
+
+class Machine:
+    """A home, a cache and a PATH of our own, so that nothing real is built or found."""
+
+    def __init__(self, root: Path) -> None:
+        self.tools = root / "tools"
+        self.tools.mkdir()
+        self.cache = root / "cache"
+        self.binaries = self.cache / "trimtab" / f"kube-{KUBERNETES[1:]}" / "bin"
+        self.environment = {
+            "PATH": str(self.tools),
+            "HOME": str(root),
+            "XDG_CACHE_HOME": str(self.cache),
+        }
+
+    def put(self, directory: Path, name: str, script: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(script)
+        (directory / name).chmod(0o755)
+
+    def obtain(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, OBTAIN, *words],
+            env={**self.environment, **more},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_without_go_it_says_so_and_fails(machine: Machine) -> None:
+    done = machine.obtain()
+    assert done.returncode == 1
+    assert "Go is not installed" in done.stderr
+
+
+def test_without_a_registry_it_names_the_registry_and_fails(machine: Machine) -> None:
+    machine.put(machine.tools, "go", OFFLINE_GO)
+    done = machine.obtain()
+    assert done.returncode == 1
+    assert "GOPROXY=https://registry.example" in done.stderr
+    assert "no route to host" in done.stderr
+
+
+def test_everything_is_built_once(machine: Machine) -> None:
+    machine.put(machine.tools, "go", GO)
+    first, second = machine.obtain(), machine.obtain()
+    assert first.returncode == second.returncode == 0, first.stderr
+    assert [name for name in NAMES if f"Building {name} " in first.stdout] == list(NAMES)
+    assert "Building" not in second.stdout
+    assert f"KUBEBUILDER_ASSETS={machine.binaries}" in second.stdout
+
+
+def test_only_what_is_missing_or_broken_is_built(machine: Machine) -> None:
+    machine.put(machine.tools, "go", GO)
+    for name in NAMES:
+        machine.put(machine.binaries, name, FINISHED)
+    machine.put(machine.binaries, "kube-scheduler", "#!/bin/sh\nexit 3\n")
+    (machine.binaries / "kubectl").unlink()
+    done = machine.obtain()
+    assert done.returncode == 0, done.stderr
+    assert [name for name in NAMES if f"Building {name} " in done.stdout] == ["kube-scheduler", "kubectl"]
+
+
+def test_given_assets_are_used_as_they_are(machine: Machine, tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    for name in NAMES:
+        machine.put(given, name, "#!/bin/sh\necho another release\n")
+    done = machine.obtain(KUBEBUILDER_ASSETS=str(given))
+    assert done.returncode == 0, done.stderr
+    assert f"KUBEBUILDER_ASSETS={given}" in done.stdout
+    assert not machine.cache.exists()
+
+
+def test_a_check_builds_nothing_and_names_what_is_missing(machine: Machine) -> None:
+    for name in NAMES[1:]:
+        machine.put(machine.binaries, name, FINISHED)
+    done = machine.obtain("--check")
+    assert done.returncode == 1
+    assert done.stderr.strip() == f"In {machine.binaries}: etcd is not there"
