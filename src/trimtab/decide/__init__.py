@@ -1,0 +1,1 @@
+"""The thinking: (ask, fleet) -> decision, with its reasons."""

@@ -1,0 +1,99 @@
+from datetime import timedelta
+from typing import NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trimtab.clock import EPOCH
+from trimtab.decide.fleet import Fleet, Note
+
+
+class Thing(NamedTuple):
+    name: str
+    size: int = 0
+
+
+def sizes(fleet: Fleet[Thing], judged: list[str] | None = None) -> list[int]:
+    def size(thing: Thing) -> int:
+        if judged is not None:
+            judged.append(thing.name)
+        return thing.size
+
+    return [int(n) for n in fleet.column("size", lambda: size)]
+
+
+def test_columns_are_in_the_order_of_names() -> None:
+    fleet = Fleet.of([Thing("b", 2), Thing("a", 1)])
+    assert fleet.names == ["a", "b"]
+    assert sizes(fleet) == [1, 2]
+
+
+def test_only_the_targets_that_changed_are_judged_again() -> None:
+    judged: list[str] = []
+    fleet = Fleet.of([Thing("a", 1), Thing("b", 2), Thing("c", 3)])
+    sizes(fleet, judged)
+    judged.clear()
+    assert sizes(fleet.change([Thing("b", 20)]), judged) == [1, 20, 3]
+    assert judged == ["b"]
+
+
+def test_targets_that_come_and_go_move_the_others_without_judging_them() -> None:
+    judged: list[str] = []
+    fleet = Fleet.of([Thing("b", 2), Thing("d", 4)])
+    sizes(fleet, judged)
+    judged.clear()
+    later = fleet.change([Thing("a", 1), Thing("e", 5)], gone=["b"])
+    assert (later.names, sizes(later, judged)) == (["a", "d", "e"], [1, 4, 5])
+    assert judged == ["a", "e"]
+
+
+def test_an_older_picture_still_tells_its_own_truth() -> None:
+    fleet = Fleet.of([Thing("a", 1)])
+    sizes(fleet)
+    newer = fleet.change([Thing("a", 9)])
+    assert sizes(newer) == [9]
+    assert sizes(fleet) == [1]
+    assert sizes(newer) == [9]
+
+
+def test_a_note_stops_counting_when_its_time_is_over() -> None:
+    soon = EPOCH + timedelta(seconds=5)
+    fleet = Fleet.of([Thing("a"), Thing("b")], now=EPOCH).note("score", {"a": Note(7, until=soon), "b": Note(8)})
+
+    def scores(picture: Fleet[Thing]) -> list[int]:
+        array = picture.column("score", lambda: lambda thing: picture.about("score", thing.name) or 0)
+        return [int(n) for n in array]
+
+    assert scores(fleet) == [7, 8]
+    assert scores(fleet.at(soon)) == [0, 8]
+
+
+def test_reservations_follow_their_targets() -> None:
+    fleet = Fleet.of([Thing("b"), Thing("c")])
+    columns = [fleet.index["c"]]
+    reserved = fleet.reserve(columns, {"pods": 3}).change([Thing("a")])
+    assert reserved.reserved["pods"].tolist() == [0, 0, 3]
+    assert reserved.without_reservations().reserved == {}
+
+
+steps = st.lists(
+    st.tuples(
+        st.lists(st.builds(Thing, st.sampled_from("abcdefgh"), st.integers(0, 99)), max_size=4),
+        st.lists(st.sampled_from("abcdefgh"), max_size=3),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps, st.data())
+def test_arrays_carried_along_equal_arrays_computed_anew(
+    changes: list[tuple[list[Thing], list[str]]], data: st.DataObject
+) -> None:
+    fleet: Fleet[Thing] = Fleet.of([])
+    sizes(fleet)
+    for come, go in changes:
+        fleet = fleet.change(come, gone=go)
+        if data.draw(st.booleans()):
+            assert sizes(fleet) == [thing.size for thing in fleet]
+    assert sizes(fleet) == [thing.size for thing in fleet]
