@@ -113,7 +113,7 @@ class Kind:
 
     def encode(self, value: Object) -> Raw:
         """The wire form of a typed value, with apiVersion and kind."""
-        body: Any = msgspec.to_builtins(value)
+        body: Any = msgspec.json.decode(msgspec.json.encode(value))  # through JSON, so that tuples become lists
         return {"apiVersion": self.api_version, "kind": self.name, **body}
 
     def __repr__(self) -> str:

@@ -5,9 +5,11 @@ A field is described where it is declared, with `Annotated[type, Field("what it 
 """
 
 from datetime import datetime
-from typing import Any, NamedTuple, Self, TypeAlias, dataclass_transform
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias, TypeVar, dataclass_transform
 
 import msgspec
+
+T = TypeVar("T")
 
 Raw: TypeAlias = dict[str, Any]
 """An object as it is on the wire, decoded from JSON and otherwise untouched. Never changed in place once shared."""
@@ -48,6 +50,16 @@ class Field(NamedTuple):
     """CEL rules as (rule, message)."""
 
 
+Int32: TypeAlias = Annotated[int, Field(format="int32")]
+Int64: TypeAlias = Annotated[int, Field(format="int64")]
+
+
+def always(value: T) -> T:
+    """A default that is written out even when it was not changed: for what readers of the wire require."""
+    written: T = msgspec.field(default_factory=lambda: value)
+    return written
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Anything on the wire. Equality is by content; change makes a new value."""
@@ -58,10 +70,10 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class OwnerReference(Value):
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
+    api_version: str = always("")
+    kind: str = always("")
+    name: str = always("")
+    uid: str = always("")
     controller: bool | None = None
     block_owner_deletion: bool | None = None
 
@@ -87,12 +99,25 @@ class Meta(Value):
 class Condition(Value):
     """One observation about an object, as metav1.Condition."""
 
-    type: str = ""
-    status: str = "Unknown"
-    observed_generation: int = 0
-    last_transition_time: datetime | None = None
-    reason: str = ""
-    message: str = ""
+    type: Annotated[str, Field("What was observed, in CamelCase.", required=True, max_length=316)] = always("")
+    status: Annotated[
+        str, Field("Whether it holds: True, False or Unknown.", required=True, enum=("True", "False", "Unknown"))
+    ] = always("Unknown")
+    observed_generation: Annotated[Int64, Field("The generation of the spec this was observed for.", minimum=0)] = 0
+    last_transition_time: Annotated[
+        datetime | None, Field("When the status last changed from one answer to another.", required=True)
+    ] = None
+    reason: Annotated[
+        str,
+        Field(
+            "Why, in one CamelCase word for machines.",
+            required=True,
+            min_length=1,
+            max_length=1024,
+            pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+        ),
+    ] = always("")
+    message: Annotated[str, Field("Why, in words for people.", required=True, max_length=32768)] = always("")
 
 
 class Key(NamedTuple):
