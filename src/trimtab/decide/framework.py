@@ -23,6 +23,8 @@ How a dialect uses it
 What `reads` may return: anything hashable that holds all the plugin looks at in the ask; `sealed(value)` makes a
 hashable stand-in of an API value. A plugin without `reads` is asked anew for each ask. A plugin that can only object
 to a few named targets declares `about` (their names) instead: no array is kept, only those targets are judged.
+A plugin whose opinion of one target depends on the others (how pods are spread over zones) declares `sweep` besides: it
+judges the whole fleet by array arithmetic; `skips(ask)` says that it has nothing to say about this ask.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -70,6 +72,10 @@ class Filter(Generic[A, T]):
     about: Callable[[A], Collection[str]] | None = None
     spares_placed: bool = False
     """Does not judge targets where the workload already is."""
+    sweep: Callable[[A, Fleet[T]], Mask] | None = None
+    """The verdict on every target at once, for rules in which targets depend on each other; `study` must agree."""
+    skips: Callable[[A], bool] | None = None
+    """Has nothing against any target for this ask."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,6 +87,12 @@ class Score(Generic[A, T]):
     reads: Callable[[A], Hashable] | None = None
     about: Callable[[A], Collection[str]] | None = None
     """Only the named targets are graded; the others get 0."""
+    sweep: Callable[[A, Fleet[T], Mask], Array | None] | None = None
+    """The final grade of every target at once, given which are feasible; None: it contributes nothing."""
+    settle: Callable[[Array], Array] | None = None
+    """Puts the raw grades of the feasible targets on the common range."""
+    skips: Callable[[A], bool] | None = None
+    """Contributes nothing to any target for this ask."""
 
 
 Study = TypeVar("Study", bound=Callable[..., Callable[..., Any]])
@@ -93,9 +105,11 @@ def _filter_decorator(registry: "Registry[Filter[Any, Any]]") -> Callable[..., C
         reads: Callable[[Any], Hashable] | None = None,
         about: Callable[[Any], Collection[str]] | None = None,
         spares_placed: bool = False,
+        sweep: Callable[[Any, Fleet[Any]], Mask] | None = None,
+        skips: Callable[[Any], bool] | None = None,
     ) -> Callable[[Study], Study]:
         def register(study: Study) -> Study:
-            registry.add(name, Filter(name, study, reads, about, spares_placed))
+            registry.add(name, Filter(name, study, reads, about, spares_placed, sweep, skips))
             return study
 
         return register
@@ -109,9 +123,12 @@ def _score_decorator(registry: "Registry[Score[Any, Any]]") -> Callable[..., Cal
         *,
         reads: Callable[[Any], Hashable] | None = None,
         about: Callable[[Any], Collection[str]] | None = None,
+        sweep: Callable[[Any, Fleet[Any], Mask], Array | None] | None = None,
+        settle: Callable[[Array], Array] | None = None,
+        skips: Callable[[Any], bool] | None = None,
     ) -> Callable[[Study], Study]:
         def register(study: Study) -> Study:
-            registry.add(name, Score(name, study, reads, about))
+            registry.add(name, Score(name, study, reads, about, sweep, settle, skips))
             return study
 
         return register
@@ -159,6 +176,8 @@ def _truth(check: Check[T]) -> Callable[[T], bool]:
 
 def verdicts(plugin: Filter[A, T], ask: A, fleet: Fleet[T]) -> Mask:
     """For every target, whether this plugin lets it pass; of a plugin with `about`, judged anew."""
+    if plugin.sweep is not None:
+        return plugin.sweep(ask, fleet)
     if plugin.about is not None:
         mask = np.ones(len(fleet), dtype=bool)
         for column in _refused_by_name(plugin, plugin.about(ask), ask, fleet):
