@@ -1,0 +1,59 @@
+from datetime import UTC, datetime, timedelta
+
+from trimtab.decide.budget import Rate
+from trimtab.decide.evict import Budget, EvictedPod, Preconditions, Verdict, verdict
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+RUNNING = EvictedPod("web-0", uid="u", resource_version="7", ready=True)
+OPEN = Budget("open", disruptions_allowed=2, current_healthy=3, desired_healthy=1)
+ANYTHING = Preconditions()
+CLOSED = Budget("closed", disruptions_allowed=0, current_healthy=1, desired_healthy=1)
+
+
+def ask(pod: EvictedPod, *budgets: Budget, given: Preconditions = ANYTHING, several: bool = True) -> Verdict:
+    return verdict(pod, budgets, given, NOON, several_allowed=several)
+
+
+def test_an_open_budget_pays_one() -> None:
+    (debit,) = ask(RUNNING, OPEN).debits
+    assert debit.disruptions_allowed == 1
+
+
+def test_the_last_disruption_closes_the_condition() -> None:
+    (debit,) = ask(RUNNING, OPEN._replace(disruptions_allowed=1, condition_reason="SufficientPods")).debits
+    assert debit.condition_reason == "InsufficientPods"
+
+
+def test_all_budgets_must_agree_and_none_pays_when_one_refuses() -> None:
+    refused = ask(RUNNING, OPEN, CLOSED)
+    assert refused.refusal is not None
+    assert refused.refusal.code == 429
+    assert refused.debits == ()
+
+
+def test_several_budgets_are_an_error_where_kubernetes_says_so() -> None:
+    refused = ask(RUNNING, OPEN, OPEN, several=False)
+    assert refused.refusal is not None
+    assert refused.refusal.code == 500
+
+
+def test_a_finished_pod_asks_no_budget() -> None:
+    assert ask(RUNNING._replace(phase="Succeeded"), CLOSED) == Verdict(None)
+
+
+def test_an_unready_pod_goes_without_a_debit_while_it_stays_as_seen() -> None:
+    healthy = Budget("b", disruptions_allowed=0, current_healthy=2, desired_healthy=2)
+    assert ask(RUNNING._replace(ready=False), healthy) == Verdict(None, (), "7")
+
+
+def test_a_spent_rate_says_how_long_to_wait() -> None:
+    rate = Rate(1, timedelta(hours=1), (NOON - timedelta(minutes=50),))
+    refused = ask(RUNNING, OPEN._replace(rate=rate))
+    assert refused.refusal is not None
+    assert refused.refusal.retry_after_seconds == 600
+
+
+def test_a_pod_that_was_replaced_is_a_conflict() -> None:
+    refused = ask(RUNNING, given=Preconditions(uid="another"))
+    assert refused.refusal is not None
+    assert refused.refusal.code == 409
