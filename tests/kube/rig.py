@@ -216,6 +216,7 @@ class ControlPlane:
         return (
             *self._follower_flags("system:kube-controller-manager"),
             f"--controllers={'*' if controllers else HOUSEKEEPING}",
+            "--use-service-account-credentials=true",  # the roles of Kubernetes are given to each controller by itself
             f"--service-account-private-key-file={self.directory / 'accounts.key'}",
             f"--root-ca-file={self.directory / 'ca.crt'}",
             "--kube-api-qps=200",
@@ -268,8 +269,9 @@ def write_private(path: Path, content: bytes) -> None:
 
 def write_key(path: Path) -> ec.EllipticCurvePrivateKey:
     key = ec.generate_private_key(ec.SECP256R1())
-    pkcs8, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    write_private(path, key.private_bytes(serialization.Encoding.PEM, pkcs8, plain))
+    # The API server finds the public half in this form only.
+    form, plain = serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    write_private(path, key.private_bytes(serialization.Encoding.PEM, form, plain))
     return key
 
 

@@ -63,13 +63,21 @@ def test_the_server_tells_which_release_it_is(host: ControlPlane) -> None:
     assert versions["serverVersion"]["gitVersion"].startswith("v1.")
 
 
-def test_a_host_deletes_namespaces_and_orphans_but_runs_no_workloads(host: ControlPlane) -> None:
+def test_a_host_deletes_namespaces_but_runs_no_workloads(host: ControlPlane) -> None:
     kubectl(host, "create", "namespace", "doomed")
-    kubectl(host, "create", "configmap", "owner", "--namespace=doomed")
     kubectl(host, "create", "-f", "-", given=DEPLOYMENT)
     kubectl(host, "delete", "namespace", "doomed", "--timeout=60s")
     assert "doomed" not in names(host, "namespaces")
     assert names(host, "replicasets") == set()
+
+
+def test_a_host_collects_what_lost_its_owner(host: ControlPlane) -> None:
+    owner = json.loads(kubectl(host, "create", "configmap", "owner", "-o", "json"))["metadata"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["name"], "uid": owner["uid"]}
+    metadata = {"name": "owned", "namespace": owner["namespace"], "ownerReferences": [reference]}
+    kubectl(host, "create", "-f", "-", given={"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    kubectl(host, "delete", "configmap", "owner")
+    eventually(lambda: "owned" not in names(host, "configmaps"))
 
 
 def test_a_killed_api_server_comes_back_with_everything(host: ControlPlane) -> None:
@@ -81,7 +89,7 @@ def test_a_killed_api_server_comes_back_with_everything(host: ControlPlane) -> N
 def test_etcd_may_leave_and_return(host: ControlPlane) -> None:
     kubectl(host, "create", "configmap", "before-the-outage")
     host.stop_etcd()
-    assert not host.ready()
+    eventually(lambda: not host.ready())
     host.start_etcd()
     eventually(host.ready)
     assert "before-the-outage" in names(host, "configmaps")
