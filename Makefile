@@ -1,0 +1,42 @@
+# `make help` lists what can be done. Everything runs in .venv, which `make setup` makes from the locked requirements.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: help setup up test lint compat flows bench lock
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv with the locked dependencies and Trimtab itself
+
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Trimtab needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "setting up .venv (once; about a minute)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+up: $(READY) ## run the control plane in the foreground (data in .trimtab; ARGS="--port 7443" for flags)
+	@exec $(BIN)/trimtab up --data-dir .trimtab $(ARGS)
+
+test: $(READY) ## all tests that need nothing but Python (kubectl and Chromium tests where those are present)
+	$(BIN)/pytest -q -n 2 --dist loadfile tests
+
+lint: $(READY) ## formatting, style, types, and the walls of the house
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+compat: $(READY) ## recorded decisions of the peers; FILES="a.jsonl.gz b.jsonl.gz" for others of these formats
+	@$(BIN)/python -m tests.compat.run $(FILES)
+
+bench: $(READY) ## measure; writes JSON below bench/results (PARTS="decide server" for some)
+	@$(BIN)/python -m bench $(PARTS)
+
+lock: ## pin the dependencies anew (needs uv)
+	for set in core dev; do uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-annotate --no-header --no-emit-index-url requirements/$$set.in -o requirements/$$set.txt; done

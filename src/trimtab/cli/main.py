@@ -1,0 +1,48 @@
+"""`trimtab`, also `kubectl trimtab`: one module of this package is one command, imported only when it is called."""
+
+import importlib
+import pkgutil
+import sys
+from typing import Any
+
+import click
+
+from trimtab import __version__, cli
+from trimtab.errors import ApiFault, InputFault, StoreFault
+
+
+class Commands(click.Group):
+    """Finds commands by module name, so that `trimtab version` does not pay for what `trimtab up` needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        names = (module.name for module in pkgutil.iter_modules(cli.__path__))
+        return sorted(name.replace("_", "-") for name in names if name != "main" and not name.startswith("shared"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"{cli.__name__}.{cmd_name.replace('-', '_')}")
+        command: Any = module.command
+        return command if isinstance(command, click.Command) else None
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="trimtab")
+def trimtab() -> None:
+    """Keep workloads in the right place across many Kubernetes clusters, and inside each of them."""
+
+
+def main() -> None:
+    """Run the command; what went wrong is one sentence on standard error, never a traceback."""
+    try:
+        trimtab.main(standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as mistake:
+        mistake.show()
+        sys.exit(mistake.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except (InputFault, StoreFault, ApiFault) as fault:
+        click.echo(f"trimtab: {fault}", err=True)
+        sys.exit(1)

@@ -1,0 +1,126 @@
+"""What controllers need of an API server, whichever it is: the embedded one in process, or any other over HTTP.
+
+Objects travel as `Raw` (decoded JSON) and are never changed once handed over. Every refusal is an `errors.ApiFault`.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from trimtab.api.kind import Kind
+from trimtab.api.value import Raw
+
+PatchType = Literal["merge", "json", "strategic", "apply"]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+
+class Resource(NamedTuple):
+    """Where the objects of a kind live on an API server."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    verbs: tuple[str, ...] = ()
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def id(self) -> str:
+        """The same name that `Kind.id` gives: `deployments.apps`, `pods`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of the collection, or of one object or subresource in it."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part]
+        return "/".join(parts)
+
+
+def resource_of(kind: Kind) -> Resource:
+    return Resource(kind.group, kind.version, kind.plural, kind.name, kind.namespaced)
+
+
+class Listing(NamedTuple):
+    """All objects of a resource as they stood at one revision."""
+
+    items: Sequence[Raw]
+    revision: str
+
+
+class Change(NamedTuple):
+    """One line of a watch. A BOOKMARK carries only a revision; an ERROR is raised, never handed over."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+    object: Raw
+
+
+class Answer(NamedTuple):
+    """A plain HTTP answer, for the paths that are not objects (`/readyz`, `/version`)."""
+
+    code: int
+    body: bytes
+
+
+class Client(Protocol):
+    """One API server, as one user."""
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Raw: ...
+
+    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing: ...
+
+    def watch(
+        self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
+    ) -> AsyncIterator[Sequence[Change]]:
+        """Changes after `revision`, in batches as they come, until the server ends the watch."""
+        ...
+
+    async def create(self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False) -> Raw: ...
+
+    async def replace(
+        self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab"
+    ) -> Raw: ...
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Any,
+        *,
+        type: PatchType = "merge",  # noqa: A002 - it is what kubectl calls it
+        subresource: str = "",
+        manager: str = "trimtab",
+        force: bool = False,
+    ) -> Raw: ...
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        revision: str = "",
+        propagation: Propagation = "Background",
+        grace_seconds: int | None = None,
+    ) -> None: ...
+
+    async def submit(self, resource: Resource, namespace: str, name: str, subresource: str, obj: Raw) -> Raw:
+        """POST to a subresource: an Eviction, a Binding, a TokenRequest."""
+        ...
+
+    async def resources(self) -> Sequence[Resource]:
+        """What the server serves, one entry per resource in its preferred version, with verbs."""
+        ...
+
+    async def fetch(self, path: str) -> Answer:
+        """GET of any path."""
+        ...
+
+    async def close(self) -> None: ...

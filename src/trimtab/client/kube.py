@@ -1,0 +1,277 @@
+"""A Client over HTTP, to any Kubernetes API server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+import orjson
+
+from trimtab import __version__, errors
+from trimtab.api.value import Raw
+from trimtab.client.client import Answer, Change, Listing, PatchType, Propagation, Resource
+from trimtab.client.kubeconfig import Credentials, TokenSource, load_client_certificate
+from trimtab.clock import Clock, WallClock
+from trimtab.errors import ApiFault, Cause
+
+PATCH_TYPES: Mapping[PatchType, str] = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+PAGE = 2000
+WATCH_SECONDS = 300
+PATIENCE = 5
+LONGEST_WAIT_SECONDS = 30
+LARGEST_EVENT = 16 << 20
+
+_BY_REASON = {
+    fault.reason: fault
+    for fault in vars(errors).values()
+    if isinstance(fault, type) and issubclass(fault, ApiFault) and fault is not ApiFault
+}
+_BY_CODE = {fault.code: fault for fault in reversed(_BY_REASON.values())}
+
+
+def fault_of(status: Raw, code: int) -> ApiFault:
+    """The fault that a `Status` object tells about."""
+    details = status.get("details") or {}
+    kind = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(code, ApiFault)
+    causes = [Cause(c.get("reason", ""), c.get("message", ""), c.get("field", "")) for c in details.get("causes") or []]
+    return kind(
+        status.get("message") or f"the server answered {code}",
+        group=details.get("group", ""),
+        kind=details.get("kind", ""),
+        name=details.get("name", ""),
+        causes=causes,
+        retry_after=details.get("retryAfterSeconds"),
+    )
+
+
+class KubeClient:
+    """One connection pool to one API server; reads JSON, sends JSON, waits when told to."""
+
+    def __init__(self, credentials: Credentials, clock: Clock | None = None) -> None:
+        self._credentials = credentials
+        self._clock = clock or WallClock()
+        self._tokens = TokenSource(credentials)
+        self._ssl = credentials.ssl_context()
+        self._session: aiohttp.ClientSession | None = None
+        self.requests = 0
+
+    @property
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=64, ssl=self._ssl if self._ssl is not None else True),
+                timeout=aiohttp.ClientTimeout(total=60, sock_connect=10),
+                headers={"User-Agent": f"trimtab/{__version__}", "Accept": "application/json"},
+                auto_decompress=True,
+            )
+        return self._session
+
+    async def _headers(self) -> dict[str, str]:
+        # An exec plugin may take its time; the loop must not wait with it.
+        token = await asyncio.to_thread(self._tokens.current, self._clock.now()) if self._slow_token else self._token()
+        if self._tokens.cert and self._ssl is not None:
+            load_client_certificate(self._ssl, *self._tokens.cert)
+            self._tokens.cert = None
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    def _token(self) -> str:
+        return self._tokens.current(self._clock.now())
+
+    @property
+    def _slow_token(self) -> bool:
+        return self._credentials.exec is not None
+
+    def _kwargs(self) -> dict[str, Any]:
+        more: dict[str, Any] = {}
+        if self._credentials.server_name:
+            more["server_hostname"] = self._credentials.server_name
+        if self._credentials.proxy:
+            more["proxy"] = self._credentials.proxy
+        return more
+
+    def _url(self, path: str, query: Mapping[str, str | int]) -> str:
+        given = {key: value for key, value in query.items() if value not in ("", None)}
+        return self._credentials.server + path + ("?" + urlencode(given) if given else "")
+
+    async def _ask(
+        self, method: str, path: str, query: Mapping[str, Any] = {}, body: Any = None, content: str = "application/json"
+    ) -> bytes:
+        """One request; a 429 is waited out as the server asks, a few times."""
+        encoded = orjson.dumps(body) if body is not None else None
+        for attempt in range(PATIENCE):
+            headers = await self._headers()
+            if encoded is not None:
+                headers["Content-Type"] = content
+            self.requests += 1
+            async with self._open.request(
+                method, self._url(path, query), data=encoded, headers=headers, **self._kwargs()
+            ) as answer:
+                text = await answer.read()
+                if answer.status < 400:
+                    return text
+                fault = _read_fault(text, answer)
+                wait = answer.headers.get("Retry-After", "")
+                if answer.status != 429 or not wait.isdigit() or attempt == PATIENCE - 1:
+                    raise fault
+            await asyncio.sleep(min(LONGEST_WAIT_SECONDS, int(wait)))
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
+        return _object(await self._ask("GET", resource.path(namespace, name)))
+
+    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
+        items: list[Raw] = []
+        token = ""
+        while True:
+            query = {"labelSelector": labels, "fieldSelector": fields, "limit": PAGE, "continue": token}
+            page = _object(await self._ask("GET", resource.path(namespace), query))
+            # Lists leave apiVersion and kind out of their items; what we hand on is always a whole object.
+            type_of = {"apiVersion": resource.api_version, "kind": resource.kind}
+            items.extend(type_of | item for item in page.get("items") or [])
+            token = page["metadata"].get("continue", "")
+            if not token:
+                return Listing(items, page["metadata"]["resourceVersion"])
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
+    ) -> AsyncIterator[Sequence[Change]]:
+        query: dict[str, str | int] = {
+            "watch": "1",
+            "resourceVersion": revision,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": WATCH_SECONDS,
+            "labelSelector": labels,
+            "fieldSelector": fields,
+        }
+        self.requests += 1
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SECONDS + 60)
+        async with self._open.get(
+            self._url(resource.path(namespace), query), headers=await self._headers(), timeout=timeout, **self._kwargs()
+        ) as answer:
+            if answer.status >= 400:
+                raise _read_fault(await answer.read(), answer)
+            rest = b""
+            async for chunk in answer.content.iter_any():
+                lines = (rest + chunk).split(b"\n")
+                rest = lines.pop()
+                if len(rest) > LARGEST_EVENT:
+                    raise ApiFault("the server sent a watch event that is too large")
+                if changes := [_change(line) for line in lines if line]:
+                    yield changes
+
+    async def create(self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False) -> Raw:
+        query = {"fieldManager": manager, "dryRun": "All" if dry_run else ""}
+        namespace = obj["metadata"].get("namespace", "")
+        return _object(await self._ask("POST", resource.path(namespace), query, obj))
+
+    async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
+        metadata = obj["metadata"]
+        path = resource.path(metadata.get("namespace", ""), metadata["name"], subresource)
+        return _object(await self._ask("PUT", path, {"fieldManager": manager}, obj))
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Any,
+        *,
+        type: PatchType = "merge",  # noqa: A002 - it is what kubectl calls it
+        subresource: str = "",
+        manager: str = "trimtab",
+        force: bool = False,
+    ) -> Raw:
+        query = {"fieldManager": manager, "force": "true" if force else ""}
+        path = resource.path(namespace, name, subresource)
+        return _object(await self._ask("PATCH", path, query, patch, PATCH_TYPES[type]))
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        revision: str = "",
+        propagation: Propagation = "Background",
+        grace_seconds: int | None = None,
+    ) -> None:
+        preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", revision)) if value}
+        options: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        if preconditions:
+            options["preconditions"] = preconditions
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        await self._ask("DELETE", resource.path(namespace, name), body=options)
+
+    async def submit(self, resource: Resource, namespace: str, name: str, subresource: str, obj: Raw) -> Raw:
+        return _object(await self._ask("POST", resource.path(namespace, name, subresource), body=obj))
+
+    async def resources(self) -> Sequence[Resource]:
+        found: dict[tuple[str, str], Resource] = {}
+        for version in _object(await self._ask("GET", "/api"))["versions"]:
+            self._take_in(found, "", version, _object(await self._ask("GET", f"/api/{version}")))
+        groups = _object(await self._ask("GET", "/apis"))["groups"]
+        for group in groups:
+            preferred = group["preferredVersion"]["version"]
+            versions = sorted((v["version"] for v in group["versions"]), key=lambda v: v != preferred)
+            for version in versions:
+                try:
+                    listing = _object(await self._ask("GET", f"/apis/{group['name']}/{version}"))
+                except ApiFault:
+                    continue  # an aggregated API may be away; the others still count
+                self._take_in(found, group["name"], version, listing)
+        return list(found.values())
+
+    @staticmethod
+    def _take_in(found: dict[tuple[str, str], Resource], group: str, version: str, listing: Raw) -> None:
+        for entry in listing.get("resources") or []:
+            if "/" not in entry["name"]:
+                found.setdefault(
+                    (group, entry["name"]),
+                    Resource(group, version, entry["name"], entry["kind"], entry["namespaced"], tuple(entry["verbs"])),
+                )
+
+    async def fetch(self, path: str) -> Answer:
+        self.requests += 1
+        async with self._open.get(self._url(path, {}), headers=await self._headers(), **self._kwargs()) as answer:
+            return Answer(answer.status, await answer.read())
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+def _object(text: bytes) -> Raw:
+    try:
+        decoded = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ApiFault(f"the server did not answer with JSON: {error}") from error
+    if not isinstance(decoded, dict):
+        raise ApiFault("the server did not answer with an object")
+    return decoded
+
+
+def _change(line: bytes) -> Change:
+    event = _object(line)
+    if event["type"] == "ERROR":
+        raise fault_of(event["object"], event["object"].get("code", 500))
+    return Change(event["type"], event["object"])
+
+
+def _read_fault(text: bytes, answer: aiohttp.ClientResponse) -> ApiFault:
+    try:
+        status = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        status = {"message": text.decode(errors="replace").strip()[:500]}
+    fault = fault_of(status if isinstance(status, dict) else {}, answer.status)
+    if fault.retry_after is None and answer.headers.get("Retry-After", "").isdigit():
+        fault.retry_after = int(answer.headers["Retry-After"])
+    return fault

@@ -1,0 +1,494 @@
+"""One beat of one controller: take a key, build the View, call the pure function, carry out its wishes."""
+
+import asyncio
+import logging
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Protocol, TypeVar, cast
+
+from trimtab.api.kind import find_kind, key_of, kind_of, wire
+from trimtab.api.profile import Profile
+from trimtab.api.value import Key, Object, Raw
+from trimtab.client.client import Client, Resource, resource_of
+from trimtab.clock import Clock
+from trimtab.controllers.contract import (
+    TEMPLATES,
+    UNSEEN,
+    Again,
+    Controller,
+    Fault,
+    Gone,
+    Index,
+    Look,
+    Make,
+    Note,
+    Ref,
+    Remember,
+    Unseen,
+    Wake,
+    Wish,
+    Within,
+)
+from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
+from trimtab.runtime.cache import Cache, Entry, Table
+from trimtab.runtime.commit import difference, with_version, writes_for
+from trimtab.runtime.notes import Recorder
+from trimtab.runtime.queue import WorkQueue
+
+T = TypeVar("T", bound=Object)
+log = logging.getLogger("trimtab.beat")
+
+
+class Member(Protocol):
+    """A member cluster as the beat reaches it: its client, and what was last seen there."""
+
+    @property
+    def client(self) -> Client: ...
+
+    def seen(self, ref: Ref) -> Raw | Unseen | None: ...
+
+    async def resource(self, api_version: str, kind: str) -> Resource: ...
+
+    def learn(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:
+        """Take in what a read or a write has just shown; None: it does not exist."""
+        ...
+
+
+class Members(Protocol):
+    def get(self, cluster: str) -> Member | None: ...
+
+
+class Surroundings:
+    """What every beat of one control plane shares."""
+
+    def __init__(
+        self,
+        *,
+        cache: Cache,
+        clock: Clock,
+        profile: Profile,
+        members: Members,
+        settings: Mapping[str, Any] | None = None,
+        parts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.cache = cache
+        self.client = cache.client
+        self.clock = clock
+        self.profile = profile
+        self.members = members
+        self.settings: Mapping[str, Any] = settings or {}
+        self.parts: dict[str, Any] = dict(parts or {})
+        self.memory: dict[tuple[str, Hashable], Any] = {}
+        self.recorder = Recorder(cache.client)
+        self.resources: dict[tuple[str, str], Resource] = {}
+
+    def resource(self, api_version: str, kind: str) -> Resource | None:
+        """Where objects of this apiVersion and kind live on the host."""
+        if found := self.resources.get((api_version, kind)):
+            return found
+        declared = find_kind(api_version, kind)
+        return resource_of(declared) if declared else None
+
+
+class LiveView:
+    """The View of one beat: the cache as it stands, at one moment, for one key."""
+
+    def __init__(self, around: Surroundings, now: datetime, fault: Fault | None = None) -> None:
+        self._around = around
+        self.now = now
+        self.fault = fault
+
+    @property
+    def profile(self) -> Profile:
+        return self._around.profile
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return self._around.settings
+
+    def get(self, type_: type[T], namespace: str, name: str) -> T | None:
+        entry = self._around.cache.table_of(type_).entries.get((namespace, name))
+        return cast("T", entry.typed) if entry else None
+
+    def all(self, type_: type[T], namespace: str | None = None) -> Sequence[T]:
+        table = self._around.cache.table_of(type_)
+        return [
+            cast("T", table.entries[name].typed) for name in table.names() if namespace is None or name[0] == namespace
+        ]
+
+    def having(self, index: Index[T], value: str) -> Sequence[T]:
+        return self._around.cache.table_of(index.type).having(index, value)
+
+    def raw(self, ref: Ref) -> Raw | None:
+        table = self._table(ref.api_version, ref.kind)
+        entry = table.entries.get((ref.namespace, ref.name)) if table else None
+        return entry.raw if entry else None
+
+    def raws(self, api_version: str, kind: str, namespace: str | None = None) -> Sequence[Raw]:
+        table = self._table(api_version, kind)
+        if table is None:
+            return ()
+        return [table.entries[name].raw for name in table.names() if namespace is None or name[0] == namespace]
+
+    def _table(self, api_version: str, kind: str) -> Table | None:
+        resource = self._around.resource(api_version, kind)
+        return self._around.cache.known(resource.id) if resource else None
+
+    def member(self, cluster: str, ref: Ref) -> Raw | Unseen | None:
+        member = self._around.members.get(cluster)
+        return member.seen(ref) if member else UNSEEN
+
+    def part(self, name: str) -> Any:
+        return self._around.parts[name]
+
+    def recall(self, topic: str, key: Hashable) -> Any:
+        return self._around.memory.get((topic, key))
+
+
+class Beat:
+    """Runs one controller: its queue, its wakes, and the writing of its wishes."""
+
+    def __init__(self, controller: Controller, around: Surroundings, *, parallel: int = 16) -> None:
+        self.controller = controller
+        self._around = around
+        self._parallel = parallel
+        self._faults: dict[Key, Fault] = {}
+        self.queue: WorkQueue[Key] = WorkQueue(self._rank)
+        self.beats = 0
+        self.writes = 0
+
+    def _rank(self, key: Key) -> int:
+        found = self._find(key)
+        return self.controller.priority(found.value) if found else 0
+
+    def _find(self, key: Key) -> Entry | None:
+        table = self._around.cache.known(key.kind)
+        return table.entries.get((key.namespace, key.name)) if table else None
+
+    def _view(self, key: Key | None = None) -> LiveView:
+        return LiveView(self._around, self._around.clock.now(), self._faults.get(key) if key else None)
+
+    def watch(self) -> None:
+        """Start listening: to the subject, and to whatever else wakes this controller."""
+        if self.controller.subject == TEMPLATES:
+            self._around.cache.follow(self._follow_template_table)
+        else:
+            table = self._around.cache.table_of(cast("type[Object]", self.controller.subject))
+            table.listen(lambda old, new: self._subject_changed(table.resource.id, old, new))
+        for wake in self.controller.wakes:
+            self._around.cache.table_of(wake.type).listen(partial(self._other_changed, wake))
+
+    def _other_changed(self, wake: Wake, old: Entry | None, new: Entry | None) -> None:
+        self._wake(wake.keys(_typed(old), _typed(new), self._view()))
+
+    def _follow_template_table(self, table: Table) -> None:
+        if (table.resource.api_version, table.resource.kind) in self._around.resources:
+            table.listen(lambda old, new: self._subject_changed(table.resource.id, old, new))
+
+    def _subject_changed(self, id_: str, old: Entry | None, new: Entry | None) -> None:
+        entry = new or cast("Entry", old)
+        if new is None or self.controller.changed(_subject(old, self.controller), _subject(new, self.controller)):
+            self.queue.add(Key(id_, *entry.name))
+
+    def member_changed(self, cluster: str, old: Raw | None, new: Raw | None) -> None:
+        for wake in self.controller.member_wakes:
+            self._wake(wake.keys(cluster, old, new, self._view()))
+
+    def _wake(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self.queue.add(key)
+
+    async def run(self) -> None:
+        """Think for ever; several keys may be waiting for their writes at once, no key twice."""
+        limit = asyncio.Semaphore(self._parallel)
+        running: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                await limit.acquire()
+                keys = await self.queue.take(self.controller.batch)
+                wishes = self._think(keys)
+                task = asyncio.get_running_loop().create_task(self._carry_out(wishes))
+                running.add(task)
+                task.add_done_callback(running.discard)
+                task.add_done_callback(lambda _: limit.release())
+        finally:
+            for task in running:
+                task.cancel()
+
+    def _think(self, keys: list[Key]) -> dict[Key, list[Wish] | Exception]:
+        """Call the pure function; a defect in it costs this key a retry, never the loop its life."""
+        self.beats += len(keys)
+        try:
+            if self.controller.batch > 1:
+                return self._think_together(keys)
+        except Exception as defect:  # noqa: BLE001 - one of the two places that catch everything
+            return dict.fromkeys(keys, defect)
+        return {key: self._think_alone(key) for key in keys}
+
+    def _think_alone(self, key: Key) -> list[Wish] | Exception:
+        found = self._find(key)
+        try:
+            if found is None:
+                self._faults.pop(key, None)
+                return list(self.controller.gone(key, self._view(key))) if self.controller.gone else []
+            subject = _subject(found, self.controller)
+            return list(self.controller.reconcile(subject, self._view(key)))
+        except Exception as defect:  # noqa: BLE001 - one of the two places that catch everything
+            return defect
+
+    def _think_together(self, keys: list[Key]) -> dict[Key, list[Wish] | Exception]:
+        wishes: dict[Key, list[Wish] | Exception] = {key: [] for key in keys}
+        subjects = {}
+        for key in keys:
+            if found := self._find(key):
+                subjects[key] = _subject(found, self.controller)
+        by_subject = {id(subject): key for key, subject in subjects.items()}
+        for subject, wish in cast("Any", self.controller.reconcile(list(subjects.values()), self._view())):
+            cast("list[Wish]", wishes[by_subject[id(subject)]]).append(wish)
+        return wishes
+
+    async def _carry_out(self, wishes: dict[Key, list[Wish] | Exception]) -> None:
+        await asyncio.gather(*(self._settle(key, wished) for key, wished in wishes.items()))
+
+    async def _settle(self, key: Key, wishes: list[Wish] | Exception) -> None:
+        """Write one key's wishes, and book how it went."""
+        if isinstance(wishes, Exception):
+            log.error("%s failed on %s", self.controller.name, key, exc_info=wishes)
+            self.queue.retry(key)
+            self.queue.done(key)
+            return
+        try:
+            again = [w.seconds for w in wishes if isinstance(w, Again)]
+            for wish in wishes:
+                await self._grant(key, wish)
+            self._faults.pop(key, None)
+            self.queue.succeeded(key)
+            if again:
+                self.queue.add_after(key, min(again))
+        except Conflict:
+            self.queue.retry(key)
+        except Elsewhere as failed:
+            self._remember(key, failed.fault, failed.cluster)
+        except ApiFault as fault:
+            self._remember(key, fault, "")
+        except (OSError, TimeoutError) as fault:
+            log.warning("%s: cannot reach the API server for %s: %s", self.controller.name, key, fault)
+            self.queue.retry(key)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("%s failed on %s", self.controller.name, key)
+            self.queue.retry(key)
+        finally:
+            self.queue.done(key)
+
+    def _remember(self, key: Key, fault: ApiFault, cluster: str) -> None:
+        """Let the next beat, which comes at once the first time, see what went wrong."""
+        earlier = self._faults.get(key)
+        self._faults[key] = Fault(
+            fault.code, fault.reason, fault.message, cluster, (earlier.attempts if earlier else 0) + 1
+        )
+        if fault.retry_after:
+            self.queue.add_after(key, fault.retry_after)
+        else:
+            self.queue.retry(key)
+
+    async def _grant(self, key: Key, wish: Wish) -> None:
+        match wish:
+            case Again():
+                return
+            case Note():
+                await self._around.recorder.tell(wish, self._around.clock.now())
+            case Remember(topic, at, value):
+                self._around.memory[topic, at] = value
+            case Within(cluster, inner):
+                await self._grant_within(cluster, inner)
+            case Look(cluster, ref):
+                await self._look(cluster, ref)
+                self.queue.add(key)
+            case Make():
+                await self._make(self._around.client, wish)
+            case Gone():
+                await self._remove(wish)
+            case _:
+                await self._write(wish)
+
+    async def _write(self, wished: Object) -> None:
+        """A typed object should be so: create it, or send what differs."""
+        kind = kind_of(wished)
+        resource = resource_of(kind)
+        table = self._around.cache.table(resource)
+        entry = table.entries.get((wished.metadata.namespace, wished.metadata.name))
+        if entry is None or not wished.metadata.resource_version:
+            await self._create(table, wished)
+            return
+        seen = entry.typed
+        if entry.revision != wished.metadata.resource_version:
+            raise Conflict("the object has changed since it was looked at", kind=kind.plural, name=wished.metadata.name)
+        subject = cast("type[Object]", self.controller.subject)
+        revision = entry.revision
+        for write in writes_for(seen, wished, entry.raw, self.controller.writes, subject):
+            self.writes += 1
+            answer = await self._around.client.patch(
+                resource,
+                wished.metadata.namespace,
+                wished.metadata.name,
+                with_version(write.patch, revision),
+                subresource=write.subresource,
+                manager=self._manager,
+            )
+            revision = answer["metadata"]["resourceVersion"]
+            table.put(answer)
+
+    @property
+    def _manager(self) -> str:
+        return f"trimtab-{self.controller.name}"
+
+    async def _create(self, table: Table, wished: Object) -> None:
+        body = wire(wished)
+        status = body.get("status")
+        self.writes += 1
+        made = await self._around.client.create(table.resource, body, manager=self._manager)
+        table.put(made)
+        if status and kind_of(wished).status:
+            self.writes += 1
+            patch = with_version({"status": status}, made["metadata"]["resourceVersion"])
+            metadata = made["metadata"]
+            table.put(
+                await self._around.client.patch(
+                    table.resource,
+                    metadata.get("namespace", ""),
+                    metadata["name"],
+                    patch,
+                    subresource="status",
+                    manager=self._manager,
+                )
+            )
+
+    async def _make(self, client: Client, wish: Make) -> None:
+        """An object of any kind on the host should be as wanted."""
+        resource = self._around.resource(wish.wanted["apiVersion"], wish.wanted["kind"])
+        if resource is None:
+            raise NotFound(f"the host does not serve {wish.wanted['apiVersion']} {wish.wanted['kind']}")
+        answer = await self._put(client, resource, wish)
+        table = self._around.cache.known(resource.id)
+        if table is not None and answer is not None:
+            table.put(answer)
+
+    async def _put(self, client: Client, resource: Resource, wish: Make) -> Raw | None:
+        metadata = wish.wanted["metadata"]
+        if wish.seen is None:
+            self.writes += 1
+            return await client.create(resource, wish.wanted, manager=self._manager)
+        if wish.replace:
+            self.writes += 1
+            return await client.replace(resource, wish.wanted, subresource=wish.subresource, manager=self._manager)
+        patch = difference(wish.seen, wish.wanted)
+        if not patch:
+            return None
+        self.writes += 1
+        return await client.patch(
+            resource,
+            metadata.get("namespace", ""),
+            metadata["name"],
+            with_version(patch, wish.seen["metadata"].get("resourceVersion", "")),
+            subresource=wish.subresource,
+            manager=self._manager,
+        )
+
+    async def _remove(self, wish: Gone) -> None:
+        ref = ref_of(wish.target)
+        resource = self._around.resource(ref.api_version, ref.kind)
+        if resource is None:
+            return
+        self.writes += 1
+        try:
+            await self._around.client.delete(resource, ref.namespace, ref.name, uid=ref.uid, revision=wish.revision)
+        except NotFound:
+            table = self._around.cache.known(resource.id)
+            if table is not None:
+                table.drop((ref.namespace, ref.name))
+
+    async def _grant_within(self, cluster: str, wish: Make | Gone) -> None:
+        member = self._around.members.get(cluster)
+        if member is None:
+            raise Elsewhere(cluster, NotFound(f"cluster {cluster} is not joined"))
+        try:
+            if isinstance(wish, Make):
+                await self._make_within(member, wish)
+            else:
+                await self._remove_within(member, wish)
+        except ApiFault as fault:
+            raise Elsewhere(cluster, fault) from fault
+        except (OSError, TimeoutError) as fault:
+            raise Elsewhere(cluster, ApiFault(str(fault) or type(fault).__name__)) from fault
+
+    async def _make_within(self, member: Member, wish: Make) -> None:
+        resource = await member.resource(wish.wanted["apiVersion"], wish.wanted["kind"])
+        metadata = wish.wanted["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        try:
+            answer = await self._put(member.client, resource, wish)
+        except (AlreadyExists, Conflict):
+            member.learn(resource, namespace, name, await member.client.get(resource, namespace, name))
+            raise
+        except NotFound:
+            if wish.seen is not None:
+                member.learn(resource, namespace, name, None)
+            raise
+        if answer is not None:
+            member.learn(resource, namespace, name, answer)
+
+    async def _remove_within(self, member: Member, wish: Gone) -> None:
+        ref = ref_of(wish.target)
+        resource = await member.resource(ref.api_version, ref.kind)
+        self.writes += 1
+        try:
+            await member.client.delete(resource, ref.namespace, ref.name, uid=ref.uid, revision=wish.revision)
+        except NotFound:
+            member.learn(resource, ref.namespace, ref.name, None)
+
+    async def _look(self, cluster: str, ref: Ref) -> None:
+        member = self._around.members.get(cluster)
+        if member is None:
+            raise Elsewhere(cluster, NotFound(f"cluster {cluster} is not joined"))
+        try:
+            resource = await member.resource(ref.api_version, ref.kind)
+            try:
+                member.learn(
+                    resource, ref.namespace, ref.name, await member.client.get(resource, ref.namespace, ref.name)
+                )
+            except NotFound:
+                member.learn(resource, ref.namespace, ref.name, None)
+        except ApiFault as fault:
+            raise Elsewhere(cluster, fault) from fault
+        except (OSError, TimeoutError) as fault:
+            raise Elsewhere(cluster, ApiFault(str(fault) or type(fault).__name__)) from fault
+
+
+class Elsewhere(Exception):
+    """A fault that happened in a member."""
+
+    def __init__(self, cluster: str, fault: ApiFault) -> None:
+        super().__init__(f"{cluster}: {fault}")
+        self.cluster = cluster
+        self.fault = fault
+
+
+def ref_of(target: Object | Ref) -> Ref:
+    if isinstance(target, Ref):
+        return target
+    kind = kind_of(target)
+    key = key_of(target)
+    return Ref(kind.api_version, kind.name, key.namespace, key.name, target.metadata.uid)
+
+
+def _typed(entry: Entry | None) -> Object | None:
+    return entry.typed if entry else None
+
+
+def _subject(entry: Entry | None, controller: Controller) -> Any:
+    if entry is None:
+        return None
+    return entry.raw if controller.subject == TEMPLATES else entry.typed

@@ -1,0 +1,219 @@
+"""What an API server holds, kept in memory by list and watch, with indexes: the ground every View stands on."""
+
+import asyncio
+import contextlib
+import logging
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar, cast
+
+from trimtab.api.kind import Kind, kind_of, kinds
+from trimtab.api.value import Object, Raw
+from trimtab.client.client import Client, Resource, resource_of
+from trimtab.controllers.contract import Index
+from trimtab.errors import ApiFault, Expired
+
+T = TypeVar("T", bound=Object)
+Name = tuple[str, str]
+Heard = Callable[["Entry | None", "Entry | None"], None]
+
+RELIST_SECONDS = 1.0
+LONGEST_RELIST_SECONDS = 30.0
+
+log = logging.getLogger("trimtab.cache")
+
+
+class Entry:
+    """One object: as it is on the wire, and, once somebody asked, as a typed value."""
+
+    __slots__ = ("_kind", "_typed", "name", "raw", "revision")
+
+    def __init__(self, raw: Raw, kind: Kind | None) -> None:
+        metadata = raw["metadata"]
+        self.raw = raw
+        self.name: Name = (metadata.get("namespace", ""), metadata["name"])
+        self.revision: str = metadata.get("resourceVersion", "")
+        self._kind = kind
+        self._typed: Object | None = None
+
+    @property
+    def typed(self) -> Object:
+        if self._typed is None:
+            if self._kind is None:
+                raise TypeError(f"{self.raw.get('kind')} has no type of ours")
+            self._typed = self._kind.decode(self.raw)
+        return self._typed
+
+    @property
+    def value(self) -> "Object | Raw":
+        """The typed value where there is one, else the raw object."""
+        return self.raw if self._kind is None else self.typed
+
+
+def _newer(one: str, other: str) -> bool:
+    return one.isdigit() and other.isdigit() and int(one) > int(other)
+
+
+class Table:
+    """The objects of one resource."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.kind = kinds.get(resource.id)
+        self.entries: dict[Name, Entry] = {}
+        self.synced = asyncio.Event()
+        self._names: list[Name] = []
+        self._indexes: dict[str, tuple[Index[Any], dict[str, set[Name]]]] = {}
+        self._listeners: list[Heard] = []
+        self._buried: dict[Name, str] = {}
+
+    def listen(self, heard: Heard) -> None:
+        """Hear every change from now on, and everything already here as if it were new."""
+        self._listeners.append(heard)
+        for entry in list(self.entries.values()):
+            heard(None, entry)
+
+    def names(self) -> Sequence[Name]:
+        return self._names
+
+    def put(self, raw: Raw) -> None:
+        """Take in an object, unless what is known is newer (a write's answer may overtake its watch event)."""
+        entry = Entry(raw, self.kind)
+        old = self.entries.get(entry.name)
+        if old is not None and (old.revision == entry.revision or _newer(old.revision, entry.revision)):
+            return
+        if _newer(self._buried.get(entry.name, ""), entry.revision):
+            return
+        self.entries[entry.name] = entry
+        if old is None:
+            insort(self._names, entry.name)
+        self._file(old, entry)
+        for heard in self._listeners:
+            heard(old, entry)
+
+    def drop(self, name: Name, revision: str = "") -> None:
+        old = self.entries.get(name)
+        if old is None or _newer(old.revision, revision):
+            return
+        del self.entries[name]
+        del self._names[bisect_left(self._names, name)]
+        if revision:
+            self._buried[name] = revision
+            if len(self._buried) > 4096:  # only the recent dead can be overtaken
+                del self._buried[next(iter(self._buried))]
+        self._file(old, None)
+        for heard in self._listeners:
+            heard(old, None)
+
+    def replace_all(self, items: Iterable[Raw], revision: str) -> None:
+        """After a fresh list: what is not in it is gone."""
+        seen: set[Name] = set()
+        for raw in items:
+            metadata = raw["metadata"]
+            seen.add((metadata.get("namespace", ""), metadata["name"]))
+            self.put(raw)
+        for name in [name for name in self.entries if name not in seen]:
+            self.drop(name, revision)
+        self.synced.set()
+
+    def _file(self, old: Entry | None, new: Entry | None) -> None:
+        for index, shelves in self._indexes.values():
+            before = set(index.values(old.typed)) if old else set()
+            after = set(index.values(new.typed)) if new else set()
+            for value in before - after:
+                shelves[value].discard(cast("Entry", old).name)
+                if not shelves[value]:
+                    del shelves[value]
+            for value in after - before:
+                shelves.setdefault(value, set()).add(cast("Entry", new).name)
+
+    def having(self, index: Index[T], value: str) -> list[T]:
+        if index.name not in self._indexes:
+            shelves: dict[str, set[Name]] = {}
+            for entry in self.entries.values():
+                for shelf in index.values(cast("T", entry.typed)):
+                    shelves.setdefault(shelf, set()).add(entry.name)
+            self._indexes[index.name] = (index, shelves)
+        found = self._indexes[index.name][1].get(value, ())
+        return [cast("T", self.entries[name].typed) for name in sorted(found)]
+
+
+class Cache:
+    """Tables of one API server, each fed by its own list and watch."""
+
+    def __init__(self, client: Client, *, labels: str = "") -> None:
+        self.client = client
+        self._labels = labels
+        self._tables: dict[str, Table] = {}
+        self._feeds: dict[str, asyncio.Task[None]] = {}
+        self._followers: list[Callable[[Table], None]] = []
+
+    def tables(self) -> Iterator[Table]:
+        return iter(list(self._tables.values()))
+
+    def follow(self, follower: Callable[[Table], None]) -> None:
+        """Call `follower` for every table, those here and those to come."""
+        self._followers.append(follower)
+        for table in self.tables():
+            follower(table)
+
+    def table(self, resource: Resource) -> Table:
+        """The table of this resource; its feed starts with the first request."""
+        if resource.id not in self._tables:
+            table = Table(resource)
+            self._tables[resource.id] = table
+            self._feeds[resource.id] = asyncio.get_running_loop().create_task(self._feed(table))
+            for follower in self._followers:
+                follower(table)
+        return self._tables[resource.id]
+
+    def table_of(self, type_: type[Object]) -> Table:
+        return self.table(resource_of(kind_of(type_)))
+
+    def known(self, id_: str) -> Table | None:
+        return self._tables.get(id_)
+
+    def forget(self, id_: str) -> None:
+        """Stop feeding a resource that the server no longer serves."""
+        if feed := self._feeds.pop(id_, None):
+            feed.cancel()
+        self._tables.pop(id_, None)
+
+    async def synced(self) -> None:
+        """Wait until every table asked for so far has been listed once."""
+        for table in self.tables():
+            await table.synced.wait()
+
+    async def _feed(self, table: Table) -> None:
+        pause = RELIST_SECONDS
+        while True:
+            try:
+                listing = await self.client.list(table.resource, labels=self._labels)
+                table.replace_all(listing.items, listing.revision)
+                pause = RELIST_SECONDS
+                await self._follow_changes(table, listing.revision)
+            except Expired:
+                continue
+            except (ApiFault, OSError, TimeoutError) as fault:
+                log.warning("cannot follow %s: %s", table.resource.id, fault)
+                await asyncio.sleep(getattr(fault, "retry_after", None) or pause)
+                pause = min(LONGEST_RELIST_SECONDS, pause * 2)
+
+    async def _follow_changes(self, table: Table, revision: str) -> None:
+        """Until the revision is too old; an ended watch goes on from the last revision seen, without a list."""
+        while True:
+            async for changes in self.client.watch(table.resource, revision=revision, labels=self._labels):
+                for change in changes:
+                    revision = change.object["metadata"]["resourceVersion"]
+                    if change.type == "DELETED":
+                        metadata = change.object["metadata"]
+                        table.drop((metadata.get("namespace", ""), metadata["name"]), revision)
+                    elif change.type != "BOOKMARK":
+                        table.put(change.object)
+
+    async def close(self) -> None:
+        for feed in self._feeds.values():
+            feed.cancel()
+        for feed in self._feeds.values():
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await feed

@@ -1,0 +1,105 @@
+"""From wishes to writes: send only what changed, only what the controller owns, with the version it was thought from."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from trimtab.api.kind import kind_of
+from trimtab.api.value import Object, Raw
+
+META_OURS = ("labels", "annotations", "finalizers", "ownerReferences")
+ITEM_NAMES = ("name", "clusterName", "fromCluster", "type", "cluster", "affinityName", "key")
+
+
+class NotYours(Exception):
+    """A controller wished for a change in a field that it never declared it writes: a defect of the controller."""
+
+
+class Write(NamedTuple):
+    """One merge patch, to the object or to its status."""
+
+    subresource: str
+    patch: Raw
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any], raw: Any = None) -> Raw:
+    """The smallest JSON merge patch that turns `before` into `after`.
+
+    `raw` is the object as the server holds it: a merge patch replaces whole lists, so the fields of list items that
+    our types do not model are taken over from there.
+    """
+    raw = raw if isinstance(raw, dict) else {}
+    patch: Raw = dict.fromkeys(before.keys() - after.keys())
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            if inner := difference(old, value, raw.get(name)):
+                patch[name] = inner
+        elif old != value:
+            patch[name] = graft(old, value, raw.get(name))
+    return patch
+
+
+def graft(before: Any, after: Any, raw: Any) -> Any:
+    """A list's new items, each with what its predecessor carried beyond our types."""
+    if not (isinstance(before, list) and isinstance(after, list) and isinstance(raw, list) and len(before) == len(raw)):
+        return after
+    predecessors = {_identity(b): (b, r) for b, r in zip(before, raw, strict=True) if isinstance(b, dict)}
+    return [_keep_unknown(item, *predecessors.get(_identity(item), ({}, {}))) for item in after]
+
+
+def _identity(item: Any) -> Any:
+    if not isinstance(item, dict):
+        return None
+    return next(((name, item[name]) for name in ITEM_NAMES if isinstance(item.get(name), str)), None)
+
+
+def _keep_unknown(item: Any, known: Raw, raw: Raw) -> Any:
+    if not isinstance(item, dict):
+        return item
+    return {name: raw[name] for name in raw.keys() - known.keys() - item.keys()} | item
+
+
+def writes_for(
+    seen: Object, wished: Object, raw: Raw, owned: tuple[str, ...], subject: type[Object]
+) -> Iterator[Write]:
+    """The patches that turn what was `seen` into what is `wished`: the object first, its status after."""
+    before, after = cast("Raw", msgspec.to_builtins(seen)), cast("Raw", msgspec.to_builtins(wished))
+    patch = difference(before, after, raw)
+    if not patch:
+        return
+    refuse_foreign_fields(patch, owned, type(seen), subject)
+    status = patch.pop("status", None) if kind_of(seen).status else None
+    if patch:
+        yield Write("", patch)
+    if status is not None:
+        yield Write("status", {"status": status})
+
+
+def refuse_foreign_fields(patch: Raw, owned: tuple[str, ...], type_: type[Object], subject: type[Object]) -> None:
+    """Complain when the patch leaves the fields that were declared."""
+    name = kind_of(type_).name
+    if name in owned:
+        return
+    prefixes = [own.removeprefix(name + ".") for own in owned if own.startswith(name + ".")]
+    if type_ is subject:
+        prefixes += [own for own in owned if not own[:1].isupper()]
+    for path in _paths(patch):
+        if not any(path == own or path.startswith(own + ".") for own in prefixes):
+            raise NotYours(f"{name}.{path}")
+
+
+def _paths(patch: Raw, prefix: str = "") -> Iterator[str]:
+    for name, value in patch.items():
+        if isinstance(value, dict) and value:
+            yield from _paths(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def with_version(patch: Raw, revision: str) -> Raw:
+    """The patch, valid only for the version it was thought from."""
+    if not revision:
+        return patch
+    return patch | {"metadata": (patch.get("metadata") or {}) | {"resourceVersion": revision}}

@@ -1,0 +1,141 @@
+"""Leader election by Lease: of several control planes on one API server, one thinks and the others wait."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+from trimtab.api.value import Raw
+from trimtab.client.client import Client, Resource
+from trimtab.clock import Clock
+from trimtab.errors import AlreadyExists, ApiFault, NotFound
+
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+log = logging.getLogger("trimtab.election")
+
+
+def micro(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Election:
+    """Holds, or tries to get, one Lease."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        identity: str,
+        *,
+        namespace: str = "kube-system",
+        name: str = "trimtab-controllers",
+        lease_seconds: float = 15.0,
+        renew_deadline_seconds: float = 10.0,
+        retry_seconds: float = 2.0,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self.identity = identity
+        self._namespace = namespace
+        self._name = name
+        self._lease_seconds = lease_seconds
+        self._renew_deadline = renew_deadline_seconds
+        self._retry_seconds = retry_seconds
+        self._seen: tuple[str, datetime] | None = None
+
+    async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Wait to become leader, run `work`, and stop it at once when the lease is lost."""
+        await self._acquire()
+        log.info("leading as %s", self.identity)
+        task = asyncio.ensure_future(work())
+        renewal = asyncio.ensure_future(self._renew())
+        try:
+            await asyncio.wait({task, renewal}, return_when=asyncio.FIRST_COMPLETED)
+            if renewal.done() and not task.done():
+                log.error("lost the lease; stopping")
+        finally:
+            for running in (task, renewal):
+                running.cancel()
+            await asyncio.gather(task, renewal, return_exceptions=True)
+            await self._release()
+        if task.done() and not task.cancelled() and (failure := task.exception()):
+            raise failure
+
+    async def _acquire(self) -> None:
+        while True:
+            if await self._try():
+                return
+            await asyncio.sleep(self._retry_seconds)
+
+    async def _renew(self) -> None:
+        """Returns when the lease could not be renewed in time."""
+        loop = asyncio.get_running_loop()
+        renewed = loop.time()
+        while loop.time() - renewed < self._renew_deadline:
+            await asyncio.sleep(self._retry_seconds)
+            if await self._try():
+                renewed = loop.time()
+
+    async def _try(self) -> bool:
+        try:
+            return await self._claim()
+        except (ApiFault, OSError, TimeoutError) as fault:
+            log.warning("cannot take or renew the lease: %s", fault)
+            return False
+
+    async def _claim(self) -> bool:
+        now = self._clock.now()
+        try:
+            lease = await self._client.get(LEASES, self._namespace, self._name)
+        except NotFound:
+            return await self._create(now)
+        spec = lease.get("spec") or {}
+        holder = spec.get("holderIdentity", "")
+        if holder not in ("", self.identity) and not self._expired(lease, now):
+            return False
+        mine = holder == self.identity
+        await self._client.replace(LEASES, lease | {"spec": self._spec(spec, now, mine=mine)})
+        return True
+
+    def _expired(self, lease: Raw, now: datetime) -> bool:
+        """Judged by our own clock since we saw the lease change: the clocks of two machines may differ."""
+        version = lease["metadata"]["resourceVersion"]
+        if self._seen is None or self._seen[0] != version:
+            self._seen = (version, now)
+        seconds = float((lease.get("spec") or {}).get("leaseDurationSeconds") or self._lease_seconds)
+        return now - self._seen[1] > timedelta(seconds=seconds)
+
+    def _spec(self, old: Raw, now: datetime, *, mine: bool) -> Raw:
+        transitions = int(old.get("leaseTransitions") or 0)
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": max(1, int(self._lease_seconds)),
+            "acquireTime": old.get("acquireTime", micro(now)) if mine else micro(now),
+            "renewTime": micro(now),
+            "leaseTransitions": transitions if mine else transitions + 1,
+        }
+
+    async def _create(self, now: datetime) -> bool:
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"namespace": self._namespace, "name": self._name},
+            "spec": self._spec({"leaseTransitions": -1}, now, mine=False),
+        }
+        try:
+            await self._client.create(LEASES, lease)
+        except AlreadyExists:
+            return False
+        return True
+
+    async def _release(self) -> None:
+        """Let the next one in at once; a release that fails only costs them the lease time."""
+        try:
+            lease = await self._client.get(LEASES, self._namespace, self._name)
+            spec = lease.get("spec") or {}
+            if spec.get("holderIdentity") == self.identity:
+                await self._client.replace(
+                    LEASES, lease | {"spec": spec | {"holderIdentity": "", "leaseDurationSeconds": 1}}
+                )
+        except (ApiFault, OSError, TimeoutError) as fault:
+            log.warning("cannot release the lease: %s", fault)

@@ -1,0 +1,97 @@
+"""What to think about next: keys by rank and age, each at most once, never while it is being thought about."""
+
+import asyncio
+import heapq
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+FIRST_RETRY_SECONDS = 0.005
+LONGEST_RETRY_SECONDS = 300.0
+
+
+class WorkQueue(Generic[K]):
+    """A keyed queue with delays and back-off, on the clock of the running loop (virtual or not)."""
+
+    def __init__(self, rank: Callable[[K], int] = lambda _: 0) -> None:
+        self._rank = rank
+        self._ready: list[tuple[int, int, K]] = []
+        self._waiting: set[K] = set()
+        self._busy: set[K] = set()
+        self._dirty: set[K] = set()
+        self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
+        self._failures: dict[K, int] = {}
+        self._count = 0
+        self._wakeup = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits and nothing is being thought about; timers may still be set."""
+        return not self._waiting and not self._busy
+
+    def add(self, key: K) -> None:
+        """Think about `key` soon; asking twice is asking once."""
+        self.forget_timer(key)
+        if key in self._busy:
+            self._dirty.add(key)
+        elif key not in self._waiting:
+            self._waiting.add(key)
+            self._count += 1
+            heapq.heappush(self._ready, (-self._rank(key), self._count, key))
+            self._wakeup.set()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Think about `key` again after `seconds`; an earlier appointment stands."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + max(0.0, seconds)
+        if key in self._timers:
+            if self._timers[key][0] <= due:
+                return
+            self.forget_timer(key)
+        self._timers[key] = (due, loop.call_at(due, self.add, key))
+
+    def forget_timer(self, key: K) -> None:
+        if held := self._timers.pop(key, None):
+            held[1].cancel()
+
+    def failures(self, key: K) -> int:
+        return self._failures.get(key, 0)
+
+    def succeeded(self, key: K) -> None:
+        self._failures.pop(key, None)
+
+    def retry(self, key: K) -> float:
+        """Try again later, each time twice as late; returns the seconds until then."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        seconds = float(min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(failures, 30)))
+        self.add_after(key, seconds)
+        return seconds
+
+    async def take(self, most: int = 1) -> list[K]:
+        """The next keys, at least one; each must be handed back with `done`."""
+        while not self._ready:
+            self._wakeup.clear()
+            await self._wakeup.wait()
+        taken: list[K] = []
+        while self._ready and len(taken) < most:
+            _, _, key = heapq.heappop(self._ready)
+            self._waiting.discard(key)
+            self._busy.add(key)
+            taken.append(key)
+        return taken
+
+    def done(self, key: K) -> None:
+        self._busy.discard(key)
+        if key in self._dirty:
+            self._dirty.discard(key)
+            self.add(key)
+
+    def close(self) -> None:
+        for _, timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()

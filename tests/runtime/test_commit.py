@@ -1,0 +1,60 @@
+"""Only what changed is sent, and only what the controller owns."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.runtime.commit import NotYours, difference, graft, refuse_foreign_fields, with_version
+
+json_values = st.recursive(
+    st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=4),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.sampled_from("abcd"), json_values, max_size=4)
+
+
+def merge(target, patch):
+    if not isinstance(patch, dict):
+        return patch
+    out = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            out.pop(name, None)
+        else:
+            out[name] = merge(out.get(name), value)
+    return out
+
+
+@given(objects, objects)
+def test_the_patch_leads_from_one_to_the_other(before, after) -> None:
+    assert merge(before, difference(before, after)) == after
+
+
+@given(objects)
+def test_no_change_is_no_patch(same) -> None:
+    assert difference(same, same) == {}
+
+
+def test_fields_of_list_items_that_we_do_not_model_survive() -> None:
+    before = [{"name": "a", "replicas": 1}, {"name": "b"}]
+    raw = [{"name": "a", "replicas": 1, "note": "theirs"}, {"name": "b"}]
+    assert graft(before, [{"name": "a", "replicas": 2}], raw) == [{"name": "a", "replicas": 2, "note": "theirs"}]
+
+
+def test_a_removed_known_field_of_a_list_item_does_not_come_back() -> None:
+    before = [{"name": "a", "replicas": 1}]
+    assert graft(before, [{"name": "a"}], before) == [{"name": "a"}]
+
+
+def test_the_patch_carries_the_version_it_was_thought_from() -> None:
+    assert with_version({"spec": {"x": 1}}, "7") == {"spec": {"x": 1}, "metadata": {"resourceVersion": "7"}}
+
+
+def test_a_foreign_field_is_refused() -> None:
+    from trimtab.api.kinds.cluster import Cluster
+
+    refuse_foreign_fields({"spec": {"taints": []}}, ("spec.taints",), Cluster, Cluster)
+    with pytest.raises(NotYours):
+        refuse_foreign_fields({"spec": {"provider": "x"}}, ("spec.taints",), Cluster, Cluster)
+    refuse_foreign_fields({"spec": {"provider": "x"}}, ("Cluster",), Cluster, Cluster)
