@@ -1,0 +1,219 @@
+"""The store: one order of writes, acknowledged when durable, read and watched from memory."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from trimtab import errors
+from trimtab.store.entry import Entry, Event, Page
+from trimtab.store.index import Index, Keep, too_old
+from trimtab.store.sqlite import Batch, Journal, damaged
+from trimtab.store.txn import ABSENT, Delete, Draft, Operation, Proposal, Put, Unsettled, Written
+from trimtab.store.watch import Watch
+
+
+class _Waiting(NamedTuple):
+    """A transaction in the queue, and who waits for its end."""
+
+    propose: Proposal
+    outcome: "asyncio.Future[Written]"
+
+
+class Store:
+    """Keys like `/registry/<group>/<resource>/<namespace>/<name>`, values of bytes; used from one event loop.
+
+    Every changed key takes the next revision, so a watch can be resumed between any two events.
+    Without a journal everything is in memory and a commit ends without waiting, also in virtual time.
+    """
+
+    def __init__(self, keep: Keep = Keep(), journal: Journal | None = None) -> None:  # noqa: B008 - a frozen value
+        self.fault: errors.StoreFault | None = None  # why the last write failed; None again once one succeeds
+        self._index = Index(keep)
+        self._journal = journal
+        self._thread = ThreadPoolExecutor(1, "store") if journal else None
+        self._queue: list[_Waiting] = []
+        self._stale: list[int] = []
+        self._busy = False
+        self._closing = False
+        self._idle: asyncio.Future[None] | None = None
+        self._born: float | None = None
+
+    @classmethod
+    def open(cls, directory: Path, keep: Keep = Keep()) -> Self:  # noqa: B008 - a frozen value
+        """The store in a data directory, made if it is not there; `errors.StoreFault` if it cannot be used."""
+        journal = Journal(directory)
+        store = cls(keep, journal)
+        try:
+            store._index.restore(journal.rows(), journal.compacted())
+        except LookupError as error:
+            journal.close()
+            raise damaged(journal.path, str(error)) from error
+        except errors.StoreFault:
+            journal.close()
+            raise
+        return store
+
+    @property
+    def revision(self) -> int:
+        return self._index.revision
+
+    @property
+    def compacted(self) -> int:
+        return self._index.compacted
+
+    def get(self, key: str) -> Entry | None:
+        return self._index.entries.get(key)
+
+    def list(
+        self, prefix: str, *, start_after: str | None = None, limit: int | None = None, at_revision: int | None = None
+    ) -> Page:
+        """Entries in key order; no limit (or 0) means all, no revision means now."""
+        return self._index.page(prefix, start_after, limit, at_revision)
+
+    def count(self, prefix: str) -> int:
+        return self._index.count(prefix)
+
+    def watch(self, prefix: str, from_revision: int | None = None, *, limit: int = 1000) -> Watch:
+        """Events after `from_revision` (by default: from now on), at most `limit` at a time."""
+        revision = self.revision if from_revision is None else from_revision
+        if revision < self.compacted:
+            raise too_old(revision, self.compacted)
+        return Watch(self._index, prefix, revision, limit)
+
+    async def commit(self, operations: Iterable[Operation]) -> Written:
+        """All operations or none; raises `Mismatch` where a condition does not hold."""
+        staged = tuple(operations)
+        return await self.transact(lambda _: staged)
+
+    async def transact(self, propose: Proposal) -> Written:
+        """Commit what `propose` makes of the newest state; nobody writes between its reads and its writes.
+
+        It may be called more than once, must not wait, and may raise to refuse.
+        """
+        if self._closing:
+            raise errors.Unavailable("the store is shutting down")
+        if self._journal is None:
+            draft = Draft(self._index)
+            written = draft.run(propose)
+            self._apply(draft.events)
+            return written
+        outcome: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Waiting(propose, outcome))
+        self._kick()
+        return await outcome
+
+    async def create(self, key: str, value: bytes) -> Entry:
+        return _entry(await self.commit([Put(key, value, ABSENT)]))
+
+    async def update(self, key: str, value: bytes, expected: int) -> Entry:
+        return _entry(await self.commit([Put(key, value, expected)]))
+
+    async def delete(self, key: str, expected: int | None = None) -> Event | None:
+        """The deletion, or None if there was nothing to delete."""
+        written = await self.commit([Delete(key, expected)])
+        return written.events[0] if written.events else None
+
+    def compact(self, revision: int) -> None:
+        """Forget what happened up to `revision`; the bounds of `Keep` do the same without being asked."""
+        self._stale += self._index.compact(revision)
+        if self._journal is None:
+            self._stale.clear()
+        elif self._stale and not self._closing:
+            self._kick()
+
+    async def close(self) -> None:
+        """Finish what was accepted, accept nothing more, end all watches."""
+        if self._closing:
+            return
+        self._closing = True
+        if self._journal and self._thread:
+            if self._busy:
+                self._idle = asyncio.get_running_loop().create_future()
+                await self._idle
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._journal.close)
+            self._thread.shutdown()
+        self._index.close()
+
+    def _kick(self) -> None:
+        """Start a group commit, unless one is under way; whoever writes in this turn of the loop still joins it."""
+        if not self._busy:
+            self._busy = True
+            asyncio.get_running_loop().call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        draft = Draft(self._index)
+        group = self._judge(draft)
+        if not draft.events and not self._stale:
+            self._settle(group, ())
+            return
+        batch = Batch(draft.events, self._stale, self._index.compacted)
+        self._stale = []
+        assert self._journal is not None
+        writing = asyncio.get_running_loop().run_in_executor(self._thread, self._journal.write, batch)
+        writing.add_done_callback(lambda done: self._finish(group, batch, done))
+
+    def _judge(self, draft: Draft) -> Sequence[tuple[_Waiting, Written]]:
+        """Stage the queue in its order; refuse at once what the durable state refuses."""
+        waiting, self._queue = self._queue, []
+        group: list[tuple[_Waiting, Written]] = []
+        for transaction in waiting:
+            if transaction.outcome.done():
+                continue  # whoever asked has gone
+            try:
+                group.append((transaction, draft.run(transaction.propose)))
+            except Unsettled:
+                self._queue.append(transaction)
+            except Exception as refusal:  # noqa: BLE001 - not swallowed: it is raised where the transaction was asked for
+                transaction.outcome.set_exception(refusal)
+        return group
+
+    def _finish(self, group: Sequence[tuple[_Waiting, Written]], batch: Batch, done: "asyncio.Future[None]") -> None:
+        failure = done.exception()
+        if failure is None:
+            self.fault = None
+            self._settle(group, batch.events)
+            return
+        if isinstance(failure, errors.StoreFault):
+            self.fault = failure
+        self._stale += batch.stale
+        for transaction, _ in group:
+            if not transaction.outcome.done():
+                transaction.outcome.set_exception(failure)
+        self._rest()
+
+    def _settle(self, group: Sequence[tuple[_Waiting, Written]], events: Iterable[Event]) -> None:
+        self._apply(events)
+        for transaction, written in group:
+            if not transaction.outcome.done():
+                transaction.outcome.set_result(written)
+        self._rest()
+
+    def _apply(self, events: Iterable[Event]) -> None:
+        now = self._now()
+        self._index.apply(events, now)
+        stale = self._index.trim(now)
+        if self._journal:
+            self._stale += stale
+
+    def _rest(self) -> None:
+        """Go on with the next group, after those just answered had their turn to join it."""
+        self._busy = False
+        if self._queue:
+            self._kick()
+        elif self._idle and not self._idle.done():
+            self._idle.set_result(None)
+
+    def _now(self) -> float:
+        """Seconds since the first write after opening: history found on disk is as old as that."""
+        now = asyncio.get_running_loop().time()
+        if self._born is None:
+            self._born = now
+        return now - self._born
+
+
+def _entry(written: Written) -> Entry:
+    entry = written.events[0].entry
+    assert entry is not None
+    return entry

@@ -1,0 +1,244 @@
+"""The durable log: one SQLite file that only ever says what was acknowledged, or says clearly what is wrong with it."""
+
+import contextlib
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from trimtab import errors
+from trimtab.store.entry import Event
+from trimtab.store.index import Row
+
+FILE_NAME = "store.db"
+APPLICATION_ID = 0x54524D54
+FORMAT = 1
+ROWS_PER_STATEMENT = 64
+FREE_PAGES_KEPT = 256
+PAGES_PER_VACUUM = 1024
+
+LOG_COLUMNS = (
+    "revision INTEGER PRIMARY KEY, key TEXT NOT NULL, value BLOB, created INTEGER NOT NULL, checksum INTEGER NOT NULL"
+)
+SCHEMA = (
+    f"CREATE TABLE log ({LOG_COLUMNS})",
+    "CREATE TABLE mark (compacted INTEGER NOT NULL)",
+    "INSERT INTO mark VALUES (0)",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {FORMAT}",
+)
+
+
+class Batch(NamedTuple):
+    """One group commit: new events, rows that nobody needs any more, and how far history is compacted."""
+
+    events: Sequence[Event]
+    stale: Sequence[int]
+    compacted: int
+
+
+class Journal:
+    """The open file. One thread at a time may use it; another process finds it locked."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / FILE_NAME
+        _prepare(directory, self.path)
+        try:
+            # The lock is SQLite's own: it ends with the process, however that ends, and no child inherits it.
+            self._connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise fault(self.path, error) from error
+        try:
+            self._open()
+        except sqlite3.Error as error:
+            self._connection.close()
+            raise fault(self.path, error) from error
+        except errors.StoreFault:
+            self._connection.close()
+            raise
+
+    def compacted(self) -> int:
+        with self._faults():
+            (compacted,) = self._connection.execute("SELECT compacted FROM mark").fetchone()
+            return int(compacted)
+
+    def rows(self) -> Iterator[Row]:
+        with self._faults():
+            for revision, key, value, created, checksum in self._connection.execute(
+                "SELECT revision, key, value, created, checksum FROM log ORDER BY revision"
+            ):
+                if checksum != _checksum(revision, key, value, created):
+                    raise damaged(self.path, f"the checksum of revision {revision} does not match")
+                yield Row(revision, key, value, created)
+
+    def write(self, batch: Batch) -> None:
+        """Make the batch durable, or raise and leave the file as it was."""
+        with self._faults():
+            try:
+                self._write(batch)
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+            if batch.stale:
+                self._shrink()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _open(self) -> None:
+        execute = self._connection.execute
+        execute("PRAGMA locking_mode = EXCLUSIVE")
+        new = self._recognise()
+        if new:
+            execute("PRAGMA auto_vacuum = INCREMENTAL")
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = FULL")
+        execute("PRAGMA cache_size = -512")  # the index in memory is the cache; this one only sees appends
+        execute("PRAGMA journal_size_limit = 4194304")
+        execute("BEGIN IMMEDIATE")  # finds out now, not at the first write, whether the file may be written
+        for statement in SCHEMA if new else ():
+            execute(statement)
+        execute("COMMIT")
+        if new:
+            _sync_directory(self.path.parent)
+        (verdict,) = execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise damaged(self.path, verdict)
+
+    def _recognise(self) -> bool:
+        """Whether the file is new; a file of somebody else is refused before anything in it is touched."""
+        execute = self._connection.execute
+        (application,) = execute("PRAGMA application_id").fetchone()
+        (version,) = execute("PRAGMA user_version").fetchone()
+        if application == APPLICATION_ID and version == FORMAT:
+            return False
+        if application == APPLICATION_ID:
+            raise errors.StoreFault(
+                f"{self.path} has format {version}, and this Trimtab writes format {FORMAT}: "
+                "use the Trimtab that wrote it, or another data directory; nothing was changed"
+            )
+        (tables,) = execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application or version or tables:
+            raise _foreign(self.path, "it is the SQLite file of another program")
+        return True
+
+    def _write(self, batch: Batch) -> None:
+        execute = self._connection.execute
+        if not batch.stale and len(batch.events) <= ROWS_PER_STATEMENT:
+            # One statement is its own transaction: one call that leaves the interpreter to others while it syncs.
+            execute(_insert(len(batch.events)), _parameters(batch.events))
+            return
+        execute("BEGIN IMMEDIATE")
+        if batch.stale:  # first, so that their room is there for the new rows
+            numbers = f"[{','.join(map(str, batch.stale))}]"
+            execute("DELETE FROM log WHERE revision IN (SELECT value FROM json_each(?))", (numbers,))
+            execute("UPDATE mark SET compacted = ?", (batch.compacted,))
+        for start in range(0, len(batch.events), ROWS_PER_STATEMENT):
+            some = batch.events[start : start + ROWS_PER_STATEMENT]
+            execute(_insert(len(some)), _parameters(some))
+        execute("COMMIT")
+
+    def _shrink(self) -> None:
+        """Give free pages back to the file system, some at a time."""
+        execute = self._connection.execute
+        (free,) = execute("PRAGMA freelist_count").fetchone()
+        (pages,) = execute("PRAGMA page_count").fetchone()
+        if free > max(FREE_PAGES_KEPT, pages // 4):
+            # The batch is durable already; a full disk here only means that the file shrinks another time.
+            with contextlib.suppress(sqlite3.OperationalError):
+                # This pragma frees one page a step, and only a script is stepped to its end.
+                self._connection.executescript(f"PRAGMA incremental_vacuum({PAGES_PER_VACUUM})")
+
+    @contextlib.contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise fault(self.path, error) from error
+
+
+def fault(path: Path, error: sqlite3.Error) -> errors.StoreFault:
+    """What SQLite says, as a sentence for the person who has to do something about it."""
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return errors.StoreFault(
+                f"{path} is in use by another process: stop that one, or choose another data directory"
+            )
+        case sqlite3.SQLITE_NOTADB:
+            return _foreign(path, "it is not a SQLite file")
+        case sqlite3.SQLITE_CORRUPT:
+            return damaged(path, str(error))
+        case sqlite3.SQLITE_FULL:
+            return errors.StoreFault(
+                f"no room to write {path} (the disk or a quota is full): free some; "
+                "until then reads go on, writes are refused and nothing acknowledged is lost"
+            )
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return _unwritable(path, str(error))
+        case _:
+            return errors.StoreFault(
+                f"{path} could not be used ({error}): look at the disk and its free space; "
+                "nothing acknowledged is lost, and the next write tries again"
+            )
+
+
+def damaged(path: Path, detail: str) -> errors.StoreFault:
+    return errors.StoreFault(
+        f"{path} is damaged ({detail}): bring back a copy of the data directory, or move it away to start empty; "
+        "nothing was changed"
+    )
+
+
+def _foreign(path: Path, detail: str) -> errors.StoreFault:
+    return errors.StoreFault(
+        f"{path} is not a Trimtab store ({detail}): move it away, or choose another data directory; nothing was changed"
+    )
+
+
+def _unwritable(path: Path, detail: str) -> errors.StoreFault:
+    return errors.StoreFault(
+        f"{path} cannot be opened for writing ({detail}): "
+        "make its directory writable for this user, or choose another data directory"
+    )
+
+
+def _prepare(directory: Path, path: Path) -> None:
+    """A directory and an empty file that nobody else may read; SQLite gives its side files the same mode."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+    except OSError as error:
+        raise _unwritable(path, error.strerror or str(error)) from error
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the new names durable: the file's in its directory, and the directory's in its parent."""
+    for place in (directory, directory.parent):
+        descriptor = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _insert(rows: int) -> str:
+    return f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?)'] * rows)}"  # noqa: S608 - only question marks vary
+
+
+def _parameters(events: Sequence[Event]) -> list[int | str | bytes | None]:
+    parameters: list[int | str | bytes | None] = []
+    for event in events:
+        value, created = (event.entry.value, event.entry.create_revision) if event.entry else (None, 0)
+        checksum = _checksum(event.revision, event.key, value, created)
+        parameters += (event.revision, event.key, value, created, checksum)
+    return parameters
+
+
+def _checksum(revision: int, key: str, value: bytes | None, created: int) -> int:
+    head = f"{revision} {created} {'delete' if value is None else 'put'} {key}\n"
+    return zlib.crc32(value or b"", zlib.crc32(head.encode()))

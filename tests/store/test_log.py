@@ -1,0 +1,308 @@
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trimtab import errors
+from trimtab.store.index import Keep
+from trimtab.store.log import Store
+from trimtab.store.txn import Check, Delete, Draft, Mismatch, Operation, Put
+
+PODS = "/registry//pods/"
+BUDGET = "/registry/policy/poddisruptionbudgets/default/web"
+Open = Callable[..., Store]
+
+
+def pod(name: str, namespace: str = "default") -> str:
+    return f"{PODS}{namespace}/{name}"
+
+
+async def test_what_is_created_can_be_read_with_its_revisions(store: Store) -> None:
+    created = await store.create(pod("a"), b"one")
+    updated = await store.update(pod("a"), b"two", created.mod_revision)
+    assert created.mod_revision > 1
+    assert store.get(pod("a")) == updated
+    assert (updated.value, updated.create_revision) == (b"two", created.mod_revision)
+    assert updated.mod_revision == created.mod_revision + 1 == store.revision
+
+
+async def test_a_deleted_key_is_gone_and_its_deletion_has_a_revision_of_its_own(store: Store) -> None:
+    entry = await store.create(pod("a"), b"one")
+    deletion = await store.delete(pod("a"), entry.mod_revision)
+    assert store.get(pod("a")) is None
+    assert deletion is not None
+    assert (deletion.type, deletion.previous, deletion.revision) == ("DELETED", entry, entry.mod_revision + 1)
+
+
+async def test_deleting_nothing_changes_nothing(store: Store) -> None:
+    before = store.revision
+    assert await store.delete(pod("ghost")) is None
+    assert store.revision == before
+
+
+async def test_a_key_is_created_only_once(store: Store) -> None:
+    entry = await store.create(pod("a"), b"one")
+    with pytest.raises(Mismatch, match="was expected absent, but it is at revision 2") as refusal:
+        await store.create(pod("a"), b"two")
+    assert (refusal.value.key, refusal.value.current) == (pod("a"), entry)
+
+
+async def test_a_write_based_on_an_old_state_is_refused(store: Store) -> None:
+    old = await store.create(pod("a"), b"one")
+    new = await store.update(pod("a"), b"two", old.mod_revision)
+    with pytest.raises(Mismatch) as refusal:
+        await store.update(pod("a"), b"three", old.mod_revision)
+    assert refusal.value.current == new
+    with pytest.raises(errors.Conflict):
+        await store.delete(pod("a"), old.mod_revision)
+    with pytest.raises(Mismatch, match="but it does not exist"):
+        await store.update(pod("ghost"), b"", 7)
+
+
+async def test_a_transaction_is_done_whole_or_not_at_all(store: Store) -> None:
+    budget = await store.create(BUDGET, b"1")
+    entry = await store.create(pod("a"), b"")
+    evict: list[Operation] = [Put(BUDGET, b"0", budget.mod_revision), Delete(pod("a"), entry.mod_revision)]
+    with pytest.raises(Mismatch):
+        await store.commit([*evict, Check(pod("b"), 3)])
+    assert (store.get(BUDGET), store.get(pod("a"))) == (budget, entry)
+
+    written = await store.commit([*evict, Check(pod("b"), 0)])
+    assert [event.type for event in written.events] == ["MODIFIED", "DELETED"]
+    assert [event.revision for event in written.events] == [written.revision - 1, written.revision]
+    assert store.revision == written.revision
+
+
+async def test_of_many_who_write_the_same_key_at_once_exactly_one_wins(store: Store) -> None:
+    entry = await store.create(pod("a"), b"")
+    attempts = (store.update(pod("a"), bytes([n]), entry.mod_revision) for n in range(20))
+    outcomes = await asyncio.gather(*attempts, return_exceptions=True)
+    (winner,) = (outcome for outcome in outcomes if not isinstance(outcome, BaseException))
+    losers = [outcome for outcome in outcomes if isinstance(outcome, Mismatch)]
+    assert len(losers) == 19
+    assert all(loser.current == winner for loser in losers)
+
+
+async def test_a_counter_that_many_debit_at_once_is_never_overdrawn(store: Store) -> None:
+    await store.create(BUDGET, b"5")
+
+    def debit(draft: Draft) -> list[Operation]:
+        budget = draft.get(BUDGET)
+        assert budget is not None
+        if budget.value == b"0":
+            raise errors.TooManyRequests("the budget is spent")
+        return [Put(BUDGET, str(int(budget.value) - 1).encode())]
+
+    outcomes = await asyncio.gather(*(store.transact(debit) for _ in range(12)), return_exceptions=True)
+    assert sum(isinstance(outcome, errors.TooManyRequests) for outcome in outcomes) == 7
+    final = store.get(BUDGET)
+    assert final is not None
+    assert final.value == b"0"
+
+
+async def test_a_transaction_sees_the_list_as_its_own_group_leaves_it(store: Store) -> None:
+    await store.commit([Put(pod("a"), b""), Put(pod("b"), b"")])
+    counts: list[int] = []
+
+    def add(name: str) -> Callable[[Draft], list[Operation]]:
+        def propose(draft: Draft) -> list[Operation]:
+            counts.append(len(draft.list(PODS)))
+            return [Put(pod(name), b""), Delete(pod("a"))]
+
+        return propose
+
+    await asyncio.gather(store.transact(add("c")), store.transact(add("d")))
+    assert counts == [2, 2]
+    assert [entry.key for entry in store.list(PODS).entries] == [pod("b"), pod("c"), pod("d")]
+
+
+async def test_one_bad_transaction_does_not_harm_those_written_with_it(store: Store) -> None:
+    outcomes = await asyncio.gather(
+        store.create(pod("a"), b"good"),
+        store.create(pod("b"), "no bytes"),  # type: ignore[arg-type]
+        store.create(pod("\ud800"), b""),
+        store.commit([Put(pod("c"), b""), Put(pod("c"), b"")]),
+        store.create(pod("d"), b"good"),
+        return_exceptions=True,
+    )
+    kinds = [type(outcome).__name__ for outcome in outcomes]
+    assert kinds == ["Entry", "TypeError", "UnicodeEncodeError", "ValueError", "Entry"]
+    assert store.count(PODS) == 2
+
+
+async def test_whoever_stops_waiting_does_not_stop_the_store(store: Store) -> None:
+    tasks = [asyncio.create_task(store.create(pod(str(n)), b"")) for n in range(4)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert store.get(pod("3")) is not None
+    assert await store.create(pod("later"), b"")
+
+
+async def test_nothing_is_visible_before_it_is_durable(on_disk: Open) -> None:
+    store = on_disk()
+    journal = store._journal
+    assert journal is not None
+    seen: list[object] = []
+    write = journal.write
+
+    def look_then_write(batch: object) -> None:
+        seen.append((store.get(pod("a")), store.count(PODS), store.revision))
+        write(batch)  # type: ignore[arg-type]
+
+    journal.write = look_then_write  # type: ignore[method-assign, assignment]
+    await store.create(pod("a"), b"")
+    assert seen == [(None, 0, 1)]
+    assert store.revision == 2
+
+
+async def test_many_writers_share_one_sync(on_disk: Open) -> None:
+    store = on_disk()
+    journal = store._journal
+    assert journal is not None
+    sizes: list[int] = []
+    write = journal.write
+    journal.write = lambda batch: (sizes.append(len(batch.events)), write(batch))[1]  # type: ignore[method-assign]
+    await asyncio.gather(*(store.create(pod(str(n)), b"") for n in range(200)))
+    assert sizes == [200]
+
+
+async def test_a_list_is_in_key_order_and_stays_inside_its_prefix(store: Store) -> None:
+    for key in (pod("b"), pod("a"), pod("a", "other"), "/registry//podtemplates/default/a", "/registry/x", "/z"):
+        await store.create(key, key.encode())
+    assert [entry.key for entry in store.list(PODS).entries] == [pod("a"), pod("b"), pod("a", "other")]
+    assert [entry.key for entry in store.list(PODS + "default/").entries] == [pod("a"), pod("b")]
+    assert [entry.key for entry in store.list("/registry/").entries][-2:] == [
+        "/registry//podtemplates/default/a",
+        "/registry/x",
+    ]
+    assert store.count("/") == 6
+    assert store.list("/registry//nothing/").entries == []
+
+
+async def test_pages_show_the_state_of_the_first_page(store: Store) -> None:
+    for name in "abcdef":
+        await store.create(pod(name), name.encode())
+    first = store.list(PODS, limit=2)
+    assert ([entry.key[-1] for entry in first.entries], first.remaining) == (["a", "b"], 4)
+
+    await store.commit([Delete(pod("c")), Put(pod("d"), b"changed"), Put(pod("bb"), b"new"), Delete(pod("a"))])
+    await store.create(pod("c"), b"again")
+    second = store.list(PODS, start_after=pod("b"), limit=3, at_revision=first.revision)
+    assert [entry.value for entry in second.entries] == [b"c", b"d", b"e"]
+    assert (second.revision, second.remaining) == (first.revision, 1)
+    assert [entry.value for entry in store.list(PODS, at_revision=first.revision).entries] == [
+        c.encode() for c in "abcdef"
+    ]
+
+
+async def test_a_list_of_the_forgotten_past_or_of_the_future_is_refused(store: Store) -> None:
+    for n in range(5):
+        await store.create(pod(str(n)), b"")
+    store.compact(4)
+    with pytest.raises(errors.Expired, match=r"too old resource version: 3 \(4\)"):
+        store.list(PODS, at_revision=3)
+    assert len(store.list(PODS, at_revision=4).entries) == 3
+    with pytest.raises(errors.TimedOut, match="Too large resource version: 99, current: 6") as refusal:
+        store.list(PODS, at_revision=99)
+    assert refusal.value.status()["details"]["retryAfterSeconds"] == 1
+
+
+async def test_history_is_bounded_by_its_number_of_revisions() -> None:
+    store = Store(Keep(revisions=100))
+    for n in range(1000):
+        await store.commit([Put(pod("a"), str(n).encode())])
+    assert 100 <= store.revision - store.compacted <= 107
+
+
+async def test_history_is_bounded_by_the_size_of_what_was_replaced() -> None:
+    store = Store(Keep(size=100_000))
+    for _ in range(1000):
+        await store.commit([Put(pod("a"), bytes(1000))])
+    assert 100 <= store.revision - store.compacted <= 110
+
+
+async def test_everything_is_there_after_closing_and_opening(on_disk: Open) -> None:
+    store = on_disk()
+    kept = await store.create(pod("kept"), b"1")
+    kept = await store.update(pod("kept"), b"2", kept.mod_revision)
+    await store.create(pod("gone"), b"")
+    await store.delete(pod("gone"))
+    await store.close()
+
+    again = on_disk()
+    assert again.list("/").entries == [kept]
+    assert again.revision == store.revision
+    events = await again.watch(PODS, 1).next()
+    assert [(e.type, e.key, e.prev_value, e.revision) for e in events] == [
+        ("ADDED", pod("kept"), None, 2),
+        ("MODIFIED", pod("kept"), b"1", 3),
+        ("ADDED", pod("gone"), None, 4),
+        ("DELETED", pod("gone"), b"", 5),
+    ]
+    assert (await again.create(pod("next"), b"")).mod_revision == 6
+
+
+async def test_a_revision_is_never_given_twice_even_if_the_last_one_is_forgotten(on_disk: Open) -> None:
+    store = on_disk()
+    await store.create(pod("a"), b"")
+    await store.delete(pod("a"))
+    store.compact(store.revision)
+    await store.close()
+    again = on_disk()
+    assert (again.revision, again.compacted) == (3, 3)
+    assert (await again.create(pod("a"), b"")).mod_revision == 4
+
+
+async def test_the_file_does_not_grow_with_the_number_of_writes(on_disk: Open, tmp_path: Path) -> None:
+    store = on_disk(Keep(revisions=64))
+    for round_ in range(60):
+        await asyncio.gather(*(store.commit([Put(pod(str(n)), bytes([round_]) * 4000)]) for n in range(50)))
+    await store.close()
+    assert (tmp_path / "store.db").stat().st_size < 4_000_000
+    assert on_disk().count(PODS) == 50
+
+
+async def test_the_file_shrinks_when_most_is_deleted(on_disk: Open, tmp_path: Path) -> None:
+    store = on_disk(Keep(revisions=10))
+    await store.commit([Put(pod(str(n)), bytes(8000)) for n in range(1000)])
+    await store.commit([Delete(pod(str(n))) for n in range(1000)])
+    for n in range(10):
+        store.compact(store.revision)
+        await store.commit([Put(pod("last"), bytes([n]))])
+    await store.close()
+    assert (tmp_path / "store.db").stat().st_size < 2_500_000
+
+
+async def test_closing_finishes_what_was_accepted_and_refuses_the_rest(on_disk: Open) -> None:
+    store = on_disk()
+    accepted = [asyncio.create_task(store.create(pod(str(n)), b"")) for n in range(10)]
+    await asyncio.sleep(0)
+    await store.close()
+    await asyncio.gather(*accepted)
+    with pytest.raises(errors.Unavailable):
+        await store.create(pod("late"), b"")
+    assert on_disk().count(PODS) == 10
+
+
+def test_the_store_works_on_uvloop(tmp_path: Path) -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def story() -> None:
+        store = Store.open(tmp_path)
+        await asyncio.gather(*(store.create(pod(str(n)), b"") for n in range(50)))
+        assert len(await store.watch(PODS, 1).next()) == 50
+        assert await store.watch(PODS).next(0.01) == []
+        await store.close()
+
+    uvloop.run(story())
+
+
+def test_a_hundred_stores_in_memory_cost_next_to_nothing() -> None:
+    async def story() -> None:
+        stores = [Store() for _ in range(100)]
+        await asyncio.gather(*(store.create(pod("a"), b"") for store in stores))
+        assert all(store._thread is None for store in stores)
+
+    asyncio.run(story())
