@@ -1,0 +1,349 @@
+"""Reads a native object as kube-apiserver's Go types would: types checked, unknown fields named, emptiness normalised."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+from trimtab.api import quantity
+from trimtab.api.kinds.native.fields import SCALARS, Message, NativeField, message
+from trimtab.api.value import Raw
+from trimtab.errors import BadRequest
+
+_RFC3339 = "2006-01-02T15:04:05Z07:00"
+_RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
+_QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_OMIT = object()
+
+Read = Callable[[Any, str, list[str]], Any]
+"""Reads one value, given where it stands and where to note the paths of unknown fields."""
+
+
+class Unreadable(ValueError):
+    """The object does not fit its type; the text is what Go's decoder would say."""
+
+
+class Decoded(NamedTuple):
+    body: Raw
+    unknown: list[str]
+    """Paths of fields that the type does not have, in document order."""
+
+
+def _go_kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, dict):
+        return "object"
+    if isinstance(value, list):
+        return "array"
+    return "number"
+
+
+def _go_type(type_: str) -> str:
+    if type_ in SCALARS:
+        return {"bytes": "[]uint8", "double": "float64"}.get(type_, type_)
+    return "v1." + type_.rsplit(".", 1)[-1]
+
+
+def _mismatch(value: Any, owner: str, path: str, go_type: str) -> Unreadable:
+    where = re.sub(r"\[\d+\]", "", path)
+    return Unreadable(
+        f"json: cannot unmarshal {_go_kind(value)} into Go struct field {owner}.{where} of type {go_type}"
+    )
+
+
+_LIMITS = {"int32": 1 << 31, "int64": 1 << 63}
+
+
+def _scalar_reader(type_: str, owner: str) -> Read:
+    def read_string(value: Any, path: str, unknown: list[str]) -> Any:
+        if type(value) is not str:
+            raise _mismatch(value, owner, path, "string")
+        return value
+
+    def read_bool(value: Any, path: str, unknown: list[str]) -> Any:
+        if type(value) is not bool:
+            raise _mismatch(value, owner, path, "bool")
+        return value
+
+    def read_integer(value: Any, path: str, unknown: list[str]) -> Any:
+        if type(value) is int and -_LIMITS[type_] <= value < _LIMITS[type_]:
+            return value
+        error = _mismatch(value, owner, path, type_)
+        if type(value) in (int, float):
+            error = Unreadable(str(error).replace("unmarshal number", f"unmarshal number {value}", 1))
+        raise error
+
+    def read_double(value: Any, path: str, unknown: list[str]) -> Any:
+        if type(value) not in (int, float):
+            raise _mismatch(value, owner, path, "float64")
+        return value
+
+    def read_bytes(value: Any, path: str, unknown: list[str]) -> Any:
+        if type(value) is not str:
+            raise _mismatch(value, owner, path, "[]uint8")
+        compact = value.replace("\n", "").replace("\r", "")
+        try:
+            base64.b64decode(compact, validate=True)
+        except (binascii.Error, ValueError):
+            raise Unreadable(f"illegal base64 data at input byte {_bad_byte(value)}") from None
+        return compact
+
+    readers = {"string": read_string, "bool": read_bool, "double": read_double, "bytes": read_bytes}
+    return readers.get(type_, read_integer)
+
+
+def _bad_byte(text: str) -> int:
+    match = re.search(r"[^A-Za-z0-9+/\r\n]", text)
+    return match.start() if match else len(text) // 4 * 4
+
+
+def _read_quantity(value: Any, path: str, unknown: list[str]) -> Any:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise Unreadable(_QUANTITY_RULE)
+    try:
+        return quantity.canonical(value)
+    except quantity.BadQuantity:
+        raise Unreadable(_QUANTITY_RULE) from None
+
+
+_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)\Z")
+
+
+def _read_time(value: Any, layout: str, micro: bool) -> Any:
+    if not isinstance(value, str):
+        raise Unreadable(f"json: cannot unmarshal {_go_kind(value)} into Go value of type string")
+    if value == "":
+        return _OMIT
+    match = _TIME.match(value)
+    if match is None:
+        raise Unreadable(f'parsing time "{value}" as "{layout}": {_time_complaint(value, layout)}')
+    if micro and len(match[7] or "") != 7:
+        rest = value[19:]
+        raise Unreadable(f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as ".000000"')
+    return _in_utc(match, value, micro)
+
+
+def _in_utc(match: re.Match[str], value: str, micro: bool) -> str:
+    try:
+        moment = datetime.fromisoformat(value[:19] + match[8].replace("Z", "+00:00"))
+    except ValueError:
+        part = _out_of_range(match)
+        raise Unreadable(f'parsing time "{value}": {part} out of range') from None
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + (match[7] if micro else "") + "Z"
+
+
+def _out_of_range(match: re.Match[str]) -> str:
+    for name, index, top in (("month", 2, 12), ("day", 3, 31), ("hour", 4, 23), ("minute", 5, 59), ("second", 6, 59)):
+        if int(match[index]) > top or (index < 4 and int(match[index]) == 0):
+            return name
+    return "day"
+
+
+def _time_complaint(value: str, layout: str) -> str:
+    for start, end, part, pattern in (
+        (0, 4, "2006", r"\d{4}"),
+        (4, 5, "-", "-"),
+        (5, 7, "01", r"\d\d"),
+        (7, 8, "-", "-"),
+        (8, 10, "02", r"\d\d"),
+        (10, 11, "T", "T"),
+        (11, 13, "15", r"\d\d"),
+        (13, 14, ":", ":"),
+        (14, 16, "04", r"\d\d"),
+        (16, 17, ":", ":"),
+        (17, 19, "05", r"\d\d"),
+    ):
+        if not re.fullmatch(pattern, value[start:end]):
+            return f'cannot parse "{value[start:]}" as "{part}"'
+    return f'cannot parse "{value[19:]}" as "{".000000" if "." in layout else "Z07:00"}"'
+
+
+def _read_plain_time(value: Any, path: str, unknown: list[str]) -> Any:
+    return _read_time(value, _RFC3339, micro=False)
+
+
+def _read_micro_time(value: Any, path: str, unknown: list[str]) -> Any:
+    return _read_time(value, _RFC3339_MICRO, micro=True)
+
+
+def _read_int_or_string(value: Any, path: str, unknown: list[str]) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise Unreadable(f"json: cannot unmarshal {_go_kind(value)} into Go value of type int32")
+    if isinstance(value, int) and not -_LIMITS["int32"] <= value < _LIMITS["int32"]:
+        raise Unreadable(f"json: cannot unmarshal number {value} into Go value of type int32")
+    return value
+
+
+def _read_anything(value: Any, path: str, unknown: list[str]) -> Any:
+    return value
+
+
+def _read_extra(value: Any, path: str, unknown: list[str]) -> Any:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise Unreadable(f"json: cannot unmarshal {_go_kind(value)} into Go value of type v1.ExtraValue")
+    return value
+
+
+def _read_schema_or_bool(value: Any, path: str, unknown: list[str]) -> Any:
+    if isinstance(value, bool):
+        return value
+    return _read_schema_or_list(value, path, unknown)
+
+
+def _read_schema_or_list(value: Any, path: str, unknown: list[str]) -> Any:
+    if isinstance(value, list):
+        return [_read_schema_or_list(item, f"{path}[{i}]", unknown) for i, item in enumerate(value)]
+    if isinstance(value, str):
+        return value
+    return _read_message("apiextensions.v1.JSONSchemaProps", value, path, unknown, "JSONSchemaProps")
+
+
+_SPECIAL: dict[str, Read] = {
+    "Quantity": _read_quantity,
+    "Time": _read_plain_time,
+    "MicroTime": _read_micro_time,
+    "IntOrString": _read_int_or_string,
+    "RawExtension": _read_anything,
+    "FieldsV1": _read_anything,
+    "JSON": _read_anything,
+    "ExtraValue": _read_extra,
+    "JSONSchemaPropsOrArray": _read_schema_or_list,
+    "JSONSchemaPropsOrBool": _read_schema_or_bool,
+    "JSONSchemaPropsOrStringArray": _read_schema_or_list,
+}
+
+
+def _item_reader(field: NativeField, owner: str) -> Read:
+    if field.type in SCALARS:
+        return _scalar_reader(field.type, owner)
+    if special := _SPECIAL.get(field.type):
+        return special
+
+    def read(value: Any, path: str, unknown: list[str]) -> Any:
+        return _read_message(field.type, value, path, unknown, owner)
+
+    return read
+
+
+def _field_reader(field: NativeField, owner: str) -> Read:
+    read_item = _item_reader(field, owner)
+    if field.shape == "list":
+
+        def read_list(value: Any, path: str, unknown: list[str]) -> Any:
+            if type(value) is not list:
+                raise _mismatch(value, owner, path, "[]" + _go_type(field.type))
+            read = [
+                zero_of(field) if item is None else read_item(item, f"{path}[{i}]", unknown)
+                for i, item in enumerate(value)
+            ]
+            return read if read or not field.omit_zero else _OMIT
+
+        return read_list
+    if field.shape == "map":
+
+        def read_map(value: Any, path: str, unknown: list[str]) -> Any:
+            if type(value) is not dict:
+                raise _mismatch(value, owner, path, "map[string]" + _go_type(field.type))
+            deep = field.is_message or field.type not in SCALARS
+            read = {
+                key: zero_of(field) if item is None else read_item(item, f"{path}.{key}" if deep else path, unknown)
+                for key, item in value.items()
+            }
+            return read if read or not field.omit_zero else _OMIT
+
+        return read_map
+    if field.omit_zero:
+
+        def read_unless_zero(value: Any, path: str, unknown: list[str]) -> Any:
+            return read_item(value, path, unknown) or _OMIT
+
+        return read_unless_zero
+    return read_item
+
+
+_ZEROS: dict[str, Any] = {
+    "string": "",
+    "int32": 0,
+    "int64": 0,
+    "bool": False,
+    "bytes": "",
+    "double": 0,
+    "Quantity": "0",
+    "IntOrString": 0,
+}
+
+
+def zero_of(field: NativeField) -> Any:
+    """What Kubernetes writes for one empty value of this field's type."""
+    return empty(field.type) if field.is_message else _ZEROS.get(field.type)
+
+
+class _Plan(NamedTuple):
+    readers: dict[str, Read]
+    always: tuple[tuple[str, NativeField], ...]
+
+
+@cache
+def _plan(name: str) -> _Plan:
+    described: Message = message(name)
+    return _Plan(
+        {field.name: _field_reader(field, described.short) for field in described.json.values()},
+        tuple((field.name, field) for field in described.json.values() if field.always),
+    )
+
+
+def _absent(field: NativeField) -> Any:
+    return None if field.null or field.shape != "one" else zero_of(field)
+
+
+def empty(name: str) -> Raw:
+    """The message as Kubernetes writes it when nothing is set."""
+    return {field_name: _absent(field) for field_name, field in _plan(name).always}
+
+
+def _read_message(name: str, value: Any, path: str, unknown: list[str], owner: str) -> Raw:
+    if type(value) is not dict:
+        raise _mismatch(value, owner, path, _go_type(name))
+    plan = _plan(name)
+    readers = plan.readers
+    prefix = f"{path}." if path else ""
+    out: Raw = {}
+    for key, item in value.items():
+        reader = readers.get(key)
+        if reader is None:
+            unknown.append(f"{prefix}{key}")
+        elif item is not None:
+            read = reader(item, f"{prefix}{key}", unknown)
+            if read is not _OMIT:
+                out[key] = read
+    for key, field in plan.always:
+        if key not in out:
+            out[key] = _absent(field)
+    return out
+
+
+def read(name: str, raw: Raw) -> Decoded:
+    """`raw` as the message called `name`; raises `Unreadable` with Go's words. apiVersion and kind pass through."""
+    unknown: list[str] = []
+    head: Raw = {key: raw[key] for key in ("apiVersion", "kind") if key in raw}
+    for key, value in head.items():
+        if not isinstance(value, str):
+            raise _mismatch(value, "TypeMeta", key, "string")
+    body = {key: value for key, value in raw.items() if key not in head} if head else raw
+    return Decoded({**head, **_read_message(name, body, "", unknown, name.rsplit(".", 1)[-1])}, unknown)
+
+
+def decode(name: str, raw: Raw, api_version: str) -> Decoded:
+    """`read`, with the error a client sees when the object does not fit."""
+    try:
+        return read(name, raw)
+    except (Unreadable, RecursionError) as fault:
+        error = fault if isinstance(fault, Unreadable) else "exceeded max depth"
+        kind, version = name.rsplit(".", 1)[-1], api_version.rpartition("/")[2]
+        raise BadRequest(f'{kind} in version "{version}" cannot be handled as a {kind}: {error}') from None

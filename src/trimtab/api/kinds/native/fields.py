@@ -1,0 +1,102 @@
+"""Every field of every native kind: its type, its protobuf number, and how Kubernetes writes it when it is empty.
+
+`fields.json` holds one line per message: field -> [protobuf number, type, flags]. Flags: `r` list, `m` map with string
+keys, `i` embedded inline in JSON, `q` required by the schema, `a` written even when empty, `z` left out when zero,
+`n` written as null (not `{}`) when absent. A field with neither `a` nor `z` is left out only when it is absent.
+"""
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+SCALARS = frozenset({"string", "int32", "int64", "bool", "bytes", "double"})
+SPECIAL = frozenset(
+    {
+        "Quantity",
+        "Time",
+        "MicroTime",
+        "IntOrString",
+        "RawExtension",
+        "FieldsV1",
+        "JSON",
+        "ExtraValue",
+        "JSONSchemaPropsOrArray",
+        "JSONSchemaPropsOrBool",
+        "JSONSchemaPropsOrStringArray",
+    }
+)
+"""Types with a JSON form of their own."""
+
+
+class NativeField(NamedTuple):
+    name: str
+    number: int
+    type: str
+    shape: str
+    """`one`, `list`, `map` or `inline`."""
+    required: bool
+    always: bool
+    omit_zero: bool
+    null: bool
+
+    @property
+    def is_message(self) -> bool:
+        return self.type not in SCALARS and self.type not in SPECIAL
+
+
+class Message(NamedTuple):
+    """A message with its own fields, and all fields as JSON sees them (inline ones flattened)."""
+
+    name: str
+    own: tuple[NativeField, ...]
+    json: dict[str, NativeField]
+
+    @property
+    def short(self) -> str:
+        return self.name.rsplit(".", 1)[1]
+
+
+_SHAPES = {"r": "list", "m": "map", "i": "inline"}
+
+
+def _field(name: str, number: int, type_: str, flags: str = "") -> NativeField:
+    shape = next((_SHAPES[flag] for flag in flags if flag in _SHAPES), "one")
+    return NativeField(name, number, type_, shape, "q" in flags, "a" in flags, "z" in flags, "n" in flags)
+
+
+@cache
+def _table() -> dict[str, dict[str, list[Any]]]:
+    text = files("trimtab.api.kinds.native").joinpath("fields.json").read_bytes()
+    table: dict[str, dict[str, list[Any]]] = json.loads(text)
+    return table
+
+
+@cache
+def message(name: str) -> Message:
+    """The message called `name`, such as `core.v1.PodSpec`; KeyError when there is none."""
+    own = tuple(_field(field, *facts) for field, facts in _table()[name].items())
+    flat: dict[str, NativeField] = {}
+    for field in own:
+        if field.shape == "inline":
+            flat.update(message(field.type).json)
+        else:
+            flat[field.name] = field
+    return Message(name, own, flat)
+
+
+def known(name: str) -> bool:
+    return name in _table()
+
+
+_CUSTOM_PACKAGES = {"rbac.authorization.k8s.io": "rbac"}
+
+
+def message_name(api_version: str, kind: str) -> str:
+    """Which message holds this kind; the name may be unknown (see `known`)."""
+    if kind in ("DeleteOptions", "Status"):  # these live in every group
+        return f"meta.v1.{kind}"
+    group, _, version = api_version.rpartition("/")
+    if not group:
+        return f"core.{version}.{kind}"
+    return f"{_CUSTOM_PACKAGES.get(group, group.split('.')[0])}.{version}.{kind}"
