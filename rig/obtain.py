@@ -118,7 +118,7 @@ def fetch(go: str, binary: Binary) -> None:
 
 def linker_flags(kubernetes: str) -> str:
     major, minor, _ = kubernetes.removeprefix("v").split(".")
-    facts = {"gitVersion": kubernetes, "gitMajor": major, "gitMinor": minor, "gitTreeState": "archive"}
+    facts = {"gitVersion": kubernetes, "gitMajor": major, "gitMinor": minor, "gitCommit": "unknown"}
     stamps = [f"-X {package}.{fact}={value}" for package in VERSION_PACKAGES for fact, value in facts.items()]
     return " ".join(["-s", "-w", *stamps])
 

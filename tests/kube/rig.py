@@ -49,10 +49,16 @@ def assets() -> Path:
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((LOOPBACK, 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """A port below those the kernel lends to clients, so that nobody takes it while its server is away."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind((LOOPBACK, port))
+            except OSError:
+                continue
+            return port
 
 
 class Process:
