@@ -4,7 +4,7 @@ Discovery, OpenAPI, CRD YAML, Table output, defaulting and validation derive fro
 in `api.kinds` whose classes carry `@kind(...)`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -42,6 +42,16 @@ class Scale(NamedTuple):
     selector_path: str = ""
 
 
+class OtherVersion(NamedTuple):
+    """An older or newer form of a kind that is served beside the stored one."""
+
+    shape: type[Object] | None = None
+    """What objects of this version look like; None means just as in the stored version."""
+    to_stored: Callable[[Raw], Raw] | None = None
+    """Turns an object of this version into the stored one (apiVersion aside); None means nothing changes."""
+    from_stored: Callable[[Raw], Raw] | None = None
+
+
 class Kind:
     """Everything the house knows about one kind in one group."""
 
@@ -61,7 +71,7 @@ class Kind:
         scale: Scale | None = None,
         columns: Sequence[Column] = (),
         custom: bool = True,
-        other_versions: Sequence[str] = (),
+        other_versions: Mapping[str, OtherVersion] | None = None,
         text: str = "",
         defaults: Sequence[Default] = (),
         validators: Sequence[Validate] = (),
@@ -83,7 +93,7 @@ class Kind:
         self.columns = tuple(columns)
         self.custom = custom
         """True: behaves as a custom resource born of a CRD; False: behaves as a Kubernetes built-in."""
-        self.other_versions = tuple(other_versions)
+        self.other_versions = dict(other_versions or {})
         self.text = text
         self.defaults = tuple(defaults)
         """Defaulting that belongs to the kind itself, beyond schema defaults (every server does it)."""
@@ -104,6 +114,23 @@ class Kind:
     def id(self) -> str:
         """The name in the registry: `deployments.apps`, `pods`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def type_in(self, version: str) -> type[Object]:
+        """The type of an object in one of the served versions."""
+        other = self.other_versions.get(version, OtherVersion())
+        return other.shape or self.type
+
+    def convert(self, raw: Raw, version: str) -> Raw:
+        """The same object in another served version; the very same when it is in that version already."""
+        wanted = f"{self.group}/{version}" if self.group else version
+        present = str(raw.get("apiVersion", self.api_version))
+        if present == wanted:
+            return raw
+        other = self.other_versions.get(present.rpartition("/")[2], OtherVersion())
+        stored = other.to_stored(raw) if other.to_stored else raw
+        other = self.other_versions.get(version, OtherVersion())
+        converted = other.from_stored(stored) if other.from_stored else stored
+        return {**converted, "apiVersion": wanted}
 
     def decode(self, raw: Raw | bytes) -> Object:
         """The typed value of an object as it is on the wire; fields we do not model are ignored."""

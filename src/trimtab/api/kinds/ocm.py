@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from trimtab.api.kind import Column, kind
+from trimtab.api.kind import Column, OtherVersion, kind
 from trimtab.api.kinds.policy import PrioritizerPolicy
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import (
@@ -321,7 +321,7 @@ class PlacementStatus(Value):
     name="Placement",
     group=CLUSTER_GROUP,
     version="v1beta1",
-    other_versions=("v1alpha1",),
+    other_versions={"v1alpha1": OtherVersion()},
     plural="placements",
     status=True,
     columns=(
@@ -349,7 +349,7 @@ class PlacementDecisionStatus(Value):
 @kind(
     group=CLUSTER_GROUP,
     version="v1beta1",
-    other_versions=("v1alpha1",),
+    other_versions={"v1alpha1": OtherVersion()},
     plural="placementdecisions",
     status=True,
     text="Clusters that a Placement was answered with.",

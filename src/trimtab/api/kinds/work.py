@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
-from trimtab.api.kind import Column, kind
+from trimtab.api.kind import Column, OtherVersion, kind
 from trimtab.api.kinds.cluster import Toleration
 from trimtab.api.kinds.policy import PURGE_MODES, FailoverBehavior, Placement, SuspendClusters
 from trimtab.api.value import Condition, Field, Int32, Int64, MicroTime, Object, QuantityText, Raw, Value, always
@@ -258,7 +258,7 @@ _BINDING_COLUMNS = (
 @kind(
     group="work.karmada.io",
     version="v1alpha2",
-    other_versions=("v1alpha1",),
+    other_versions={"v1alpha1": OtherVersion()},
     plural="resourcebindings",
     short=("rb",),
     categories=("karmada-io",),
@@ -273,7 +273,7 @@ class ResourceBinding(Binding):
 @kind(
     group="work.karmada.io",
     version="v1alpha2",
-    other_versions=("v1alpha1",),
+    other_versions={"v1alpha1": OtherVersion()},
     plural="clusterresourcebindings",
     short=("crb",),
     categories=("karmada-io",),

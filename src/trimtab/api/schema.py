@@ -1,0 +1,207 @@
+"""OpenAPI v3 structural schemas and CRDs, read off the types so that nothing is said twice."""
+
+import types
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from trimtab.api.kind import Column, Kind
+from trimtab.api.value import Field, IntOrString, Meta, Object, QuantityText, Raw
+
+QUANTITY_PATTERN = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+_INT_OR_STRING: Raw = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+_ANY: Raw = {"x-kubernetes-preserve-unknown-fields": True}
+_OBJECT_HEAD: Mapping[str, Raw] = {
+    "apiVersion": {
+        "type": "string",
+        "description": "The group and version of the API that this object is written for.",
+    },
+    "kind": {"type": "string", "description": "The kind of this object, in CamelCase."},
+    "metadata": {"type": "object"},
+}
+_NO_FIELD = Field()
+
+
+def _merge(fields: tuple[Any, ...]) -> Field:
+    """One description out of several, where what is said closer to the use wins."""
+    merged = _NO_FIELD
+    for field in fields:
+        if isinstance(field, Field):
+            said = {k: v for k, v in field._asdict().items() if v != _NO_FIELD._asdict()[k]}
+            merged = merged._replace(**said)
+    return merged
+
+
+def _plain(hint: Any) -> Raw:
+    """The schema of a type without what its `Field` adds."""
+    if hint is Any:
+        return dict(_ANY)
+    if hint == QuantityText:
+        return {**_INT_OR_STRING, "pattern": QUANTITY_PATTERN}
+    if hint == IntOrString:
+        return dict(_INT_OR_STRING)
+    if hint is datetime:
+        return {"type": "string", "format": "date-time"}
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return _struct(hint)
+    scalars: dict[Any, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
+    if hint in scalars:
+        return {"type": scalars[hint]}
+    return _container(hint)
+
+
+def _container(hint: Any) -> Raw:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (tuple, list):
+        return {"type": "array", "items": schema_of(arguments[0])}
+    if origin is dict:
+        if arguments[1] is Any:
+            return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        return {"type": "object", "additionalProperties": schema_of(arguments[1])}
+    if hint is dict:
+        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    raise TypeError(f"no schema for {hint!r}")
+
+
+def _without_none(hint: Any) -> Any:
+    if get_origin(hint) in (Union, types.UnionType):
+        rest = tuple(a for a in get_args(hint) if a is not type(None))
+        return rest[0] if len(rest) == 1 else Union[rest]  # noqa: UP007 - built from a tuple
+    return hint
+
+
+def _unwrap(hint: Any) -> tuple[Any, Field]:
+    """The bare type and everything its annotations say, through `Annotated[X | None, ...]` at any depth."""
+    said: tuple[Any, ...] = ()
+    while True:
+        if get_origin(hint) is Annotated:
+            hint, said = get_args(hint)[0], (*hint.__metadata__, *said)
+            continue
+        bare = _without_none(hint)
+        if bare is hint or bare == hint:
+            return hint, _merge(said)
+        hint = bare
+
+
+def schema_of(hint: Any) -> Raw:
+    """The structural schema of any type that is used in `api.kinds`."""
+    bare, field = _unwrap(hint)
+    schema = _plain(bare)
+    for key, value in (
+        ("description", field.text),
+        ("enum", list(field.enum)),
+        ("pattern", field.pattern),
+        ("format", field.format),
+        ("x-kubernetes-list-type", field.list_type),
+        ("x-kubernetes-list-map-keys", list(field.map_keys)),
+        ("x-kubernetes-preserve-unknown-fields", field.preserve_unknown),
+        ("x-kubernetes-embedded-resource", field.embedded),
+        ("nullable", field.nullable),
+        ("x-kubernetes-validations", [{"rule": rule, "message": message} for rule, message in field.rules]),
+    ):
+        if value:
+            schema[key] = value
+    for key, number in (
+        ("default", field.default),
+        ("minimum", field.minimum),
+        ("maximum", field.maximum),
+        ("minLength", field.min_length),
+        ("maxLength", field.max_length),
+        ("minItems", field.min_items),
+        ("maxItems", field.max_items),
+    ):
+        if number is not None:
+            schema[key] = number
+    return schema
+
+
+def _struct(type_: type[msgspec.Struct]) -> Raw:
+    hints = get_type_hints(type_, include_extras=True)
+    properties: Raw = {}
+    required: list[str] = []
+    for field in msgspec.structs.fields(type_):
+        hint = hints[field.name]
+        if hint is Meta:
+            continue
+        properties[field.encode_name] = schema_of(hint)
+        if _unwrap(hint)[1].required:
+            required.append(field.encode_name)
+    schema: Raw = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = sorted(required)
+    return schema
+
+
+@cache
+def object_schema(type_: type[Object], text: str = "") -> Raw:
+    """The schema of a whole object; shared between callers, so never change it."""
+    schema = _struct(type_)
+    schema["properties"] = {**_OBJECT_HEAD, **schema["properties"]}
+    return {"description": text, **schema} if text else schema
+
+
+def schema_for(kind: Kind, version: str = "") -> Raw:
+    """The schema of a kind in one of its served versions (the stored one when none is named)."""
+    return object_schema(kind.type_in(version or kind.version), kind.text)
+
+
+def _column(column: Column) -> Raw:
+    body: Raw = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    for key, value in (("format", column.format), ("priority", column.priority), ("description", column.text)):
+        if value:
+            body[key] = value
+    return body
+
+
+def _version(kind: Kind, name: str, *, served: bool) -> Raw:
+    version: Raw = {"name": name, "served": served, "storage": name == kind.version}
+    if name == kind.version and kind.columns:
+        version["additionalPrinterColumns"] = [_column(c) for c in kind.columns]
+    subresources: Raw = {}
+    if kind.status:
+        subresources["status"] = {}
+    if kind.scale:
+        subresources["scale"] = {
+            "specReplicasPath": kind.scale.spec_path,
+            "statusReplicasPath": kind.scale.status_path,
+            **({"labelSelectorPath": kind.scale.selector_path} if kind.scale.selector_path else {}),
+        }
+    if subresources:
+        version["subresources"] = subresources
+    version["schema"] = {"openAPIV3Schema": schema_for(kind, name)}
+    return version
+
+
+def crd(kind: Kind, webhook: Raw | None = None) -> Raw:
+    """The CustomResourceDefinition of a kind.
+
+    Older versions are served only when `webhook`, a webhook client configuration, can convert them: without it a
+    kube-apiserver would merely rename the apiVersion and drop what the stored version does not know.
+    """
+    names: Raw = {"kind": kind.name, "listKind": f"{kind.name}List", "plural": kind.plural, "singular": kind.singular}
+    if kind.short:
+        names["shortNames"] = list(kind.short)
+    if kind.categories:
+        names["categories"] = list(kind.categories)
+    spec: Raw = {"group": kind.group, "names": names, "scope": "Namespaced" if kind.namespaced else "Cluster"}
+    if kind.other_versions and webhook is not None:
+        spec["conversion"] = {
+            "strategy": "Webhook",
+            "webhook": {"clientConfig": webhook, "conversionReviewVersions": ["v1"]},
+        }
+    older = [_version(kind, name, served=webhook is not None) for name in kind.other_versions]
+    spec["versions"] = [*older, _version(kind, kind.version, served=True)]
+    metadata: Raw = {"name": kind.id}
+    if kind.group.endswith(".k8s.io"):
+        metadata["annotations"] = {"api-approved.kubernetes.io": "unapproved, served for compatibility"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": spec,
+    }

@@ -1,0 +1,32 @@
+"""`trimtab crds`: the CustomResourceDefinitions to install on a Kubernetes API server."""
+
+import click
+import yaml
+
+from trimtab.api import kinds as declarations
+from trimtab.api.kind import Kind, kinds
+from trimtab.api.schema import crd
+from trimtab.registry import discover
+
+
+def _ours() -> list[Kind]:
+    """Every kind that a Kubernetes API server does not know by itself."""
+    discover(declarations)
+    return [kind for kind in kinds.values() if kind.custom or kind.id == "clusters.cluster.karmada.io"]
+
+
+@click.command()
+@click.option("--group", "groups", multiple=True, help="Only kinds of this API group; may be given several times.")
+@click.option(
+    "--conversion-url",
+    default="",
+    help="Where a webhook converts older versions; without it only the stored version of each kind is served.",
+)
+def command(groups: tuple[str, ...], conversion_url: str) -> None:
+    """Print the CustomResourceDefinitions of Trimtab, ready for `kubectl apply --server-side -f -`."""
+    webhook = {"url": conversion_url} if conversion_url else None
+    for kind in _ours():
+        if groups and kind.group not in groups:
+            continue
+        click.echo("---")
+        click.echo(yaml.safe_dump(crd(kind, webhook), sort_keys=False, width=120), nl=False)
