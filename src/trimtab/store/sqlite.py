@@ -15,6 +15,7 @@ from trimtab.store.index import Row
 FILE_NAME = "store.db"
 APPLICATION_ID = 0x54524D54
 FORMAT = 1
+HEADER_SIZE = 100  # of any SQLite file
 ROWS_PER_STATEMENT = 64
 FREE_PAGES_KEPT = 256
 PAGES_PER_VACUUM = 1024
@@ -212,8 +213,19 @@ def _prepare(directory: Path, path: Path) -> None:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
+        _look_at_size(path)
     except OSError as error:
         raise _unwritable(path, error.strerror or str(error)) from error
+
+
+def _look_at_size(path: Path) -> None:
+    """Refuse what SQLite would take for a new file and overwrite."""
+    size = path.stat().st_size
+    log = path.with_name(path.name + "-wal")
+    if size == 0 and log.exists() and log.stat().st_size:
+        raise damaged(path, f"it is empty, yet its log {log.name} is not")
+    if 0 < size < HEADER_SIZE:
+        raise _foreign(path, "it is not a SQLite file")
 
 
 def _sync_directory(directory: Path) -> None:

@@ -1,0 +1,210 @@
+"""The store against a model that is too simple to be wrong, in memory and on disk, through closing and opening."""
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from trimtab import errors
+from trimtab.store.entry import Entry, Event
+from trimtab.store.index import Keep
+from trimtab.store.log import Store
+from trimtab.store.txn import Delete, Mismatch, Operation, Put, Written
+
+PREFIXES = ["/", "/registry/", "/registry//pods/", "/registry//pods/a/", "/registry//secrets/a/x", "/other"]
+KEYS = ["/registry//pods/a/x", "/registry//pods/a/y", "/registry//pods/b/x", "/registry//secrets/a/x", "/other", "/o/é"]
+
+keys = st.sampled_from(KEYS)
+prefixes = st.sampled_from(PREFIXES)
+
+
+class Plan(NamedTuple):
+    """An operation whose expected revision is known only when it is tried."""
+
+    key: str
+    value: bytes | None
+    condition: str
+
+
+plans = st.builds(
+    Plan, keys, st.one_of(st.none(), st.binary(max_size=40)), st.sampled_from(["any", "seen", "absent", "wrong"])
+)
+transactions = st.lists(plans, min_size=1, max_size=3, unique_by=lambda plan: plan.key)
+
+
+class Model(RuleBasedStateMachine):
+    """States by revision, and every event ever told."""
+
+    open_store: Callable[["Model"], Store]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.directory = tempfile.TemporaryDirectory()
+        self.store = self.open_store()
+        self.states: dict[int, dict[str, Entry]] = {1: {}}
+        self.now: dict[str, Entry] = {}
+        self.events: list[tuple[int, str, bytes | None, bytes | None]] = []
+        self.compacted = 1
+        self.followers = {prefix: (self.store.watch(prefix), []) for prefix in PREFIXES}
+
+    def teardown(self) -> None:
+        self.runner.run(self.store.close())
+        self.runner.close()
+        self.directory.cleanup()
+
+    def operation(self, plan: Plan) -> Operation:
+        current = self.now.get(plan.key)
+        expected = {"any": None, "seen": current.mod_revision if current else 0, "absent": 0, "wrong": 10**9}
+        if plan.value is None:
+            return Delete(plan.key, expected[plan.condition])
+        return Put(plan.key, plan.value, expected[plan.condition])
+
+    def book(self, operations: list[Operation], written: Written) -> None:
+        """Follow one acknowledged transaction; it must have been allowed, and have done exactly this."""
+        events = list(written.events)
+        for operation in operations:
+            current = self.now.get(operation.key)
+            if operation.expected is not None:
+                assert operation.expected == (current.mod_revision if current else 0)
+            if isinstance(operation, Delete) and current is None:
+                continue
+            event = events.pop(0)
+            assert (event.key, event.previous) == (operation.key, current)
+            assert event.revision == max(self.states) + 1
+            self.follow(event, operation)
+        assert not events
+
+    def follow(self, event: Event, operation: Operation) -> None:
+        if isinstance(operation, Put):
+            assert event.entry is not None
+            created = event.previous.create_revision if event.previous else event.revision
+            assert event.entry == Entry(operation.key, operation.value, event.revision, created)
+            self.now = self.now | {event.key: event.entry}
+        else:
+            assert event.entry is None
+            self.now = {key: entry for key, entry in self.now.items() if key != event.key}
+        self.states[event.revision] = self.now
+        self.events.append((event.revision, event.key, event.value, event.prev_value))
+
+    @rule(group=st.lists(transactions, min_size=1, max_size=6))
+    def commit_together(self, group: list[list[Plan]]) -> None:
+        """Concurrent transactions have the effect of some order: the order of their revisions."""
+        asked = [[self.operation(plan) for plan in transaction] for transaction in group]
+
+        async def together() -> list[Any]:
+            return await asyncio.gather(*map(self.store.commit, asked), return_exceptions=True)
+
+        outcomes = self.runner.run(together())
+        done = [
+            (outcome, operations)
+            for outcome, operations in zip(outcomes, asked, strict=True)
+            if isinstance(outcome, Written)
+        ]
+        for written, operations in sorted(done, key=lambda pair: (pair[0].revision, -len(pair[0].events))):
+            if written.events:
+                self.book(operations, written)
+        for outcome in outcomes:
+            if not isinstance(outcome, Written):
+                assert isinstance(outcome, Mismatch)
+                history = [state.get(outcome.key) for state in self.states.values()]
+                assert outcome.current in history
+
+    @rule()
+    def close_and_open(self) -> None:
+        self.runner.run(self.store.close())
+        self.store = self.open_store()
+        for prefix, (watch, told) in self.followers.items():
+            resumed = max(watch.revision, self.store.compacted)
+            told[:] = [event for event in self.told(prefix) if event[0] <= resumed]
+            self.followers[prefix] = (self.store.watch(prefix, resumed), told)
+
+    @rule(back=st.integers(0, 12))
+    def compact(self, back: int) -> None:
+        revision = max(self.states) - back
+        for watch, _ in self.followers.values():
+            revision = min(revision, watch.revision)
+        self.store.compact(revision)
+        self.compacted = max(self.compacted, revision)
+        self.runner.run(asyncio.sleep(0))
+
+    @rule(prefix=prefixes, back=st.integers(0, 15), limit=st.integers(1, 4))
+    def list_pages_at_an_old_revision(self, prefix: str, back: int, limit: int) -> None:
+        revision = max(self.states) - back
+        if revision < self.store.compacted:
+            with pytest.raises(errors.Expired):
+                self.store.list(prefix, at_revision=revision)
+            return
+        expected = [entry for key, entry in sorted(self.states[revision].items()) if key.startswith(prefix)]
+        found: list[Entry] = []
+        while True:
+            after = found[-1].key if found else None
+            page = self.store.list(prefix, start_after=after, limit=limit, at_revision=revision)
+            found += page.entries
+            assert page.remaining == len(expected) - len(found)
+            if not page.remaining:
+                break
+        assert found == expected
+
+    @rule(prefix=prefixes, back=st.integers(0, 15))
+    def watch_from_an_old_revision(self, prefix: str, back: int) -> None:
+        revision = max(self.states) - back
+        if revision < self.store.compacted:
+            with pytest.raises(errors.Expired):
+                self.store.watch(prefix, revision)
+            return
+        events = self.runner.run(self.store.watch(prefix, revision).next(0))
+        told = [(event.revision, event.key, event.value, event.prev_value) for event in events]
+        assert told == [event for event in self.told(prefix) if event[0] > revision]
+
+    @rule(prefix=prefixes)
+    def follow_on(self, prefix: str) -> None:
+        watch, told = self.followers[prefix]
+        try:
+            events = self.runner.run(watch.next(0))
+        except errors.Expired:
+            assert watch.revision < self.store.compacted
+            told[:] = self.told(prefix)
+            self.followers[prefix] = (self.store.watch(prefix), told)
+            return
+        told += ((event.revision, event.key, event.value, event.prev_value) for event in events)
+        assert told == self.told(prefix)
+        assert watch.revision == self.store.revision
+
+    def told(self, prefix: str) -> list[tuple[int, str, bytes | None, bytes | None]]:
+        return [event for event in self.events if event[1].startswith(prefix)]
+
+    @invariant()
+    def the_present_is_the_same(self) -> None:
+        assert self.store.list("/").entries == [self.now[key] for key in sorted(self.now)]
+        assert self.store.revision == max(self.states)
+        for key in KEYS:
+            assert self.store.get(key) == self.now.get(key)
+        for prefix in PREFIXES:
+            assert self.store.count(prefix) == sum(key.startswith(prefix) for key in self.now)
+
+
+class InMemory(Model):
+    def open_store(self) -> Store:
+        return getattr(self, "store", None) or Store(Keep(revisions=20))
+
+    def close_and_open(self) -> None:
+        """What is only in memory ends with its store."""
+
+
+class OnDisk(Model):
+    def open_store(self) -> Store:
+        return Store.open(Path(self.directory.name), Keep(revisions=20))
+
+
+quick = settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
+TestInMemory = InMemory.TestCase
+TestInMemory.settings = quick
+TestOnDisk = OnDisk.TestCase
+TestOnDisk.settings = quick
