@@ -65,7 +65,8 @@ def test_a_note_stops_counting_when_its_time_is_over() -> None:
         return [int(n) for n in array]
 
     assert scores(fleet) == [7, 8]
-    assert scores(fleet.at(soon)) == [0, 8]
+    assert scores(fleet.at(soon)) == [7, 8]
+    assert scores(fleet.at(soon + timedelta(seconds=1))) == [0, 8]
 
 
 def test_reservations_follow_their_targets() -> None:

@@ -25,6 +25,7 @@ class Named(Protocol):
 
 
 T = TypeVar("T", bound=Named)
+V = TypeVar("V")
 Array: TypeAlias = NDArray[Any]
 Judge: TypeAlias = Callable[[T], Any]
 """The number (or truth) that one target has in an array."""
@@ -32,10 +33,11 @@ Judge: TypeAlias = Callable[[T], Any]
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _STEPS_KEPT = 4096
 _BYTES_KEPT = 128 << 20
+_DERIVED_KEPT = 1024
 
 
 class Note(NamedTuple):
-    """Something known about a target that is not part of it, and until when it counts."""
+    """Something known about a target that is not part of it, and the last instant at which it counts."""
 
     value: Any
     until: datetime | None = None
@@ -67,6 +69,7 @@ class Memory:
         self.first_step = revision
         self.steps: list[_Step] = []
         self.kept: dict[Hashable, _Kept] = {}
+        self.derived: dict[Hashable, tuple[int, Any]] = {}
         self.bytes = 0
         self.tick = 0
 
@@ -187,7 +190,7 @@ class Fleet(Generic[T]):
     def about(self, kind: str, name: str) -> Any:
         """What the note of this kind says of this target, None when there is none or it no longer counts."""
         note = self.notes.get(kind, {}).get(name)
-        if note is None or (note.until is not None and note.until <= self.now):
+        if note is None or (note.until is not None and note.until < self.now):
             return None
         return note.value
 
@@ -220,16 +223,16 @@ class Fleet(Generic[T]):
         kept.array, kept.revision = array, self.revision
         return array
 
-    def derived(self, key: Hashable, compute: Callable[[], Array]) -> Array:
-        """An array computed as a whole from other columns of this very revision; kept until anything changes."""
+    def derived(self, key: Hashable, compute: Callable[[], V]) -> V:
+        """Something computed as a whole from other columns of this very revision; kept until anything changes."""
         memory = self.memory
-        kept = memory.kept.get(key)
-        if kept is not None:
-            memory.tick = kept.used = memory.tick + 1
-            if kept.revision == self.revision:
-                return kept.array
-            memory.forget(key)
-        return memory.keep(key, compute()).array
+        found = memory.derived.get(key)
+        if found is None or found[0] != self.revision:
+            if len(memory.derived) >= _DERIVED_KEPT:
+                memory.derived.clear()
+            found = memory.derived[key] = (self.revision, compute())
+        value: V = found[1]
+        return value
 
     @property
     def memory(self) -> Memory:
@@ -275,7 +278,7 @@ class Fleet(Generic[T]):
             self.index[name]
             for notes in self.notes.values()
             for name, note in notes.items()
-            if note.until is not None and earlier < note.until <= later and name in self.index
+            if note.until is not None and earlier <= note.until < later and name in self.index
         }
         return self._next(_Step(tuple(columns)), now=now)
 

@@ -139,6 +139,8 @@ def _score_decorator(registry: "Registry[Score[Any, Any]]") -> Callable[..., Cal
 filters: Registry[Filter[Any, Any]] = Registry("filter")
 """Filters of clusters, dialect `karmada`."""
 scores: Registry[Score[Any, Any]] = Registry("score")
+prioritizers: Registry[Score[Any, Any]] = Registry("prioritizer")
+"""Scores that a prioritizer policy names, answering a `decide.ask.Question`."""
 placement_filters: Registry[Filter[Any, Any]] = Registry("placement filter")
 """Filters of managed clusters, dialect `ocm`."""
 placement_scores: Registry[Score[Any, Any]] = Registry("placement score")
@@ -148,6 +150,7 @@ node_scores: Registry[Score[Any, Any]] = Registry("node score")
 
 filter_plugin = _filter_decorator(filters)
 score_plugin = _score_decorator(scores)
+prioritizer = _score_decorator(prioritizers)
 placement_filter = _filter_decorator(placement_filters)
 placement_score = _score_decorator(placement_scores)
 node_filter = _filter_decorator(node_filters)

@@ -1,0 +1,67 @@
+"""Whether a cluster belongs to a ClusterAffinity: one rule for filters, weights, overflow groups and overrides."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.policy import ClusterAffinity, FieldSelectorRequirement
+from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
+
+Belongs: TypeAlias = Callable[[Cluster], bool]
+
+_WITH_VALUES = {"In", "NotIn"}
+_WITHOUT_VALUES = {"Exists", "DoesNotExist"}
+
+
+def belongs(affinity: ClusterAffinity | None) -> Belongs:
+    """The test of one cluster; everything that does not depend on the cluster is prepared here, once."""
+    if affinity is None:
+        return lambda _: True
+    excluded, named = frozenset(affinity.exclude), frozenset(affinity.cluster_names)
+    selector = affinity.label_selector
+    if selector is not None and not _understood(selector):
+        return lambda _: False
+    rules = affinity.field_selector.match_expressions if affinity.field_selector is not None else ()
+    field_tests = [_field_test(rule) for rule in rules]
+
+    def test(cluster: Cluster) -> bool:
+        name = cluster.metadata.name
+        return (
+            name not in excluded
+            and (not named or name in named)
+            and (selector is None or selector.matches(cluster.metadata.labels))
+            and all(holds(cluster) for holds in field_tests)
+        )
+
+    return test
+
+
+def _understood(selector: LabelSelector) -> bool:
+    """A selector that Kubernetes would call invalid matches nothing."""
+    return all(
+        bool(rule.values) if rule.operator in _WITH_VALUES else rule.operator in _WITHOUT_VALUES and not rule.values
+        for rule in selector.match_expressions
+    )
+
+
+def _field_test(rule: FieldSelectorRequirement) -> Belongs:
+    if rule.key == "zone":
+        return lambda cluster: _zones_hold(rule, cluster.spec.zones)
+    requirement = LabelSelectorRequirement(key=rule.key, operator=rule.operator, values=rule.values)
+    if not _understood(LabelSelector(match_expressions=(requirement,))):
+        return lambda _: False
+
+    def test(cluster: Cluster) -> bool:
+        spec = cluster.spec
+        fields = {"provider": spec.provider, "region": spec.region}
+        return requirement.matches({key: value for key, value in fields.items() if value})
+
+    return test
+
+
+def _zones_hold(rule: FieldSelectorRequirement, zones: tuple[str, ...]) -> bool:
+    """A cluster has several zones: any of them is enough to be in, none of them may be listed to be out."""
+    listed = any(zone in rule.values for zone in zones)
+    return {"In": listed, "NotIn": not listed, "Exists": bool(zones), "DoesNotExist": not zones}.get(
+        rule.operator, False
+    )

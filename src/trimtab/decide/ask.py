@@ -1,0 +1,306 @@
+"""What one binding asks of the fleet: everything a decision about clusters depends on, and nothing else."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from trimtab.api.kinds.policy import (
+    ClusterAffinityTerm,
+    Placement,
+    PrioritizerConfig,
+    ReplicaSchedulingStrategy,
+    ScoreCoordinate,
+    SpreadConstraint,
+    StaticClusterWeight,
+)
+from trimtab.api.kinds.work import Binding, Component
+from trimtab.api.quantity import milli, whole
+
+DUPLICATED, STATIC, DYNAMIC, AGGREGATED, BY_SCORE = "Duplicated", "StaticWeight", "DynamicWeight", "Aggregated", "Score"
+_BLOCK_BY_DEFAULT = 600
+_PLANS_KEPT = 8192
+
+
+class Gates(NamedTuple):
+    """Features of the scheduler that a cluster operator switches; off as they are upstream."""
+
+    components: bool = False
+    """MultiplePodTemplatesScheduling."""
+    workload_affinity: bool = False
+    empty_workloads: bool = False
+    """Clusters that were selected but get no replicas still get the object."""
+    without: frozenset[str] = frozenset()
+    """Plugins that are switched off."""
+
+
+NO_GATES = Gates()
+
+
+class Prioritizer(NamedTuple):
+    """One score that ranks clusters before any other rule, and what it weighs."""
+
+    coordinate: ScoreCoordinate
+    weight: int
+
+    @property
+    def plugin(self) -> str:
+        return "AddOn" if self.coordinate.type == "AddOn" else self.coordinate.built_in
+
+
+class Plan:
+    """A placement, read once for all the bindings that share it."""
+
+    __slots__ = (
+        "cluster_spread",
+        "groups",
+        "ignores_spread",
+        "one_cluster",
+        "placement",
+        "prioritizers",
+        "region_spread",
+        "static_weights",
+        "strategy",
+    )
+
+    def __init__(self, placement: Placement) -> None:
+        self.placement = placement
+        self.groups: tuple[ClusterAffinityTerm, ...] = placement.cluster_affinities
+        self.strategy = _strategy(placement.replica_scheduling)
+        """Empty when it cannot be named."""
+        self.ignores_spread = _ignores_spread(placement.replica_scheduling)
+        by_field: dict[str, SpreadConstraint] = {c.spread_by_field: c for c in placement.spread_constraints}
+        self.region_spread = by_field.get("region")
+        self.cluster_spread = by_field.get("cluster")
+        self.one_cluster = any(
+            c.spread_by_field == "cluster" and c.min_groups == c.max_groups == 1 for c in placement.spread_constraints
+        )
+        self.static_weights = _static_weights(placement.replica_scheduling)
+        """None: no preference was given, which is weight 1 for all."""
+        self.prioritizers = _prioritizers(placement)
+
+
+def _strategy(scheduling: ReplicaSchedulingStrategy | None) -> str:
+    if scheduling is None or scheduling.replica_scheduling_type == "Duplicated":
+        return DUPLICATED
+    if scheduling.replica_scheduling_type != "Divided":
+        return ""
+    if scheduling.replica_division_preference == "Aggregated":
+        return AGGREGATED
+    if scheduling.replica_division_preference != "Weighted":
+        return ""
+    dynamic = scheduling.weight_preference.dynamic_weight if scheduling.weight_preference is not None else ""
+    return {"": STATIC, "Score": BY_SCORE}.get(dynamic, DYNAMIC)
+
+
+def _ignores_spread(scheduling: ReplicaSchedulingStrategy | None) -> bool:
+    """Fixed weights alone say which clusters count; an empty preference is not a list of weights."""
+    if _strategy(scheduling) != STATIC or scheduling is None:
+        return False
+    return scheduling.weight_preference is None or bool(scheduling.weight_preference.static_weight_list)
+
+
+def _static_weights(scheduling: ReplicaSchedulingStrategy | None) -> tuple[StaticClusterWeight, ...] | None:
+    if scheduling is None or scheduling.weight_preference is None:
+        return None
+    return scheduling.weight_preference.static_weight_list
+
+
+def _prioritizers(placement: Placement) -> tuple[Prioritizer, ...]:
+    policy = placement.prioritizer_policy
+    if policy is None:
+        return ()
+    defaults = {"Balance": 1, "Steady": 1} if policy.mode in ("", "Additive") else {}
+    built_in = {name: Prioritizer(ScoreCoordinate(type="BuiltIn", built_in=name), w) for name, w in defaults.items()}
+    given = [_prioritizer(config) for config in policy.configurations if config.score_coordinate is not None]
+    built_in.update({p.plugin: p for p in given if p.coordinate.type != "AddOn"})
+    return tuple(p for p in (*built_in.values(), *(p for p in given if p.coordinate.type == "AddOn")) if p.weight)
+
+
+def _prioritizer(config: PrioritizerConfig) -> Prioritizer:
+    weight = 1 if config.weight is None else config.weight
+    return Prioritizer(config.score_coordinate or ScoreCoordinate(), weight)
+
+
+class Question(NamedTuple):
+    """What a prioritizer is asked: which score, for something that is placed where."""
+
+    coordinate: ScoreCoordinate
+    placed: tuple[str, ...] = ()
+
+
+_plans: dict[bytes, Plan] = {}
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def plan_of(placement: Placement) -> Plan:
+    """The plan of a placement; equal placements share one, so that what is known about it is found again."""
+    key = _encode(placement)
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= _PLANS_KEPT:
+            _plans.clear()
+        plan = _plans[key] = Plan(placement)
+    return plan
+
+
+class Blocked(NamedTuple):
+    """A cluster that was left not long ago, and the end of its time; None is never."""
+
+    cluster: str
+    until: datetime | None
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """One request for clusters."""
+
+    plan: Plan
+    api_version: str = ""
+    kind: str = ""
+    uid: str = ""
+    replicas: int = 0
+    request: tuple[tuple[str, int], ...] | None = None
+    """What one replica needs: cpu in thousandths, the rest in whole units; None when nothing is required."""
+    components: tuple[Component, ...] = ()
+    placed: tuple[tuple[str, int], ...] = ()
+    """Where it is, with replicas, in the order of the binding."""
+    evicting: tuple[str, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
+    observed: str = ""
+    """The affinity group that was used last."""
+    fresh: bool = False
+    prefers_incumbents: bool = True
+    companions: frozenset[str] | None = None
+    """Where all of its affinity group are; None when there are none yet."""
+    rivals: frozenset[str] = frozenset()
+    """Where somebody of its anti-affinity group is."""
+    candidates: frozenset[str] | None = None
+    """The decisions of the Placement that it refers to; None when it refers to none."""
+    group: int = -1
+    """The affinity group that is being tried."""
+    gates: Gates = NO_GATES
+
+    @property
+    def term(self) -> ClusterAffinityTerm | None:
+        return self.plan.groups[self.group] if self.group >= 0 else None
+
+    @property
+    def workload(self) -> bool:
+        return self.replicas > 0 or self.request is not None or bool(self.components)
+
+    @property
+    def in_sets(self) -> bool:
+        """Counted in whole sets of components, all in one cluster."""
+        return bool(self.components) and self.gates.components and self.plan.one_cluster
+
+    @property
+    def incumbents(self) -> tuple[str, ...]:
+        """The clusters that are spared by some filters and preferred by locality, for being in use."""
+        return tuple([name for name, _ in self.placed]) if self.prefers_incumbents else ()
+
+    @property
+    def leans_back(self) -> bool:
+        """Whether ties go to the end of the alphabet: when the FNV-1a hash of the uid is odd.
+
+        The hash multiplies by odd numbers only, so its last bit is that of the start value and all bytes together.
+        """
+        if not self.uid:
+            return False
+        text = self.uid.encode()
+        return not (int.from_bytes(text) & int.from_bytes(b"\x01" * len(text))).bit_count() & 1
+
+
+def ask_of(
+    binding: Binding,
+    *,
+    gates: Gates = NO_GATES,
+    others: Iterable[Binding] = (),
+    candidates: Iterable[str] | None = None,
+) -> Ask:
+    """The ask of a binding that has a placement.
+
+    `others` are the bindings that may share an affinity group with it (looked at only with that gate on);
+    `candidates` are the clusters decided for the Placement that its `placementRef` names.
+    """
+    spec, status = binding.spec, binding.status
+    resource = spec.resource
+    triggered, scheduled = spec.reschedule_triggered_at, status.last_scheduled_time
+    groups = spec.workload_affinity_groups
+    companions, rivals = None, frozenset[str]()
+    if gates.workload_affinity and groups is not None and binding.metadata.namespace:
+        neighbours = [other for other in others if _is_another(other, binding)]
+        companions = _meeting_place(neighbours, groups.affinity_group)
+        rivals = _taken_by(neighbours, groups.anti_affinity_group)
+    return Ask(
+        plan=plan_of(spec.placement or Placement()),
+        api_version=resource.api_version,
+        kind=resource.kind,
+        uid=resource.uid,
+        replicas=spec.replicas,
+        request=None if spec.replica_requirements is None else request_of(spec.replica_requirements.resource_request),
+        components=spec.components,
+        placed=tuple([(target.name, target.replicas) for target in spec.clusters]),
+        evicting=tuple([task.from_cluster for task in spec.graceful_eviction_tasks]),
+        blocked=_blocked(binding) if spec.active_eviction_history else (),
+        observed=status.scheduler_observing_affinity_name,
+        fresh=triggered is not None and scheduled is not None and triggered > scheduled,
+        companions=companions,
+        rivals=rivals,
+        candidates=None if candidates is None else frozenset(candidates),
+        gates=gates,
+    )
+
+
+def request_of(resources: "dict[str, str | int | float]") -> tuple[tuple[str, int], ...]:
+    """The request of one replica in whole numbers; what is zero does not count."""
+    amounts = [(name, milli(q) if name == "cpu" else whole(q)) for name, q in resources.items() if whole(q) > 0]
+    amounts.sort()
+    return tuple(amounts)
+
+
+def _blocked(binding: Binding) -> tuple[Blocked, ...]:
+    failover = binding.spec.failover
+    application = failover.application if failover is not None else None
+    seconds = application.block_predecessor_seconds if application is not None else None
+    if seconds is None:
+        seconds = _BLOCK_BY_DEFAULT
+    return tuple(
+        Blocked(
+            entry.cluster_name,
+            entry.creation_timestamp + timedelta(seconds=seconds) if seconds and entry.creation_timestamp else None,
+        )
+        for entry in binding.spec.active_eviction_history
+    )
+
+
+def _is_another(other: Binding, binding: Binding) -> bool:
+    """A binding is known by the name that its template gives it, whatever object holds it."""
+    resource = binding.spec.resource
+    own = f"{resource.name.replace(':', '.')}-{resource.kind}".lower()
+    return other.metadata.namespace == binding.metadata.namespace and other.metadata.name != own
+
+
+def _meeting_place(neighbours: Sequence[Binding], group: str) -> frozenset[str] | None:
+    """The clusters that every placed member of the group is in."""
+    places = [
+        frozenset(target.name for target in other.spec.clusters)
+        for other in neighbours
+        if group and _group(other, "affinity") == group and other.spec.clusters
+    ]
+    return frozenset.intersection(*places) if places else None
+
+
+def _taken_by(neighbours: Sequence[Binding], group: str) -> frozenset[str]:
+    return frozenset(
+        target.name
+        for other in neighbours
+        if group and _group(other, "anti_affinity") == group
+        for target in other.spec.clusters
+    )
+
+
+def _group(binding: Binding, which: str) -> str:
+    groups = binding.spec.workload_affinity_groups
+    name: str = getattr(groups, f"{which}_group", "")
+    return name

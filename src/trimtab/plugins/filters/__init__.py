@@ -1,0 +1,1 @@
+"""Which clusters a workload may not go to."""

@@ -1,0 +1,22 @@
+"""Keep a workload off the cluster where it just fared badly, until the block of its policy is over."""
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.decide.ask import Ask
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, filter_plugin
+
+
+@filter_plugin("ActiveEvictionHistory", about=lambda ask: tuple(blocked.cluster for blocked in ask.blocked))
+def active_eviction_history(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    def check(cluster: Cluster) -> Reason | None:
+        for blocked in ask.blocked:
+            if blocked.cluster != cluster.metadata.name:
+                continue
+            if blocked.until is None:
+                return Reason("Blocked", "the workload was evicted from the cluster(s) and may not return")
+            if fleet.now < blocked.until:
+                end = blocked.until.strftime("%Y-%m-%dT%H:%M:%SZ")
+                return Reason("Blocked", f"the workload was evicted from the cluster(s), blocked until {end}")
+        return None
+
+    return check

@@ -1,0 +1,19 @@
+"""Keep objects off clusters that do not serve their kind."""
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.decide.ask import Ask
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, filter_plugin
+
+MISSING = Reason("APINotEnabled", "cluster(s) did not have the API resource")
+
+
+@filter_plugin("APIEnablement", reads=lambda ask: (ask.api_version, ask.kind), spares_placed=True)
+def api_enablement(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    def check(cluster: Cluster) -> Reason | None:
+        for enabled in cluster.status.api_enablements:
+            if enabled.group_version == ask.api_version and any(r.kind == ask.kind for r in enabled.resources):
+                return None
+        return MISSING
+
+    return check

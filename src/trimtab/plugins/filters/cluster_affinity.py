@@ -1,0 +1,33 @@
+"""Keep workloads inside the clusters that their placement names: its affinity, or the affinity group being tried."""
+
+from collections.abc import Hashable
+
+from trimtab.api.affinity import belongs
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.decide.ask import Ask
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, filter_plugin, sealed
+
+OUTSIDE = Reason("AffinityMismatch", "cluster(s) did not match the placement cluster affinity constraint")
+
+
+def part(ask: Ask) -> Hashable:
+    affinity = ask.plan.placement.cluster_affinity
+    if affinity is not None or ask.term is None:
+        return sealed(affinity)
+    return sealed(ask.term), ask.workload
+
+
+@filter_plugin("ClusterAffinity", reads=part)
+def cluster_affinity(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    affinity, term = ask.plan.placement.cluster_affinity, ask.term
+    if affinity is not None or term is None:
+        tests = [belongs(affinity)]
+    else:
+        # only workloads overflow: what has no replicas cannot have too little room
+        tests = [belongs(term), *(belongs(more) for more in term.overflow_affinities if ask.workload)]
+
+    def check(cluster: Cluster) -> Reason | None:
+        return None if any(test(cluster) for test in tests) else OUTSIDE
+
+    return check

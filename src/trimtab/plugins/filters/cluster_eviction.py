@@ -1,0 +1,13 @@
+"""Keep workloads off clusters that they are just leaving."""
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.decide.ask import Ask
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, filter_plugin
+
+LEAVING = Reason("Evicting", "cluster(s) is in the process of eviction")
+
+
+@filter_plugin("ClusterEviction", about=lambda ask: ask.evicting)
+def cluster_eviction(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    return lambda _: LEAVING

@@ -1,0 +1,18 @@
+"""Keep workloads inside the decisions of the Placement that their policy refers to."""
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.decide.ask import Ask
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, filter_plugin
+
+NOT_DECIDED = Reason("NotDecided", "cluster(s) were not decided for by the referenced Placement")
+
+
+@filter_plugin("PlacementReference", reads=lambda ask: ask.candidates)
+def placement_reference(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    candidates = ask.candidates
+
+    def check(cluster: Cluster) -> Reason | None:
+        return None if candidates is None or cluster.metadata.name in candidates else NOT_DECIDED
+
+    return check

@@ -1,0 +1,29 @@
+"""Keep workloads that are to be spread off clusters that do not say where they stand."""
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.decide.ask import Ask
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, filter_plugin
+
+NAMED = {"provider": "provider", "region": "region", "zone": "zones"}
+MISSING = {
+    field: Reason("PropertyMissing", f"cluster(s) did not have {attribute} property")
+    for field, attribute in NAMED.items()
+}
+
+
+def fields(ask: Ask) -> tuple[str, ...]:
+    return tuple([c.spread_by_field for c in ask.plan.placement.spread_constraints if c.spread_by_field in NAMED])
+
+
+@filter_plugin("SpreadConstraint", reads=fields)
+def spread_constraint(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    needed = fields(ask)
+
+    def check(cluster: Cluster) -> Reason | None:
+        for field in needed:
+            if not getattr(cluster.spec, NAMED[field]):
+                return MISSING[field]
+        return None
+
+    return check

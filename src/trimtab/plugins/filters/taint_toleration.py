@@ -1,0 +1,25 @@
+"""Keep workloads off clusters whose taints they do not tolerate."""
+
+from trimtab.api.kinds.cluster import Cluster, Taint
+from trimtab.decide.ask import Ask
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, filter_plugin, sealed
+
+REPELLING = {"NoSchedule", "NoExecute"}
+
+
+def written(taint: Taint) -> str:
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+@filter_plugin("TaintToleration", reads=lambda ask: sealed(ask.plan.placement.cluster_tolerations), spares_placed=True)
+def taint_toleration(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    tolerations = ask.plan.placement.cluster_tolerations
+
+    def check(cluster: Cluster) -> Reason | None:
+        for taint in cluster.spec.taints:
+            if taint.effect in REPELLING and not any(t.tolerates(taint) for t in tolerations):
+                return Reason("UntoleratedTaint", f"cluster(s) had untolerated taint {{{written(taint)}}}")
+        return None
+
+    return check

@@ -1,0 +1,20 @@
+"""Keep workloads of one affinity group together."""
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.decide.ask import Ask
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, filter_plugin
+
+ELSEWHERE = Reason(
+    "AffinityGroupElsewhere", "ResourceBinding with the same affinity group does not target this cluster"
+)
+
+
+@filter_plugin("WorkloadAffinity", reads=lambda ask: ask.companions, spares_placed=True)
+def workload_affinity(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    companions = ask.companions
+
+    def check(cluster: Cluster) -> Reason | None:
+        return None if companions is None or cluster.metadata.name in companions else ELSEWHERE
+
+    return check

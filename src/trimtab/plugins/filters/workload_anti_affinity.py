@@ -1,0 +1,13 @@
+"""Keep workloads of one anti-affinity group apart."""
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.decide.ask import Ask
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, filter_plugin
+
+TAKEN = Reason("AntiAffinityGroupPresent", "cluster already has workload with the same anti-affinity group")
+
+
+@filter_plugin("WorkloadAntiAffinity", about=lambda ask: ask.rivals, spares_placed=True)
+def workload_anti_affinity(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    return lambda _: TAKEN

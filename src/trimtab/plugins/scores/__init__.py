@@ -1,0 +1,1 @@
+"""Which clusters suit a workload better."""

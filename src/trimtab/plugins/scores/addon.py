@@ -1,0 +1,22 @@
+"""Grade clusters by numbers that somebody else measured and published as AddOnPlacementScores."""
+
+from trimtab.api.kinds.policy import AddOnScore
+from trimtab.decide.ask import Question
+from trimtab.decide.fleet import Fleet, Named
+from trimtab.decide.framework import Grade, prioritizer
+
+
+def coordinate(question: Question) -> tuple[str, str]:
+    score = question.coordinate.add_on or AddOnScore()
+    return score.resource_name, score.score_name
+
+
+@prioritizer("AddOn", reads=coordinate)
+def addon(question: Question, fleet: Fleet[Named]) -> Grade[Named]:
+    resource, score = coordinate(question)
+
+    def grade(target: Named) -> int:
+        sheet = fleet.about(f"AddOnPlacementScore/{resource}", target.name)
+        return 0 if sheet is None else int(sheet.get(score, 0))  # absent or stale counts neither for nor against
+
+    return grade

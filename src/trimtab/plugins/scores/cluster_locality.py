@@ -1,0 +1,11 @@
+"""Prefer the clusters where the workload already is."""
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.decide.ask import Ask
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Grade, score_plugin
+
+
+@score_plugin("ClusterLocality", about=lambda ask: ask.incumbents)
+def cluster_locality(ask: Ask, fleet: Fleet[Cluster]) -> Grade[Cluster]:
+    return lambda _: 100

@@ -1,0 +1,57 @@
+"""Grade clusters by how much cpu or memory they offer, the largest of the feasible best."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.quantity import parse
+from trimtab.decide.ask import Question
+from trimtab.decide.fleet import Array, Fleet
+from trimtab.decide.framework import Grade, Mask, prioritizer
+
+NOT_KNOWN = -1.0
+
+
+def offered(resource: str) -> Callable[[Cluster], float]:
+    def amount(cluster: Cluster) -> float:
+        summary = cluster.status.resource_summary
+        quantity = summary.allocatable.get(resource) if summary is not None else None
+        return NOT_KNOWN if quantity is None else float(parse(quantity))
+
+    return amount
+
+
+def on_the_range(amounts: Array, feasible: Mask) -> Array:
+    """From -100 for the smallest to 100 for the largest of the feasible; 0 where nothing is known."""
+    known = feasible & (amounts >= 0)
+    result = np.zeros(len(amounts), dtype=np.int64)
+    if not known.any():
+        return result
+    low, high = float(amounts[known].min()), float(amounts[known].max())
+    if low == high:
+        result[known] = 100
+    else:
+        result[known] = (((amounts[known] - low) / (high - low) - 0.5) * 2 * 100).astype(np.int64)
+    return result
+
+
+def sweep_of(resource: str) -> Callable[[Question, Fleet[Cluster], Mask], Array]:
+    def sweep(question: Question, fleet: Fleet[Cluster], feasible: Mask) -> Array:
+        amounts = fleet.column(("allocatable", resource), lambda: offered(resource), np.float64)
+        return on_the_range(amounts, feasible)
+
+    return sweep
+
+
+def study_of(resource: str) -> Callable[[Question, Fleet[Cluster]], Grade[Cluster]]:
+    def study(question: Question, fleet: Fleet[Cluster]) -> Grade[Cluster]:
+        everyone = np.ones(len(fleet), dtype=bool)
+        graded = sweep_of(resource)(question, fleet, everyone)
+        return lambda cluster: int(graded[fleet.index[cluster.name]])
+
+    return study
+
+
+for name, of in (("ResourceAllocatableCPU", "cpu"), ("ResourceAllocatableMemory", "memory")):
+    prioritizer(name, sweep=sweep_of(of))(study_of(of))
