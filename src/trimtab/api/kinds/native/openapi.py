@@ -1,0 +1,233 @@
+"""OpenAPI v3 schemas of the native kinds, as kube-apiserver publishes them, made from the field table."""
+
+from functools import cache
+from typing import Any
+
+from trimtab.api.kinds.native import traits
+from trimtab.api.kinds.native.fields import NativeField, known, message, message_name
+from trimtab.api.value import Raw
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+_SPECIAL_NAMES = {
+    "Quantity": "io.k8s.apimachinery.pkg.api.resource.Quantity",
+    "IntOrString": "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+    "RawExtension": "io.k8s.apimachinery.pkg.runtime.RawExtension",
+    "Time": _META + "Time",
+    "MicroTime": _META + "MicroTime",
+    "FieldsV1": _META + "FieldsV1",
+    "JSON": _EXTENSIONS + "JSON",
+    "JSONSchemaPropsOrArray": _EXTENSIONS + "JSONSchemaPropsOrArray",
+    "JSONSchemaPropsOrBool": _EXTENSIONS + "JSONSchemaPropsOrBool",
+    "JSONSchemaPropsOrStringArray": _EXTENSIONS + "JSONSchemaPropsOrStringArray",
+}
+_SPECIAL_SCHEMAS: dict[str, Raw] = {
+    "Quantity": {"description": "An amount such as 500m or 1Gi.", "oneOf": [{"type": "string"}, {"type": "number"}]},
+    "IntOrString": {
+        "description": "A number, or a text such as a percentage or a name.",
+        "format": "int-or-string",
+        "oneOf": [{"type": "integer"}, {"type": "string"}],
+    },
+    "RawExtension": {"description": "Any object.", "type": "object"},
+    "Time": {"description": "A time, to the second.", "type": "string", "format": "date-time"},
+    "MicroTime": {"description": "A time, to the microsecond.", "type": "string", "format": "date-time"},
+    "FieldsV1": {"description": "A set of fields.", "type": "object"},
+    "JSON": {"description": "Any value."},
+    "JSONSchemaPropsOrArray": {"description": "A schema, or a list of schemas."},
+    "JSONSchemaPropsOrBool": {"description": "A schema, or a yes or no."},
+    "JSONSchemaPropsOrStringArray": {"description": "A schema, or a list of names."},
+}
+_SCALARS: dict[str, Raw] = {
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "double": {"type": "number", "format": "double"},
+    "bytes": {"type": "string", "format": "byte"},
+    "ExtraValue": {"type": "array", "items": {"type": "string"}},
+}
+_ZEROS: dict[str, Any] = {"string": "", "bool": False, "int32": 0, "int64": 0, "double": 0}
+_BY_NAME = {component: special for special, component in _SPECIAL_NAMES.items()}
+_GROUPS = {
+    "core": "",
+    "apps": "apps",
+    "batch": "batch",
+    "autoscaling": "autoscaling",
+    "policy": "policy",
+    "networking": "networking.k8s.io",
+    "scheduling": "scheduling.k8s.io",
+    "coordination": "coordination.k8s.io",
+    "rbac": "rbac.authorization.k8s.io",
+    "events": "events.k8s.io",
+    "discovery": "discovery.k8s.io",
+    "storage": "storage.k8s.io",
+    "node": "node.k8s.io",
+    "admissionregistration": "admissionregistration.k8s.io",
+    "apiextensions": "apiextensions.k8s.io",
+    "authentication": "authentication.k8s.io",
+    "authorization": "authorization.k8s.io",
+}
+
+
+def component_name(type_: str) -> str:
+    """The name of a message's schema: `io.k8s.api.apps.v1.Deployment`."""
+    if special := _SPECIAL_NAMES.get(type_):
+        return special
+    package, _, rest = type_.partition(".")
+    if package == "meta":
+        return _META + rest.partition(".")[2]
+    if package == "apiextensions":
+        return _EXTENSIONS + rest.partition(".")[2]
+    return f"io.k8s.api.{type_}"
+
+
+def _message_of(component: str) -> str:
+    if component.startswith(_META):
+        return "meta.v1." + component[len(_META) :]
+    if component.startswith(_EXTENSIONS):
+        return "apiextensions.v1." + component[len(_EXTENSIONS) :]
+    return component.removeprefix("io.k8s.api.")
+
+
+def reference(type_: str) -> Raw:
+    return {"$ref": f"#/components/schemas/{component_name(type_)}"}
+
+
+def _item(type_: str) -> Raw:
+    """The schema of an item of a list or map."""
+    return dict(_SCALARS[type_]) if type_ in _SCALARS else reference(type_)
+
+
+def _single(type_: str, *, filled: bool) -> Raw:
+    """The schema of a field's value; `filled` ones come with the default of their type."""
+    if scalar := _SCALARS.get(type_):
+        return {**scalar, "default": _ZEROS[type_]} if filled and type_ in _ZEROS else dict(scalar)
+    if filled and type_ not in ("Time", "MicroTime", "Quantity", "IntOrString"):
+        return {"allOf": [reference(type_)], "default": {}}
+    return {"allOf": [reference(type_)]}
+
+
+def _property(owner: str, field: NativeField) -> Raw:
+    path = f"{owner}.{field.name}"
+    merge = traits.merges().get(owner, {}).get(field.name, traits.Merge())
+    schema: Raw
+    if field.shape == "list":
+        schema = {"type": "array", "items": _item(field.type)}
+        if merge.list_keys:
+            schema |= {"x-kubernetes-list-map-keys": list(merge.list_keys), "x-kubernetes-list-type": "map"}
+        else:
+            schema["x-kubernetes-list-type"] = "set" if merge.is_set else "atomic"
+    elif field.shape == "map":
+        schema = {"type": "object", "additionalProperties": _item(field.type)}
+        if path in traits.ATOMIC_MAPS:
+            schema["x-kubernetes-map-type"] = "atomic"
+    else:
+        schema = _single(field.type, filled=field.always and not field.null)
+        if path in traits.GRANULAR_FIELDS:
+            schema["x-kubernetes-map-type"] = "granular"
+    if merge.patch_key:
+        schema["x-kubernetes-patch-merge-key"] = merge.patch_key
+    if merge.strategy:
+        schema["x-kubernetes-patch-strategy"] = merge.strategy
+    if values := traits.enums().get(path):
+        (schema["items"] if field.shape == "list" else schema)["enum"] = list(values)
+    if text := traits.FIELD_TEXTS.get(field.name):
+        schema["description"] = text
+    return schema
+
+
+def _owners(name: str) -> dict[str, str]:
+    """Which message declares each JSON field (inline messages declare their own)."""
+    found: dict[str, str] = {}
+    for field in message(name).own:
+        if field.shape == "inline":
+            found.update(_owners(field.type))
+        else:
+            found[field.name] = name
+    return found
+
+
+def _kind_part(name: str) -> Raw:
+    package, version, kind = name.split(".")
+    properties = message(name).json
+    if package == "meta" or "metadata" not in properties or kind not in traits.KIND_TEXTS:
+        return {}
+    return {"x-kubernetes-group-version-kind": [{"group": _GROUPS[package], "version": version, "kind": kind}]}
+
+
+@cache
+def component(name: str) -> Raw:
+    """The schema called `name` (`io.k8s.api.core.v1.Pod`); KeyError when there is none. Shared: do not change it."""
+    if special := _BY_NAME.get(name):
+        return _SPECIAL_SCHEMAS[special]
+    type_ = _message_of(name)
+    if type_.endswith("List") and not known(type_):
+        return _list_of(type_)
+    return _object(type_)
+
+
+def _object(type_: str) -> Raw:
+    described = message(type_)
+    owners = _owners(type_)
+    fields = {field.name: _property(owners[field.name], field) for field in described.json.values()}
+    schema: Raw = {"type": "object", "properties": fields}
+    kind_part = _kind_part(type_)
+    if kind_part:
+        schema["properties"] = _type_meta() | fields
+    if text := traits.KIND_TEXTS.get(described.short) if kind_part else None:
+        schema = {"description": text, **schema}
+    if required := sorted(field.name for field in described.json.values() if field.required):
+        schema["required"] = required
+    if type_ in traits.ATOMIC_MESSAGES:
+        schema["x-kubernetes-map-type"] = "atomic"
+    return schema | kind_part
+
+
+def _type_meta() -> Raw:
+    return {
+        "apiVersion": {"description": traits.FIELD_TEXTS["apiVersion"], "type": "string"},
+        "kind": {"description": traits.FIELD_TEXTS["kind"], "type": "string"},
+    }
+
+
+def _list_of(type_: str) -> Raw:
+    item = type_.removesuffix("List")
+    package, version, kind = type_.split(".")
+    message(item)  # a list of nothing known is a KeyError
+    return {
+        "description": f"A list of {kind.removesuffix('List')} objects.",
+        "type": "object",
+        "required": ["items"],
+        "properties": _type_meta()
+        | {
+            "metadata": _single("meta.v1.ListMeta", filled=True),
+            "items": {"type": "array", "items": _item(item)},
+        },
+        "x-kubernetes-group-version-kind": [{"group": _GROUPS[package], "version": version, "kind": kind}],
+    }
+
+
+def schema_name(api_version: str, kind: str) -> str:
+    """The component that describes this native kind."""
+    return component_name(message_name(api_version, kind))
+
+
+def _references(node: Any) -> set[str]:
+    if isinstance(node, dict):
+        here = {node["$ref"].rpartition("/")[2]} if isinstance(node.get("$ref"), str) else set()
+        return here.union(*map(_references, node.values()))
+    if isinstance(node, list):
+        return set().union(*map(_references, node))
+    return set()
+
+
+def components(names: list[str]) -> dict[str, Raw]:
+    """These schemas and all that they refer to, by name in order."""
+    found: dict[str, Raw] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = component(name)
+            waiting.extend(_references(found[name]))
+    return dict(sorted(found.items()))
