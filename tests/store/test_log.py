@@ -1,4 +1,5 @@
 import asyncio
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -284,6 +285,18 @@ async def test_closing_finishes_what_was_accepted_and_refuses_the_rest(on_disk: 
     with pytest.raises(errors.Unavailable):
         await store.create(pod("late"), b"")
     assert on_disk().count(PODS) == 10
+
+
+async def test_ten_thousand_objects_cost_little_more_than_their_bytes() -> None:
+    store = Store()
+    tracemalloc.start()
+    try:
+        for n in range(10_000):
+            await store.create(pod(f"name-of-some-length-{n}"), bytes(500))
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used / 10_000 < 500 + 450
 
 
 def test_the_store_works_on_uvloop(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ class Index:
         for row in rows:
             event = self._replay(row)
             if row.revision > self.compacted:
-                self._remember(event)
+                self._remember(self._shelf(event.key), event)
                 self._set_mark(0.0)
         for key in self.entries:
             self._shelf(key).keys.append(key)
@@ -131,8 +131,9 @@ class Index:
         """Make durable events visible and wake who watches them."""
         touched = {id(self._broad): self._broad}
         for event in events:
-            self._place(event)
-            shelf = self._remember(event)
+            shelf = self._shelf(event.key)
+            self._place(shelf, event)
+            self._remember(shelf, event)
             touched[id(shelf)] = shelf
         self._set_mark(now)
         for shelf in touched.values():
@@ -221,18 +222,16 @@ class Index:
             entry = self.entries[key] = Entry(key, row.value, row.revision, row.created)
         return Event(key, row.revision, entry, previous)
 
-    def _place(self, event: Event) -> None:
+    def _place(self, shelf: Shelf, event: Event) -> None:
         if event.entry is None:
             del self.entries[event.key]
-            keys = self._shelf(event.key).keys
-            del keys[bisect_left(keys, event.key)]
+            del shelf.keys[bisect_left(shelf.keys, event.key)]
             return
         self.entries[event.key] = event.entry
         if event.previous is None:
-            insort(self._shelf(event.key).keys, event.key)
+            insort(shelf.keys, event.key)
 
-    def _remember(self, event: Event) -> Shelf:
-        shelf = self._shelf(event.key)
+    def _remember(self, shelf: Shelf, event: Event) -> None:
         shelf.events.append(event)
         self.revision = event.revision
         if event.previous is not None:
@@ -240,7 +239,6 @@ class Index:
         self._with_memo.append(event)
         if len(self._with_memo) > MEMOS_KEPT:
             self._with_memo.popleft().memo = None
-        return shelf
 
     def _part(
         self, shelf: Shelf, prefix: str, start_after: str | None, room: int | None, revision: int

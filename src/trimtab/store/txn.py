@@ -122,19 +122,16 @@ class Draft:
     def _stage(self, operation: Operation) -> Event | None:
         if isinstance(operation, Check):
             return None
-        key = operation.key
-        previous = self.get(key)
-        if isinstance(operation, Delete):
-            if previous is None:
-                return None
-            entry = None
-        else:
+        key, previous, revision = operation.key, self.get(operation.key), self._revision + 1
+        entry = None
+        if isinstance(operation, Put):
             key = key if previous is None else previous.key  # one string per key, however often it is written
-            created = self._revision + 1 if previous is None else previous.create_revision
-            entry = Entry(key, operation.value, self._revision + 1, created)
-        self._revision += 1
+            entry = Entry(key, operation.value, revision, previous.create_revision if previous else revision)
+        elif previous is None:
+            return None
+        self._revision = revision
         self._pending[key] = entry
-        return Event(key, self._revision, entry, previous)
+        return Event(key, revision, entry, previous)
 
 
 Proposal = Callable[[Draft], Iterable[Operation]]

@@ -1,0 +1,55 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.store.entry import Entry, Event
+from trimtab.store.index import Index, Keep, Row, shelf_name
+
+paths = st.lists(st.text("ab/é", max_size=3), max_size=7).map(lambda parts: "/" + "/".join(parts))
+
+
+def test_a_key_stands_on_the_shelf_of_its_resource() -> None:
+    assert shelf_name("/registry/apps/deployments/default/web") == "/registry/apps/deployments/"
+    assert shelf_name("/registry//nodes//n1") == "/registry//nodes/"
+    assert shelf_name("/registry//nodes") == "/registry//nodes"
+
+
+@given(st.sets(paths, max_size=30), paths)
+def test_shelves_in_name_order_hold_all_keys_in_order(keys: set[str], prefix: str) -> None:
+    index = Index(Keep())
+    index.apply([Event(key, n + 2, Entry(key, b"", n + 2, n + 2), None) for n, key in enumerate(keys)], 0.0)
+    expected = sorted(key for key in keys if key.startswith(prefix))
+    assert [entry.key for entry in index.page(prefix, None, None, None).entries] == expected
+    assert index.count(prefix) == len(expected)
+
+
+def test_rows_that_only_the_forgotten_past_needs_are_stale() -> None:
+    index = Index(Keep())
+    index.restore(
+        [
+            Row(2, "/a", b"1", 2),
+            Row(3, "/b", b"", 3),
+            Row(4, "/a", b"2", 2),
+            Row(5, "/b", None, 0),
+            Row(6, "/a", b"3", 2),
+        ],
+        compacted=0,
+    )
+    assert sorted(index.compact(5)) == [2, 3, 5]  # replaced, replaced, and the deletion itself
+    assert index.compact(5) == []
+    assert index.compact(6) == [4]
+
+
+def test_a_shelf_that_is_empty_and_unwatched_is_cleared_away() -> None:
+    index = Index(Keep())
+    key = "/registry/example.com/widgets/default/a"
+    entry = Entry(key, b"", 2, 2)
+    index.apply([Event(key, 2, entry, None), Event(key, 3, None, entry)], 0.0)
+    index.compact(3)
+    assert not index._shelves
+
+
+def test_history_that_was_too_long_when_it_was_written_is_cut_when_it_is_used() -> None:
+    index = Index(Keep(revisions=16))
+    index.restore([Row(n, "/a", b"", 2) for n in range(2, 102)], compacted=0)
+    assert len(index.trim(0.0)) == 83
+    assert index.compacted == 85
