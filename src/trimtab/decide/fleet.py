@@ -81,6 +81,14 @@ class Memory:
             del self.steps[:gone]
             self.first_step += gone
 
+    def copy(self) -> "Memory":
+        """The same arrays, to be refreshed apart from these."""
+        twin = Memory(self.head)
+        twin.first_step, twin.steps = self.first_step, list(self.steps)
+        twin.bytes, twin.tick = self.bytes, self.tick
+        twin.kept = {key: _Kept(kept.array.copy(), kept.revision) for key, kept in self.kept.items()}
+        return twin
+
     def keep(self, key: Hashable, array: Array) -> _Kept:
         if self.bytes > _BYTES_KEPT:
             self._forget_half()
@@ -239,6 +247,20 @@ class Fleet(Generic[T]):
         if self._memory.head != self.revision:
             self._memory = Memory(self.revision)  # a newer picture owns the shared one
         return self._memory
+
+    def fork(self) -> "Fleet[T]":
+        """The same picture with a memory of its own: what is tried on it costs this one nothing."""
+        return Fleet(
+            self.targets,
+            self.names,
+            self.index,
+            now=self.now,
+            notes=self.notes,
+            reserved=self.reserved,
+            revision=self.revision,
+            layout=self.layout,
+            memory=self.memory.copy(),
+        )
 
     def change(self, targets: Iterable[T] = (), *, gone: Iterable[str] = ()) -> "Fleet[T]":
         """The next picture: `targets` are new or replace those of the same name, `gone` have left."""

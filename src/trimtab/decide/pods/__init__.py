@@ -1,0 +1,1 @@
+"""The pods dialect: where a pod runs among the nodes of one cluster."""

@@ -1,0 +1,173 @@
+"""The nodes of one cluster with their pods, kept up to date one event at a time."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.decide.fleet import LONG_AGO, Fleet
+from trimtab.decide.pods.count import Atlas
+from trimtab.decide.pods.host import Host, Resident, host, resident
+from trimtab.decide.pods.terms import Carried, Labels
+
+
+class NodeFleet:
+    """One picture of a cluster; every change gives the next picture, which shares what did not change."""
+
+    __slots__ = ("atlas", "carried", "hosts", "namespaces", "nominated", "strays")
+
+    def __init__(
+        self,
+        hosts: Fleet[Host],
+        atlas: Atlas,
+        *,
+        carried: Mapping[Carried, int],
+        namespaces: Mapping[str, Labels],
+        nominated: Mapping[str, tuple[Resident, ...]],
+        strays: Mapping[str, tuple[Resident, ...]],
+    ) -> None:
+        self.hosts = hosts
+        self.atlas = atlas
+        self.carried = carried
+        """Every distinct affinity term of a pod that runs here, and how many pods carry it."""
+        self.namespaces = namespaces
+        """Labels of namespaces, for terms that select them."""
+        self.nominated = nominated
+        """Pods that wait for room which preemption makes on a node."""
+        self.strays = strays
+        """Pods bound to nodes that are not here (yet)."""
+
+    @staticmethod
+    def of(
+        nodes: Iterable[Node],
+        pods: Iterable[Pod] = (),
+        *,
+        namespaces: Mapping[str, Labels] | None = None,
+        now: datetime = LONG_AGO,
+    ) -> "NodeFleet":
+        """The first picture; finished pods and pods without a node take no room."""
+        together: dict[str, list[Resident]] = {}
+        counts: dict[Carried, int] = {}
+        for pod in pods:
+            if takes_room(pod):
+                one = resident(pod)
+                together.setdefault(pod.spec.node_name, []).append(one)
+        hosts = Fleet.of((host(node, together.pop(node.name, ())) for node in nodes), now=now)
+        for here in hosts:
+            for one in here.residents:
+                for term in one.carried:
+                    counts[term] = counts.get(term, 0) + 1
+        return NodeFleet(
+            hosts,
+            Atlas(),
+            carried=counts,
+            namespaces=namespaces or {},
+            nominated={},
+            strays={name: tuple(waiting) for name, waiting in together.items()},
+        )
+
+    def __len__(self) -> int:
+        return len(self.hosts)
+
+    def get(self, name: str) -> Host | None:
+        return self.hosts.get(name)
+
+    def with_node(self, node: Node) -> "NodeFleet":
+        """The node is new, or replaces the one of its name; its pods stay."""
+        before = self.hosts.get(node.name)
+        residents = before.residents if before is not None else self.strays.get(node.name, ())
+        arriving = () if before is not None else residents
+        strays = {name: pods for name, pods in self.strays.items() if name != node.name}
+        return self._with(
+            hosts=self.hosts.change([host(node, residents)]), carried=self._recount(arriving, 1), strays=strays
+        )
+
+    def without_node(self, name: str) -> "NodeFleet":
+        """The node is gone; its pods are remembered in case it comes back."""
+        leaving = self.hosts.get(name)
+        if leaving is None:
+            return self
+        strays = {**self.strays, name: leaving.residents} if leaving.residents else self.strays
+        return self._with(
+            hosts=self.hosts.change(gone=[name]), carried=self._recount(leaving.residents, -1), strays=strays
+        )
+
+    def with_pod(self, pod: Pod) -> "NodeFleet":
+        """The pod runs on its node, or runs there with other facts than before."""
+        if not takes_room(pod):
+            return self.without_pod(pod)
+        return self.without_pod(pod).settled(resident(pod), pod.spec.node_name)
+
+    def settled(self, one: Resident, node: str) -> "NodeFleet":
+        """As `with_pod`, for a pod that is known not to be here yet."""
+        here = self.hosts.get(node)
+        if here is None:
+            return self._with(strays={**self.strays, node: (*self.strays.get(node, ()), one)})
+        return self._with(hosts=self.hosts.change([here.joined(one)]), carried=self._recount((one,), 1))
+
+    def without_pod(self, pod: Pod) -> "NodeFleet":
+        """The pod has left its node."""
+        here = self.hosts.get(pod.spec.node_name)
+        key = (pod.metadata.namespace, pod.metadata.name)
+        if here is None:
+            return self._without_stray(pod.spec.node_name, key)
+        known = next((one for one in here.residents if one.key == key), None)
+        return self if known is None else self.vacated([known], pod.spec.node_name)
+
+    def vacated(self, residents: Iterable[Resident], node: str) -> "NodeFleet":
+        """The next picture, without these residents of one node."""
+        here, leaving = self.hosts.targets[self.hosts.index[node]], tuple(residents)
+        for one in leaving:
+            here = here.left(one)
+        return self._with(hosts=self.hosts.change([here]), carried=self._recount(leaving, -1))
+
+    def fork(self) -> "NodeFleet":
+        """The same picture, to try things on without making this one slow."""
+        return self._with(hosts=self.hosts.fork())
+
+    def with_nominated(self, nominated: Mapping[str, tuple[Resident, ...]]) -> "NodeFleet":
+        """The next picture, in which exactly these pods wait for room on these nodes."""
+        return self._with(nominated=nominated)
+
+    def with_namespaces(self, namespaces: Mapping[str, Labels]) -> "NodeFleet":
+        """The next picture, in which these are the labels of namespaces."""
+        return self._with(namespaces=namespaces)
+
+    def _without_stray(self, node: str, key: tuple[str, str]) -> "NodeFleet":
+        if node not in self.strays:
+            return self
+        staying = tuple(one for one in self.strays[node] if one.key != key)
+        return self._with(strays={**self.strays, node: staying})
+
+    def _recount(self, residents: Iterable[Resident], sign: int) -> Mapping[Carried, int]:
+        terms = [term for one in residents for term in one.carried]
+        if not terms:
+            return self.carried
+        counts = dict(self.carried)
+        for term in terms:
+            counts[term] = counts.get(term, 0) + sign
+            if not counts[term]:
+                del counts[term]
+        return counts
+
+    def _with(
+        self,
+        *,
+        hosts: Fleet[Host] | None = None,
+        carried: Mapping[Carried, int] | None = None,
+        namespaces: Mapping[str, Labels] | None = None,
+        nominated: Mapping[str, tuple[Resident, ...]] | None = None,
+        strays: Mapping[str, tuple[Resident, ...]] | None = None,
+    ) -> "NodeFleet":
+        return NodeFleet(
+            self.hosts if hosts is None else hosts,
+            self.atlas,
+            carried=self.carried if carried is None else carried,
+            namespaces=self.namespaces if namespaces is None else namespaces,
+            nominated=self.nominated if nominated is None else nominated,
+            strays=self.strays if strays is None else strays,
+        )
+
+
+def takes_room(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and not pod.terminal

@@ -1,0 +1,100 @@
+"""A node with the pods that run on it, as one value that plugins judge."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.decide.pods.demand import Amounts, Demand, amounts, demand
+from trimtab.decide.pods.terms import Carried, Labels, carried
+
+
+class Resident(NamedTuple):
+    """A pod as its node and its neighbours see it."""
+
+    pod: Pod
+    namespace: str
+    name: str
+    labels: Labels
+    terminating: bool
+    priority: int
+    demand: Demand
+    carried: tuple[Carried, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
+
+def resident(pod: Pod) -> Resident:
+    meta, spec = pod.metadata, pod.spec
+    return Resident(
+        pod=pod,
+        namespace=meta.namespace,
+        name=meta.name,
+        labels=meta.labels,
+        terminating=meta.deletion_timestamp is not None,
+        priority=spec.priority or 0,
+        demand=demand(pod),
+        carried=carried(spec, meta.namespace, meta.labels),
+    )
+
+
+class Host(NamedTuple):
+    """Never changed: `joined` and `left` give the next one."""
+
+    name: str
+    node: Node
+    labels: Labels
+    allocatable: Amounts
+    residents: tuple[Resident, ...]
+    used: Amounts
+    assumed_cpu: int
+    assumed_memory: int
+
+    @property
+    def free_pods(self) -> int:
+        return self.allocatable.get("pods", 0) - len(self.residents)
+
+    def free(self, resource: str) -> int:
+        return self.allocatable.get(resource, 0) - self.used.get(resource, 0)
+
+    def joined(self, pod: Resident) -> "Host":
+        return self._counting((*self.residents, pod), pod.demand, 1)
+
+    def left(self, pod: Resident) -> "Host":
+        staying = tuple(one for one in self.residents if one.key != pod.key)
+        return self._counting(staying, pod.demand, -1)
+
+    def _counting(self, residents: tuple[Resident, ...], asked: Demand, sign: int) -> "Host":
+        used = dict(self.used)
+        for resource, amount in asked.requests.items():
+            used[resource] = used.get(resource, 0) + sign * amount
+        return Host(
+            self.name,
+            self.node,
+            self.labels,
+            self.allocatable,
+            residents,
+            used,
+            self.assumed_cpu + sign * asked.assumed_cpu,
+            self.assumed_memory + sign * asked.assumed_memory,
+        )
+
+
+def host(node: Node, residents: Iterable[Resident] = ()) -> Host:
+    together = tuple(residents)
+    used: Amounts = {}
+    for one in together:
+        for resource, amount in one.demand.requests.items():
+            used[resource] = used.get(resource, 0) + amount
+    return Host(
+        name=node.name,
+        node=node,
+        labels=node.metadata.labels,
+        allocatable=amounts(node.status.allocatable),
+        residents=together,
+        used=used,
+        assumed_cpu=sum(one.demand.assumed_cpu for one in together),
+        assumed_memory=sum(one.demand.assumed_memory for one in together),
+    )

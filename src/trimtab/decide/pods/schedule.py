@@ -1,0 +1,191 @@
+"""Where a pod goes: the node filters, the node scores and the choice, on a picture of the cluster."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.decide.fleet import Array
+from trimtab.decide.framework import (
+    Filter,
+    Mask,
+    Objection,
+    Score,
+    grades,
+    node_filters,
+    node_scores,
+    objections,
+    sift,
+)
+from trimtab.decide.pods.ask import PodAsk, ask_for
+from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.host import Host, Resident
+
+NodeFilter = Filter[PodAsk, Host]
+NodeScore = Score[PodAsk, Host]
+
+
+class Taste(NamedTuple):
+    """Which rules a scheduler follows: filters in the order they are asked, scores with their weights."""
+
+    filters: tuple[str, ...] = (
+        "NodeName",
+        "NodeUnschedulable",
+        "TaintToleration",
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+        "PodTopologySpread",
+        "InterPodAffinity",
+    )
+    scores: tuple[tuple[str, int], ...] = (
+        ("TaintToleration", 3),
+        ("NodeAffinity", 2),
+        ("PodTopologySpread", 2),
+        ("InterPodAffinity", 2),
+        ("NodeResourcesFit", 1),
+        ("NodeResourcesBalancedAllocation", 1),
+        ("ImageLocality", 1),
+    )
+
+
+DEFAULT = Taste()
+
+
+class Decision(NamedTuple):
+    """The node, if any; what was thought of the others is told by `explain`."""
+
+    pod: Resident
+    node: str | None
+    total: int
+    """The weighted grade of the chosen node."""
+    feasible: int
+    """How many nodes could have taken the pod."""
+    tied: int
+    """How many of them were as good as the chosen one; the first name wins."""
+
+
+class Opinion(NamedTuple):
+    """What was thought of one node."""
+
+    node: str
+    objection: Objection | None
+    marks: Mapping[str, int]
+    """Weighted grades per plugin; empty when something stands against the node."""
+
+    @property
+    def total(self) -> int:
+        return sum(self.marks.values())
+
+
+def schedule(pod: Pod | Resident, fleet: NodeFleet, taste: Taste = DEFAULT) -> Decision:
+    """The best node for this pod now."""
+    ask = ask_for(pod, fleet)
+    feasible = sifted(ask, fleet, taste)
+    count = int(np.count_nonzero(feasible))
+    if count == 0:
+        return Decision(ask.me, None, 0, 0, 0)
+    total = totals(ask, fleet, feasible, taste)
+    column, tied = best(total, feasible)
+    return Decision(ask.me, fleet.hosts.names[column], int(total[column]), count, tied)
+
+
+def book(decision: Decision, fleet: NodeFleet) -> NodeFleet:
+    """The next picture, in which the pod is on its node."""
+    return fleet if decision.node is None else fleet.settled(decision.pod, decision.node)
+
+
+def explain(pod: Pod | Resident, fleet: NodeFleet, taste: Taste = DEFAULT) -> list[Opinion]:
+    """What the same plugins say of every node, best first, then those turned down."""
+    ask = ask_for(pod, fleet)
+    feasible = sifted(ask, fleet, taste)
+    marked = dict(weighted(ask, fleet, feasible, taste))
+    found = []
+    for column, objection in refusals(ask, fleet, range(len(fleet)), taste):
+        marks = {} if objection else {name: int(array[column]) for name, array in marked.items()}
+        found.append(Opinion(fleet.hosts.names[column], objection, marks))
+    return sorted(found, key=lambda opinion: (opinion.objection is not None, -opinion.total, opinion.node))
+
+
+def best(total: Array, feasible: Mask) -> tuple[int, int]:
+    """The column with the highest total, the first name among equals, and how many are equal."""
+    ranked = np.where(feasible, total, -1)
+    column = int(ranked.argmax())
+    return column, int(np.count_nonzero(ranked == ranked[column]))
+
+
+def sifted(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Mask:
+    """The nodes that nothing stands against, also when pods that were promised room there have come."""
+    mask = sift(active_filters(ask, taste), ask, fleet.hosts)
+    for node, waiting in fleet.nominated.items():
+        column = fleet.hosts.index.get(node)
+        if column is not None and mask[column]:
+            mask[column] = _crowd_objection(ask, fleet, node, waiting, taste) is None
+    return mask
+
+
+def refusals(
+    ask: PodAsk, fleet: NodeFleet, columns: Iterable[int], taste: Taste
+) -> Iterator[tuple[int, Objection | None]]:
+    """The first objection to each of these nodes, in the order of the filters."""
+    for column, objection in objections(active_filters(ask, taste), ask, fleet.hosts, columns):
+        node = fleet.hosts.names[column]
+        waiting = fleet.nominated.get(node, ())
+        if objection is None and waiting:
+            yield column, _crowd_objection(ask, fleet, node, waiting, taste)
+        else:
+            yield column, objection
+
+
+def _crowd_objection(
+    ask: PodAsk, fleet: NodeFleet, node: str, waiting: tuple[Resident, ...], taste: Taste
+) -> Objection | None:
+    """What stands against the node once the pods that wait for it, and are as important, are there."""
+    ahead = [one for one in waiting if one.priority >= ask.me.priority and one.key != ask.me.key]
+    if not ahead:
+        return None
+    crowded = fleet.fork()
+    for one in ahead:
+        crowded = crowded.settled(one, node)
+    return objection_to(ask_for(ask.me, crowded), crowded, node, taste)
+
+
+def objection_to(ask: PodAsk, fleet: NodeFleet, node: str, taste: Taste) -> Objection | None:
+    """The first objection to one node."""
+    ((_, objection),) = objections(active_filters(ask, taste), ask, fleet.hosts, [fleet.hosts.index[node]])
+    return objection
+
+
+def active_filters(ask: PodAsk, taste: Taste) -> list[NodeFilter]:
+    plugins: list[NodeFilter] = [node_filters[name] for name in taste.filters]
+    return [plugin for plugin in plugins if plugin.skips is None or not plugin.skips(ask)]
+
+
+def totals(ask: PodAsk, fleet: NodeFleet, feasible: Mask, taste: Taste) -> Array:
+    """The sum of all weighted grades; meaningless for nodes that are not feasible."""
+    total = np.zeros(len(fleet), dtype=np.int64)
+    for _, array in weighted(ask, fleet, feasible, taste):
+        total += array
+    return total
+
+
+def weighted(ask: PodAsk, fleet: NodeFleet, feasible: Mask, taste: Taste) -> Iterator[tuple[str, Array]]:
+    """The grades of every plugin that has something to say, times its weight."""
+    for name, weight in taste.scores:
+        graded = _graded(node_scores[name], ask, fleet, feasible)
+        if graded is not None:
+            yield name, graded * weight
+
+
+def _graded(plugin: Score[Any, Any], ask: PodAsk, fleet: NodeFleet, feasible: Mask) -> Array | None:
+    if plugin.skips is not None and plugin.skips(ask):
+        return None
+    if plugin.sweep is not None:
+        return plugin.sweep(ask, fleet.hosts, feasible)
+    raw = grades(plugin, ask, fleet.hosts)
+    if plugin.settle is None:
+        return raw
+    settled: Array = np.zeros(len(raw), dtype=np.int64)
+    settled[feasible] = plugin.settle(raw[feasible])
+    return settled

@@ -1,0 +1,1 @@
+"""Which nodes a pod can run on: one file, one rule."""

@@ -1,0 +1,86 @@
+"""Pods that require each other's nearness or distance get it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.decide.fleet import Array, Fleet
+from trimtab.decide.framework import Check, Mask, Reason, node_filter
+from trimtab.decide.pods.answer import crowded, hopeless
+from trimtab.decide.pods.ask import PodAsk
+from trimtab.decide.pods.count import NO_NAMESPACES, at_home, carrying, covered, domains, per_domain
+from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.terms import Term
+
+
+class Company(NamedTuple):
+    """What the pods already here mean for each node."""
+
+    near: Mask
+    """All pods that this one needs are near."""
+    apart: Mask
+    """None that this one avoids is near."""
+    welcome: Mask
+    """None that avoids this one is near."""
+
+
+def indifferent(ask: PodAsk) -> bool:
+    return not any(own.required for own in ask.wanted) and not any(other.required for other in ask.watched)
+
+
+def company(ask: PodAsk, hosts: Fleet[Host]) -> Company:
+    needs = tuple(own.term for own in ask.wanted if own.required and not own.repels)
+    apart, welcome = np.ones(len(hosts), dtype=bool), np.ones(len(hosts), dtype=bool)
+    for own in ask.wanted:
+        if own.required and own.repels:
+            apart &= ~_near(ask, hosts, own.term.topology_key, covered(hosts, (own.term,)))
+    for other in ask.watched:
+        if other.required and other.repels:
+            welcome &= ~_near(ask, hosts, other.term.topology_key, carrying(hosts, other))
+    return Company(_nearness(ask, hosts, needs), apart, welcome)
+
+
+def _near(ask: PodAsk, hosts: Fleet[Host], key: str, pods: Array) -> Mask:
+    """Nodes in whose domain one of these pods is."""
+    codes = domains(hosts, ask.atlas, key)
+    mask: Mask = at_home(per_domain(pods, codes, ask.atlas.size(key)), codes) > 0
+    return mask
+
+
+def _nearness(ask: PodAsk, hosts: Fleet[Host], needs: tuple[Term, ...]) -> Mask:
+    mask = np.ones(len(hosts), dtype=bool)
+    if not needs:
+        return mask
+    pods = covered(hosts, needs)
+    labelled, somewhere = np.ones(len(hosts), dtype=bool), False
+    for term in needs:
+        here = _near(ask, hosts, term.topology_key, pods)
+        somewhere = somewhere or bool(here.any())
+        mask &= here
+        labelled &= domains(hosts, ask.atlas, term.topology_key) >= 0
+    if not somewhere and all(term.covers(ask.me.namespace, ask.me.labels, NO_NAMESPACES) for term in needs):
+        return labelled  # the first of a group that wants to be together has nobody to join
+    return mask
+
+
+def accepts(ask: PodAsk, hosts: Fleet[Host]) -> Mask:
+    found = company(ask, hosts)
+    mask: Mask = found.near & found.apart & found.welcome
+    return mask
+
+
+@node_filter("InterPodAffinity", sweep=accepts, skips=indifferent)
+def inter_pod_affinity(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    found = company(ask, hosts)
+
+    def check(here: Host) -> Reason | None:
+        column = hosts.index[here.name]
+        if not found.near[column]:
+            return hopeless("a pod that this one must be near to is not near")
+        if not found.apart[column]:
+            return crowded("a pod that this one must stay away from is near")
+        if not found.welcome[column]:
+            return crowded("a pod that must stay away from this one is near")
+        return None
+
+    return check

@@ -1,0 +1,22 @@
+"""A pod runs only on nodes that its nodeSelector and its required node affinity describe."""
+
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, node_filter
+from trimtab.decide.pods.answer import hopeless
+from trimtab.decide.pods.ask import PodAsk
+from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.nodes import node_requirements, required_selector, wants
+
+
+def requires_nothing(ask: PodAsk) -> bool:
+    return not ask.pod.spec.node_selector and required_selector(ask.pod.spec) is None
+
+
+@node_filter("NodeAffinity", reads=lambda ask: node_requirements(ask.pod.spec), skips=requires_nothing)
+def node_affinity(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    wanted = wants(ask.pod.spec)
+
+    def check(here: Host) -> Reason | None:
+        return None if wanted(here) else hopeless("the node does not match the pod's node selector or affinity")
+
+    return check

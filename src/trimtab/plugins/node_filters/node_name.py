@@ -1,0 +1,21 @@
+"""A pod that names its node runs there or nowhere."""
+
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, node_filter
+from trimtab.decide.pods.answer import hopeless
+from trimtab.decide.pods.ask import PodAsk
+from trimtab.decide.pods.host import Host
+
+
+def names_none(ask: PodAsk) -> bool:
+    return not ask.pod.spec.node_name
+
+
+@node_filter("NodeName", reads=lambda ask: ask.pod.spec.node_name, skips=names_none)
+def node_name(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    wanted = ask.pod.spec.node_name
+
+    def check(here: Host) -> Reason | None:
+        return None if wanted in {"", here.name} else hopeless(f"the pod names the node {wanted}")
+
+    return check

@@ -1,0 +1,25 @@
+"""Two pods of one node cannot listen on the same host port."""
+
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, node_filter
+from trimtab.decide.pods.answer import crowded
+from trimtab.decide.pods.ask import PodAsk
+from trimtab.decide.pods.host import Host
+
+
+def listens_nowhere(ask: PodAsk) -> bool:
+    return not ask.me.demand.ports
+
+
+@node_filter("NodePorts", reads=lambda ask: ask.me.demand.ports, skips=listens_nowhere)
+def node_ports(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    wanted = ask.me.demand.ports
+
+    def check(here: Host) -> Reason | None:
+        for one in here.residents:
+            for taken in one.demand.ports:
+                if any(port.conflicts(taken) for port in wanted):
+                    return crowded(f"host port {taken.port} is taken by {one.namespace}/{one.name}")
+        return None
+
+    return check

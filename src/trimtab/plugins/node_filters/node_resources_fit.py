@@ -1,0 +1,44 @@
+"""A pod runs where its requests fit into what is free."""
+
+from collections.abc import Hashable
+
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, node_filter
+from trimtab.decide.pods.answer import crowded, hopeless
+from trimtab.decide.pods.ask import PodAsk
+from trimtab.decide.pods.host import Host
+
+
+def requests(ask: PodAsk) -> Hashable:
+    return tuple(ask.me.demand.requests.items())
+
+
+@node_filter("NodeResourcesFit", reads=requests)
+def node_resources_fit(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    wanted = tuple(ask.me.demand.requests.items())
+
+    def check(here: Host) -> Reason | None:
+        allocatable, used = here.allocatable, here.used
+        for resource, amount in wanted:
+            if amount > allocatable.get(resource, 0) - used.get(resource, 0):
+                return _shortage(here, wanted)
+        if here.free_pods < 1:
+            return _shortage(here, wanted)
+        return None
+
+    return check
+
+
+def _shortage(here: Host, wanted: tuple[tuple[str, int], ...]) -> Reason:
+    told, never = [], False
+    if here.free_pods < 1:
+        told.append(f"all {here.allocatable.get('pods', 0)} places for pods are taken")
+    for resource, amount in wanted:
+        if amount > here.free(resource):
+            never = never or amount > here.allocatable.get(resource, 0)
+            unit = "m" if resource == "cpu" else ""
+            told.append(
+                f"asks for {amount}{unit} {resource}, "
+                f"{max(0, here.free(resource))}{unit} of {here.allocatable.get(resource, 0)}{unit} is free"
+            )
+    return (hopeless if never else crowded)("; ".join(told))

@@ -1,0 +1,26 @@
+"""A cordoned node takes no new pods but those that tolerate it."""
+
+from trimtab.api.kinds.native.node import Taint
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, node_filter
+from trimtab.decide.pods.answer import hopeless
+from trimtab.decide.pods.ask import PodAsk
+from trimtab.decide.pods.host import Host
+
+CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+def tolerates_cordon(ask: PodAsk) -> bool:
+    return any(toleration.covers(CORDONED) for toleration in ask.pod.spec.tolerations)
+
+
+@node_filter("NodeUnschedulable", reads=tolerates_cordon)
+def node_unschedulable(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    tolerated = tolerates_cordon(ask)
+
+    def check(here: Host) -> Reason | None:
+        if here.node.spec.unschedulable and not tolerated:
+            return hopeless("the node is cordoned")
+        return None
+
+    return check

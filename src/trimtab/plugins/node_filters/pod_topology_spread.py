@@ -1,0 +1,73 @@
+"""Pods that must be spread evenly go only where they do not widen the gap beyond what is allowed."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.decide.fleet import Array, Fleet
+from trimtab.decide.framework import Check, Mask, Reason, node_filter
+from trimtab.decide.pods.answer import crowded, hopeless
+from trimtab.decide.pods.ask import PodAsk, Spread
+from trimtab.decide.pods.count import at_home, chosen, domains, per_domain
+from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.spread import counting, labelled
+
+
+class Gap(NamedTuple):
+    """One constraint over the whole cluster."""
+
+    constraint: Spread
+    codes: Array
+    present: Array
+    """How many pods each node's own domain has."""
+    fewest: int
+
+    def ahead(self) -> Array:
+        """By how much each node's domain would be ahead of the emptiest one."""
+        return self.present + (int(self.constraint.counts_itself) - self.fewest)
+
+
+def unbound(ask: PodAsk) -> bool:
+    return not any(constraint.hard for constraint in ask.spreads)
+
+
+def gaps(ask: PodAsk, hosts: Fleet[Host]) -> Iterator[Gap]:
+    hard = [constraint for constraint in ask.spreads if constraint.hard]
+    eligible = labelled(ask, hosts, hard)
+    for constraint in hard:
+        codes = domains(hosts, ask.atlas, constraint.topology_key)
+        counted = counting(ask, hosts, constraint, eligible)
+        size = ask.atlas.size(constraint.topology_key)
+        pods = per_domain(chosen(hosts, ask.me.namespace, constraint.selector), codes, size, counted)
+        inhabited = np.bincount(codes[counted], minlength=size) > 0
+        enough = np.count_nonzero(inhabited) >= constraint.min_domains
+        yield Gap(constraint, codes, at_home(pods, codes), int(pods[inhabited].min()) if enough else 0)
+
+
+def spreads_well(ask: PodAsk, hosts: Fleet[Host]) -> Mask:
+    mask = np.ones(len(hosts), dtype=bool)
+    for gap in gaps(ask, hosts):
+        mask &= (gap.codes >= 0) & (gap.ahead() <= gap.constraint.max_skew)
+    return mask
+
+
+@node_filter("PodTopologySpread", sweep=spreads_well, skips=unbound)
+def pod_topology_spread(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    found = list(gaps(ask, hosts))
+
+    def check(here: Host) -> Reason | None:
+        column = hosts.index[here.name]
+        for gap in found:
+            key = gap.constraint.topology_key
+            if gap.codes[column] < 0:
+                return hopeless(f"the node has no label {key} to spread over")
+            ahead = int(gap.ahead()[column])
+            if ahead > gap.constraint.max_skew:
+                return crowded(
+                    f"{key} {here.labels[key]} would be {ahead} pods ahead of the emptiest, "
+                    f"at most {gap.constraint.max_skew} is allowed"
+                )
+        return None
+
+    return check

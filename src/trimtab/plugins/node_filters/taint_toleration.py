@@ -1,0 +1,22 @@
+"""A taint keeps pods away that do not tolerate it."""
+
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Check, Reason, node_filter
+from trimtab.decide.pods.answer import hopeless
+from trimtab.decide.pods.ask import PodAsk
+from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.nodes import REPELLING, untolerated
+
+
+@node_filter("TaintToleration", reads=lambda ask: ask.pod.spec.tolerations)
+def taint_toleration(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    tolerations = ask.pod.spec.tolerations
+
+    def check(here: Host) -> Reason | None:
+        taint = untolerated(here.node.spec.taints, tolerations, REPELLING)
+        if taint is None:
+            return None
+        told = f"{taint.key}={taint.value}" if taint.value else taint.key
+        return hopeless(f"the pod does not tolerate the taint {told}:{taint.effect}")
+
+    return check

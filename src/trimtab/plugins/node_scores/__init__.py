@@ -1,0 +1,1 @@
+"""Which node suits a pod best: one file, one preference."""

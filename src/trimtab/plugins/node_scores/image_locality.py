@@ -1,0 +1,43 @@
+"""Nodes that already have the pod's images are better, the more so the larger and the more widespread those are."""
+
+from functools import partial
+
+import numpy as np
+
+from trimtab.decide.fleet import Array, Fleet
+from trimtab.decide.framework import Grade, Mask, node_score
+from trimtab.decide.pods.ask import PodAsk
+from trimtab.decide.pods.demand import images
+from trimtab.decide.pods.host import Host
+
+SMALLEST = 23 << 20
+LARGEST_PER_CONTAINER = 1000 << 20
+
+
+def spread_sizes(ask: PodAsk, hosts: Fleet[Host]) -> Array:
+    """For every node, the sizes of the pod's images it has, each scaled by the share of nodes that have it."""
+    total = np.zeros(len(hosts), dtype=np.int64)
+    for image in images(ask.pod.spec):
+        sizes = hosts.column(("image", image), partial(partial, _size, image), np.int64)
+        share = np.count_nonzero(sizes) / max(1, ask.nodes)
+        if share:
+            total += (sizes * share).astype(np.int64)
+    return total
+
+
+def _size(image: str, here: Host) -> int:
+    return next((one.size_bytes for one in here.node.status.images if image in one.names), 0)
+
+
+def grades(ask: PodAsk, hosts: Fleet[Host], feasible: Mask) -> Array:
+    containers = len(ask.pod.spec.containers) + len(ask.pod.spec.init_containers)
+    largest = LARGEST_PER_CONTAINER * max(1, containers)
+    clamped = np.clip(spread_sizes(ask, hosts), SMALLEST, largest)
+    graded: Array = 100 * (clamped - SMALLEST) // (largest - SMALLEST)
+    return graded
+
+
+@node_score("ImageLocality", sweep=grades)
+def image_locality(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
+    graded = grades(ask, hosts, np.ones(len(hosts), dtype=bool))
+    return lambda here: int(graded[hosts.index[here.name]])

@@ -1,0 +1,34 @@
+"""Nodes that match more of the pod's preferred node affinity are better."""
+
+from collections.abc import Hashable
+
+from trimtab.api.kinds.native.pod import PreferredSchedulingTerm
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Grade, node_score
+from trimtab.decide.pods.ask import PodAsk
+from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.nodes import prefers
+from trimtab.decide.pods.ranges import most_first
+
+
+def preferred(ask: PodAsk) -> tuple[PreferredSchedulingTerm, ...]:
+    affinity = ask.pod.spec.affinity and ask.pod.spec.affinity.node_affinity
+    return affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+
+
+def preferences(ask: PodAsk) -> Hashable:
+    return preferred(ask)
+
+
+def prefers_none(ask: PodAsk) -> bool:
+    return not preferred(ask)
+
+
+@node_score("NodeAffinity", reads=preferences, settle=most_first, skips=prefers_none)
+def node_affinity(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
+    terms = [(prefers(term.preference), term.weight) for term in preferred(ask)]
+
+    def grade(here: Host) -> int:
+        return sum(weight for matches, weight in terms if matches(here))
+
+    return grade

@@ -1,0 +1,34 @@
+"""Nodes with more cpu and memory left over are better."""
+
+from collections.abc import Hashable
+
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Grade, node_score
+from trimtab.decide.pods.ask import PodAsk
+from trimtab.decide.pods.host import Host
+
+
+def assumed(ask: PodAsk) -> Hashable:
+    return ask.me.demand.assumed_cpu, ask.me.demand.assumed_memory
+
+
+@node_score("NodeResourcesFit", reads=assumed)
+def node_resources_fit(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
+    cpu, memory = ask.me.demand.assumed_cpu, ask.me.demand.assumed_memory
+
+    def grade(here: Host) -> int:
+        left = [
+            _left_over(allocatable, used)
+            for allocatable, used in (
+                (here.allocatable.get("cpu", 0), here.assumed_cpu + cpu),
+                (here.allocatable.get("memory", 0), here.assumed_memory + memory),
+            )
+            if allocatable
+        ]
+        return sum(left) // len(left) if left else 0
+
+    return grade
+
+
+def _left_over(allocatable: int, used: int) -> int:
+    return 0 if used > allocatable else (allocatable - used) * 100 // allocatable

@@ -1,0 +1,49 @@
+"""Nodes in domains with fewer pods of the same kind are better."""
+
+import numpy as np
+
+from trimtab.decide.fleet import Array, Fleet
+from trimtab.decide.framework import Grade, Mask, node_score
+from trimtab.decide.pods.ask import HOSTNAME, PodAsk, Spread
+from trimtab.decide.pods.count import at_home, chosen, domains, per_domain
+from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.spread import counting, labelled
+
+
+def unbothered(ask: PodAsk) -> bool:
+    return all(constraint.hard for constraint in ask.spreads)
+
+
+def grades(ask: PodAsk, hosts: Fleet[Host], feasible: Mask) -> Array:
+    soft = [constraint for constraint in ask.spreads if not constraint.hard]
+    eligible = labelled(ask, hosts, soft)
+    ranked = feasible & eligible
+    crowd = np.zeros(len(hosts))
+    for constraint in soft:
+        crowd += _crowd(ask, hosts, constraint, eligible, ranked)
+    raw = np.floor(crowd + 0.5).astype(np.int64)
+    if not ranked.any():
+        return np.zeros(len(hosts), dtype=np.int64)
+    fewest, most = int(raw[ranked].min()), int(raw[ranked].max())
+    settled = 100 * (most + fewest - raw) // most if most else np.full(len(hosts), 100)
+    return np.where(ranked, settled, 0)
+
+
+def _crowd(ask: PodAsk, hosts: Fleet[Host], constraint: Spread, eligible: Mask, ranked: Mask) -> Array:
+    """How full each node's domain is, weighted so that many domains count as much as few."""
+    pods = chosen(hosts, ask.me.namespace, constraint.selector)
+    if constraint.topology_key == HOSTNAME:
+        size, present = int(np.count_nonzero(ranked)), pods
+    else:
+        codes = domains(hosts, ask.atlas, constraint.topology_key)
+        known = ask.atlas.size(constraint.topology_key)
+        size = int(np.count_nonzero(np.bincount(codes[ranked], minlength=known)))
+        present = at_home(per_domain(pods, codes, known, counting(ask, hosts, constraint, eligible)), codes)
+    weighted: Array = present * np.log(size + 2) + (constraint.max_skew - 1)
+    return weighted
+
+
+@node_score("PodTopologySpread", sweep=grades, skips=unbothered)
+def pod_topology_spread(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
+    graded = grades(ask, hosts, np.ones(len(hosts), dtype=bool))
+    return lambda here: int(graded[hosts.index[here.name]])

@@ -1,0 +1,29 @@
+"""Nodes with fewer taints that ask to be avoided are better."""
+
+from collections.abc import Hashable
+
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Grade, node_score
+from trimtab.decide.pods.ask import PodAsk
+from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.ranges import fewest_first
+
+AVOIDED = "PreferNoSchedule"
+
+
+def relevant(ask: PodAsk) -> Hashable:
+    return tuple(toleration for toleration in ask.pod.spec.tolerations if toleration.effect in {"", AVOIDED})
+
+
+@node_score("TaintToleration", reads=relevant, settle=fewest_first)
+def taint_toleration(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
+    tolerations = [toleration for toleration in ask.pod.spec.tolerations if toleration.effect in {"", AVOIDED}]
+
+    def grade(here: Host) -> int:
+        taints = here.node.spec.taints
+        return sum(
+            taint.effect == AVOIDED and not any(toleration.covers(taint) for toleration in tolerations)
+            for taint in taints
+        )
+
+    return grade

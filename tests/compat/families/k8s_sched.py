@@ -1,0 +1,54 @@
+"""kube-scheduler's filters and scores for one pod on one cluster."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import trimtab.plugins.node_filters
+import trimtab.plugins.node_scores
+from compat.k8s_cases import Outcome, differences, judged
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.schedule import explain, schedule
+from trimtab.registry import discover
+
+discover(trimtab.plugins.node_filters)
+discover(trimtab.plugins.node_scores)
+
+COMPARED = ("filter", "filterCode", "scores", "total", "best")
+
+
+def run(path: str | Path) -> Iterator[Outcome]:
+    return judged(path, judge)
+
+
+def judge(case: dict[str, Any]) -> list[str]:
+    return differences({field: case.get(field) for field in COMPARED}, answer(case))
+
+
+def picture(case: dict[str, Any]) -> NodeFleet:
+    nodes = msgspec.convert(case["nodes"], tuple[Node, ...], strict=False)
+    pods = msgspec.convert(case.get("pods") or [], tuple[Pod, ...], strict=False)
+    return NodeFleet.of(nodes, pods)
+
+
+def answer(case: dict[str, Any]) -> dict[str, Any]:
+    fleet = picture(case)
+    pod = msgspec.convert(case["pod"], Pod, strict=False)
+    opinions = explain(pod, fleet)
+    feasible = [opinion for opinion in opinions if opinion.objection is None]
+    decision = schedule(pod, fleet)
+    top = max((opinion.total for opinion in feasible), default=0)
+    best = sorted(opinion.node for opinion in feasible if opinion.total == top)
+    if decision.node != (best[0] if best else None):
+        best = [f"the decision is {decision.node}, the explanation {best}"]
+    return {
+        "filter": {opinion.node: opinion.objection.plugin if opinion.objection else "" for opinion in opinions},
+        "filterCode": {opinion.node: opinion.objection.reason.code for opinion in opinions if opinion.objection},
+        "scores": {opinion.node: dict(opinion.marks) for opinion in feasible},
+        "total": {opinion.node: opinion.total for opinion in feasible},
+        "best": best,
+    }
