@@ -1,0 +1,59 @@
+"""kube-scheduler's preemption: victims of every candidate node, broken budgets, and the node that is chosen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compat.families.k8s_sched import picture
+from compat.k8s_cases import Outcome, differences, judged
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.profile import UPSTREAM
+from trimtab.api.selectors import LabelSelector
+from trimtab.decide.framework import Reason
+from trimtab.decide.pods.schedule import explain
+from trimtab.decide.pods.terms import choice
+from trimtab.decide.preempt import Cover, preempt
+
+
+def run(path: str | Path) -> Iterator[Outcome]:
+    return judged(path, judge)
+
+
+def judge(case: dict[str, Any]) -> list[str]:
+    fields = ("filter", "filterCode", "victims", "pdbViolations")
+    got = answer(case)
+    told = differences({field: case.get(field) for field in fields}, {field: got.get(field) for field in fields})
+    if got.get("chosen") not in case["chosenAmong"] or case["chosenNode"] not in got.get("tied", ()):
+        told.append(f"chosen: recorded {case['chosenNode']} of {case['chosenAmong']}, ours {got.get('chosen')}")
+    return told
+
+
+def answer(case: dict[str, Any]) -> dict[str, Any]:
+    fleet = picture(case)
+    pod = msgspec.convert(case["pod"], Pod, strict=False)
+    opinions = explain(pod, fleet)
+    filtered = {
+        "filter": {opinion.node: opinion.objection.plugin if opinion.objection else "" for opinion in opinions},
+        "filterCode": {opinion.node: opinion.objection.reason.code for opinion in opinions if opinion.objection},
+    }
+    found = preempt(pod, fleet, [cover(entry) for entry in case.get("pdbs") or []], UPSTREAM)
+    if isinstance(found, Reason):
+        return filtered
+    return filtered | {
+        "victims": {candidate.node: [one.name for one in candidate.victims] for candidate in found.candidates},
+        "pdbViolations": {candidate.node: candidate.violations for candidate in found.candidates},
+        "chosen": found.chosen.node,
+        "tied": found.tied,
+    }
+
+
+def cover(entry: dict[str, Any]) -> Cover:
+    selector = entry["spec"].get("selector")
+    return Cover(
+        namespace=entry["metadata"]["namespace"],
+        selector=choice(msgspec.convert(selector, LabelSelector), {}) if selector is not None else None,
+        allowed=entry["status"]["disruptionsAllowed"],
+        disrupted=frozenset(entry["status"].get("disruptedPods") or ()),
+    )
