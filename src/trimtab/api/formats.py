@@ -1,0 +1,147 @@
+"""The string formats that a schema may name, and Go's regular expressions, as kube-apiserver reads them."""
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Callable
+from datetime import date
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))\Z")
+_DURATION = re.compile(r"[+-]?(0|(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))*)\Z")
+_WORDY_DURATION = re.compile(
+    r"((\d+)\s*([A-Za-zµ]+))+\Z"  # `2 days`, which Go's strfmt also takes
+)
+_DURATION_UNITS = re.compile(
+    r"(ns|us|µs|ms|s|m|h|d|w|nanos?\w*|micros?\w*|millis?\w*|sec\w*|min\w*|h(ou)?rs?|days?|weeks?|wks?)\Z"
+)
+_HOST = re.compile(
+    r"(?=.{1,253}\.?\Z)([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?\.?\Z"
+)
+_MAIL = re.compile(r"[^@\s<>]+@[^@\s<>]+\Z")
+_MAC = re.compile(
+    r"([0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){7}|([0-9A-Fa-f]{4}\.){2}[0-9A-Fa-f]{4})\Z"
+)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return len(text) == 10 and bool(date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def is_date_time(text: str) -> bool:
+    day, _, rest = text.lower().partition("t")
+    match = _TIME.match(rest)
+    return match is not None and _is_date(day) and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
+
+
+def _is_byte(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return False
+    return True
+
+
+def _is_address(version: int) -> Callable[[str], bool]:
+    def check(text: str) -> bool:
+        try:
+            return ipaddress.ip_address(text).version == version
+        except ValueError:
+            return False
+
+    return check
+
+
+def _is_network(text: str) -> bool:
+    try:
+        return "/" in text and bool(ipaddress.ip_network(text, strict=False))
+    except ValueError:
+        return False
+
+
+def _is_uri(text: str) -> bool:
+    try:
+        return bool(urlsplit(text).scheme) or text.startswith("/")
+    except ValueError:
+        return False
+
+
+def _is_duration(text: str) -> bool:
+    if _DURATION.match(text):
+        return True
+    return _WORDY_DURATION.match(text) is not None and all(
+        _DURATION_UNITS.match(unit) for unit in re.findall(r"[A-Za-zµ]+", text)
+    )
+
+
+def _is_uuid(version: str = "") -> Callable[[str], bool]:
+    digit = f"-?{version}[0-9a-f]{{3}}" if version else "-?[0-9a-f]{4}"
+    variant = "-?[89ab][0-9a-f]{3}" if version in ("4", "5") else "-?[0-9a-f]{4}"
+    shape = re.compile(rf"[0-9a-f]{{8}}-?[0-9a-f]{{4}}{digit}{variant}-?[0-9a-f]{{12}}\Z", re.IGNORECASE)
+    return lambda text: shape.match(text) is not None
+
+
+FORMATS: dict[str, Callable[[str], bool]] = {
+    "date-time": is_date_time,
+    "datetime": is_date_time,
+    "date": _is_date,
+    "byte": _is_byte,
+    "duration": _is_duration,
+    "ipv4": _is_address(4),
+    "ipv6": _is_address(6),
+    "cidr": _is_network,
+    "mac": lambda text: _MAC.match(text) is not None,
+    "hostname": lambda text: _HOST.match(text) is not None,
+    "email": lambda text: _MAIL.match(text) is not None,
+    "uri": _is_uri,
+    "uuid": _is_uuid(),
+    "uuid3": _is_uuid("3"),
+    "uuid4": _is_uuid("4"),
+    "uuid5": _is_uuid("5"),
+}
+
+_POSIX = {
+    "[:alpha:]": "A-Za-z",
+    "[:digit:]": "0-9",
+    "[:alnum:]": "A-Za-z0-9",
+    "[:upper:]": "A-Z",
+    "[:lower:]": "a-z",
+    "[:space:]": r"\s",
+    "[:word:]": r"\w",
+    "[:xdigit:]": "0-9A-Fa-f",
+    "[:punct:]": r"!-/:-@\[-`{-~",
+}
+
+
+def _translate(pattern: str) -> str:
+    """Go's end-of-text means the very end; Python's `$` would let a last newline pass."""
+    for name, members in _POSIX.items():
+        pattern = pattern.replace(name, members)
+    out, in_class, i = [], False, 0
+    while i < len(pattern):
+        char = pattern[i]
+        if char == "\\" and i + 1 < len(pattern):
+            out.append(r"\Z" if pattern[i + 1] == "z" else pattern[i : i + 2])
+            i += 2
+            continue
+        if char == "[" and not in_class:
+            in_class = True
+        elif char == "]" and in_class:
+            in_class = False
+        out.append(r"\Z" if char == "$" and not in_class else char)
+        i += 1
+    return "".join(out)
+
+
+@lru_cache(maxsize=4096)
+def go_pattern(pattern: str) -> re.Pattern[str] | None:
+    """The pattern for Python; None when Python cannot read it."""
+    try:
+        return re.compile(_translate(pattern), re.ASCII)
+    except re.error:
+        return None

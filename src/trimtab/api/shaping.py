@@ -1,0 +1,156 @@
+"""Pruning and defaulting of a raw object by a structural schema, compiled once and copying only what changes."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from trimtab.api.value import Raw
+
+Prune = Callable[[Any, str, list[str]], Any]
+"""(value, its path, unknown paths found so far) -> the value without what the schema does not know."""
+
+Fill = Callable[[Any], Any]
+"""value -> the value with defaults; the very same when nothing was missing."""
+
+_HEAD = frozenset(("apiVersion", "kind", "metadata"))
+
+
+def compile_prune(schema: Raw, *, root: bool = False) -> Prune | None:
+    """None when nothing below this schema can be pruned."""
+    if schema.get("type") == "array" or "items" in schema:
+        return _prune_array(schema)
+    if schema.get("type") != "object" and "properties" not in schema and "additionalProperties" not in schema:
+        return None
+    return _prune_object(schema, root=root)
+
+
+def _prune_array(schema: Raw) -> Prune | None:
+    inner = compile_prune(schema.get("items") or {})
+    if inner is None:
+        return None
+
+    def prune(value: Any, path: str, unknown: list[str]) -> Any:
+        if type(value) is not list:
+            return value
+        pruned = [inner(item, f"{path}[{i}]", unknown) for i, item in enumerate(value)]
+        return value if all(a is b for a, b in zip(pruned, value, strict=True)) else pruned
+
+    return prune
+
+
+def _drops_null(schema: Raw) -> bool:
+    """A null that the schema neither allows nor replaces by a default counts as not said."""
+    return not schema.get("nullable") and "default" not in schema and bool(schema.get("type"))
+
+
+def _prune_object(schema: Raw, *, root: bool) -> Prune | None:
+    head = _HEAD if root or schema.get("x-kubernetes-embedded-resource") else frozenset[str]()
+    known = {
+        key: (compile_prune(child), _drops_null(child))
+        for key, child in (schema.get("properties") or {}).items()
+        if key not in head
+    }
+    additional = schema.get("additionalProperties")
+    keeps = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or additional is True
+    typed = additional if isinstance(additional, dict) else None
+    rest = (compile_prune(typed), _drops_null(typed)) if typed is not None else None
+
+    def prune(value: Any, path: str, unknown: list[str]) -> Any:
+        if type(value) is not dict:
+            return value
+        result = value
+        prefix = f"{path}." if path else ""
+        for key, item in value.items():
+            if key in head:
+                continue
+            rule = known.get(key, rest)
+            if rule is None:
+                if not keeps:
+                    unknown.append(prefix + key)
+                    result = dict(value) if result is value else result
+                    del result[key]
+                continue
+            inner, drops_null = rule
+            if item is None:
+                if drops_null:
+                    result = dict(value) if result is value else result
+                    del result[key]
+            elif inner is not None:
+                pruned = inner(item, prefix + key, unknown)
+                if pruned is not item:
+                    result = dict(value) if result is value else result
+                    result[key] = pruned
+        return result
+
+    return prune
+
+
+def compile_fill(schema: Raw) -> Fill | None:
+    """None when there is no default anywhere below."""
+    if "items" in schema:
+        return _fill_array(schema["items"])
+    return _fill_object(schema)
+
+
+def _replaces_null(schema: Raw) -> bool:
+    return "default" in schema and not schema.get("nullable")
+
+
+def _fill_array(items: Raw) -> Fill | None:
+    inner, replaces_null = compile_fill(items), _replaces_null(items)
+    if inner is None and not replaces_null:
+        return None
+
+    def fill(value: Any) -> Any:
+        if type(value) is not list:
+            return value
+        filled = []
+        for item in value:
+            new = copy.deepcopy(items["default"]) if item is None and replaces_null else item
+            filled.append(inner(new) if inner is not None else new)
+        return value if all(a is b for a, b in zip(filled, value, strict=True)) else filled
+
+    return fill
+
+
+def _fill_object(schema: Raw) -> Fill | None:
+    properties = schema.get("properties") or {}
+    defaults = {
+        key: (child["default"], _replaces_null(child)) for key, child in properties.items() if "default" in child
+    }
+    inners = {key: inner for key, child in properties.items() if (inner := compile_fill(child)) is not None}
+    additional = schema.get("additionalProperties")
+    rest = compile_fill(additional) if isinstance(additional, dict) else None
+    rest_default = additional if isinstance(additional, dict) and _replaces_null(additional) else None
+    if not defaults and not inners and rest is None and rest_default is None:
+        return None
+
+    def fill_rest(value: Raw) -> Raw:
+        result = value
+        for key, item in value.items():
+            if key in properties:
+                continue
+            new = copy.deepcopy(rest_default["default"]) if item is None and rest_default is not None else item
+            new = rest(new) if rest is not None else new
+            if new is not item:
+                result = dict(value) if result is value else result
+                result[key] = new
+        return result
+
+    def fill(value: Any) -> Any:
+        if type(value) is not dict:
+            return value
+        result = value
+        for key, (default, replaces_null) in defaults.items():
+            if key not in value or (value[key] is None and replaces_null):
+                result = dict(value) if result is value else result
+                result[key] = copy.deepcopy(default)
+        for key, inner in inners.items():
+            if key in result:
+                new = inner(result[key])
+                if new is not result[key]:
+                    result = dict(value) if result is value else result
+                    result[key] = new
+        return fill_rest(result) if rest is not None or rest_default is not None else result
+
+    return fill

@@ -1,0 +1,293 @@
+"""A structural schema, compiled once: prunes, fills in, and refuses raw objects as kube-apiserver does for CRDs."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+from trimtab.api.checking import Path, Place, Problem, compile_check
+from trimtab.api.complaints import (
+    duplicate,
+    forbidden,
+    invalid,
+    invalid_without_value,
+    required,
+)
+from trimtab.api.shaping import compile_fill, compile_prune
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+_STOPS_RULES = frozenset(
+    ("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
+)
+_RULES_SKIPPED = invalid(
+    "<nil>",
+    None,
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
+
+
+class CelFault(Exception):
+    """An expression could not be evaluated; the text says why."""
+
+
+class Cel(Protocol):
+    """Evaluates a CEL expression about `self` and, on update, `oldSelf`; raises `CelFault` when that fails."""
+
+    def __call__(self, expression: str, schema: Raw, value: Any, old: Any) -> Any: ...
+
+
+class Structural:
+    """What a schema does to objects."""
+
+    def __init__(self, schema: Raw) -> None:
+        self.schema = schema
+        self._prune = compile_prune(schema, root=True)
+        self._fill = compile_fill(schema)
+        self._check = compile_check(schema)
+        self._status_schema: Raw | None = (schema.get("properties") or {}).get("status")
+        self._status_check = compile_check(self._status_schema) if self._status_schema else None
+        self._list_walk = _any_list_rules(schema)
+        self._embeds = _mentions(schema, "x-kubernetes-embedded-resource")
+        self._has_rules = _mentions(schema, "x-kubernetes-validations")
+
+    def prune(self, obj: Raw) -> tuple[Raw, list[str]]:
+        """The object without unknown fields and needless nulls, and the sorted paths of the unknown fields."""
+        unknown: list[str] = []
+        pruned: Raw = self._prune(obj, "", unknown) if self._prune is not None else obj
+        return pruned, sorted(unknown)
+
+    def fill(self, obj: Raw) -> Raw:
+        """The object with the schema's defaults."""
+        filled: Raw = self._fill(obj) if self._fill is not None else obj
+        return filled
+
+    def check(self, obj: Raw, old: Raw | None = None, cel: Cel | None = None) -> list[Cause]:
+        """Complaints about a whole object; what was already there and did not change is forgiven."""
+        problems: list[Problem] = []
+        if self._check is not None:
+            self._check(obj, Place(), problems)
+        return self._finish(obj, old, cel, [p.cause for p in _forgive(problems, obj, old)])
+
+    def check_status(self, obj: Raw, old: Raw | None = None, cel: Cel | None = None) -> list[Cause]:
+        """Complaints about the status alone, as on a write through the status subresource."""
+        problems: list[Problem] = []
+        status, before = obj.get("status"), (old or {}).get("status")
+        if self._status_check is not None and "status" in obj:
+            self._status_check(status, Place(), problems)
+        causes = [_under("status", p.cause) for p in _forgive(problems, status, before)]
+        return self._finish(obj, old, cel, causes, only="status")
+
+    def _finish(self, obj: Raw, old: Raw | None, cel: Cel | None, causes: list[Cause], only: str = "") -> list[Cause]:
+        if self._embeds:
+            causes.extend(_embedded(self.schema, obj, "", root=True))
+        if self._list_walk and (old is None or not any(_doubles(self.schema, old, ""))):
+            causes.extend(_doubles(self.schema, obj, ""))
+        if cel is None or not self._has_rules:
+            return causes
+        if any(cause.reason in _STOPS_RULES for cause in causes):
+            return [*causes, _RULES_SKIPPED]
+        if not only:
+            return [*causes, *_rules(_Node(self.schema, obj, old, ""), cel)]
+        child = self.schema["properties"].get(only, {})
+        return [*causes, *_rules(_Node(child, obj.get(only), (old or {}).get(only), only), cel)]
+
+    @cached_property
+    def list_kinds(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Every list's path (`spec.items`) with its list type and map keys, for merging."""
+        return dict(_list_kinds(self.schema, ""))
+
+
+def _under(prefix: str, cause: Cause) -> Cause:
+    return cause._replace(field=prefix if cause.field in ("", "<nil>") else f"{prefix}.{cause.field}")
+
+
+def _mentions(schema: Any, key: str) -> bool:
+    if isinstance(schema, dict):
+        return key in schema or any(_mentions(child, key) for child in _children(schema))
+    return False
+
+
+def _children(schema: Raw) -> Iterator[Raw]:
+    yield from (schema.get("properties") or {}).values()
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield schema[key]
+
+
+def _any_list_rules(schema: Raw) -> bool:
+    return schema.get("x-kubernetes-list-type") in ("set", "map") or any(_any_list_rules(c) for c in _children(schema))
+
+
+def _member(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _below(schema: Raw, value: Any, path: str) -> Iterator[tuple[Raw, Any, str, str | int]]:
+    """(schema, value, path, key or index) of each child that the schema knows."""
+    if isinstance(value, dict):
+        properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
+        for key, item in value.items():
+            if key in properties:
+                yield properties[key], item, _member(path, key), key
+            elif isinstance(rest, dict):
+                yield rest, item, _member(path, key), key
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for i, item in enumerate(value):
+            yield schema["items"], item, f"{path}[{i}]", i
+
+
+def _list_kinds(schema: Raw, path: str) -> Iterator[tuple[str, tuple[str, tuple[str, ...]]]]:
+    if "items" in schema:
+        yield (
+            path,
+            (schema.get("x-kubernetes-list-type", "atomic"), tuple(schema.get("x-kubernetes-list-map-keys", ()))),
+        )
+        yield from _list_kinds(schema["items"], path)
+    for key, child in (schema.get("properties") or {}).items():
+        yield from _list_kinds(child, _member(path, key))
+
+
+def _identity(item: Any, keys: Sequence[str], defaults: Raw) -> Any:
+    """What makes an item of a map list the same item."""
+    if not isinstance(item, dict):
+        return None
+    return {key: item.get(key, defaults.get(key)) for key in keys if key in item or key in defaults}
+
+
+def _item_defaults(schema: Raw) -> Raw:
+    properties = (schema.get("items") or {}).get("properties") or {}
+    return {key: child["default"] for key, child in properties.items() if "default" in child}
+
+
+def _doubles(schema: Raw, value: Any, path: str) -> Iterator[Cause]:
+    """Items that occur twice in a list that is a set or a map."""
+    kind = schema.get("x-kubernetes-list-type")
+    if isinstance(value, list) and kind in ("set", "map"):
+        defaults = _item_defaults(schema)
+        keys = schema.get("x-kubernetes-list-map-keys") or ()
+        seen: set[str] = set()
+        for i, item in enumerate(value):
+            identity = item if kind == "set" else _identity(item, keys, defaults)
+            if identity is None:
+                continue
+            text = json.dumps(identity, sort_keys=True)
+            if text in seen:
+                yield duplicate(f"{path}[{i}]", identity)
+            seen.add(text)
+    for child, item, where, _ in _below(schema, value, path):
+        yield from _doubles(child, item, where)
+
+
+def _embedded(schema: Raw, value: Any, path: str, *, root: bool = False) -> Iterator[Cause]:
+    """Complaints about whole objects inside an object."""
+    if not root and schema.get("x-kubernetes-embedded-resource") and isinstance(value, dict):
+        yield from _embedded_head(value, path)
+    for child, item, where, _ in _below(schema, value, path):
+        if not (root and where == "metadata"):
+            yield from _embedded(child, item, where)
+
+
+def _embedded_head(value: Raw, path: str) -> Iterator[Cause]:
+    for key in ("apiVersion", "kind"):
+        where = _member(path, key)
+        if key not in value:
+            yield required(where, "must not be empty")
+        elif not isinstance(value[key], str):
+            yield invalid(where, value[key], "must be a string")
+        elif not value[key]:
+            yield invalid(where, value[key], "must not be empty")
+    if str(value.get("apiVersion", "")).count("/") > 1:
+        where = _member(path, "apiVersion")
+        yield invalid(where, value["apiVersion"], f"unexpected GroupVersion string: {value['apiVersion']}")
+    metadata = value.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        yield invalid(_member(path, "metadata"), metadata, "must be an object")
+
+
+def _forgive(problems: list[Problem], value: Any, old: Any) -> list[Problem]:
+    """Without the complaints about nodes that are as they were before (lists are one node)."""
+    if old is None or not problems:
+        return problems
+    return [problem for problem in problems if not _unchanged(problem.node, value, old)]
+
+
+def _unchanged(node: Path, value: Any, old: Any) -> bool:
+    for step in (*node, None):
+        if value == old:
+            return True
+        if not isinstance(step, str) or not isinstance(value, dict) or not isinstance(old, dict) or step not in old:
+            return False
+        value, old = value.get(step), old[step]
+    return False
+
+
+_REASONS: dict[str, Callable[[str, str], Cause]] = {
+    "FieldValueInvalid": invalid_without_value,
+    "FieldValueForbidden": forbidden,
+    "FieldValueRequired": required,
+    "FieldValueDuplicate": lambda field, detail: Cause("FieldValueDuplicate", f"Duplicate value: {detail}", field),
+}
+
+
+class _Node(NamedTuple):
+    """A value with its schema, its place and what it was before."""
+
+    schema: Raw
+    value: Any
+    old: Any
+    path: str
+
+    def children(self) -> "Iterator[_Node]":
+        for child, item, path, key in _below(self.schema, self.value, self.path):
+            yield _Node(child, item, self._before(item, key), path)
+
+    def _before(self, item: Any, key: str | int) -> Any:
+        """By name in an object, by its keys in a map list, unknown in other lists."""
+        if isinstance(self.old, dict):
+            return self.old.get(key)
+        if isinstance(self.old, list) and self.schema.get("x-kubernetes-list-type") == "map":
+            keys, defaults = self.schema.get("x-kubernetes-list-map-keys") or (), _item_defaults(self.schema)
+            wanted = _identity(item, keys, defaults)
+            return next((o for o in self.old if _identity(o, keys, defaults) == wanted), None)
+        return None
+
+
+def _rules(node: _Node, cel: Cel) -> Iterator[Cause]:
+    """Complaints of CEL rules: those of a node first, then those of its children."""
+    if node.value is None:
+        return
+    for rule in node.schema.get("x-kubernetes-validations") or ():
+        if (cause := _broken(rule, node, cel)) is not None:
+            yield cause
+    for child in node.children():
+        yield from _rules(child, cel)
+
+
+def _broken(rule: Raw, node: _Node, cel: Cel) -> Cause | None:
+    compares = "oldSelf" in rule["rule"]
+    if node.old is None and compares and not rule.get("optionalOldSelf"):
+        return None
+    if node.old is not None and not compares and node.value == node.old:
+        return None
+    message = rule.get("message") or f"failed rule: {rule['rule']}"
+    path = node.path or "<nil>"
+    try:
+        if cel(rule["rule"], node.schema, node.value, node.old):
+            return None
+    except CelFault as fault:
+        return invalid(path, node.schema.get("type", ""), f"{fault} evaluating rule: {message}")
+    if rule.get("messageExpression"):
+        message = _spoken(rule["messageExpression"], node, cel) or message
+    field = _member(node.path, rule["fieldPath"].lstrip(".")) if rule.get("fieldPath") else path
+    return _REASONS.get(rule.get("reason", ""), invalid_without_value)(field, message)
+
+
+def _spoken(expression: str, node: _Node, cel: Cel) -> str:
+    """The message that an expression makes; empty when it fails, is blank or has several lines."""
+    try:
+        text = str(cel(expression, node.schema, node.value, node.old)).strip()
+    except CelFault:
+        return ""
+    return "" if "\n" in text else text
