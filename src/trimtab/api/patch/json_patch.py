@@ -1,0 +1,169 @@
+"""RFC 6902 patches with the limits and refusals of kube-apiserver."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from trimtab.api.value import Raw
+from trimtab.errors import BadRequest, Invalid, TooLarge
+
+MAX_OPERATIONS = 10_000
+MAX_COPIED_BYTES = 3 * 1024 * 1024
+_MISSING = object()
+
+
+class _Refused(Exception):
+    """An operation cannot be done on this document."""
+
+
+def _steps(pointer: Any) -> list[str]:
+    if not isinstance(pointer, str) or not pointer.startswith("/"):
+        raise _Refused
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/")]
+
+
+def _index(step: str, size: int) -> int:
+    if not (step.isascii() and step.isdigit()) or (step[0] == "0" and step != "0") or len(step) > 9:
+        raise _Refused
+    index = int(step)
+    if index >= size:
+        raise _Refused
+    return index
+
+
+def _child(node: Any, step: str) -> Any:
+    if isinstance(node, dict):
+        return node.get(step, _MISSING)
+    if isinstance(node, list):
+        return node[_index(step, len(node))]
+    raise _Refused
+
+
+def _find(node: Any, steps: Sequence[str]) -> Any:
+    for step in steps:
+        node = _child(node, step)
+        if node is _MISSING:
+            raise _Refused
+    return node
+
+
+def _change(node: Any, steps: Sequence[str], change: Callable[[Any, str], Any]) -> Any:
+    """A copy of `node` in which the container of the last step is changed; what is off the path is shared."""
+    if len(steps) == 1:
+        return change(node, steps[0])
+    inner = _child(node, steps[0])
+    if inner is _MISSING:
+        raise _Refused
+    changed = _change(inner, steps[1:], change)
+    if isinstance(node, dict):
+        return {**node, steps[0]: changed}
+    at = _index(steps[0], len(node))
+    return [*node[:at], changed, *node[at + 1 :]]
+
+
+def _add(value: Any) -> Callable[[Any, str], Any]:
+    def change(node: Any, step: str) -> Any:
+        if isinstance(node, dict):
+            return {**node, step: value}
+        if isinstance(node, list):
+            at = len(node) if step == "-" else _index(step, len(node) + 1)
+            return [*node[:at], value, *node[at:]]
+        raise _Refused
+
+    return change
+
+
+def _replace(value: Any) -> Callable[[Any, str], Any]:
+    def change(node: Any, step: str) -> Any:
+        if _child(node, step) is _MISSING:
+            raise _Refused
+        if isinstance(node, dict):
+            return {**node, step: value}
+        at = _index(step, len(node))
+        return [*node[:at], value, *node[at + 1 :]]
+
+    return change
+
+
+def _remove(node: Any, step: str) -> Any:
+    if _child(node, step) is _MISSING:
+        raise _Refused
+    if isinstance(node, dict):
+        return {key: value for key, value in node.items() if key != step}
+    at = _index(step, len(node))
+    return [*node[:at], *node[at + 1 :]]
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal as JSON: true is not 1, but 1 is 1.0."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
+
+
+def _test(document: Any, operation: Raw) -> None:
+    steps = _steps(operation.get("path"))
+    parent = _find(document, steps[:-1])
+    found = _child(parent, steps[-1])
+    wanted = operation.get("value")
+    if found is _MISSING and wanted is None:
+        return  # the other system takes an absent member for null here
+    if found is _MISSING or not same(found, wanted):
+        raise _Refused
+
+
+def _step(document: Any, operation: Raw, copied: list[int]) -> Any:
+    name = operation.get("op")
+    path = _steps(operation.get("path"))
+    if name in ("add", "replace"):
+        if "value" not in operation:
+            raise _Refused
+        change = _add if name == "add" else _replace
+        return _change(document, path, change(operation["value"]))
+    if name == "remove":
+        return _change(document, path, _remove)
+    if name == "test":
+        _test(document, operation)
+        return document
+    if name not in ("move", "copy"):
+        raise _Refused
+    source = _steps(operation.get("from"))
+    value = _find(document, source)
+    if name == "move":
+        if path[: len(source)] == source and len(path) > len(source):
+            raise _Refused
+        document = _change(document, source, _remove)
+    else:
+        copied[0] += len(orjson.dumps(value))
+        if copied[0] > MAX_COPIED_BYTES:
+            raise _Refused
+    return _change(document, path, _add(value))
+
+
+def refused() -> Invalid:
+    """What every failed operation is answered with."""
+    return Invalid("the server rejected our request due to an error in our request", details=True)
+
+
+def apply_json_patch(document: Raw, patch: Any) -> Any:
+    """`document` with every operation of `patch` done in order; the document itself stays as it was."""
+    if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
+        found = "object" if isinstance(patch, dict) else type(patch).__name__
+        raise BadRequest(f"error decoding patch: json: cannot unmarshal {found} into Go value of type jsonpatch.Patch")
+    if len(patch) > MAX_OPERATIONS:
+        raise TooLarge(
+            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}", details=False
+        )
+    result: Any = document
+    copied = [0]
+    for operation in patch:
+        try:
+            result = _step(result, operation, copied)
+        except _Refused:
+            raise refused() from None
+    return result

@@ -1,0 +1,96 @@
+from typing import Any
+
+import jsonpatch
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trimtab.api.patch.json_patch import apply_json_patch
+from trimtab.errors import BadRequest, Invalid, TooLarge
+
+names = st.sampled_from(["a", "b", "c/d", "e~f", "0"])
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["x", "y"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=8,
+)
+documents = st.dictionaries(names, values, max_size=4)
+tokens = st.sampled_from(["a", "b", "c~1d", "e~0f", "0", "1", "2", "-"])
+pointers = st.lists(tokens, min_size=1, max_size=3).map(lambda parts: "/" + "/".join(parts))
+
+
+@st.composite
+def operations(draw: st.DrawFn) -> dict[str, Any]:
+    name = draw(st.sampled_from(["add", "replace", "remove", "move", "copy"]))
+    operation: dict[str, Any] = {"op": name, "path": draw(pointers)}
+    if name in ("add", "replace"):
+        operation["value"] = draw(values)
+    elif name in ("move", "copy"):
+        operation["from"] = draw(pointers)
+    return operation
+
+
+@settings(max_examples=300, deadline=None)
+@given(documents, st.lists(operations(), max_size=3))
+def test_patches_do_what_the_standard_says(document: dict[str, Any], patch: list[dict[str, Any]]) -> None:
+    try:
+        expected = jsonpatch.apply_patch(document, patch)
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, KeyError, AttributeError):
+        with pytest.raises(Invalid):
+            apply_json_patch(document, patch)
+        return
+    before = repr(document)
+    assert apply_json_patch(document, patch) == expected
+    assert repr(document) == before
+
+
+@settings(max_examples=100, deadline=None)
+@given(documents, documents)
+def test_a_computed_difference_leads_from_one_document_to_the_other(one: dict[str, Any], other: dict[str, Any]) -> None:
+    patch = jsonpatch.make_patch(one, other).patch
+    assert apply_json_patch(one, patch) == other
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "test", "path": "/data/k", "value": "zz"},
+        {"op": "frob", "path": "/data/k"},
+        {"op": "remove", "path": "/data/none"},
+        {"op": "add", "path": "/none/k", "value": 1},
+        {"op": "replace", "path": "/data/k"},
+        {"op": "remove"},
+    ],
+)
+def test_an_operation_that_cannot_be_done_is_refused_without_details(operation: dict[str, Any]) -> None:
+    with pytest.raises(Invalid) as refusal:
+        apply_json_patch({"data": {"k": "v"}}, [operation])
+    status = refusal.value.status()
+    assert status["message"] == "the server rejected our request due to an error in our request"
+    assert status["details"] == {}
+
+
+def test_a_passed_test_changes_nothing() -> None:
+    document = {"a": [1, {"b": True}]}
+    assert apply_json_patch(document, [{"op": "test", "path": "/a/1/b", "value": True}]) == document
+
+
+def test_true_is_not_one() -> None:
+    with pytest.raises(Invalid):
+        apply_json_patch({"a": 1}, [{"op": "test", "path": "/a", "value": True}])
+
+
+def test_what_is_not_a_list_of_operations_is_a_bad_request() -> None:
+    with pytest.raises(BadRequest, match="error decoding patch"):
+        apply_json_patch({}, {"op": "add"})
+
+
+def test_too_many_operations_are_refused() -> None:
+    with pytest.raises(TooLarge, match="is 10000, got 10001"):
+        apply_json_patch({}, [{"op": "test", "path": "/a"}] * 10_001)
+
+
+def test_copies_cannot_grow_without_bound() -> None:
+    grow = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 40
+    with pytest.raises(Invalid):
+        apply_json_patch({"a": ["x" * 1000]}, grow)

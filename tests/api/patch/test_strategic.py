@@ -1,0 +1,80 @@
+from typing import Any
+
+import pytest
+
+from trimtab.api.patch.shape import native_shape
+from trimtab.api.patch.strategic import apply_strategic_patch
+from trimtab.errors import BadRequest
+
+POD = native_shape("v1", "Pod")
+CONFIG_MAP = native_shape("v1", "ConfigMap")
+DEPLOYMENT = native_shape("apps/v1", "Deployment")
+
+
+def pod(*containers: dict[str, Any]) -> dict[str, Any]:
+    return {"spec": {"containers": list(containers)}}
+
+
+def names(patched: dict[str, Any]) -> list[str]:
+    return [container["name"] for container in patched["spec"]["containers"]]
+
+
+def test_items_merge_by_their_key_and_new_ones_come_first() -> None:
+    before = pod({"name": "c", "image": "nginx"})
+    patched = apply_strategic_patch(before, pod({"name": "side", "image": "s"}, {"name": "c", "image": "b"}), POD)
+    assert patched == pod({"name": "side", "image": "s"}, {"name": "c", "image": "b"})
+    assert before == pod({"name": "c", "image": "nginx"})
+
+
+def test_a_list_can_be_replaced_as_a_whole() -> None:
+    patched = apply_strategic_patch(pod({"name": "c"}), pod({"$patch": "replace"}, {"name": "only"}), POD)
+    assert patched == pod({"name": "only"})
+
+
+def test_an_item_can_be_deleted_by_its_key() -> None:
+    patched = apply_strategic_patch(pod({"name": "a"}, {"name": "b"}), pod({"$patch": "delete", "name": "a"}), POD)
+    assert patched == pod({"name": "b"})
+
+
+def test_a_set_takes_and_loses_single_items() -> None:
+    patch = {"metadata": {"finalizers": ["x/b"], "$deleteFromPrimitiveList/finalizers": ["x/a"]}}
+    patched = apply_strategic_patch({"metadata": {"finalizers": ["x/a", "x/c"]}}, patch, CONFIG_MAP)
+    assert patched == {"metadata": {"finalizers": ["x/c", "x/b"]}}
+
+
+def test_the_order_of_items_can_be_asked_for() -> None:
+    patch = {
+        "spec": {
+            "$setElementOrder/containers": [{"name": "b"}, {"name": "new"}, {"name": "a"}],
+            "containers": [{"name": "new", "image": "n"}],
+        }
+    }
+    assert names(apply_strategic_patch(pod({"name": "a"}, {"name": "b"}), patch, POD)) == ["b", "new", "a"]
+
+
+def test_retain_keys_drops_what_the_union_no_longer_has() -> None:
+    before = {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}
+    patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
+    assert apply_strategic_patch(before, patch, DEPLOYMENT) == {"spec": {"strategy": {"type": "Recreate"}}}
+
+
+def test_lists_without_a_key_are_replaced() -> None:
+    before = {"spec": {"tolerations": [{"key": "a"}]}}
+    patched = apply_strategic_patch(before, {"spec": {"tolerations": [{"key": "b"}]}}, POD)
+    assert patched == {"spec": {"tolerations": [{"key": "b"}]}}
+
+
+def test_null_deletes_and_maps_merge() -> None:
+    before = {"metadata": {"labels": {"a": "1", "b": "2"}}, "data": {"k": "v"}}
+    patched = apply_strategic_patch(before, {"metadata": {"labels": {"a": None, "c": "3"}}, "data": None}, CONFIG_MAP)
+    assert patched == {"metadata": {"labels": {"b": "2", "c": "3"}}}
+
+
+def test_an_item_without_its_key_is_a_bad_request() -> None:
+    with pytest.raises(BadRequest, match="does not contain declared merge key: name"):
+        apply_strategic_patch(pod({"name": "a"}), pod({"image": "x"}), POD)
+
+
+def test_an_unknown_directive_is_a_bad_request() -> None:
+    with pytest.raises(BadRequest, match="unknown patch type found"):
+        apply_strategic_patch(pod({"name": "a"}), pod({"$patch": "frob", "name": "a"}), POD)
