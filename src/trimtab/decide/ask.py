@@ -179,6 +179,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """The decisions of the Placement that it refers to; None when it refers to none."""
     group: int = -1
     """The affinity group that is being tried."""
+    priority: int = 0
     gates: Gates = NO_GATES
 
     @property
@@ -248,6 +249,7 @@ def ask_of(
         companions=companions,
         rivals=rivals,
         candidates=None if candidates is None else frozenset(candidates),
+        priority=spec.schedule_priority.priority if spec.schedule_priority is not None else 0,
         gates=gates,
     )
 

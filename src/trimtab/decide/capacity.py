@@ -1,0 +1,236 @@
+"""How many more replicas each cluster can take: by its summary, by its resource models, in whole sets of components."""
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from trimtab.api.kinds.cluster import Cluster, ResourceSummary
+from trimtab.api.kinds.work import Component
+from trimtab.api.quantity import parse
+from trimtab.api.value import QuantityText
+from trimtab.decide.ask import Ask
+from trimtab.decide.fleet import Array, Fleet
+
+UNLIMITED = (1 << 31) - 1
+"""What upstream takes for "as many as you like"."""
+
+_PODS_PER_NODE = 110
+_LARGEST = (1 << 62) - 1
+
+Request = tuple[tuple[str, int], ...]
+
+
+def allocatable(ask: Ask, fleet: Fleet[Cluster]) -> Array:
+    """The replicas (or whole sets of components) that each cluster can take on top of what it has."""
+    if ask.replicas == 0 and not ask.components:
+        return np.full(len(fleet), UNLIMITED, dtype=np.int64)
+    if ask.in_sets:
+        key = ("component sets", tuple([_component_key(component) for component in ask.components]))
+        return np.minimum(fleet.column(key, lambda: partial(component_sets, ask.components)), UNLIMITED)
+    room = room_for(ask.request, fleet)
+    if ask.replicas < UNLIMITED <= int(room.max(initial=0)):
+        return np.where(room >= UNLIMITED, ask.replicas, room)  # no estimate at all: taken at its word
+    return room
+
+
+def room_for(request: Request | None, fleet: Fleet[Cluster]) -> Array:
+    """The pods of this size that fit into each cluster beside what it has and what was given away."""
+    if not fleet.reserved:
+        return fleet.derived(("room", request), lambda: _room(request, fleet))
+    return _room(request, fleet)
+
+
+def _room(request: Request | None, fleet: Fleet[Cluster]) -> Array:
+    reserved = fleet.reserved
+    pods = np.minimum(fleet.column("free pods", lambda: _free_pods), UNLIMITED)
+    room = np.maximum(pods - reserved["pods"], 0) if "pods" in reserved else pods
+    if request is None:
+        return room
+    by_summary = room
+    for resource, amount in request:
+        free = fleet.column(("free", resource), partial(_free, resource))
+        if resource in reserved:
+            free = np.maximum(free - reserved[resource], 0)
+        by_summary = np.minimum(by_summary, free // amount)
+    modelled = fleet.column("is modelled", lambda: is_modelled, bool)
+    if not modelled.any():
+        return by_summary
+    by_models = fleet.column(("models", request), lambda: partial(_model_pods_or_none, request))
+    for resource, amount in request:
+        if resource in reserved:  # a model does not say which node is taken: count what was given away in replicas
+            by_models = np.maximum(by_models + reserved[resource] // -amount, 0)
+    return np.where(modelled, np.minimum(room, by_models), by_summary)
+
+
+def _free_pods(cluster: Cluster) -> int:
+    return _free("pods")(cluster)
+
+
+def _free(resource: str) -> Callable[[Cluster], int]:
+    """What is left of a resource, in thousandths for cpu and in whole units for the rest; 0 where nobody offers it."""
+    scale = 1000 if resource == "cpu" else 1
+
+    def free(cluster: Cluster) -> int:
+        summary = cluster.status.resource_summary
+        if summary is None or resource not in summary.allocatable:
+            return 0
+        return max(0, min(_LARGEST, _ceil(_left(summary, resource) * scale)))
+
+    return free
+
+
+def _left(summary: ResourceSummary, resource: str) -> Fraction:
+    offered = parse(summary.allocatable.get(resource, 0))
+    return offered - parse(summary.allocated.get(resource, 0)) - parse(summary.allocating.get(resource, 0))
+
+
+def _ceil(amount: Fraction) -> int:
+    return -(-amount.numerator // amount.denominator)
+
+
+def is_modelled(cluster: Cluster) -> bool:
+    """Whether the cluster counts its nodes by class; if so, the sums over all nodes are not looked at."""
+    summary = cluster.status.resource_summary
+    if summary is None or not summary.allocatable_modelings or not cluster.spec.resource_models:
+        return False
+    return all(counted.count >= 0 for counted in summary.allocatable_modelings)
+
+
+def model_nodes(cluster: Cluster) -> list[tuple[int, dict[str, QuantityText]]]:
+    """How many nodes of which size, smallest class first: a node has at least the lower bound of its class."""
+    summary = cluster.status.resource_summary
+    if summary is None:
+        return []
+    counts: dict[int, int] = {}
+    for counted in summary.allocatable_modelings:
+        counts[counted.grade] = counts.get(counted.grade, 0) + counted.count
+    models = {model.grade: model for model in cluster.spec.resource_models}
+    return [
+        (counts[grade], {bounds.name: bounds.min for bounds in models[grade].ranges})
+        for grade in sorted(models)
+        if counts.get(grade)
+    ]
+
+
+def _model_pods_or_none(request: Request, cluster: Cluster) -> int:
+    return model_pods(request, cluster) if is_modelled(cluster) else 0
+
+
+def model_pods(request: Request, cluster: Cluster) -> int:
+    """The pods of this size that fit on the nodes that the models count."""
+    counted = [(resource, amount) for resource, amount in request if _models_know(resource)]
+    return sum(count * _pods_on_node(counted, node) for count, node in model_nodes(cluster))
+
+
+def _pods_on_node(request: Sequence[tuple[str, int]], node: Mapping[str, QuantityText]) -> int:
+    pods = _PODS_PER_NODE
+    for resource, amount in request:
+        if resource != "pods":
+            pods = min(pods, _ceil(parse(node.get(resource, 0)) * (1000 if resource == "cpu" else 1)) // amount)
+    return pods
+
+
+def _models_know(resource: str) -> bool:
+    """Native resources and scalar ones count; other names are passed over, as Kubernetes' node arithmetic does."""
+    return (
+        resource in ("cpu", "memory", "ephemeral-storage", "pods")
+        or "/" in resource
+        or resource.startswith(("hugepages-", "attachable-volumes-"))
+    )
+
+
+def _component_key(component: Component) -> tuple[int, tuple[tuple[str, QuantityText], ...]]:
+    return component.replicas, tuple(sorted(_requests(component).items()))
+
+
+def _requests(component: Component) -> dict[str, QuantityText]:
+    requirements = component.replica_requirements
+    return requirements.resource_request if requirements is not None else {}
+
+
+def component_sets(components: Sequence[Component], cluster: Cluster) -> int:
+    """How many whole sets of all components fit."""
+    summary = cluster.status.resource_summary
+    if summary is None:
+        return 0
+    pods = _ceil(_left(summary, "pods"))
+    if pods <= 0:
+        return 0
+    per_set = sum(component.replicas for component in components)
+    if per_set == 0:
+        return pods
+    sets = min(pods // per_set, _sets_by_summary(components, summary))
+    return min(sets, _sets_on_nodes(components, cluster, sets)) if is_modelled(cluster) else sets
+
+
+def _sets_by_summary(components: Sequence[Component], summary: ResourceSummary) -> int:
+    needed: dict[str, int] = {}
+    for component in components:
+        for resource, quantity in _requests(component).items():
+            needed[resource] = needed.get(resource, 0) + component.replicas * _in_its_notation(quantity)
+    sets = UNLIMITED
+    for resource, amount in needed.items():
+        if amount > 0:
+            sets = min(sets, _left_in_its_notation(summary, resource) // amount)
+    return sets
+
+
+def _in_its_notation(quantity: QuantityText) -> int:
+    """Thousandths of a quantity in decimal notation, units of one in binary: the peer's scheduler counts so."""
+    return _ceil(parse(quantity) * (1 if _is_binary(quantity) else 1000))
+
+
+def _is_binary(quantity: QuantityText) -> bool:
+    return isinstance(quantity, str) and quantity.endswith("i")
+
+
+def _left_in_its_notation(summary: ResourceSummary, resource: str) -> int:
+    """What is left keeps the notation of what is offered; nothing offered takes that of what is taken away."""
+    steps = (summary.allocatable, summary.allocated, summary.allocating)
+    if resource not in summary.allocatable:
+        return 0
+    left, binary = Fraction(0), False
+    for position, amounts in enumerate(steps):
+        quantity = amounts.get(resource, 0)
+        if position == 0 or (left == 0 and resource in amounts):
+            binary = _is_binary(quantity)
+        left = left - parse(quantity) if position else parse(quantity)
+    return max(0, _ceil(left * (1 if binary else 1000)))
+
+
+def _sets_on_nodes(components: Sequence[Component], cluster: Cluster, limit: int) -> int:
+    """First fit of set after set, until one component of a set finds no node; what it took before stays taken."""
+    nodes = [
+        {"pods": _PODS_PER_NODE, **{r: _node_amount(r, q) for r, q in node.items()}}
+        for count, node in model_nodes(cluster)
+        for _ in range(min(count, limit * sum(c.replicas for c in components)))
+    ]
+    templates = [
+        (component.replicas, {r: _node_amount(r, q) for r, q in _requests(component).items() if _models_know(r)})
+        for component in components
+    ]
+    for done in range(limit):
+        if not all(_fill(nodes, replicas, template) for replicas, template in templates):
+            return done
+    return limit
+
+
+def _node_amount(resource: str, quantity: QuantityText) -> int:
+    return _ceil(parse(quantity) * (1000 if resource == "cpu" else 1))
+
+
+def _fill(nodes: Sequence[dict[str, int]], replicas: int, template: Mapping[str, int]) -> bool:
+    for node in nodes:
+        if replicas == 0:
+            break
+        fits = min(
+            [replicas, node["pods"], *(node.get(r, 0) // amount for r, amount in template.items() if amount > 0)]
+        )
+        if fits > 0:
+            node["pods"] -= fits
+            for resource, amount in template.items():
+                node[resource] = node.get(resource, 0) - fits * amount
+            replicas -= fits
+    return replicas == 0

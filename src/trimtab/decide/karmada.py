@@ -1,0 +1,170 @@
+"""The dialect of propagation policies: affinity groups in order, and what a decision means for a binding."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.work import TargetCluster, TargetComponent
+from trimtab.api.profile import TRIMTAB, Profile
+from trimtab.decide.ask import Ask
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.pipeline import NO_FIT, NO_ROOM, Attempt, Failure, Shares
+
+REASONS = {NO_FIT: "NoClusterFit", NO_ROOM: "Unschedulable"}
+SUCCESS = "Binding has been scheduled successfully."
+
+
+class Tried(NamedTuple):
+    """An affinity group that was tried (its name is empty when there are none), and why it was not taken."""
+
+    affinity_name: str
+    failure: Failure | None
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Where a binding goes, or why nowhere. `decide.explain` tells how it came about."""
+
+    ask: Ask
+    profile: Profile
+    clusters: list[tuple[str, int]]
+    """Names and replicas, in order of names; empty when it failed."""
+    affinity_name: str
+    """The affinity group to record; the old one when it failed."""
+    tried: tuple[Tried, ...] = ()
+    """The affinity groups that were tried, in order; empty when there are none."""
+    failure: Failure | None = None
+    fleet: Fleet[Cluster]
+    """The picture that it was decided on."""
+    group: int = -1
+    """The position of the affinity group that was taken, else of the last one tried."""
+
+    @property
+    def ok(self) -> bool:
+        return self.failure is None
+
+    @property
+    def targets(self) -> tuple[TargetCluster, ...]:
+        """What to write into `spec.clusters`."""
+        components = self.components
+        return tuple([TargetCluster(name=name, replicas=n, components=components) for name, n in self.clusters])
+
+    @property
+    def components(self) -> tuple[TargetComponent, ...]:
+        """Each target's components, where whole sets of several were placed."""
+        if not self.ok or not self.ask.in_sets or len(self.ask.components) < 2:
+            return ()
+        return tuple(TargetComponent(name=c.name, replicas=c.replicas) for c in self.ask.components)
+
+    @property
+    def condition(self) -> tuple[str, str, str]:
+        """Status, reason and message of the condition `Scheduled`."""
+        if self.failure is None:
+            return "True", "Success", SUCCESS
+        return "False", REASONS.get(self.failure.kind, "SchedulerError"), self.failure.message
+
+    @property
+    def clears(self) -> bool:
+        """Whether what is placed is withdrawn, because no cluster fits any more."""
+        return self.failure is not None and self.failure.kind == NO_FIT and not self.profile.keep_what_is_placed
+
+    @property
+    def retry(self) -> bool:
+        return self.failure is not None and not self.clears
+
+
+def decide(ask: Ask, fleet: Fleet[Cluster], profile: Profile = TRIMTAB) -> Decision:
+    """Where this ask goes in this fleet. Pure: the same question has the same answer."""
+    if ask.fresh and profile.fresh_is_complete:
+        ask = msgspec.structs.replace(ask, prefers_incumbents=False)
+    if ask.plan.groups:
+        return _decide_by_groups(ask, fleet, profile)
+    result = Attempt(ask, fleet, profile).result
+    placed, failure = (None, result) if isinstance(result, Failure) else (result, None)
+    return Decision(
+        ask=ask,
+        profile=profile,
+        fleet=fleet,
+        clusters=_named(placed, fleet),
+        affinity_name=ask.observed,
+        failure=failure,
+    )
+
+
+def _decide_by_groups(ask: Ask, fleet: Fleet[Cluster], profile: Profile) -> Decision:
+    """The first group that satisfies; if none does, the failure of the first one tried: the author wanted it most."""
+    tried: list[Tried] = []
+    placed: Shares | None = None
+    position = -1
+    for position in group_order(ask, wrap=profile.wrap_affinity_groups):
+        result = Attempt(msgspec.structs.replace(ask, group=position), fleet, profile).result
+        name = ask.plan.groups[position].affinity_name
+        if isinstance(result, Shares):
+            tried.append(Tried(name, None))
+            placed = result
+            break
+        tried.append(Tried(name, result))
+    return Decision(
+        ask=ask,
+        profile=profile,
+        fleet=fleet,
+        clusters=_named(placed, fleet),
+        affinity_name=ask.observed if placed is None else tried[-1].affinity_name,
+        tried=tuple(tried),
+        failure=None if placed is not None else tried[0].failure,
+        group=position,
+    )
+
+
+def _named(shares: Shares | None, fleet: Fleet[Cluster]) -> list[tuple[str, int]]:
+    if shares is None:
+        return []
+    names = fleet.names
+    return list(zip([names[column] for column in shares.columns], shares.replicas, strict=True))
+
+
+def group_order(ask: Ask, *, wrap: bool) -> list[int]:
+    """From the group in use onwards; then, if so switched, the earlier ones. A fresh decision begins with the first."""
+    names = [term.affinity_name for term in ask.plan.groups]
+    start = names.index(ask.observed) if ask.observed in names and not ask.fresh else 0
+    return [*range(start, len(names)), *(range(start) if wrap else ())]
+
+
+def decide_all(
+    asks: Sequence[Ask], fleet: Fleet[Cluster], profile: Profile = TRIMTAB
+) -> tuple[list[Decision], Fleet[Cluster]]:
+    """Decide a batch, higher priority first, otherwise as they come; and the fleet with what was given away.
+
+    Decisions are returned in the order of the asks.
+    """
+    decisions: dict[int, Decision] = {}
+    for position in sorted(range(len(asks)), key=lambda position: -asks[position].priority):
+        decision = decisions[position] = decide(asks[position], fleet, profile)
+        if profile.reserve_capacity:
+            fleet = book(decision, fleet)
+    return [decisions[position] for position in range(len(asks))], fleet
+
+
+def book(decision: Decision, fleet: Fleet[Cluster]) -> Fleet[Cluster]:
+    """The fleet in which the room that this decision takes is taken; what the workload had before is in use already."""
+    ask = decision.ask
+    if ask.replicas == 0 or not decision.clusters:
+        return fleet
+    had = dict(ask.placed)
+    gains = [(fleet.index[name], n - had.get(name, 0)) for name, n in decision.clusters if n > had.get(name, 0)]
+    if not gains:
+        return fleet
+    columns, replicas = (np.array(side, dtype=np.int64) for side in zip(*gains, strict=True))
+    return fleet.reserve(columns, {r: n * replicas for r, n in (("pods", 1), *(ask.request or ()))})
+
+
+def reserve_moves(moves: Iterable[tuple[Ask, Sequence[tuple[str, int]]]], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
+    """The fleet in which the room is taken that moves in flight will need: asks, and what is still to arrive where."""
+    for ask, arriving in moves:
+        columns = np.array([fleet.index[name] for name, _ in arriving if name in fleet], dtype=np.int64)
+        replicas = np.array([n for name, n in arriving if name in fleet], dtype=np.int64)
+        if len(columns):
+            fleet = fleet.reserve(columns, {r: n * replicas for r, n in (("pods", 1), *(ask.request or ()))})
+    return fleet

@@ -1,0 +1,127 @@
+"""Which regions to spread over: the choice that upstream finds by trying all combinations, found without that.
+
+Groups stand in the order (size, then weight falling, then name). A choice is a rising sequence of them that is
+complete: long enough and with enough clusters, and not complete already without its last group. The heaviest complete
+choice wins, then the one with more clusters, then the first in alphabetical order of positions; of the winner, the
+shortest beginning (by weight) that is itself a complete choice is taken.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+
+class Group(NamedTuple):
+    name: str
+    size: int
+    weight: int
+
+
+class Wanted(NamedTuple):
+    """At least and at most so many groups, which together have at least `clusters` clusters."""
+
+    least: int
+    most: int
+    clusters: int
+
+
+class _Choice(NamedTuple):
+    """Sorts before another when it is better."""
+
+    lighter: int
+    smaller: int
+    positions: tuple[int, ...]
+
+
+def choose_groups(groups: Sequence[Group], wanted: Wanted) -> list[Group]:
+    """The chosen groups, heaviest first; empty when no choice is complete."""
+    if wanted.most <= 0:
+        return []
+    ordered = sorted(groups, key=lambda group: (group.size, -group.weight, group.name))
+    if 0 < wanted.least <= min(wanted.most, len(ordered)) and (
+        sum(group.size for group in ordered[: wanted.least]) >= wanted.clusters
+    ):
+        # even the smallest groups have enough clusters, so every choice has the least length: take the heaviest
+        heaviest = sorted(enumerate(ordered), key=lambda item: (-item[1].weight, -item[1].size, item[0]))
+        return _by_weight(group for _, group in heaviest[: wanted.least])
+    search = _Search(ordered, wanted)
+    choices = [choice for length in range(wanted.least, wanted.most + 1) if (choice := search.best(length))]
+    if not choices:
+        return []
+    best = _by_weight(ordered[position] for position in min(choices).positions)
+    for length in range(wanted.least, len(best)):
+        if search.is_complete(best[:length]):
+            return best[:length]
+    return best
+
+
+def _by_weight(groups: Iterable[Group]) -> list[Group]:
+    return sorted(groups, key=lambda group: (-group.weight, group.name))
+
+
+class _Search:
+    """The heaviest complete choice of each length, by dynamic programming over (position, groups left, clusters left)."""
+
+    def __init__(self, ordered: Sequence[Group], wanted: Wanted) -> None:
+        self.ordered = ordered
+        self.wanted = wanted
+        self.known: dict[tuple[int, int, int, bool], tuple[int, int] | None] = {}
+
+    def is_complete(self, groups: Sequence[Group]) -> bool:
+        chosen = sorted(groups, key=lambda group: (group.size, -group.weight, group.name))
+        size = sum(group.size for group in chosen)
+        if size < self.wanted.clusters:
+            return False
+        return len(chosen) == self.wanted.least or size - chosen[-1].size < self.wanted.clusters
+
+    def best(self, length: int) -> _Choice | None:
+        if length == 0:
+            return _Choice(0, 0, ()) if self.wanted.clusters <= 0 else None
+        strict = length > self.wanted.least
+        need = max(0, self.wanted.clusters)
+        if strict and need == 0:
+            return None
+        value = self._value(length, need, strict=strict)
+        if value is None:
+            return None
+        return _Choice(-value[0], -value[1], self._first_positions(length, need, strict=strict))
+
+    def _value(self, length: int, need: int, *, strict: bool) -> tuple[int, int] | None:
+        """Fills the table from the last position to the first, so that no recursion is as deep as the fleet is wide."""
+        for position in range(len(self.ordered), -1, -1):
+            for left in range(length + 1):
+                for clusters in range(need + 1):
+                    key = (position, left, clusters, strict)
+                    if key not in self.known:
+                        self.known[key] = self._solve(position, left, clusters, strict=strict)
+        return self.known[0, length, need, strict]
+
+    def _solve(self, position: int, left: int, clusters: int, *, strict: bool) -> tuple[int, int] | None:
+        if left == 0:
+            return (0, 0) if clusters == 0 else None
+        if position == len(self.ordered):
+            return None
+        skipped = self.known[position + 1, left, clusters, strict]
+        taken = self._taking(position, left, clusters, strict=strict)
+        if skipped is None or taken is None:
+            return taken or skipped
+        return max(skipped, taken)
+
+    def _taking(self, position: int, left: int, clusters: int, *, strict: bool) -> tuple[int, int] | None:
+        group = self.ordered[position]
+        remaining = max(0, clusters - group.size)
+        if strict and left > 1 and remaining == 0:
+            return None  # complete before its last group
+        rest = self.known[position + 1, left - 1, remaining, strict]
+        return None if rest is None else (rest[0] + group.weight, rest[1] + group.size)
+
+    def _first_positions(self, length: int, need: int, *, strict: bool) -> tuple[int, ...]:
+        """Of all equally good choices the first: take a group as soon as that loses nothing."""
+        positions: list[int] = []
+        left, clusters = length, need
+        for position, group in enumerate(self.ordered):
+            if left == 0:
+                break
+            if self._taking(position, left, clusters, strict=strict) == self.known[position, left, clusters, strict]:
+                positions.append(position)
+                left, clusters = left - 1, max(0, clusters - group.size)
+        return tuple(positions)

@@ -1,0 +1,69 @@
+"""Whether a binding is to be decided again, and because of what."""
+
+import msgspec
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.policy import ClusterAffinityTerm, Placement
+from trimtab.api.kinds.work import Binding
+from trimtab.decide.ask import DUPLICATED, NO_GATES, Gates, ask_of
+from trimtab.decide.fleet import Fleet
+
+APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
+
+
+def trigger(binding: Binding, fleet: Fleet[Cluster], gates: Gates = NO_GATES) -> str:
+    """The first reason to decide: PlacementChanged, ReplicasChanged, RescheduleTriggered, DuplicatedOrNonWorkload,
+    TargetClusterTerminating; or None, and then what is placed stays."""
+    if placement_changed(binding):
+        return "PlacementChanged"
+    if replicas_changed(binding, gates):
+        return "ReplicasChanged"
+    ask = ask_of(binding)
+    if ask.fresh:
+        return "RescheduleTriggered"
+    if not ask.workload or ask.plan.strategy == DUPLICATED:
+        return "DuplicatedOrNonWorkload"
+    targets = [fleet.get(target.name) for target in binding.spec.clusters]
+    if any(cluster is not None and cluster.metadata.deletion_timestamp is not None for cluster in targets):
+        return "TargetClusterTerminating"
+    return "None"
+
+
+def placement_changed(binding: Binding) -> bool:
+    """Whether the placement differs from the one last used, in a part that matters to where the binding is now."""
+    text = binding.metadata.annotations.get(APPLIED_PLACEMENT, "")
+    placement = binding.spec.placement or Placement()
+    if not text:
+        return True
+    try:
+        applied = msgspec.json.decode(text, type=Placement, strict=False)
+    except msgspec.MsgspecError:
+        return False
+    if applied == placement:
+        return False
+    common = {"cluster_affinities": (), "workload_affinity": None}
+    if applied.but(**common) != placement.but(**common):
+        return True
+    observed = binding.status.scheduler_observing_affinity_name
+    if not observed:
+        return True
+    before, now = _term(applied, observed), _term(placement, observed)
+    return before is None or now is None or before != now
+
+
+def _term(placement: Placement, name: str) -> ClusterAffinityTerm | None:
+    return next((term for term in placement.cluster_affinities if term.affinity_name == name), None)
+
+
+def replicas_changed(binding: Binding, gates: Gates = NO_GATES) -> bool:
+    spec = binding.spec
+    scheduling = spec.placement.replica_scheduling if spec.placement is not None else None
+    if scheduling is None:
+        return False
+    if gates.components and spec.components and not spec.clusters:
+        return True
+    if scheduling.replica_scheduling_type == "Duplicated":
+        return any(target.replicas != spec.replicas for target in spec.clusters)
+    if scheduling.replica_scheduling_type == "Divided":
+        return sum(target.replicas for target in spec.clusters) != spec.replicas
+    return False

@@ -1,0 +1,49 @@
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trimtab.decide.regions import Group, Wanted, choose_groups
+
+
+def by_trying_all(groups: list[Group], wanted: Wanted) -> list[Group]:
+    """The rule as it is written down: depth first, every combination."""
+    ordered = sorted(groups, key=lambda g: (g.size, -g.weight, g.name))
+    paths: list[list[Group]] = []
+
+    def walk(path: list[Group], following: int) -> None:
+        if sum(g.size for g in path) >= wanted.clusters and wanted.least <= len(path) <= wanted.most:
+            paths.append(path)
+        elif len(path) < wanted.most:
+            for position in range(following, len(ordered)):
+                walk([*path, ordered[position]], position + 1)
+                if len(ordered) == wanted.least:
+                    break
+
+    walk([], 0)
+    if not paths:
+        return []
+    ranked = [sorted(path, key=lambda g: (-g.weight, g.name)) for path in paths]
+    ranked.sort(key=lambda path: (-sum(g.weight for g in path), -sum(g.size for g in path)))
+    best = ranked[0]
+    for path in ranked[1:]:
+        if len(path) < len(best) and path == best[: len(path)]:
+            best = path
+    return best
+
+
+groups = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 4)), min_size=1, max_size=7).map(
+    lambda pairs: [Group(f"r{i}", size, weight) for i, (size, weight) in enumerate(pairs)]
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(groups, st.integers(1, 4), st.integers(0, 6), st.integers(1, 16))
+def test_the_choice_is_the_one_that_trying_all_combinations_finds(
+    offered: list[Group], least: int, most: int, clusters: int
+) -> None:
+    wanted = Wanted(least, most, clusters)
+    assert choose_groups(offered, wanted) == by_trying_all(offered, wanted)
+
+
+def test_many_regions_do_not_take_forever() -> None:
+    many = [Group(f"r{i:03}", 1 + i % 5, i * 37 % 101) for i in range(120)]
+    assert len(choose_groups(many, Wanted(6, 12, 40))) <= 12
