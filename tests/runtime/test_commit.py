@@ -54,7 +54,7 @@ def test_the_patch_carries_the_version_it_was_thought_from() -> None:
 def test_a_foreign_field_is_refused() -> None:
     from trimtab.api.kinds.cluster import Cluster
 
-    refuse_foreign_fields({"spec": {"taints": []}}, ("spec.taints",), Cluster, Cluster)
+    refuse_foreign_fields({"spec": {"taints": []}}, ("spec.taints",), Cluster, (Cluster,))
     with pytest.raises(NotYours):
-        refuse_foreign_fields({"spec": {"provider": "x"}}, ("spec.taints",), Cluster, Cluster)
-    refuse_foreign_fields({"spec": {"provider": "x"}}, ("Cluster",), Cluster, Cluster)
+        refuse_foreign_fields({"spec": {"provider": "x"}}, ("spec.taints",), Cluster, (Cluster,))
+    refuse_foreign_fields({"spec": {"provider": "x"}}, ("Cluster",), Cluster, (Cluster,))

@@ -154,6 +154,10 @@ class View(Protocol):
         """The object in a member as last seen."""
         ...
 
+    def key(self, ref: Ref) -> Key | None:
+        """The key of an object of any watched kind on the host; None when the host does not serve its kind."""
+        ...
+
     def part(self, name: str) -> Any:
         """A long-lived collaborator assembled above the waterline: the interpreter, the fleet."""
         ...
@@ -179,16 +183,14 @@ class MemberWake(NamedTuple):
 
 Reconcile: TypeAlias = Callable[..., Iterator[Wish]]
 
-TEMPLATES = "templates"
-"""As a subject: every kind on the host that users may propagate, typed or not; the controller gets `Raw`."""
-
 
 class Controller(NamedTuple):
     """One entry of the registry."""
 
     name: str
     reconcile: Reconcile
-    subject: type[Object] | str
+    subjects: tuple[type[Object], ...]
+    """Empty: every kind on the host that users may propagate, typed or not; the controller gets `Raw`."""
     writes: tuple[str, ...]
     wakes: tuple[Wake, ...]
     member_wakes: tuple[MemberWake, ...]
@@ -221,8 +223,7 @@ def same_rank(subject: Any) -> int:
 
 
 def controller(
-    subject: type[Object] | str,
-    *,
+    *subjects: type[Object],
     writes: Sequence[str],
     wakes: Sequence[Wake | MemberWake] = (),
     changed: Callable[[Any, Any], bool] = always,
@@ -231,7 +232,7 @@ def controller(
     gone: Callable[..., Iterator[Wish]] | None = None,
     name: str = "",
 ) -> Callable[[Reconcile], Reconcile]:
-    """Wake this function for every `subject`, and let it change only the fields it `writes`.
+    """Wake this function for every object of the `subjects`, and let it change only the fields it `writes`.
 
     `writes` names what may be touched: `status`, `spec.clusters`, `metadata.finalizers` of the subject, or
     `Kind`, `Kind.spec.field` of another kind.
@@ -241,7 +242,7 @@ def controller(
         entry = Controller(
             name or reconcile.__name__,
             reconcile,
-            subject,
+            subjects,
             tuple(writes),
             tuple(w for w in wakes if isinstance(w, Wake)),
             tuple(w for w in wakes if isinstance(w, MemberWake)),

@@ -13,7 +13,6 @@ from trimtab.api.value import Key, Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import Clock
 from trimtab.controllers.contract import (
-    TEMPLATES,
     UNSEEN,
     Again,
     Controller,
@@ -139,6 +138,10 @@ class LiveView:
         member = self._around.members.get(cluster)
         return member.seen(ref) if member else UNSEEN
 
+    def key(self, ref: Ref) -> Key | None:
+        resource = self._around.resource(ref.api_version, ref.kind)
+        return Key(resource.id, ref.namespace, ref.name) if resource else None
+
     def part(self, name: str) -> Any:
         return self._around.parts[name]
 
@@ -171,11 +174,11 @@ class Beat:
 
     def watch(self) -> None:
         """Start listening: to the subject, and to whatever else wakes this controller."""
-        if self.controller.subject == TEMPLATES:
+        if not self.controller.subjects:
             self._around.cache.follow(self._follow_template_table)
-        else:
-            table = self._around.cache.table_of(cast("type[Object]", self.controller.subject))
-            table.listen(lambda old, new: self._subject_changed(table.resource.id, old, new))
+        for subject in self.controller.subjects:
+            table = self._around.cache.table_of(subject)
+            table.listen(partial(self._subject_changed, table.resource.id))
         for wake in self.controller.wakes:
             self._around.cache.table_of(wake.type).listen(partial(self._other_changed, wake))
 
@@ -184,7 +187,7 @@ class Beat:
 
     def _follow_template_table(self, table: Table) -> None:
         if (table.resource.api_version, table.resource.kind) in self._around.resources:
-            table.listen(lambda old, new: self._subject_changed(table.resource.id, old, new))
+            table.listen(partial(self._subject_changed, table.resource.id))
 
     def _subject_changed(self, id_: str, old: Entry | None, new: Entry | None) -> None:
         entry = new or cast("Entry", old)
@@ -326,9 +329,8 @@ class Beat:
         seen = entry.typed
         if entry.revision != wished.metadata.resource_version:
             raise Conflict("the object has changed since it was looked at", kind=kind.plural, name=wished.metadata.name)
-        subject = cast("type[Object]", self.controller.subject)
         revision = entry.revision
-        for write in writes_for(seen, wished, entry.raw, self.controller.writes, subject):
+        for write in writes_for(seen, wished, entry.raw, self.controller.writes, self.controller.subjects):
             self.writes += 1
             answer = await self._around.client.patch(
                 resource,
@@ -491,4 +493,4 @@ def _typed(entry: Entry | None) -> Object | None:
 def _subject(entry: Entry | None, controller: Controller) -> Any:
     if entry is None:
         return None
-    return entry.raw if controller.subject == TEMPLATES else entry.typed
+    return entry.typed if controller.subjects else entry.raw

@@ -62,14 +62,14 @@ def _keep_unknown(item: Any, known: Raw, raw: Raw) -> Any:
 
 
 def writes_for(
-    seen: Object, wished: Object, raw: Raw, owned: tuple[str, ...], subject: type[Object]
+    seen: Object, wished: Object, raw: Raw, owned: tuple[str, ...], subjects: tuple[type[Object], ...]
 ) -> Iterator[Write]:
     """The patches that turn what was `seen` into what is `wished`: the object first, its status after."""
     before, after = cast("Raw", msgspec.to_builtins(seen)), cast("Raw", msgspec.to_builtins(wished))
     patch = difference(before, after, raw)
     if not patch:
         return
-    refuse_foreign_fields(patch, owned, type(seen), subject)
+    refuse_foreign_fields(patch, owned, type(seen), subjects)
     status = patch.pop("status", None) if kind_of(seen).status else None
     if patch:
         yield Write("", patch)
@@ -77,13 +77,15 @@ def writes_for(
         yield Write("status", {"status": status})
 
 
-def refuse_foreign_fields(patch: Raw, owned: tuple[str, ...], type_: type[Object], subject: type[Object]) -> None:
+def refuse_foreign_fields(
+    patch: Raw, owned: tuple[str, ...], type_: type[Object], subjects: tuple[type[Object], ...]
+) -> None:
     """Complain when the patch leaves the fields that were declared."""
     name = kind_of(type_).name
     if name in owned:
         return
     prefixes = [own.removeprefix(name + ".") for own in owned if own.startswith(name + ".")]
-    if type_ is subject:
+    if type_ in subjects:
         prefixes += [own for own in owned if not own[:1].isupper()]
     for path in _paths(patch):
         if not any(path == own or path.startswith(own + ".") for own in prefixes):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from trimtab.api.kind import find_kind
 from trimtab.client.client import Resource
-from trimtab.controllers.contract import TEMPLATES, Controller
+from trimtab.controllers.contract import Controller
 from trimtab.errors import ApiFault
 from trimtab.runtime.beat import Beat, Surroundings
 
@@ -34,7 +34,7 @@ class Manager:
 
     async def start(self) -> None:
         """Fill the caches, then set every controller going."""
-        if any(beat.controller.subject == TEMPLATES for beat in self.beats):
+        if not all(beat.controller.subjects for beat in self.beats):
             await self._discover_patiently()
             self._tasks.append(asyncio.get_running_loop().create_task(self._keep_discovering()))
         for beat in self.beats:

@@ -1,0 +1,187 @@
+"""Works of a binding -> its aggregated status and FullyApplied, and the status of the template itself."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.work import AggregatedStatusItem, Binding, Work
+from trimtab.api.value import Condition, Key, Raw
+from trimtab.controllers import marks
+from trimtab.controllers.contract import Make, Note, View, Wake, Wish, controller
+from trimtab.controllers.dispatch import expected_clusters, works_of
+from trimtab.controllers.execute import is_ready
+from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.operations import Operation, Uninterpretable
+
+
+def binding_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
+    if (
+        old is not None
+        and new is not None
+        and (old.status, old.metadata.deletion_timestamp)
+        == (
+            new.status,
+            new.metadata.deletion_timestamp,
+        )
+    ):
+        return
+    work = new or old
+    if work is not None and (key := key_of_binding(work)):
+        yield key
+
+
+def key_of_binding(work: Work) -> Key | None:
+    annotations = work.metadata.annotations
+    if marks.RB_NAME in annotations:
+        return Key(kind_of(marks.BINDINGS[0]).id, annotations.get(marks.RB_NAMESPACE, ""), annotations[marks.RB_NAME])
+    if marks.CRB_NAME in annotations:
+        return Key(kind_of(marks.BINDINGS[1]).id, "", annotations[marks.CRB_NAME])
+    return None
+
+
+def bindings_of_cluster(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+    """When a cluster goes dark, what it last said of its workloads is no longer known to be true."""
+    if not view.profile.unknown_health_when_not_ready or old is None or new is None:
+        return
+    if is_ready(old) != is_ready(new):
+        for binding in marks.bindings_in(view, new.name):
+            yield Key(kind_of(binding).id, binding.namespace, binding.name)
+
+
+def template_edited(old: Binding | None, new: Binding) -> bool:
+    if old is None:
+        return True
+    return old.spec != new.spec or (
+        old.status.last_scheduled_time is None and new.status.last_scheduled_time is not None
+    )
+
+
+@controller(
+    *marks.BINDINGS,
+    writes=["status.conditions", "status.aggregatedStatus"],
+    changed=template_edited,
+    wakes=[Wake(Work, binding_of_work), Wake(Cluster, bindings_of_cluster)],
+)
+def aggregate(binding: Binding, view: View) -> Iterator[Wish]:
+    if binding.metadata.deletion_timestamp is not None:
+        return
+    works = [work for work in works_of(binding, view) if work.metadata.deletion_timestamp is None]
+    if not works and not binding.status.aggregated_status and not binding.status.last_scheduled_time:
+        return
+    items = tuple(sorted((item_of(work, binding, view) for work in works), key=lambda item: item.cluster_name))
+    applied = fully_applied(binding, items, works, view)
+    status = binding.status.but(
+        aggregated_status=items, conditions=marks.with_condition(binding.status.conditions, applied)
+    )
+    source = (
+        "cluster-resource-binding-status-controller"
+        if marks.cluster_wide(binding)
+        else "resource-binding-status-controller"
+    )
+    if status != binding.status:
+        yield binding.but(status=status)
+        said = f"Update {marks.binding_text(binding)} with AggregatedStatus successfully."
+        yield Note(marks.ref_of(binding), "AggregateStatusSucceed", said, source)
+    yield from template_status(binding, items, view, source)
+
+
+def item_of(work: Work, binding: Binding, view: View) -> AggregatedStatusItem:
+    """How one cluster stands, as its Work tells it."""
+    name = marks.cluster_of(work.namespace)
+    applied = marks.condition_of(work.status.conditions, "Applied")
+    before = next((i for i in binding.status.aggregated_status if i.cluster_name == name), None)
+    if applied is None or applied.status != "True":
+        return AggregatedStatusItem(
+            cluster_name=name, applied_message=applied.message if applied else "", health="Unknown"
+        )
+    first = work.status.manifest_statuses[0] if work.status.manifest_statuses else None
+    health = (first.health if first else "") or "Unknown"
+    if view.profile.unknown_health_when_not_ready and not cluster_answers(name, view):
+        health = "Unknown"
+    item = AggregatedStatusItem(cluster_name=name, applied=True, status=first.status if first else None, health=health)
+    if uses_own_fields(binding, view):
+        since = before.creation_timestamp if before is not None else None
+        settled = health == "Healthy" or (before is not None and before.settled)
+        item = item.but(settled=settled, creation_timestamp=since or view.now.replace(microsecond=0))
+    return item
+
+
+def cluster_answers(name: str, view: View) -> bool:
+    cluster = view.get(Cluster, "", name)
+    return cluster is not None and is_ready(cluster)
+
+
+def uses_own_fields(binding: Binding, view: View) -> bool:
+    """Fields that upstream does not have are written where a policy uses them, or always in our own profile."""
+    failover = binding.spec.failover.application if binding.spec.failover else None
+    if failover is None:
+        return False
+    return view.profile.always_write_own_fields or failover.pre_conditions is not None
+
+
+def fully_applied(
+    binding: Binding, items: tuple[AggregatedStatusItem, ...], works: list[Work], view: View
+) -> Condition:
+    expected = expected_clusters(binding)
+    done = (
+        bool(expected) and len(items) == len(expected) and all(i.applied and i.cluster_name in expected for i in items)
+    )
+    if done and view.profile.applied_knows_generation:
+        done = all(is_current(work, binding, view) for work in works)
+    now = view.now.replace(microsecond=0)
+    if done:
+        return Condition(
+            type="FullyApplied",
+            status="True",
+            reason="FullyAppliedSuccess",
+            message="All works have been successfully applied",
+            last_transition_time=now,
+        )
+    return Condition(
+        type="FullyApplied",
+        status="False",
+        reason="FullyAppliedFailed",
+        message="Failed to apply all works, see status.aggregatedStatus for details",
+        last_transition_time=now,
+    )
+
+
+def is_current(work: Work, binding: Binding, view: View) -> bool:
+    """Whether what the member has answers the template as it is now."""
+    for manifest, status in zip(work.spec.workload.manifests, work.status.manifest_statuses, strict=False):
+        sent = marks.annotations_of(manifest).get(marks.TEMPLATE_GENERATION, "")
+        seen = (status.status or {}).get("resourceTemplateGeneration")
+        if sent and seen is not None and str(seen) != sent:
+            return False
+    return len(work.status.manifest_statuses) == len(work.spec.workload.manifests)
+
+
+def template_status(
+    binding: Binding, items: tuple[AggregatedStatusItem, ...], view: View, source: str
+) -> Iterator[Wish]:
+    """What people and tools read on the template: the sum of what the members say."""
+    interpreter: Interpreter = view.part("interpreter")
+    ref = marks.template_ref(binding)
+    template = view.raw(ref)
+    if template is None or not interpreter.interprets((ref.api_version, ref.kind), Operation.AGGREGATE_STATUS):
+        return
+    if template["metadata"].get("uid") != ref.uid or binding.status.last_scheduled_time is None:
+        return
+    leaving = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
+    counted: list[Raw] = [
+        msgspec.to_builtins(item)
+        for item in items
+        if not (view.profile.template_status_without_evicting and item.cluster_name in leaving)
+    ]
+    try:
+        wanted = interpreter.aggregate(template, counted)
+    except Uninterpretable as fault:
+        yield Note(ref, "AggregateStatusFailed", str(fault), source, "Warning")
+        return
+    if (wanted.get("status") or {}) != (template.get("status") or {}):
+        yield Make(
+            {**template, "status": wanted.get("status") or {}}, seen=template, subresource="status", replace=True
+        )
+        yield Note(ref, "AggregateStatusSucceed", "Update Resource with AggregatedStatus successfully.", source)

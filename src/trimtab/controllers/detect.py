@@ -1,0 +1,420 @@
+"""Template + policies -> the binding that says what must run and by which rules it is placed."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+import orjson
+
+from trimtab.api.kinds.native.scheduling import PriorityClass
+from trimtab.api.kinds.policy import (
+    ClusterOverridePolicy,
+    ClusterPropagationPolicy,
+    OverridePolicy,
+    Policy,
+    PropagationPolicy,
+)
+from trimtab.api.kinds.work import (
+    Binding,
+    BindingSchedulePriority,
+    BindingSpec,
+    BindingSuspension,
+    ClusterResourceBinding,
+    Component,
+    ObjectReference,
+    ReplicaRequirements,
+    ResourceBinding,
+    WorkloadAffinityGroups,
+)
+from trimtab.api.value import Key, Meta, OwnerReference, Raw
+from trimtab.controllers import marks
+from trimtab.controllers.contract import Again, Make, Note, Ref, Remember, View, Wake, Wish, controller
+from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.match import policy_priority
+from trimtab.interpret.names import binding_name
+from trimtab.interpret.operations import Operation, Uninterpretable
+
+SOURCE = "resource-detector"
+RESERVED = re.compile(r"karmada-system|karmada-cluster|karmada-es-.*|kube-.*")
+NOT_USERS = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
+P = TypeVar("P", bound=Policy)
+
+
+def deserves_a_look(old: Raw | None, new: Raw) -> bool:
+    """Something other than status and bookkeeping changed."""
+    if old is None:
+        return True
+    if any(old.get(key) != value for key, value in new.items() if key not in ("metadata", "status")) or any(
+        key not in new for key in old if key != "status"
+    ):
+        return True
+    return _spoken(old["metadata"]) != _spoken(new["metadata"])
+
+
+def _spoken(metadata: Raw) -> Raw:
+    return {key: value for key, value in metadata.items() if key not in ("managedFields", "resourceVersion")}
+
+
+def selectors_of(policy: Any) -> list[Raw]:
+    return [msgspec.to_builtins(selector) for selector in policy.spec.resource_selectors]
+
+
+def templates_of_policy(old: Policy | None, new: Policy | None, view: View) -> Iterable[Key]:
+    """A policy came, changed its mind or went: the templates it speaks of, and those it has claimed."""
+    policy = new or old
+    if policy is None or (
+        old is not None
+        and new is not None
+        and (old.metadata.generation, old.metadata.labels) == (new.metadata.generation, new.metadata.labels)
+        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+    ):
+        return
+    for selector in policy.spec.resource_selectors:
+        namespace = policy.namespace or selector.namespace or None
+        chosen = [msgspec.to_builtins(selector)]
+        for raw in view.raws(selector.api_version, selector.kind, namespace):
+            if policy_priority(chosen, raw) and (key := view.key(marks.ref_of_raw(raw))):
+                yield key
+    for binding in marks.bindings_of_policy(view, marks.policy_id(policy)):
+        if key := view.key(marks.template_ref(binding)):
+            yield key
+
+
+def template_of_override(
+    old: OverridePolicy | ClusterOverridePolicy | None, new: OverridePolicy | ClusterOverridePolicy | None, view: View
+) -> Iterable[Key]:
+    """A new override policy may be the one a propagation policy waits for (`dependentOverrides`)."""
+    if old is not None or new is None:
+        return
+    for policy in (*view.all(PropagationPolicy, new.namespace), *view.all(ClusterPropagationPolicy)):
+        if new.name in policy.spec.dependent_overrides:
+            yield from templates_of_policy(None, policy, view)
+
+
+def template_of_binding(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
+    """A binding that went, or whose detector-written part was edited, is put right from its template."""
+    if new is None and old is not None and (key := view.key(marks.template_ref(old))):
+        yield key
+
+
+@controller(
+    writes=["ResourceBinding", "ClusterResourceBinding"],
+    changed=deserves_a_look,
+    wakes=[
+        Wake(PropagationPolicy, templates_of_policy),
+        Wake(ClusterPropagationPolicy, templates_of_policy),
+        Wake(OverridePolicy, template_of_override),
+        Wake(ClusterOverridePolicy, template_of_override),
+        Wake(ResourceBinding, template_of_binding),
+        Wake(ClusterResourceBinding, template_of_binding),
+    ],
+)
+def detect(template: Raw, view: View) -> Iterator[Wish]:
+    metadata = template["metadata"]
+    if metadata.get("deletionTimestamp") or RESERVED.fullmatch(metadata.get("namespace", "")):
+        return
+    if marks.labels_of(template).get(marks.CLAIMED_BY):
+        return
+    said = fingerprint(template)
+    key = marks.ref_of_raw(template)._replace(uid="")
+    fresh = view.recall("template", key) != said
+    policy, lost = claimant(template, view)
+    if lost:
+        yield from unclaimed(template, view)
+        return
+    if policy is None:
+        policy = chosen(template, view)
+    if policy is None or policy.metadata.deletion_timestamp is not None:
+        yield Remember("template", key, said)
+        return
+    if policy_priority(selectors_of(policy), template):
+        yield from apply(template, policy, view, fresh=fresh)
+    yield Remember("template", key, said)
+
+
+def fingerprint(template: Raw) -> bytes:
+    """What the user said, without what the control plane added: two equal ones are the same wish."""
+    spoken = {key: value for key, value in template.items() if key not in ("status", "metadata")}
+    metadata = {key: value for key, value in template["metadata"].items() if key not in NOT_USERS}
+    for section in ("labels", "annotations"):
+        kept = {k: v for k, v in (metadata.get(section) or {}).items() if theirs(k)}
+        metadata[section] = kept
+    return hashlib.blake2b(
+        orjson.dumps([spoken, metadata], option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS), digest_size=16
+    ).digest()
+
+
+def theirs(key: str) -> bool:
+    return ".karmada.io" not in key or key == marks.SKIP_NAMESPACE
+
+
+def claimant(template: Raw, view: View) -> tuple[Policy | None, bool]:
+    """The policy that has claimed this template, and whether the claim names a policy that no longer exists."""
+    labels, annotations = marks.labels_of(template), marks.annotations_of(template)
+    if marks.PP_ID in labels and marks.PP_NAME in annotations and marks.PP_NAMESPACE in annotations:
+        found: Policy | None = view.get(PropagationPolicy, annotations[marks.PP_NAMESPACE], annotations[marks.PP_NAME])
+        return found, found is None
+    if marks.CPP_ID in labels and marks.CPP_NAME in annotations:
+        found = view.get(ClusterPropagationPolicy, "", annotations[marks.CPP_NAME])
+        return found, found is None
+    return None, False
+
+
+def chosen(template: Raw, view: View) -> Policy | None:
+    """The policy that fits best: the namespace's own before any cluster-wide one, then priority, closeness, name."""
+    namespace = template["metadata"].get("namespace", "")
+    own = best(view.all(PropagationPolicy, namespace), template) if namespace else None
+    return own or best(view.all(ClusterPropagationPolicy), template)
+
+
+def best(policies: Iterable[P], template: Raw) -> P | None:
+    ranked = []
+    for policy in policies:
+        closeness = policy_priority(selectors_of(policy), template)
+        if closeness and policy.metadata.deletion_timestamp is None:
+            ranked.append((-(policy.spec.priority or 0), -closeness, policy.name, policy))
+    return min(ranked, key=lambda entry: entry[:3])[3] if ranked else None
+
+
+def claim_marks(policy: Policy) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """The labels and annotations that say whose this is; those of the other scope are taken away."""
+    if isinstance(policy, PropagationPolicy):
+        labels: dict[str, str | None] = {marks.PP_ID: marks.policy_id(policy), marks.CPP_ID: None}
+        return labels, {marks.PP_NAMESPACE: policy.namespace, marks.PP_NAME: policy.name, marks.CPP_NAME: None}
+    return {marks.CPP_ID: marks.policy_id(policy)}, {marks.CPP_NAME: policy.name}
+
+
+NO_CLAIM_LABELS: dict[str, str | None] = {marks.PP_ID: None, marks.CPP_ID: None}
+NO_CLAIM_ANNOTATIONS: dict[str, str | None] = {marks.PP_NAMESPACE: None, marks.PP_NAME: None, marks.CPP_NAME: None}
+
+
+def claimed(template: Raw, policy: Policy) -> Raw:
+    labels, annotations = claim_marks(policy)
+    return marks.remarked(template, labels=labels, annotations=annotations)
+
+
+def unclaimed(template: Raw, view: View) -> Iterator[Wish]:
+    """The claim is void: the binding forgets it first, then the template; what runs goes on running."""
+    metadata = template["metadata"]
+    binding = marks.binding_at(view, metadata.get("namespace", ""), binding_name(template["kind"], metadata["name"]))
+    if binding is not None:
+        yield without_claim(binding)
+    yield Make(marks.remarked(template, labels=NO_CLAIM_LABELS, annotations=NO_CLAIM_ANNOTATIONS), seen=template)
+
+
+def without_claim(binding: Binding) -> Binding:
+    return binding.but(
+        metadata=binding.metadata.but(
+            labels=marks.merged(binding.metadata.labels, NO_CLAIM_LABELS),
+            annotations=marks.merged(binding.metadata.annotations, NO_CLAIM_ANNOTATIONS),
+        )
+    )
+
+
+def apply(template: Raw, policy: Policy, view: View, *, fresh: bool) -> Iterator[Wish]:
+    """Claim the template first; with the claim in place, make the binding say what template and policy say."""
+    wanted = claimed(template, policy)
+    if wanted != template:
+        yield Make(wanted, seen=template)
+        return
+    if missing := missing_overrides(policy, view):
+        yield Note(
+            marks.ref_of_raw(template),
+            "ApplyPolicyFailed",
+            f"{policy_text(policy)} failed: override policies not found: {', '.join(missing)}",
+            SOURCE,
+            "Warning",
+        )
+        yield Again(30)
+        return
+    lazily = policy.spec.activation_preference == "Lazy" and not fresh
+    if not lazily:
+        yield from bind(template, policy, view)
+
+
+def missing_overrides(policy: Policy, view: View) -> list[str]:
+    def exists(name: str) -> bool:
+        if isinstance(policy, PropagationPolicy):
+            return view.get(OverridePolicy, policy.namespace, name) is not None
+        return view.get(ClusterOverridePolicy, "", name) is not None
+
+    return [name for name in policy.spec.dependent_overrides if not exists(name)]
+
+
+def policy_text(policy: Policy) -> str:
+    if isinstance(policy, PropagationPolicy):
+        return f"Apply policy({policy.namespace}/{policy.name})"
+    return f"Apply cluster policy({policy.name})"
+
+
+def bind(template: Raw, policy: Policy, view: View) -> Iterator[Wish]:
+    """Create the binding, or change in it what the detector owns."""
+    ref = marks.ref_of_raw(template)
+    try:
+        wanted = binding_for(template, policy, view)
+    except Unready as reason:
+        yield Note(ref, "ApplyPolicyFailed", f"{policy_text(policy)} failed: {reason}", SOURCE, "Warning")
+        yield Again(10)
+        return
+    seen = marks.binding_at(view, wanted.namespace, wanted.name)
+    if seen is not None:
+        owner = next((o for o in seen.metadata.owner_references if o.controller), None)
+        if owner is not None and owner.uid != ref.uid:
+            yield Again(0.2)  # the binding of a deleted namesake: garbage collection has to take it first
+            return
+        wanted = updated(seen, wanted)
+        if wanted == seen:
+            return
+    yield wanted
+    if wanted.spec.replica_requirements is not None or wanted.spec.replicas or counts(template, view):
+        yield Note(ref, "GetReplicasSucceed", "Get replicas of resource template successfully.", SOURCE)
+    yield Note(ref, "ApplyPolicySucceed", f"{policy_text(policy)} succeed", SOURCE)
+
+
+def counts(template: Raw, view: View) -> bool:
+    interpreter: Interpreter = view.part("interpreter")
+    return interpreter.interprets((template["apiVersion"], template["kind"]), Operation.REPLICA)
+
+
+class Unready(Exception):
+    """The binding cannot be built yet; the message says what is missing."""
+
+
+def binding_for(template: Raw, policy: Policy, view: View) -> Binding:
+    """The binding that this template and this policy ask for, scheduling apart."""
+    ref = marks.ref_of_raw(template)
+    labels, annotations = claim_marks(policy)
+    name = binding_name(ref.kind, ref.name)
+    cluster_wide = not ref.namespace
+    own_label = marks.CRB_ID if cluster_wide else marks.RB_ID
+    metadata = Meta(
+        name=name,
+        namespace=ref.namespace,
+        labels=marks.merged({own_label: marks.permanent_id(ref.uid, ref.kind, name)}, labels),
+        annotations=marks.merged({}, annotations),
+        finalizers=(marks.CLUSTER_BINDING_FINALIZER if cluster_wide else marks.BINDING_FINALIZER,),
+        owner_references=(
+            OwnerReference(
+                api_version=ref.api_version,
+                kind=ref.kind,
+                name=ref.name,
+                uid=ref.uid,
+                controller=True,
+                block_owner_deletion=True,
+            ),
+        ),
+    )
+    spec = spec_for(template, ref, policy, view)
+    return (ClusterResourceBinding if cluster_wide else ResourceBinding)(metadata=metadata, spec=spec)
+
+
+def spec_for(template: Raw, ref: Ref, policy: Policy, view: View) -> BindingSpec:
+    said = policy.spec
+    spec = BindingSpec(
+        resource=ObjectReference(
+            api_version=ref.api_version,
+            kind=ref.kind,
+            namespace=ref.namespace,
+            name=ref.name,
+            uid=ref.uid,
+            resource_version=template["metadata"].get("resourceVersion", ""),
+        ),
+        propagate_deps=said.propagate_deps or said.association,
+        scheduler_name=said.scheduler_name,
+        placement=said.placement,
+        failover=said.failover,
+        conflict_resolution=said.conflict_resolution,
+        preserve_resources_on_deletion=said.preserve_resources_on_deletion,
+        suspension=suspension_of(policy),
+    )
+    spec = with_replicas(spec, template, view)
+    if ref.namespace:
+        spec = spec.but(
+            schedule_priority=priority_of(policy, view),
+            workload_affinity_groups=affinity_groups(template, policy, view),
+        )
+    return spec
+
+
+def suspension_of(policy: Policy) -> BindingSuspension | None:
+    said = policy.spec.suspension
+    if said is None:
+        return None
+    return BindingSuspension(dispatching=said.dispatching, dispatching_on_clusters=said.dispatching_on_clusters)
+
+
+def with_replicas(spec: BindingSpec, template: Raw, view: View) -> BindingSpec:
+    interpreter: Interpreter = view.part("interpreter")
+    gvk = (template["apiVersion"], template["kind"])
+    try:
+        if marks.setting(view, "components", default=False) and interpreter.interprets(gvk, Operation.COMPONENT):
+            found = interpreter.components(template)
+            return spec.but(components=tuple(msgspec.convert(c, Component, strict=False) for c in found))
+        if interpreter.interprets(gvk, Operation.REPLICA):
+            replicas, needs = interpreter.replicas(template)
+            requirements = msgspec.convert(needs, ReplicaRequirements, strict=False) if needs is not None else None
+            return spec.but(replicas=replicas, replica_requirements=requirements)
+    except Uninterpretable as fault:
+        raise Unready(str(fault)) from fault
+    return spec
+
+
+def priority_of(policy: Policy, view: View) -> BindingSchedulePriority | None:
+    asked = policy.spec.schedule_priority
+    if asked is None:
+        return None
+    if asked.priority_class_source != "KubePriorityClass":
+        raise Unready(f"unsupported priority class source {asked.priority_class_source}")
+    found = view.get(PriorityClass, "", asked.priority_class_name)
+    if found is None:
+        raise Unready(f'priorityclasses.scheduling.k8s.io "{asked.priority_class_name}" not found')
+    return BindingSchedulePriority(priority=found.value)
+
+
+def affinity_groups(template: Raw, policy: Policy, view: View) -> WorkloadAffinityGroups | None:
+    wanted = policy.spec.placement.workload_affinity
+    if wanted is None:
+        return None
+    labels = marks.labels_of(template)
+
+    def group(key: str) -> str:
+        return f"{key}={labels[key]}" if key in labels else ""
+
+    return WorkloadAffinityGroups(
+        affinity_group=group(wanted.affinity.group_by_label_key) if wanted.affinity else "",
+        anti_affinity_group=group(wanted.anti_affinity.group_by_label_key) if wanted.anti_affinity else "",
+    )
+
+
+def updated(seen: Binding, wanted: Binding) -> Binding:
+    """`seen` with the detector's part renewed; clusters, tasks, stamps and holds belong to others."""
+    suspension = wanted.spec.suspension
+    if seen.spec.suspension is not None and seen.spec.suspension.scheduling is not None:
+        suspension = (suspension or BindingSuspension()).but(scheduling=seen.spec.suspension.scheduling)
+    own = wanted.spec
+    spec = seen.spec.but(
+        resource=own.resource,
+        replica_requirements=own.replica_requirements,
+        replicas=own.replicas,
+        components=own.components,
+        propagate_deps=own.propagate_deps,
+        scheduler_name=own.scheduler_name,
+        placement=own.placement,
+        failover=own.failover,
+        conflict_resolution=own.conflict_resolution,
+        preserve_resources_on_deletion=own.preserve_resources_on_deletion,
+        schedule_priority=own.schedule_priority,
+        workload_affinity_groups=own.workload_affinity_groups,
+        suspension=suspension,
+    )
+    own_label = marks.CRB_ID if marks.cluster_wide(seen) else marks.RB_ID
+    kept_id = {own_label: seen.metadata.labels[own_label]} if own_label in seen.metadata.labels else {}
+    metadata = seen.metadata.but(
+        labels=marks.merged(seen.metadata.labels, NO_CLAIM_LABELS) | wanted.metadata.labels | kept_id,
+        annotations=marks.merged(seen.metadata.annotations, NO_CLAIM_ANNOTATIONS) | wanted.metadata.annotations,
+        finalizers=tuple(dict.fromkeys((*seen.metadata.finalizers, *wanted.metadata.finalizers))),
+        owner_references=wanted.metadata.owner_references,
+    )
+    return seen.but(metadata=metadata, spec=spec)

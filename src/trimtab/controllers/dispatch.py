@@ -1,0 +1,181 @@
+"""Binding -> one Work per target cluster; Works that no target asks for any more are taken back."""
+
+from collections.abc import Iterable, Iterator
+
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.policy import ClusterOverridePolicy, Override, OverridePolicy
+from trimtab.api.kinds.work import Binding, TargetCluster, Work
+from trimtab.api.value import Key, Raw
+from trimtab.controllers import marks
+from trimtab.controllers.contract import Again, Gone, Index, Note, Remember, View, Wake, Wish, controller
+from trimtab.controllers.render import divided_completions, matching, render
+from trimtab.interpret.operations import Uninterpretable
+
+DIRECTLY = ("Directly", "Immediately")
+DIRECTLY_SECONDS = 5.0
+
+
+def binding_ids_of_work(work: Work) -> Iterable[str]:
+    return [work.metadata.labels[label] for label in (marks.RB_ID, marks.CRB_ID) if label in work.metadata.labels]
+
+
+WORKS_OF_BINDING = Index("works of a binding", Work, binding_ids_of_work)
+
+
+def works_of(binding: Binding, view: View) -> list[Work]:
+    own = marks.binding_id(binding)
+    return list(view.having(WORKS_OF_BINDING, own)) if own else []
+
+
+def bindings_of_override(old: Override | None, new: Override | None, view: View) -> Iterable[Key]:
+    """An override policy came, changed or went: the bindings whose template it means, or meant."""
+    if old is not None and new is not None and old.spec == new.spec:
+        return
+    policies = [policy for policy in (old, new) if policy is not None]
+    namespace = policies[0].namespace
+    for binding in marks.all_bindings(view):
+        if namespace and binding.spec.resource.namespace != namespace:
+            continue
+        template = view.raw(marks.template_ref(binding))
+        if template is not None and matching(policies, template):
+            yield key_of(binding)
+
+
+def binding_of_lost_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
+    """Somebody deleted or edited a Work: its binding knows what it should be."""
+    if old is None or (new is not None and new.spec == old.spec and not leaves(old, new)):
+        return
+    annotations = old.metadata.annotations
+    namespace = annotations.get(marks.RB_NAMESPACE, "")
+    name = annotations.get(marks.RB_NAME) or annotations.get(marks.CRB_NAME)
+    binding = marks.binding_at(view, namespace, name) if name else None
+    if binding is not None:
+        yield key_of(binding)
+
+
+def leaves(old: Work, new: Work) -> bool:
+    return old.metadata.deletion_timestamp is None and new.metadata.deletion_timestamp is not None
+
+
+def needs_dispatch(old: Binding | None, new: Binding) -> bool:
+    return (
+        old is None
+        or old.metadata.generation != new.metadata.generation
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        or old.status.holds != new.status.holds
+    )
+
+
+@controller(
+    *marks.BINDINGS,
+    writes=["Work", "metadata.finalizers"],
+    changed=needs_dispatch,
+    wakes=[
+        Wake(OverridePolicy, bindings_of_override),
+        Wake(ClusterOverridePolicy, bindings_of_override),
+        Wake(Work, binding_of_lost_work),
+    ],
+)
+def dispatch(binding: Binding, view: View) -> Iterator[Wish]:
+    works = works_of(binding, view)
+    if binding.metadata.deletion_timestamp is not None:
+        yield from farewell(binding, works)
+        return
+    expected = expected_clusters(binding)
+    orphans = [work for work in works if marks.cluster_of(work.namespace) not in expected]
+    for work in orphans:
+        if work.metadata.deletion_timestamp is None:
+            yield Gone(work)
+    directly = {task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.purge_mode in DIRECTLY}
+    if any(marks.cluster_of(work.namespace) in directly for work in works):
+        yield Again(DIRECTLY_SECONDS)  # the old instance must be gone before a new one starts
+        return
+    template = view.raw(marks.template_ref(binding))
+    if template is None:
+        return
+    yield from send(binding, template, works, view)
+
+
+def farewell(binding: Binding, works: list[Work]) -> Iterator[Wish]:
+    for work in works:
+        if work.metadata.deletion_timestamp is None:
+            yield Gone(work)
+    own = (marks.BINDING_FINALIZER, marks.CLUSTER_BINDING_FINALIZER)
+    finalizers = tuple(f for f in binding.metadata.finalizers if f not in own)
+    if finalizers != binding.metadata.finalizers:
+        yield binding.but(metadata=binding.metadata.but(finalizers=finalizers))
+
+
+def expected_clusters(binding: Binding) -> set[str]:
+    """Where this binding may have Works: placed, required, still leaving, or held until the replacement is ready."""
+    names = {target.name for target in targets(binding)}
+    names |= {task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.purge_mode not in DIRECTLY}
+    return names | {hold.cluster for hold in binding.status.holds}
+
+
+def targets(binding: Binding) -> list[TargetCluster]:
+    """What each cluster shall have: its share, what others require of it, and what a hold keeps there."""
+    shares = {target.name: target for target in binding.spec.clusters}
+    for snapshot in binding.spec.required_by:
+        for target in snapshot.clusters:
+            shares.setdefault(target.name, target)
+    for hold in binding.status.holds:
+        share = shares.get(hold.cluster, TargetCluster(name=hold.cluster))
+        shares[hold.cluster] = share.but(replicas=share.replicas + hold.replicas)
+    return list(shares.values())
+
+
+def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iterator[Wish]:
+    """Render every target; what is already there as it should be costs nothing."""
+    seen = {work.namespace: work for work in works}
+    shares = targets(binding)
+    completions = divided_completions(binding, template, shares)
+    failures: list[str] = []
+    changed = False
+    for target in shares:
+        try:
+            work, notes = render(binding, target, template, completions, view)
+        except Uninterpretable as fault:
+            failures.append(f"cluster {target.name}: {fault.fault.message}")
+            continue
+        before = seen.get(work.namespace)
+        if before is not None and before.metadata.deletion_timestamp is not None:
+            yield Again(0.5)  # the old Work has to go before a new one of its name can come
+            continue
+        wanted = work if before is None else renewed(before, work)
+        if wanted != before:
+            changed = True
+            yield wanted
+            yield from notes
+    yield from told(binding, failures, view, changed=changed)
+
+
+def renewed(before: Work, work: Work) -> Work:
+    """The Work that is there, saying what the new one says."""
+    stale = (marks.APPLIED_OVERRIDES, marks.APPLIED_CLUSTER_OVERRIDES)
+    kept = {key: value for key, value in before.metadata.annotations.items() if key not in stale}
+    return before.but(
+        metadata=before.metadata.but(
+            labels=before.metadata.labels | work.metadata.labels,
+            annotations=kept | work.metadata.annotations,
+            finalizers=tuple(dict.fromkeys((*before.metadata.finalizers, *work.metadata.finalizers))),
+        ),
+        spec=work.spec,
+    )
+
+
+def told(binding: Binding, failures: list[str], view: View, *, changed: bool) -> Iterator[Wish]:
+    """One event per outcome: when something was sent, or when this generation was looked at for the first time."""
+    source = "cluster-resource-binding-controller" if marks.cluster_wide(binding) else "binding-controller"
+    abouts = (marks.ref_of(binding), marks.template_ref(binding))
+    if failures:
+        for about in abouts:
+            yield Note(about, "SyncWorkFailed", "; ".join(failures), source, "Warning")
+        yield Again(30)
+        return
+    key, generation = marks.ref_of(binding), binding.metadata.generation
+    if changed or view.recall("dispatched", key) != generation:
+        text = f"Sync work of {marks.binding_text(binding)} successful."
+        for about in abouts:
+            yield Note(about, "SyncWorkSucceed", text, source)
+        yield Remember("dispatched", key, generation)

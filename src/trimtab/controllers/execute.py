@@ -1,0 +1,311 @@
+"""Work -> the object in the member, and what the member says of it -> Work status."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+import orjson
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.work import ManifestStatus, Work, WorkStatus
+from trimtab.api.value import Condition, Key, Raw
+from trimtab.controllers import marks
+from trimtab.controllers.contract import (
+    Again,
+    Gone,
+    Look,
+    Make,
+    MemberWake,
+    Note,
+    Ref,
+    Remember,
+    Unseen,
+    View,
+    Wake,
+    Wish,
+    Within,
+    controller,
+)
+from trimtab.controllers.reflect import identify, reflect
+from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.operations import Operation, Uninterpretable
+from trimtab.interpret.prune import prune
+
+SOURCE = "execution-controller"
+NOT_READY_SECONDS = 10.0
+CONFLICT_SECONDS = 10.0
+OURS_TO_REMOVE = (
+    marks.RB_NAMESPACE,
+    marks.RB_NAME,
+    marks.CRB_NAME,
+    marks.WORK_NAMESPACE,
+    marks.WORK_NAME,
+    marks.TEMPLATE_UID,
+    marks.TEMPLATE_GENERATION,
+    marks.MANAGED_ANNOTATIONS,
+    marks.MANAGED_LABELS,
+    marks.PP_NAMESPACE,
+    marks.PP_NAME,
+    marks.CPP_NAME,
+)
+LABELS_TO_REMOVE = (marks.MANAGED, marks.RB_ID, marks.CRB_ID, marks.WORK_ID, marks.PP_ID, marks.CPP_ID)
+
+
+def work_changed(old: Work | None, new: Work) -> bool:
+    return old is None or (old.metadata.generation, old.metadata.deletion_timestamp) != (
+        new.metadata.generation,
+        new.metadata.deletion_timestamp,
+    )
+
+
+def works_of_cluster(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+    """A cluster came back, or leaves: what waited for it is looked at again."""
+    if new is None:
+        return
+    came_back = is_ready(new) and (old is None or not is_ready(old)) and view.profile.recovery_cancels_eviction
+    leaves = new.metadata.deletion_timestamp is not None
+    if came_back or leaves:
+        for work in view.all(Work, marks.execution_namespace(new.name)):
+            yield Key(kind_of(Work).id, work.namespace, work.name)
+
+
+def work_of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -> Iterable[Key]:
+    """The member's object carries the name of the Work that sent it."""
+    for raw in (new, old):
+        if raw is not None:
+            annotations = marks.annotations_of(raw)
+            namespace, name = annotations.get(marks.WORK_NAMESPACE), annotations.get(marks.WORK_NAME)
+            if namespace == marks.execution_namespace(cluster) and name:
+                yield Key(kind_of(Work).id, namespace, name)
+                return
+
+
+def is_ready(cluster: Cluster) -> bool:
+    return marks.is_true(cluster.status.conditions, "Ready")
+
+
+@controller(
+    Work,
+    writes=["status", "metadata.finalizers"],
+    changed=work_changed,
+    wakes=[Wake(Cluster, works_of_cluster), MemberWake(work_of_object)],
+)
+def execute(work: Work, view: View) -> Iterator[Wish]:
+    name = marks.cluster_of(work.namespace)
+    cluster = view.get(Cluster, "", name)
+    if not name or (cluster is not None and not is_mine(cluster, view)):
+        return
+    if work.metadata.deletion_timestamp is not None:
+        yield from withdraw(work, cluster, view)
+    elif cluster is not None:
+        yield from deliver(work, cluster, view)
+
+
+def is_mine(cluster: Cluster, view: View) -> bool:
+    """Push clusters are served from here, a Pull cluster by its own agent."""
+    agent = marks.setting(view, "agent", default="")
+    return cluster.name == agent if agent else cluster.spec.sync_mode != "Pull"
+
+
+def withdraw(work: Work, cluster: Cluster | None, view: View) -> Iterator[Wish]:
+    """Take the objects out of the member (or only our marks, when they shall stay), then let the Work go."""
+    if marks.WORK_FINALIZER not in work.metadata.finalizers:
+        return
+    if cluster is not None and cluster.metadata.deletion_timestamp is None and not is_ready(cluster):
+        yield Again(NOT_READY_SECONDS)
+        return
+    if cluster is not None and is_ready(cluster):
+        for manifest in work.spec.workload.manifests:
+            ref = marks.ref_of_raw(manifest)._replace(uid="")
+            seen = view.member(cluster.name, ref)
+            if isinstance(seen, Unseen):
+                yield Look(cluster.name, ref)
+                return
+            if seen is not None and is_managed(seen):
+                yield Within(cluster.name, released(seen) if work.spec.preserve_resources_on_deletion else Gone(ref))
+    finalizers = tuple(f for f in work.metadata.finalizers if f != marks.WORK_FINALIZER)
+    yield work.but(metadata=work.metadata.but(finalizers=finalizers))
+
+
+def is_managed(raw: Raw) -> bool:
+    return marks.labels_of(raw).get(marks.MANAGED) == "true"
+
+
+def released(seen: Raw) -> Make:
+    """The member's object, ours no more."""
+    return Make(
+        marks.remarked(seen, labels=dict.fromkeys(LABELS_TO_REMOVE), annotations=dict.fromkeys(OURS_TO_REMOVE)),
+        seen=seen,
+    )
+
+
+class Delivery(NamedTuple):
+    """How one manifest stands in the member."""
+
+    ref: Ref
+    manifest: Raw
+    seen: Raw | None
+    wish: Make | None
+    problem: str
+    memory: Remember | None = None
+
+
+def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
+    now = view.now.replace(microsecond=0)
+    if work.spec.suspend_dispatching:
+        yield from told(work, work.status.but(conditions=dispatching(work, now, suspended=True)))
+        return
+    if not is_ready(cluster):
+        yield Again(NOT_READY_SECONDS)
+        return
+    conditions = dispatching(work, now, suspended=False)
+    deliveries = [delivery(manifest, cluster, view) for manifest in work.spec.workload.manifests]
+    problems = [d.problem for d in deliveries if d.problem]
+    if view.fault is not None and view.fault.cluster:
+        problems.append(view.fault.message)
+    if problems:
+        message = (
+            f"Failed to apply all manifests ({len(deliveries) - len(problems)}/{len(deliveries)}): "
+            f"{'; '.join(problems)}"
+        )
+        failed = condition("Applied", "False", "AppliedFailed", message, now)
+        yield from told(work, work.status.but(conditions=marks.with_condition(conditions, failed)))
+        yield from tell_failure(work, deliveries, cluster, message)
+    for item in deliveries:
+        if item.memory is not None:
+            yield item.memory
+        if item.wish is not None:
+            yield Within(cluster.name, item.wish)
+            yield Remember("sent", (cluster.name, item.ref), digest(prune(item.wish.wanted)))
+            yield from tell_success(work, item, cluster)
+    if any(item.problem for item in deliveries):
+        yield Again(CONFLICT_SECONDS)
+    if all(item.wish is None and not item.problem for item in deliveries):
+        yield from report(work, deliveries, conditions, view)
+
+
+def delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
+    """What the member needs to be told, given what is there."""
+    ref = marks.ref_of_raw(manifest)._replace(uid="")
+    seen = view.member(cluster.name, ref)
+    if isinstance(seen, Unseen) or seen is None:
+        return Delivery(ref, manifest, None, Make(manifest), "")
+    if not is_managed(seen) and marks.annotations_of(manifest).get(marks.CONFLICT_RESOLUTION) != "overwrite":
+        place = f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name
+        problem = (
+            f"resource(kind={ref.kind}, {place}) already exists in the cluster {cluster.name} and the "
+            f"{marks.CONFLICT_RESOLUTION} strategy value is empty, Karmada will not manage this resource"
+        )
+        return Delivery(ref, manifest, seen, None, problem)
+    try:
+        wanted = reconciled(manifest, seen, view.part("interpreter"))
+    except Uninterpretable as fault:
+        return Delivery(ref, manifest, seen, None, str(fault))
+    same, memory = is_as_sent(cluster.name, ref, wanted, seen, view)
+    return Delivery(ref, manifest, seen, None if same else Make(wanted, seen=seen, replace=True), "", memory)
+
+
+def reconciled(manifest: Raw, seen: Raw, interpreter: Interpreter) -> Raw:
+    """The manifest with what belongs to the member: its identity, its own marks, and what Retain rules keep."""
+    mine, theirs = manifest["metadata"], seen["metadata"]
+    metadata = {**mine, "resourceVersion": theirs.get("resourceVersion", "")}
+    for field in ("finalizers", "ownerReferences"):
+        if theirs.get(field):
+            metadata[field] = theirs[field]
+    for section, ledger in (("annotations", marks.MANAGED_ANNOTATIONS), ("labels", marks.MANAGED_LABELS)):
+        once_ours = set((theirs.get("annotations") or {}).get(ledger, "").split(","))
+        kept = {k: v for k, v in (theirs.get(section) or {}).items() if k not in once_ours}
+        merged = kept | (mine.get(section) or {})
+        if merged:
+            metadata[section] = merged
+    wanted = {**manifest, "metadata": metadata}
+    if interpreter.interprets((manifest["apiVersion"], manifest["kind"]), Operation.RETAIN):
+        wanted = interpreter.retain(wanted, seen)
+    return wanted
+
+
+def digest(pruned: Raw) -> bytes:
+    return hashlib.blake2b(orjson.dumps(pruned, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
+
+
+def is_as_sent(cluster: str, ref: Ref, wanted: Raw, seen: Raw, view: View) -> tuple[bool, Remember | None]:
+    """Whether the member has what we want, whatever its API server filled in on top.
+
+    A member may default fields that the host does not know. Then the object never equals the manifest; what counts is
+    that it has not changed since we sent exactly this.
+    """
+    mine, theirs = prune(wanted), prune(seen)
+    if mine == theirs:
+        return True, None
+    sent, found = digest(mine), digest(theirs)
+    if view.recall("sent", (cluster, ref)) != sent:
+        return False, None
+    settled = view.recall("settled", (cluster, ref))
+    if settled is None or settled[0] != sent:
+        return True, Remember("settled", (cluster, ref), (sent, found))
+    return settled[1] == found, None
+
+
+def report(work: Work, deliveries: list[Delivery], conditions: tuple[Condition, ...], view: View) -> Iterator[Wish]:
+    """Everything is in place: say so, with what the member says about it."""
+    now = view.now.replace(microsecond=0)
+    applied = condition("Applied", "True", "AppliedSuccessful", "Manifest has been successfully applied", now)
+    statuses: list[ManifestStatus] = []
+    notes: list[Note] = []
+    for ordinal, item in enumerate(deliveries):
+        if item.seen is None:
+            continue
+        status, said = reflect(work, identify(ordinal, item.manifest), item.seen, view)
+        statuses.append(status)
+        notes += said
+    wanted = WorkStatus(conditions=marks.with_condition(conditions, applied), manifest_statuses=tuple(statuses))
+    if wanted != work.status:
+        yield from told(work, wanted)
+        if wanted.manifest_statuses != work.status.manifest_statuses:
+            yield from notes
+
+
+def told(work: Work, status: WorkStatus) -> Iterator[Wish]:
+    if status != work.status:
+        yield work.but(status=status)
+        before = marks.condition_of(work.status.conditions, "Dispatching")
+        after = marks.condition_of(status.conditions, "Dispatching")
+        if after is not None and (before is None or before.status != after.status):
+            yield Note(marks.ref_of(work), "WorkDispatching", after.message, SOURCE)
+
+
+def dispatching(work: Work, now: datetime, *, suspended: bool) -> tuple[Condition, ...]:
+    if suspended:
+        said = condition("Dispatching", "False", "SuspendDispatching", "Work dispatching is in a suspended state.", now)
+    else:
+        said = condition("Dispatching", "True", "Dispatching", "Work is being dispatched to member clusters.", now)
+    return marks.with_condition(work.status.conditions, said)
+
+
+def condition(type_: str, status: str, reason: str, message: str, now: datetime) -> Condition:
+    return Condition(type=type_, status=status, reason=reason, message=message, last_transition_time=now)
+
+
+def about_template(item: Delivery) -> Ref:
+    """Events about the member's object are told to the owner of the template on the host."""
+    return item.ref._replace(uid=marks.annotations_of(item.manifest).get(marks.TEMPLATE_UID, ""))
+
+
+def tell_success(work: Work, item: Delivery, cluster: Cluster) -> Iterator[Note]:
+    text = f"Sync work({work.namespace}/{work.name}) to cluster({cluster.name}) successful."
+    yield Note(marks.ref_of(work), "SyncSucceed", text, SOURCE)
+    place = f"{item.ref.namespace}/{item.ref.name}"
+    said = f"Successfully applied resource({place}) to cluster {cluster.name}"
+    yield Note(about_template(item), "SyncSucceed", said, SOURCE)
+
+
+def tell_failure(work: Work, deliveries: list[Delivery], cluster: Cluster, message: str) -> Iterator[Note]:
+    applied = marks.condition_of(work.status.conditions, "Applied")
+    if applied is not None and applied.message == message:
+        return
+    text = f"Failed to sync work({work.namespace}/{work.name}) to cluster({cluster.name}), err: {message}"
+    yield Note(marks.ref_of(work), "SyncFailed", text, SOURCE, "Warning")
+    for item in deliveries:
+        yield Note(about_template(item), "SyncFailed", message, SOURCE, "Warning")

@@ -1,0 +1,186 @@
+"""Labels, annotations, finalizers and names by which the objects of one propagation know each other."""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.policy import ClusterPropagationPolicy, Policy, PropagationPolicy
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
+from trimtab.api.value import Condition, Object, Raw
+from trimtab.controllers.contract import Index, Ref, View
+
+PP_ID = "propagationpolicy.karmada.io/permanent-id"
+PP_NAMESPACE = "propagationpolicy.karmada.io/namespace"
+PP_NAME = "propagationpolicy.karmada.io/name"
+CPP_ID = "clusterpropagationpolicy.karmada.io/permanent-id"
+CPP_NAME = "clusterpropagationpolicy.karmada.io/name"
+RB_ID = "resourcebinding.karmada.io/permanent-id"
+RB_NAMESPACE = "resourcebinding.karmada.io/namespace"
+RB_NAME = "resourcebinding.karmada.io/name"
+CRB_ID = "clusterresourcebinding.karmada.io/permanent-id"
+CRB_NAME = "clusterresourcebinding.karmada.io/name"
+WORK_ID = "work.karmada.io/permanent-id"
+WORK_NAMESPACE = "work.karmada.io/namespace"
+WORK_NAME = "work.karmada.io/name"
+MANAGED = "karmada.io/managed"
+SYSTEM = "karmada.io/system"
+CONFLICT_RESOLUTION = "work.karmada.io/conflict-resolution"
+TEMPLATE_UID = "resourcetemplate.karmada.io/uid"
+TEMPLATE_GENERATION = "resourcetemplate.karmada.io/generation"
+MANAGED_ANNOTATIONS = "resourcetemplate.karmada.io/managed-annotations"
+MANAGED_LABELS = "resourcetemplate.karmada.io/managed-labels"
+CLAIMED_BY = "resourcetemplate.karmada.io/claimed-by"
+APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
+APPLIED_OVERRIDES = "policy.karmada.io/applied-overrides"
+APPLIED_CLUSTER_OVERRIDES = "policy.karmada.io/applied-cluster-overrides"
+DEPENDENCIES = "resourcebinding.karmada.io/dependencies"
+DEPENDED_BY = "resourcebinding.karmada.io/depended-by-"
+SKIP_NAMESPACE = "namespace.karmada.io/skip-auto-propagation"
+
+POLICY_FINALIZER = "karmada.io/propagation-policy-controller"
+CLUSTER_POLICY_FINALIZER = "karmada.io/cluster-propagation-policy-controller"
+BINDING_FINALIZER = "karmada.io/binding-controller"
+CLUSTER_BINDING_FINALIZER = "karmada.io/cluster-resource-binding-controller"
+WORK_FINALIZER = "karmada.io/execution-controller"
+CLUSTER_FINALIZER = "karmada.io/cluster-controller"
+DEPENDENCIES_FINALIZER = "karmada.io/binding-dependencies-distributor"
+
+EXECUTION = "karmada-es-"
+BINDINGS = (ResourceBinding, ClusterResourceBinding)
+POLICIES = (PropagationPolicy, ClusterPropagationPolicy)
+
+_IDS = uuid.UUID("6a1d7a39-5c7b-4f0e-9c53-0c2a3f0f8d11")
+
+
+def permanent_id(*parts: str) -> str:
+    """An id that a restart, or a second control plane, would give again."""
+    return str(uuid.uuid5(_IDS, "/".join(parts)))
+
+
+def execution_namespace(cluster: str) -> str:
+    return EXECUTION + cluster
+
+
+def cluster_of(namespace: str) -> str:
+    """The cluster whose execution namespace this is; empty for any other namespace."""
+    return namespace.removeprefix(EXECUTION) if namespace.startswith(EXECUTION) else ""
+
+
+def binding_id(binding: Binding) -> str:
+    return binding.metadata.labels.get(CRB_ID if cluster_wide(binding) else RB_ID, "")
+
+
+def cluster_wide(binding: Binding) -> bool:
+    return isinstance(binding, ClusterResourceBinding)
+
+
+def binding_at(view: View, namespace: str, name: str) -> Binding | None:
+    """Namespaced and cluster-wide bindings are one thing with an empty namespace."""
+    return view.get(ResourceBinding, namespace, name) if namespace else view.get(ClusterResourceBinding, "", name)
+
+
+def binding_text(binding: Binding) -> str:
+    """How events name a binding."""
+    kind = kind_of(binding).name
+    return f"{kind}({binding.namespace}/{binding.name})" if binding.namespace else f"{kind}({binding.name})"
+
+
+def binding_ref(binding: Binding) -> Ref:
+    return ref_of(binding)
+
+
+def template_ref(binding: Binding) -> Ref:
+    resource = binding.spec.resource
+    return Ref(resource.api_version, resource.kind, resource.namespace, resource.name, resource.uid)
+
+
+def ref_of(thing: Object) -> Ref:
+    kind = kind_of(thing)
+    return Ref(kind.api_version, kind.name, thing.namespace, thing.name, thing.metadata.uid)
+
+
+def ref_of_raw(raw: Raw) -> Ref:
+    metadata = raw["metadata"]
+    return Ref(raw["apiVersion"], raw["kind"], metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))
+
+
+def labels_of(raw: Raw) -> dict[str, str]:
+    return raw["metadata"].get("labels") or {}
+
+
+def annotations_of(raw: Raw) -> dict[str, str]:
+    return raw["metadata"].get("annotations") or {}
+
+
+def remarked(raw: Raw, *, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> Raw:
+    """The object with some labels and annotations set, or taken away where the value is None."""
+    metadata = dict(raw["metadata"])
+    for section, changes in (("labels", labels), ("annotations", annotations)):
+        marks = merged(metadata.get(section) or {}, changes)
+        if marks or section in metadata:
+            metadata[section] = marks
+    return {**raw, "metadata": metadata}
+
+
+def merged(marks: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    after = {key: value for key, value in marks.items() if changes.get(key, "") is not None}
+    after.update({key: value for key, value in changes.items() if value is not None})
+    return after
+
+
+def policy_id(policy: Policy) -> str:
+    label = PP_ID if isinstance(policy, PropagationPolicy) else CPP_ID
+    return policy.metadata.labels.get(label) or permanent_id(policy.metadata.uid)
+
+
+def policy_ids_of_binding(binding: Binding) -> Iterable[str]:
+    return [binding.metadata.labels[label] for label in (PP_ID, CPP_ID) if label in binding.metadata.labels]
+
+
+def clusters_of_binding(binding: Binding) -> Iterable[str]:
+    names = {target.name for target in binding.spec.clusters}
+    for snapshot in binding.spec.required_by:
+        names.update(target.name for target in snapshot.clusters)
+    return names | {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
+
+
+BOUND_BY_POLICY = Index("bindings of a policy", ResourceBinding, policy_ids_of_binding)
+BOUND_BY_CLUSTER_POLICY = Index("cluster bindings of a policy", ClusterResourceBinding, policy_ids_of_binding)
+IN_CLUSTER = Index("bindings in a cluster", ResourceBinding, clusters_of_binding)
+CLUSTER_WIDE_IN_CLUSTER = Index("cluster bindings in a cluster", ClusterResourceBinding, clusters_of_binding)
+
+
+def bindings_of_policy(view: View, id_: str) -> list[Binding]:
+    return [*view.having(BOUND_BY_POLICY, id_), *view.having(BOUND_BY_CLUSTER_POLICY, id_)]
+
+
+def bindings_in(view: View, cluster: str) -> list[Binding]:
+    return [*view.having(IN_CLUSTER, cluster), *view.having(CLUSTER_WIDE_IN_CLUSTER, cluster)]
+
+
+def all_bindings(view: View) -> list[Binding]:
+    return [*view.all(ResourceBinding), *view.all(ClusterResourceBinding)]
+
+
+def condition_of(conditions: Iterable[Condition], type_: str) -> Condition | None:
+    return next((c for c in conditions if c.type == type_), None)
+
+
+def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
+    """The conditions with `new` among them; its transition time moves only when the status flips."""
+    old = condition_of(conditions, new.type)
+    if old is None:
+        return (*conditions, new)
+    if old.status == new.status:
+        new = new.but(last_transition_time=old.last_transition_time)
+    return tuple(new if c.type == new.type else c for c in conditions)
+
+
+def is_true(conditions: Iterable[Condition], type_: str) -> bool:
+    found = condition_of(conditions, type_)
+    return found is not None and found.status == "True"
+
+
+def setting(view: View, name: str, default: Any) -> Any:
+    return view.settings.get(name, default)
