@@ -16,7 +16,7 @@ def test_a_key_stands_on_the_shelf_of_its_resource() -> None:
 @given(st.sets(paths, max_size=30), paths)
 def test_shelves_in_name_order_hold_all_keys_in_order(keys: set[str], prefix: str) -> None:
     index = Index(Keep())
-    index.apply([Event(key, n + 2, Entry(key, b"", n + 2, n + 2), None) for n, key in enumerate(keys)], 0.0)
+    index.apply([Event(key, n + 2, Entry(key, b"", n + 2, n + 2), None) for n, key in enumerate(keys)])
     expected = sorted(key for key in keys if key.startswith(prefix))
     assert [entry.key for entry in index.page(prefix, None, None, None).entries] == expected
     assert index.count(prefix) == len(expected)
@@ -43,7 +43,7 @@ def test_a_shelf_that_is_empty_and_unwatched_is_cleared_away() -> None:
     index = Index(Keep())
     key = "/registry/example.com/widgets/default/a"
     entry = Entry(key, b"", 2, 2)
-    index.apply([Event(key, 2, entry, None), Event(key, 3, None, entry)], 0.0)
+    index.apply([Event(key, 2, entry, None), Event(key, 3, None, entry)])
     index.compact(3)
     assert not index._shelves
 

@@ -19,7 +19,7 @@ def proposal(*operations: Operation) -> Callable[[Draft], Iterator[Operation]]:
 
 def index_with(*entries: Entry) -> Index:
     index = Index(Keep())
-    index.apply([Event(entry.key, entry.mod_revision, entry, None) for entry in entries], 0.0)
+    index.apply([Event(entry.key, entry.mod_revision, entry, None) for entry in entries])
     return index
 
 

@@ -127,7 +127,7 @@ class Index:
         for shelf in self._shelves.values():
             shelf.keys.sort()
 
-    def apply(self, events: Iterable[Event], now: float) -> None:
+    def apply(self, events: Iterable[Event]) -> None:
         """Make durable events visible and wake who watches them."""
         touched = {id(self._broad): self._broad}
         for event in events:
@@ -135,7 +135,6 @@ class Index:
             self._place(shelf, event)
             self._remember(shelf, event)
             touched[id(shelf)] = shelf
-        self._set_mark(now)
         for shelf in touched.values():
             shelf.wake()
 
@@ -271,7 +270,8 @@ class Index:
             return shelf.since(revision)
         if revision < self.compacted:
             raise too_old(revision, self.compacted)
-        return sorted((e for shelf in self._shelves_under(prefix) for e in shelf.since(revision)), key=revision_of)
+        shelves = (shelf for name, shelf in self._shelves.items() if name.startswith(prefix))
+        return sorted((event for shelf in shelves for event in shelf.since(revision)), key=revision_of)
 
     def _set_mark(self, now: float) -> None:
         if self._marks:

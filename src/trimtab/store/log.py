@@ -191,9 +191,8 @@ class Store:
         self._rest()
 
     def _apply(self, events: Iterable[Event]) -> None:
-        now = self._now()
-        self._index.apply(events, now)
-        stale = self._index.trim(now)
+        self._index.apply(events)
+        stale = self._index.trim(self._now())
         if self._journal:
             self._stale += stale
 
