@@ -1,0 +1,104 @@
+"""The one place to ask about a workload kind: users' scripts first, then webhooks, then the built-in rules."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from trimtab.api.value import Raw
+from trimtab.interpret.native.level import Native
+from trimtab.interpret.operations import Fault, Level, Operation, Uninterpretable
+from trimtab.interpret.places import kind_of, text
+from trimtab.interpret.sandbox import LIMITS, Executor, Limits, run_script
+from trimtab.interpret.scripts import Scripted
+
+Health = Literal["Healthy", "Unhealthy", "Unknown"]
+Profile = Literal["trimtab", "upstream"]
+
+
+class Interpreter:
+    """Levels of rules in order: the first that knows (kind, operation) answers; a fault there is final."""
+
+    def __init__(self, levels: Iterable[Level]) -> None:
+        self._levels = tuple(levels)
+
+    @classmethod
+    def of(
+        cls,
+        customizations: Iterable[Raw] = (),
+        executor: Executor = run_script,
+        *,
+        profile: Profile = "trimtab",
+        limits: Limits = LIMITS,
+        webhook: Level | None = None,
+    ) -> "Interpreter":
+        """The usual order: customizations, a webhook level where one is given, built-in kinds."""
+        scripted = Scripted(customizations, executor, limits)
+        native = Native(upstream=profile == "upstream")
+        return cls([scripted, native] if webhook is None else [scripted, webhook, native])
+
+    def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool:
+        """Whether any level has a rule for (apiVersion, kind) and `operation`."""
+        return any(level.interprets(gvk, operation) for level in self._levels)
+
+    def key(self, operation: Operation, *objects: Raw) -> tuple[str, ...]:
+        """What an answer depends on: the rule's generation and each object's version; equal keys, equal answers."""
+        gvk = kind_of(objects[0])
+        level = self._level(gvk, operation)
+        rule = "" if level is None else level.generation(gvk, operation)
+        versions = (text(obj, "metadata", field) for obj in objects for field in ("uid", "resourceVersion"))
+        return (operation, *gvk, rule, *versions)
+
+    def _level(self, gvk: tuple[str, str], operation: Operation) -> Level | None:
+        return next((level for level in self._levels if level.interprets(gvk, operation)), None)
+
+    def ask(self, operation: Operation, *arguments: Any) -> Any:
+        """The answer of the first level that has a rule; raises `Uninterpretable`."""
+        gvk = kind_of(arguments[0])
+        level = self._level(gvk, operation)
+        if level is None:
+            nothing = Fault("NoRule", f"no rule for {operation} of {gvk[0]} {gvk[1]}")
+            raise Uninterpretable(nothing, operation, "nobody")
+        return level.answer(operation, arguments)
+
+    def replicas(self, obj: Raw) -> tuple[int, Raw | None]:
+        """How many replicas it wants, and what one of them needs."""
+        replicas, requirements = self.ask(Operation.REPLICA, obj)
+        return replicas, requirements
+
+    def components(self, obj: Raw) -> list[Raw] | None:
+        """Its parts, where it is made of several pod templates."""
+        components: list[Raw] | None = self.ask(Operation.COMPONENT, obj)
+        return components
+
+    def revise(self, obj: Raw, replicas: int) -> Raw:
+        """The object with another number of replicas."""
+        revised: Raw = self.ask(Operation.REVISE_REPLICA, obj, replicas)
+        return revised
+
+    def retain(self, desired: Raw, observed: Raw) -> Raw:
+        """What we want to write, with what the member cluster must keep."""
+        retained: Raw = self.ask(Operation.RETAIN, desired, observed)
+        return retained
+
+    def aggregate(self, obj: Raw, items: Sequence[Raw]) -> Raw:
+        """The template with one status out of its `aggregatedStatus` items."""
+        aggregated: Raw = self.ask(Operation.AGGREGATE_STATUS, obj, list(items))
+        return aggregated
+
+    def reflect(self, obj: Raw) -> Raw | None:
+        """The part of a member object's status that goes into the Work."""
+        status: Raw | None = self.ask(Operation.STATUS, obj)
+        return status
+
+    def health(self, obj: Raw) -> Health:
+        """Healthy when nobody has a rule for the kind, Unknown when the rule fails."""
+        if not self.interprets(kind_of(obj), Operation.HEALTH):
+            return "Healthy"
+        try:
+            return "Healthy" if self.ask(Operation.HEALTH, obj) else "Unhealthy"
+        except Uninterpretable:
+            return "Unknown"
+
+    def dependencies(self, obj: Raw) -> list[Raw]:
+        """References to the objects that must go wherever this one goes."""
+        references: list[Raw] = self.ask(Operation.DEPENDENCY, obj)
+        return references

@@ -1,0 +1,72 @@
+"""The functions that scripts find under `require("kube")`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from trimtab.api.quantity import BadQuantity, add, parse
+from trimtab.interpret.podspec import dependencies, requirements
+
+Reply = tuple[bool, Any]
+"""Whether it worked, and the result or what was wrong; a Python exception must never reach a script."""
+
+
+class BadCall(Exception):
+    """A script called a function of the library the wrong way; the message is for its author."""
+
+
+def _arguments(count: int, given: tuple[Any, ...], expected: int, name: str) -> tuple[Any, ...]:
+    if count != expected:
+        raise BadCall(f"{name} takes {expected} argument{'s' if expected > 1 else ''}, not {count}")
+    return (*given, *[None] * expected)[:expected]
+
+
+def _table(value: Any) -> dict[str, Any]:
+    if value == []:
+        return {}
+    if not isinstance(value, dict):
+        raise BadCall("a pod template (a table) is needed")
+    return value
+
+
+def _resource_add(count: int, *given: Any) -> str:
+    if any(not isinstance(quantity, str | None) for quantity in given):
+        raise BadCall("quantities are strings or nil")
+    return add([quantity for quantity in given if quantity is not None])
+
+
+def _accurate_pod_requirements(count: int, *given: Any) -> Any:
+    (template,) = _arguments(count, given, 1, "accuratePodRequirements")
+    return requirements(_table(template))
+
+
+def _get_pod_dependencies(count: int, *given: Any) -> Any:
+    template, namespace = _arguments(count, given, 2, "getPodDependencies")
+    if namespace is not None and not isinstance(namespace, str | int | float):
+        raise BadCall("the namespace is a string or nil")
+    return dependencies(_table(template), "default" if namespace is None else str(namespace))
+
+
+def _get_resource_quantity(count: int, *given: Any) -> float:
+    (quantity,) = _arguments(count, given, 1, "getResourceQuantity")
+    if not isinstance(quantity, str):
+        raise BadCall("a quantity is a string")
+    amount = parse(quantity)
+    if amount < 0:
+        raise BadCall(f"the quantity {quantity} is negative")
+    return float(amount)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "resourceAdd": _resource_add,
+    "accuratePodRequirements": _accurate_pod_requirements,
+    "getPodDependencies": _get_pod_dependencies,
+    "getResourceQuantity": _get_resource_quantity,
+}
+
+
+def reply(name: str, count: int, given: tuple[Any, ...]) -> Reply:
+    """Call one function of the library with plain values."""
+    try:
+        return True, FUNCTIONS[name](count, *given)
+    except (BadCall, BadQuantity, OverflowError) as wrong:
+        return False, str(wrong)

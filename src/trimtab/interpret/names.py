@@ -1,0 +1,31 @@
+"""The names that bindings and Works get, letter for letter, because users' tools look them up."""
+
+_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def fnv1a(data: str) -> int:
+    """The 32-bit FNV-1a hash of the text's UTF-8 bytes."""
+    found = 0x811C9DC5
+    for byte in data.encode():
+        found = (found ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return found
+
+
+def _encoded(number: int) -> str:
+    """Decimal digits in letters that can spell nothing rude."""
+    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
+
+
+def binding_name(kind: str, name: str) -> str:
+    return f"{name.replace(':', '.')}-{kind}".lower()
+
+
+def work_name(kind: str, name: str, namespace: str = "") -> str:
+    plain = name.replace(":", ".").lower()
+    subject = "-".join(part for part in (namespace, plain, kind) if part).lower()
+    return f"{plain}-{_encoded(fnv1a(subject))}"
+
+
+def binding_reference_key(namespace: str, name: str) -> str:
+    """The tail of the label `resourcebinding.karmada.io/depended-by-…`."""
+    return _encoded(fnv1a(f"{namespace}/{name}" if namespace else name))

@@ -1,0 +1,50 @@
+"""The lowest level of rules: what holds for built-in kinds when no script says otherwise."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trimtab.api.quantity import BadQuantity
+from trimtab.interpret.native.aggregate import aggregators
+from trimtab.interpret.native.dependencies import DEPENDENCIES
+from trimtab.interpret.native.health import HEALTH
+from trimtab.interpret.native.reflect import NoTemplateGeneration, reflectors, whole_status
+from trimtab.interpret.native.replicas import REPLICAS, REVISE
+from trimtab.interpret.native.retain import RETAIN
+from trimtab.interpret.operations import Fault, Operation, Uninterpretable
+from trimtab.interpret.places import kind_of
+
+SOURCE = "the built-in rules"
+
+
+class Native:
+    """Built-in kinds. `upstream` keeps two habits of Karmada that hide a StatefulSet's progress."""
+
+    def __init__(self, *, upstream: bool = False) -> None:
+        self._rules: Mapping[Operation, Mapping[tuple[str, str], Callable[..., Any]]] = {
+            Operation.REPLICA: REPLICAS,
+            Operation.COMPONENT: {},
+            Operation.REVISE_REPLICA: REVISE,
+            Operation.RETAIN: RETAIN,
+            Operation.AGGREGATE_STATUS: aggregators(upstream=upstream),
+            Operation.STATUS: reflectors(upstream=upstream),
+            Operation.HEALTH: HEALTH,
+            Operation.DEPENDENCY: DEPENDENCIES,
+        }
+
+    def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool:
+        return operation is Operation.STATUS or gvk in self._rules[operation]
+
+    def answer(self, operation: Operation, arguments: Sequence[Any]) -> Any:
+        obj = arguments[0]
+        if operation is Operation.STATUS and whole_status(obj) is None:
+            return None
+        rule = self._rules[operation].get(kind_of(obj), whole_status)
+        try:
+            return rule(*arguments)
+        except NoTemplateGeneration as missing:
+            raise Uninterpretable(Fault("NoTemplateGeneration", str(missing)), operation, SOURCE) from missing
+        except BadQuantity as bad:
+            raise Uninterpretable(Fault("BadQuantity", str(bad)), operation, SOURCE) from bad
+
+    def generation(self, gvk: tuple[str, str], operation: Operation) -> str:
+        return "native"

@@ -1,0 +1,108 @@
+"""Which part of a member object's status is worth carrying to the control plane."""
+
+from collections.abc import Callable
+from typing import Any
+
+from trimtab.api.value import Raw
+from trimtab.interpret.places import dig, number, table, text
+
+TEMPLATE_GENERATION = "resourcetemplate.karmada.io/generation"
+
+Reflect = Callable[[Raw], Raw | None]
+
+# A leading "!" marks a number that Kubernetes writes even when it is zero.
+DEPLOYMENT = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
+REPLICA_SET = ("!replicas", "readyReplicas", "availableReplicas")
+STATEFUL_SET = ("!availableReplicas", "currentReplicas", "readyReplicas", "!replicas", "updatedReplicas")
+DAEMON_SET = (
+    "!currentNumberScheduled",
+    "!desiredNumberScheduled",
+    "numberAvailable",
+    "!numberMisscheduled",
+    "!numberReady",
+    "updatedNumberScheduled",
+    "numberUnavailable",
+)
+BUDGET = ("!disruptionsAllowed", "!expectedPods", "!desiredHealthy", "!currentHealthy")
+AUTOSCALER = ("currentReplicas", "!desiredReplicas")
+
+
+class NoTemplateGeneration(Exception):
+    """The member object does not say which generation of the template it was made from."""
+
+
+def numbers(status: Raw, fields: tuple[str, ...]) -> Raw:
+    """The numbers named by `fields`, zeros left out where Kubernetes leaves them out."""
+    found = {field.lstrip("!"): number(status, field.lstrip("!")) for field in fields}
+    return {key: value for key, value in found.items() if value or f"!{key}" in fields}
+
+
+def given(status: Raw, *fields: str) -> Raw:
+    return {field: status[field] for field in fields if status.get(field)}
+
+
+def template_generation(obj: Raw, *, strict: bool) -> int:
+    """Upstream refuses to reflect without the annotation; otherwise it counts as none seen yet."""
+    written = text(obj, "metadata", "annotations", TEMPLATE_GENERATION)
+    if written.lstrip("-").isdigit():
+        return int(written)
+    if strict:
+        raise NoTemplateGeneration(f"the annotation {TEMPLATE_GENERATION} is missing or not a number")
+    return 0
+
+
+def _with_generations(fields: tuple[str, ...], *, strict: bool) -> Reflect:
+    def reflect(obj: Raw) -> Raw | None:
+        seen = {
+            "generation": number(obj, "metadata", "generation"),
+            "resourceTemplateGeneration": template_generation(obj, strict=strict),
+        }
+        kept = numbers(table(obj, "status"), fields) | {key: value for key, value in seen.items() if value}
+        return kept or None
+
+    return reflect
+
+
+def _job(obj: Raw) -> Raw:
+    status = table(obj, "status")
+    return numbers(status, ("active", "succeeded", "failed")) | given(
+        status, "conditions", "startTime", "completionTime"
+    )
+
+
+def _service(obj: Raw) -> Raw | None:
+    if text(obj, "spec", "type") != "LoadBalancer":
+        return None
+    return {"loadBalancer": table(obj, "status", "loadBalancer")}
+
+
+def _budget(obj: Raw) -> Raw:
+    status = table(obj, "status")
+    return numbers(status, BUDGET) | given(status, "disruptedPods")
+
+
+def _autoscaler(obj: Raw) -> Raw:
+    kept: dict[str, Any] = numbers(table(obj, "status"), AUTOSCALER)
+    return kept | {"currentMetrics": None}
+
+
+def reflectors(*, upstream: bool) -> dict[tuple[str, str], Reflect]:
+    """One rule per kind. Upstream drops a StatefulSet's observedGeneration, so its template never catches up."""
+    observed = ("observedGeneration",)
+    stateful_set = STATEFUL_SET if upstream else STATEFUL_SET + observed
+    return {
+        ("apps/v1", "Deployment"): _with_generations(DEPLOYMENT + observed, strict=upstream),
+        ("apps/v1", "ReplicaSet"): _with_generations(REPLICA_SET + observed, strict=upstream),
+        ("apps/v1", "DaemonSet"): _with_generations(DAEMON_SET + observed, strict=upstream),
+        ("apps/v1", "StatefulSet"): _with_generations(stateful_set, strict=upstream),
+        ("batch/v1", "Job"): _job,
+        ("v1", "Service"): _service,
+        ("policy/v1", "PodDisruptionBudget"): _budget,
+        ("autoscaling/v2", "HorizontalPodAutoscaler"): _autoscaler,
+    }
+
+
+def whole_status(obj: Raw) -> Raw | None:
+    """What is reflected of a kind that has no rule of its own."""
+    status = dig(obj, "status")
+    return status if isinstance(status, dict) else None

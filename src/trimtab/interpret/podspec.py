@@ -1,0 +1,128 @@
+"""What a pod template needs: room on a node, nodes that suit it, and the objects it refers to."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trimtab.api.quantity import from_milli, from_whole, milli, whole
+from trimtab.api.value import QuantityText, Raw
+from trimtab.interpret.places import dig, rows, table, tables, text
+
+_MEASURED_IN_BYTES = ("memory", "ephemeral-storage", "hugepages-")
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_SECRET_OF_VOLUME = (
+    ("azureFile", "secretName"),
+    ("cephfs", "secretRef", "name"),
+    ("cinder", "secretRef", "name"),
+    ("flexVolume", "secretRef", "name"),
+    ("rbd", "secretRef", "name"),
+    ("secret", "secretName"),
+    ("scaleIO", "secretRef", "name"),
+    ("iscsi", "secretRef", "name"),
+    ("storageos", "secretRef", "name"),
+    ("csi", "nodePublishSecretRef", "name"),
+)
+
+
+def requirements(template: Raw, *, with_priority: bool = False) -> Raw | None:
+    """The ReplicaRequirements of one replica made from `template`, None when it asks for nothing."""
+    spec = table(template, "spec")
+    claim, request = _node_claim(spec), resource_request(spec)
+    found: Raw = ({"nodeClaim": claim} if claim else {}) | ({"resourceRequest": request} if request else {})
+    if not found:
+        return None
+    priority = text(spec, "priorityClassName")
+    return found | {"priorityClassName": priority} if with_priority and priority else found
+
+
+def _node_claim(spec: Raw) -> Raw | None:
+    path = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    claim = {
+        "hardNodeAffinity": dig(spec, *path),
+        "nodeSelector": spec.get("nodeSelector"),
+        "tolerations": spec.get("tolerations"),
+    }
+    return {key: value for key, value in claim.items() if value} or None
+
+
+def resource_request(spec: Raw) -> dict[str, str]:
+    """Containers together, or the largest init container where that is more, plus the overhead."""
+    total: dict[str, int] = {}
+    for container in tables(spec, "containers"):
+        for name, amount in _asked(container).items():
+            total[name] = total.get(name, 0) + amount
+    for container in tables(spec, "initContainers"):
+        for name, amount in _asked(container).items():
+            total[name] = max(total.get(name, 0), amount)
+    for name, amount in _amounts(table(spec, "overhead")).items():
+        total[name] = total.get(name, 0) + amount
+    return {name: _written(name, amount) for name, amount in sorted(total.items()) if amount > 0}
+
+
+def _asked(container: Raw) -> dict[str, int]:
+    """Requests, with limits standing in where a request is missing."""
+    return _amounts(table(container, "resources", "limits") | table(container, "resources", "requests"))
+
+
+def _amounts(listed: dict[str, QuantityText]) -> dict[str, int]:
+    return {
+        name: milli(amount) if name == "cpu" else whole(amount) for name, amount in listed.items() if _countable(name)
+    }
+
+
+def _countable(name: str) -> bool:
+    """Whether the scheduler knows how to count it: the basics, huge pages, volumes, and anything with a domain."""
+    if name in ("cpu", "memory", "ephemeral-storage", "pods"):
+        return True
+    if name.startswith(("hugepages-", "attachable-volumes-")):
+        return True
+    return "/" in name and not name.startswith("requests.")
+
+
+def _written(name: str, amount: int) -> str:
+    if name == "cpu":
+        return from_milli(amount)
+    return from_whole(amount, binary=name.startswith(_MEASURED_IN_BYTES))
+
+
+def dependencies(template: Raw, namespace: str) -> list[Raw]:
+    """References to everything the pods need beside themselves, each once, in a fixed order."""
+    spec = table(template, "spec")
+    named = {
+        *(("ConfigMap", name) for name in _config_maps(spec)),
+        *(("Secret", name) for name in _secrets(spec)),
+        *(("PersistentVolumeClaim", text(v, "persistentVolumeClaim", "claimName")) for v in tables(spec, "volumes")),
+        *(("ServiceAccount", name) for name in [text(spec, "serviceAccountName")] if name != "default"),
+    }
+    return [reference("v1", kind, namespace, name) for kind, name in sorted(named) if name]
+
+
+def reference(api_version: str, kind: str, namespace: str, name: str) -> Raw:
+    return {"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name}
+
+
+def _containers(spec: Raw) -> Iterator[Raw]:
+    for part in _CONTAINERS:
+        yield from tables(spec, part)
+
+
+def _sources(volume: Raw) -> list[Any]:
+    return rows(volume, "projected", "sources")
+
+
+def _config_maps(spec: Raw) -> Iterator[str]:
+    for container in _containers(spec):
+        yield from (text(source, "configMapRef", "name") for source in tables(container, "envFrom"))
+        yield from (text(entry, "valueFrom", "configMapKeyRef", "name") for entry in tables(container, "env"))
+    for volume in tables(spec, "volumes"):
+        yield text(volume, "configMap", "name")
+        yield from (text(source, "configMap", "name") for source in _sources(volume))
+
+
+def _secrets(spec: Raw) -> Iterator[str]:
+    yield from (text(pull, "name") for pull in tables(spec, "imagePullSecrets"))
+    for container in _containers(spec):
+        yield from (text(source, "secretRef", "name") for source in tables(container, "envFrom"))
+        yield from (text(entry, "valueFrom", "secretKeyRef", "name") for entry in tables(container, "env"))
+    for volume in tables(spec, "volumes"):
+        yield from (text(volume, *path) for path in _SECRET_OF_VOLUME)
+        yield from (text(source, "secret", "name") for source in _sources(volume))

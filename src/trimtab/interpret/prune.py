@@ -1,0 +1,81 @@
+"""What the control plane's API server wrote into a template and no member cluster should see."""
+
+from collections.abc import Callable
+
+from trimtab.api.value import Raw
+from trimtab.interpret.native.retain import TOKEN_SECRET
+from trimtab.interpret.places import dig, planted, table, tables, text, uprooted
+
+_METADATA = (
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+    "ownerReferences",
+    "finalizers",
+)
+_CONTROLLER_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
+_JOB_LABELS = (*_CONTROLLER_LABELS, "job-name", "batch.kubernetes.io/job-name")
+
+
+def _without(obj: Raw, path: tuple[str, ...], keys: tuple[str, ...]) -> Raw:
+    for key in keys:
+        obj = uprooted(obj, *path, key)
+    return obj
+
+
+def _deployment(obj: Raw) -> Raw:
+    keys = ("deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history")
+    return _without(obj, ("metadata", "annotations"), keys)
+
+
+def _job(obj: Raw) -> Raw:
+    obj = uprooted(obj, "spec", "ttlSecondsAfterFinished")
+    if dig(obj, "spec", "manualSelector") is True:
+        return obj
+    obj = _without(obj, ("spec", "selector", "matchLabels"), _CONTROLLER_LABELS)
+    return _without(obj, ("spec", "template", "metadata", "labels"), _JOB_LABELS)
+
+
+def _service_account(obj: Raw) -> Raw:
+    prefix = f"{text(obj, 'metadata', 'name')}-token-"
+    secrets = tables(obj, "secrets")
+    if not secrets:
+        return obj
+    return planted(obj, [secret for secret in secrets if not text(secret, "name").startswith(prefix)], "secrets")
+
+
+def _service(obj: Raw) -> Raw:
+    address = table(obj, "spec").get("clusterIP")
+    return obj if address in (None, "None") else _without(obj, ("spec",), ("clusterIP", "clusterIPs"))
+
+
+def _secret(obj: Raw) -> Raw:
+    if text(obj, "type") != TOKEN_SECRET:
+        return obj
+    return uprooted(uprooted(obj, "data"), "metadata", "annotations", "kubernetes.io/service-account.uid")
+
+
+def _claim(obj: Raw) -> Raw:
+    return uprooted(obj, "metadata", "annotations", "volume.kubernetes.io/selected-node")
+
+
+_BY_KIND: dict[str, Callable[[Raw], Raw]] = {
+    "Deployment": _deployment,
+    "Job": _job,
+    "ServiceAccount": _service_account,
+    "Service": _service,
+    "Secret": _secret,
+    "PersistentVolumeClaim": _claim,
+}
+
+
+def prune(obj: Raw) -> Raw:
+    """`obj` as it goes into a Work: no status, nothing that its own API server owns."""
+    obj = uprooted(_without(obj, ("metadata",), _METADATA), "status")
+    more = _BY_KIND.get(text(obj, "kind"))
+    return more(obj) if more else obj

@@ -1,0 +1,147 @@
+"""One call of one function of a user's Lua script, with no way out and no way to go on for ever."""
+
+import math
+from collections.abc import Callable, Sequence
+from importlib import resources
+from typing import Any, NamedTuple, Protocol
+
+from lupa import lua51
+
+from trimtab.interpret.kube_library import FUNCTIONS, reply
+from trimtab.interpret.operations import Fault
+
+_PRELUDE = resources.files(__package__).joinpath("sandbox.lua").read_text()
+_DEEPEST = 100
+_PRECOMPILED = "\x1b"
+
+
+class Limits(NamedTuple):
+    """What one call may use up."""
+
+    instructions: int = 20_000_000
+    memory: int = 64 << 20
+    """Bytes allocated in total, the objects handed in included."""
+    now: int = 0
+    """What `os.time()` answers, in seconds: the time is data here."""
+
+
+LIMITS = Limits()
+
+
+class Ran(NamedTuple):
+    """A call that came back: plain values, where an empty list stands for any empty table."""
+
+    values: tuple[Any, ...]
+    printed: tuple[str, ...] = ()
+
+
+class Executor(Protocol):
+    """Runs a script: `run_script` does so here and now, a worker process does so under a deadline."""
+
+    def __call__(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault: ...
+
+
+class NotPlain(Exception):
+    """A value from a script that no JSON document can hold."""
+
+
+def run_script(script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault:
+    """What the function `hook` of `script` returns for `arguments`, in a state that nobody used before."""
+    if script.startswith(_PRECOMPILED):
+        return Fault("BadScript", "the script is precompiled; only source text is run")
+    try:
+        return _Sandbox(limits).call(script, hook, arguments)
+    except lua51.LuaMemoryError:
+        return Fault("OutOfMemory", f"the script needed more than {limits.memory >> 20} MiB of memory")
+
+
+class _Sandbox:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lua = lua51.LuaRuntime(
+            unpack_returned_tuples=True,
+            register_eval=False,
+            register_builtins=False,
+            attribute_filter=_no_attributes,
+            max_memory=limits.memory,
+        )
+        host = self._lua.table_from({name: self._host_function(name) for name in FUNCTIONS})
+        self._state = self._lua.table_from(
+            {"left": limits.instructions, "now": limits.now, "printed": self._lua.table()}
+        )
+        self._start = self._lua.compile(_PRELUDE)(self._state, host)
+
+    def _host_function(self, name: str) -> Callable[..., Any]:
+        def call(count: int, *given: Any) -> tuple[bool, Any]:
+            try:
+                good, result = reply(name, count, tuple(plain(value) for value in given))
+            except NotPlain as odd:
+                return False, str(odd)
+            return good, self._lua.table_from(result, recursive=True) if isinstance(result, dict | list) else result
+
+        return call
+
+    def call(self, script: str, hook: str, arguments: Sequence[Any]) -> Ran | Fault:
+        handed_in = [
+            self._lua.table_from(value, recursive=True) if isinstance(value, dict | list) else value
+            for value in arguments
+        ]
+        try:
+            self._start()
+            self._lua.execute(script)
+            function = self._lua.globals()[hook]
+            if lua51.lua_type(function) != "function":
+                return Fault("NoFunction", f"the script does not define the function {hook}")
+            returned = function(*handed_in)
+        except lua51.LuaMemoryError:
+            raise
+        except lua51.LuaSyntaxError as wrong:
+            return Fault("BadScript", str(wrong))
+        except (lua51.LuaError, UnicodeDecodeError, RecursionError) as failed:
+            return self._failure(hook, failed)
+        return self._taken(returned)
+
+    def _failure(self, hook: str, failed: Exception) -> Fault:
+        if self._state["spent"]:
+            return Fault("OutOfInstructions", f"{hook} ran for more than {self._limits.instructions} instructions")
+        return Fault("ScriptFailed", str(failed) or f"{hook} raised an error that is not a string")
+
+    def _taken(self, returned: Any) -> Ran | Fault:
+        # reading back may allocate, outside of any protection that Lua itself could give
+        self._lua.set_max_memory(2 * self._limits.memory)
+        values = returned if isinstance(returned, tuple) else (returned,)
+        try:
+            return Ran(tuple(plain(value) for value in values), tuple(plain(self._state["printed"])))
+        except NotPlain as odd:
+            return Fault("BadResult", str(odd))
+        except UnicodeDecodeError:
+            return Fault("BadResult", "the result holds a string that is not UTF-8")
+
+
+def _no_attributes(thing: object, name: object, is_setting: bool) -> object:
+    raise AttributeError(f"{name} is out of reach for scripts")
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A Lua value as JSON knows it; an empty table becomes an empty list."""
+    if value is None or isinstance(value, bool | str | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise NotPlain(f"{value} is not a number that JSON can hold")
+        return value
+    if lua51.lua_type(value) != "table":
+        raise NotPlain(f"a {lua51.lua_type(value) or type(value).__name__} cannot be part of a result")
+    if depth >= _DEEPEST:
+        raise NotPlain(f"the tables are nested more than {_DEEPEST} deep, or contain themselves")
+    return _plain_table(dict(value.items()), depth)
+
+
+def _plain_table(entries: dict[Any, Any], depth: int) -> Any:
+    if all(isinstance(key, str) for key in entries) and entries:
+        return {key: plain(value, depth + 1) for key, value in entries.items()}
+    if set(entries) == set(range(1, len(entries) + 1)):
+        return [plain(entries[index], depth + 1) for index in range(1, len(entries) + 1)]
+    if all(isinstance(key, int) for key in entries):
+        raise NotPlain("a list has holes")
+    raise NotPlain("a table mixes names and numbers as keys")

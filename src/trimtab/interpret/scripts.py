@@ -1,0 +1,86 @@
+"""The rules that users write: ResourceInterpreterCustomizations, merged per kind."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trimtab.api.value import Raw
+from trimtab.interpret.answers import BadAnswer, read_answer
+from trimtab.interpret.operations import Fault, Operation, Uninterpretable
+from trimtab.interpret.places import dig, kind_of, table, text
+from trimtab.interpret.sandbox import LIMITS, Executor, Limits
+
+HOOKS: Mapping[Operation, tuple[str, str]] = {
+    Operation.RETAIN: ("retention", "Retain"),
+    Operation.REPLICA: ("replicaResource", "GetReplicas"),
+    Operation.COMPONENT: ("componentResource", "GetComponents"),
+    Operation.REVISE_REPLICA: ("replicaRevision", "ReviseReplica"),
+    Operation.STATUS: ("statusReflection", "ReflectStatus"),
+    Operation.AGGREGATE_STATUS: ("statusAggregation", "AggregateStatus"),
+    Operation.HEALTH: ("healthInterpretation", "InterpretHealth"),
+    Operation.DEPENDENCY: ("dependencyInterpretation", "GetDependencies"),
+}
+"""For each operation: the field of `spec.customizations` and the Lua function it must define."""
+
+
+class Script(NamedTuple):
+    """One Lua script of one customization."""
+
+    customization: str
+    generation: int
+    text: str
+
+
+def scripts_of(customization: Raw) -> dict[Operation, Script]:
+    """The scripts that one customization carries. `spec.healthInterpretation` and its like count as well."""
+    spec = table(customization, "spec")
+    name, generation = text(customization, "metadata", "name"), dig(customization, "metadata", "generation") or 0
+    found = {}
+    for operation, (field, _) in HOOKS.items():
+        lua = text(spec, "customizations", field, "luaScript") or text(spec, field, "luaScript")
+        if lua:
+            found[operation] = Script(name, generation, lua)
+    return found
+
+
+class Scripted:
+    """Customizations as a level of rules: per kind and operation the first by name wins; dependencies are united."""
+
+    def __init__(self, customizations: Iterable[Raw], executor: Executor, limits: Limits = LIMITS) -> None:
+        self._executor = executor
+        self._limits = limits
+        self._scripts: dict[tuple[tuple[str, str], Operation], list[Script]] = {}
+        for customization in sorted(customizations, key=lambda c: text(c, "metadata", "name")):
+            target = text(customization, "spec", "target", "apiVersion"), text(customization, "spec", "target", "kind")
+            for operation, script in scripts_of(customization).items():
+                self._scripts.setdefault((target, operation), []).append(script)
+
+    def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool:
+        return (gvk, operation) in self._scripts
+
+    def generation(self, gvk: tuple[str, str], operation: Operation) -> str:
+        scripts = self._scripts.get((gvk, operation), ())
+        return hashlib.sha256("\0".join(f"{s.customization}\0{s.text}" for s in scripts).encode()).hexdigest()[:16]
+
+    def answer(self, operation: Operation, arguments: Sequence[Any]) -> Any:
+        scripts = self._scripts[kind_of(arguments[0]), operation]
+        if operation is Operation.DEPENDENCY:
+            return _united(self._ask(script, operation, arguments) for script in scripts)
+        return self._ask(scripts[0], operation, arguments)
+
+    def _ask(self, script: Script, operation: Operation, arguments: Sequence[Any]) -> Any:
+        source = f"ResourceInterpreterCustomization {script.customization}"
+        outcome = self._executor(script.text, HOOKS[operation][1], arguments, self._limits)
+        if isinstance(outcome, Fault):
+            raise Uninterpretable(outcome, operation, source)
+        try:
+            return read_answer(operation, outcome, arguments)
+        except BadAnswer as bad:
+            raise Uninterpretable(Fault("BadResult", str(bad)), operation, source) from bad
+
+
+def _united(answers: Iterable[list[Raw]]) -> list[Raw]:
+    unique = {msgspec.json.encode(ref, order="sorted"): ref for answer in answers for ref in answer}
+    return [unique[key] for key in sorted(unique)]

@@ -1,0 +1,95 @@
+"""Answers of Karmada's own functions, recorded as input and output pairs, hold for ours."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimtab.interpret.image import BadImage, override_image
+from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.match import cluster_matches, selector_priority
+from trimtab.interpret.names import binding_name, binding_reference_key, work_name
+from trimtab.interpret.operations import Operation, Uninterpretable
+from trimtab.interpret.prune import prune
+from trimtab.interpret.scripts import HOOKS
+
+VECTORS = json.loads((Path(__file__).parent / "karmada-vectors.json").read_text())["vectors"]
+NATIVE = Interpreter.of(profile="upstream")
+FIELDS = {operation: field for operation, (field, _) in HOOKS.items()}
+
+
+def scripted(vector: dict[str, Any], operation: Operation) -> Interpreter:
+    obj = vector["object"]
+    target = {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+    customizations = {FIELDS[operation]: {"luaScript": vector["script"]}}
+    spec = {"target": target, "customizations": customizations}
+    return Interpreter.of([{"metadata": {"name": "vector"}, "spec": spec}], profile="upstream")
+
+
+def in_any_order(references: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(reference, sort_keys=True) for reference in references)
+
+
+def answer(vector: dict[str, Any], interpreter: Interpreter, operation: Operation) -> Any:
+    obj = vector["object"]
+    match operation:
+        case Operation.REPLICA:
+            replicas, requirements = interpreter.replicas(obj)
+            return {"replicas": replicas, "requirements": requirements}
+        case Operation.REVISE_REPLICA:
+            return interpreter.revise(obj, vector["replica"])
+        case Operation.RETAIN:
+            return interpreter.retain(obj, vector["observed"])
+        case Operation.AGGREGATE_STATUS:
+            return interpreter.aggregate(obj, vector["items"])
+        case Operation.DEPENDENCY:
+            return in_any_order(interpreter.dependencies(obj))
+        case _:
+            return interpreter.ask(operation, obj)
+
+
+OPERATIONS = {
+    "health": Operation.HEALTH,
+    "replicas": Operation.REPLICA,
+    "revise": Operation.REVISE_REPLICA,
+    "reflect": Operation.STATUS,
+    "aggregate": Operation.AGGREGATE_STATUS,
+    "deps": Operation.DEPENDENCY,
+    "retain": Operation.RETAIN,
+}
+PLAIN = {
+    "bindingName": binding_name,
+    "workName": work_name,
+    "bindingRef": binding_reference_key,
+    "image": override_image,
+}
+
+
+def ours(vector: dict[str, Any]) -> Any:
+    operation = vector["op"]
+    if operation in PLAIN:
+        return PLAIN[operation](*vector["args"])
+    if operation == "prune":
+        return prune(vector["object"])
+    if operation == "clusterMatches":
+        return cluster_matches(vector["affinity"], vector["cluster"])
+    if operation == "selectorPriority":
+        return selector_priority(vector["selector"], vector["object"])
+    if operation.startswith("lua"):
+        asked = OPERATIONS[operation[3:].lower()]
+        return answer(vector, scripted(vector, asked), asked)
+    found = answer(vector, NATIVE, OPERATIONS[operation])
+    return found.get("status") if operation == "aggregate" else found
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["op"])
+def test_the_recorded_answer_is_ours_too(vector: dict[str, Any]) -> None:
+    if vector.get("error"):
+        with pytest.raises((Uninterpretable, BadImage)):
+            ours(vector)
+        return
+    expected = vector["result"]
+    if vector["op"] in ("deps", "luaDeps"):
+        expected = in_any_order(expected)
+    assert ours(vector) == expected
