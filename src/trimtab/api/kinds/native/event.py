@@ -1,0 +1,88 @@
+"""Events: what happened, in the older and the newer form of one thing."""
+
+from datetime import datetime
+from typing import Annotated
+
+from trimtab.api.kind import kind
+from trimtab.api.value import MicroTime, Object, Raw, Value
+
+
+class ObjectReference(Value):
+    """Which object is meant."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    field_path: str = ""
+
+
+class EventSource(Value):
+    component: str = ""
+    host: str = ""
+
+
+class EventSeries(Value):
+    count: int = 0
+    last_observed_time: Annotated[datetime | None, MicroTime()] = None
+
+
+@kind(group="", version="v1", plural="events", short=["ev"], custom=False)
+class Event(Object):
+    involved_object: ObjectReference = ObjectReference()
+    reason: str = ""
+    message: str = ""
+    source: EventSource = EventSource()
+    first_timestamp: datetime | None = None
+    last_timestamp: datetime | None = None
+    count: int = 0
+    type: str = ""
+    event_time: Annotated[datetime | None, MicroTime()] = None
+    series: EventSeries | None = None
+    action: str = ""
+    related: ObjectReference | None = None
+    reporting_component: str = ""
+    reporting_instance: str = ""
+
+
+@kind(group="events.k8s.io", version="v1", plural="events", short=["ev"], custom=False, name="Event")
+class EventV1(Object):
+    event_time: Annotated[datetime | None, MicroTime()] = None
+    series: EventSeries | None = None
+    reporting_controller: str = ""
+    reporting_instance: str = ""
+    action: str = ""
+    reason: str = ""
+    regarding: ObjectReference = ObjectReference()
+    related: ObjectReference | None = None
+    note: str = ""
+    type: str = ""
+
+
+_RENAMED = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "count": "deprecatedCount",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "source": "deprecatedSource",
+    "reportingComponent": "reportingController",
+}
+_RENAMED_BACK = {new: old for old, new in _RENAMED.items()}
+
+
+def to_events_v1(raw: Raw) -> Raw:
+    """A core event as events.k8s.io tells it."""
+    told = {_RENAMED.get(key, key): value for key, value in raw.items()}
+    for key in ("reportingController", "reportingInstance"):
+        if told.get(key) == "":
+            del told[key]
+    return {**told, "apiVersion": "events.k8s.io/v1"}
+
+
+def to_core(raw: Raw) -> Raw:
+    """An event of events.k8s.io as the core group tells it."""
+    told = {_RENAMED_BACK.get(key, key): value for key, value in raw.items()}
+    return {"reportingComponent": "", "reportingInstance": "", **told, "apiVersion": "v1"}

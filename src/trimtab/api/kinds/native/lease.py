@@ -1,0 +1,20 @@
+"""Leases: who leads, and until when."""
+
+from datetime import datetime
+from typing import Annotated
+
+from trimtab.api.kind import kind
+from trimtab.api.value import MicroTime, Object, Value
+
+
+class LeaseSpec(Value):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: Annotated[datetime | None, MicroTime()] = None
+    renew_time: Annotated[datetime | None, MicroTime()] = None
+    lease_transitions: int | None = None
+
+
+@kind(group="coordination.k8s.io", version="v1", plural="leases", custom=False)
+class Lease(Object):
+    spec: LeaseSpec = LeaseSpec()

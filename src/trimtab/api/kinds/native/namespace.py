@@ -1,0 +1,22 @@
+"""Namespaces: rooms for names."""
+
+from trimtab.api.kind import kind
+from trimtab.api.value import Object, Value
+
+
+class NamespaceSpec(Value):
+    finalizers: tuple[str, ...] = ()
+
+
+class NamespaceStatus(Value):
+    phase: str = ""
+
+
+@kind(group="", version="v1", plural="namespaces", short=["ns"], namespaced=False, status=True, custom=False)
+class Namespace(Object):
+    spec: NamespaceSpec = NamespaceSpec()
+    status: NamespaceStatus = NamespaceStatus()
+
+    @property
+    def terminating(self) -> bool:
+        return self.metadata.deletion_timestamp is not None or self.status.phase == "Terminating"

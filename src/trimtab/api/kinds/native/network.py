@@ -1,0 +1,70 @@
+"""How pods are reached: Services, their endpoints, Ingresses, network policies."""
+
+import msgspec
+
+from trimtab.api.kind import kind
+from trimtab.api.value import IntOrString, Object, Value
+
+
+class ServicePort(Value):
+    name: str = ""
+    protocol: str = "TCP"
+    port: int = 0
+    target_port: IntOrString = 0
+    node_port: int = 0
+
+
+class ServiceSpec(Value):
+    type: str = ""
+    selector: dict[str, str] = {}
+    ports: tuple[ServicePort, ...] = ()
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    external_name: str = ""
+
+
+class LoadBalancerIngress(Value):
+    ip: str = ""
+    hostname: str = ""
+
+
+class LoadBalancerStatus(Value):
+    ingress: tuple[LoadBalancerIngress, ...] = ()
+
+
+class ServiceStatus(Value):
+    load_balancer: LoadBalancerStatus = LoadBalancerStatus()
+
+
+@kind(group="", version="v1", plural="services", short=["svc"], categories=["all"], status=True, custom=False)
+class Service(Object):
+    spec: ServiceSpec = ServiceSpec()
+    status: ServiceStatus = ServiceStatus()
+
+
+@kind(group="", version="v1", plural="endpoints", short=["ep"], custom=False)
+class Endpoints(Object):
+    """Only its presence matters to us."""
+
+
+@kind(group="discovery.k8s.io", version="v1", plural="endpointslices", custom=False)
+class EndpointSlice(Object):
+    """Only its presence matters to us."""
+
+
+class IngressStatus(Value):
+    load_balancer: LoadBalancerStatus = LoadBalancerStatus()
+
+
+@kind(group="networking.k8s.io", version="v1", plural="ingresses", short=["ing"], status=True, custom=False)
+class Ingress(Object):
+    status: IngressStatus = IngressStatus()
+
+
+@kind(group="networking.k8s.io", version="v1", plural="ingressclasses", namespaced=False, custom=False)
+class IngressClass(Object):
+    """Only its presence matters to us."""
+
+
+@kind(group="networking.k8s.io", version="v1", plural="networkpolicies", short=["netpol"], custom=False)
+class NetworkPolicy(Object):
+    """Only its presence matters to us."""

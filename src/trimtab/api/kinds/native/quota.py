@@ -1,0 +1,36 @@
+"""How much a namespace, and one object in it, may use."""
+
+from trimtab.api.kind import kind
+from trimtab.api.value import Object, QuantityText, Value
+
+
+class ScopedResourceSelectorRequirement(Value):
+    scope_name: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class ScopeSelector(Value):
+    match_expressions: tuple[ScopedResourceSelectorRequirement, ...] = ()
+
+
+class ResourceQuotaSpec(Value):
+    hard: dict[str, QuantityText] = {}
+    scopes: tuple[str, ...] = ()
+    scope_selector: ScopeSelector | None = None
+
+
+class ResourceQuotaStatus(Value):
+    hard: dict[str, QuantityText] = {}
+    used: dict[str, QuantityText] = {}
+
+
+@kind(group="", version="v1", plural="resourcequotas", short=["quota"], status=True, custom=False)
+class ResourceQuota(Object):
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
+    status: ResourceQuotaStatus = ResourceQuotaStatus()
+
+
+@kind(group="", version="v1", plural="limitranges", short=["limits"], custom=False)
+class LimitRange(Object):
+    """Only its presence matters to us."""

@@ -1,0 +1,22 @@
+"""Names that pods choose for how important they are and how they are run."""
+
+from trimtab.api.kind import kind
+from trimtab.api.value import Object, QuantityText, Value
+
+
+@kind(group="scheduling.k8s.io", version="v1", plural="priorityclasses", short=["pc"], namespaced=False, custom=False)
+class PriorityClass(Object):
+    value: int = 0
+    global_default: bool = False
+    description: str = ""
+    preemption_policy: str | None = None
+
+
+class Overhead(Value):
+    pod_fixed: dict[str, QuantityText] = {}
+
+
+@kind(group="node.k8s.io", version="v1", plural="runtimeclasses", namespaced=False, custom=False)
+class RuntimeClass(Object):
+    handler: str = ""
+    overhead: Overhead | None = None

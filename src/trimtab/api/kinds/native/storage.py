@@ -1,0 +1,64 @@
+"""Storage: claims, volumes, classes and what the drivers say about them."""
+
+from trimtab.api.kind import kind
+from trimtab.api.kinds.native.pod import NodeSelector
+from trimtab.api.value import Object, QuantityText, Value
+
+
+class VolumeResourceRequirements(Value):
+    requests: dict[str, QuantityText] = {}
+    limits: dict[str, QuantityText] = {}
+
+
+class PersistentVolumeClaimSpec(Value):
+    access_modes: tuple[str, ...] = ()
+    resources: VolumeResourceRequirements = VolumeResourceRequirements()
+    volume_name: str = ""
+    storage_class_name: str | None = None
+
+
+class PersistentVolumeClaimStatus(Value):
+    phase: str = ""
+    capacity: dict[str, QuantityText] = {}
+
+
+@kind(group="", version="v1", plural="persistentvolumeclaims", short=["pvc"], status=True, custom=False)
+class PersistentVolumeClaim(Object):
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+
+class VolumeNodeAffinity(Value):
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Value):
+    capacity: dict[str, QuantityText] = {}
+    node_affinity: VolumeNodeAffinity | None = None
+    storage_class_name: str = ""
+
+
+@kind(group="", version="v1", plural="persistentvolumes", short=["pv"], namespaced=False, status=True, custom=False)
+class PersistentVolume(Object):
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+
+
+@kind(group="storage.k8s.io", version="v1", plural="storageclasses", short=["sc"], namespaced=False, custom=False)
+class StorageClass(Object):
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+
+
+@kind(group="storage.k8s.io", version="v1", plural="volumeattachments", namespaced=False, status=True, custom=False)
+class VolumeAttachment(Object):
+    """Only its presence matters to us."""
+
+
+@kind(group="storage.k8s.io", version="v1", plural="csidrivers", namespaced=False, custom=False, name="CSIDriver")
+class CsiDriver(Object):
+    """Only its presence matters to us."""
+
+
+@kind(group="storage.k8s.io", version="v1", plural="csinodes", namespaced=False, custom=False, name="CSINode")
+class CsiNode(Object):
+    """Only its presence matters to us."""
