@@ -1,0 +1,184 @@
+"""Runs users' scripts in a process of their own, so that one which never ends can be killed.
+
+`LuaWorker` is called like `interpret.sandbox.run_script`; `python -m trimtab.runtime.lua_worker` is its other half.
+"""
+
+import asyncio
+import hashlib
+import os
+import resource
+import select
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+import msgspec
+
+from trimtab.interpret.operations import Fault
+from trimtab.interpret.sandbox import LIMITS, Limits, Ran, run_script
+
+_LENGTH = struct.Struct(">I")
+_START_SECONDS = 30.0
+_ADDRESS_SPACE = 1 << 30
+_MOST_QUARANTINED = 1000
+
+
+class Job(msgspec.Struct):
+    """One call, on its way to the worker."""
+
+    script: str
+    hook: str
+    arguments: list[Any]
+    instructions: int
+    memory: int
+    now: int
+    seconds: float
+
+
+class Outcome(msgspec.Struct):
+    """What came of it: values, or a reason and a message."""
+
+    values: list[Any] = []
+    printed: list[str] = []
+    reason: str = ""
+    message: str = ""
+
+
+class _Lost(Exception):
+    """The worker is gone or silent."""
+
+
+class LuaWorker:
+    """One worker process, started when first needed and again after each script that had to be killed.
+
+    A script that ran into the deadline is not tried again for a while: a thousand objects of its kind would
+    otherwise cost a thousand deadlines.
+    """
+
+    def __init__(self, *, seconds: float = 1.0, quarantine_seconds: float = 60.0) -> None:
+        self._seconds = seconds
+        self._quarantine_seconds = quarantine_seconds
+        self._quarantined: dict[bytes, tuple[float, Fault]] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault:
+        """Blocks for at most the deadline (and, the first time, for the start of the process)."""
+        mark = hashlib.sha256(script.encode()).digest()
+        with self._lock:
+            until, fault = self._quarantined.get(mark, (0.0, None))
+            if fault is not None and time.monotonic() < until:
+                return fault
+            outcome = self._run(script, hook, arguments, limits)
+            if isinstance(outcome, Fault) and outcome.reason in ("DeadlineExceeded", "ScriptCrashed"):
+                self._quarantine(mark, outcome)
+            return outcome
+
+    async def submit(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault:
+        """The same, without holding up the event loop."""
+        return await asyncio.to_thread(self, script, hook, arguments, limits)
+
+    def close(self) -> None:
+        """End the process; the next call starts another."""
+        with self._lock:
+            self._kill()
+
+    def _quarantine(self, mark: bytes, fault: Fault) -> None:
+        if len(self._quarantined) >= _MOST_QUARANTINED:
+            self._quarantined.clear()
+        later = f"{fault.message}; not tried again for {self._quarantine_seconds:g} s"
+        self._quarantined[mark] = time.monotonic() + self._quarantine_seconds, Fault(fault.reason, later)
+
+    def _run(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits) -> Ran | Fault:
+        now = limits.now or int(time.time())
+        job = Job(script, hook, list(arguments), limits.instructions, limits.memory, now, self._seconds)
+        try:
+            process = self._started()
+            _write(_pipe(process.stdin), job)
+            outcome = msgspec.json.decode(self._read(process, self._seconds), type=Outcome)
+        except _Lost as lost:
+            self._kill()
+            return Fault(*lost.args)
+        except BrokenPipeError:
+            self._kill()
+            return Fault("ScriptCrashed", f"the worker ended while {hook} was handed in")
+        if outcome.reason:
+            return Fault(outcome.reason, outcome.message)
+        return Ran(tuple(outcome.values), tuple(outcome.printed))
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "trimtab.runtime.lua_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},  # none of our secrets
+        )
+        self._read(self._process, _START_SECONDS)
+        return self._process
+
+    def _read(self, process: subprocess.Popen[bytes], seconds: float) -> bytes:
+        """One whole frame, or `_Lost`."""
+        deadline = time.monotonic() + seconds
+        descriptor, received = _pipe(process.stdout).fileno(), b""
+        while len(received) < _LENGTH.size or len(received) < _LENGTH.size + _LENGTH.unpack_from(received)[0]:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([descriptor], [], [], left)[0]:
+                raise _Lost("DeadlineExceeded", f"the script ran for more than {seconds:g} s and was killed")
+            chunk = os.read(descriptor, 1 << 16)
+            if not chunk:
+                raise _Lost("ScriptCrashed", "the script brought its worker process down")
+            received += chunk
+        return received[_LENGTH.size :]
+
+    def _kill(self) -> None:
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.communicate()
+        self._process = None
+
+
+def _pipe(stream: Any) -> Any:
+    assert stream is not None
+    return stream
+
+
+def _write(stream: BinaryIO, message: Job | Outcome) -> None:
+    body = msgspec.json.encode(message)
+    stream.write(_LENGTH.pack(len(body)) + body)
+    stream.flush()
+
+
+def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer one job after the other until the other half goes away."""
+    _write(answers, Outcome())
+    while header := requests.read(_LENGTH.size):
+        job = msgspec.json.decode(requests.read(_LENGTH.unpack(header)[0]), type=Job)
+        # unhandled, the alarm ends the process even inside C code: no orphan of a dead parent runs on
+        signal.setitimer(signal.ITIMER_REAL, 2 * job.seconds)
+        outcome = run_script(job.script, job.hook, job.arguments, Limits(job.instructions, job.memory, job.now))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if isinstance(outcome, Fault):
+            _write(answers, Outcome(reason=outcome.reason, message=outcome.message))
+        else:
+            _write(answers, Outcome(values=list(outcome.values), printed=list(outcome.printed)))
+
+
+def main() -> None:
+    """The worker's side of the pipe."""
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which closes the pipe
+    _serve(sys.stdin.buffer, sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    main()
