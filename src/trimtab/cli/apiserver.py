@@ -1,0 +1,41 @@
+"""`trimtab apiserver`: the API server alone, kinds and schemas without controllers or policy admission."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("trimtab-data"),
+    show_default=True,
+    help="Where everything is kept.",
+)
+@click.option("--port", type=int, default=6443, show_default=True, help="Port to serve on; 0 picks a free one.")
+@click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
+def command(data_dir: Path, port: int, bind: str) -> None:
+    """Serve the Kubernetes API of every kind Trimtab knows."""
+    import uvloop  # noqa: PLC0415 - the other commands need not pay for it
+
+    uvloop.run(_serve(data_dir, port, bind))
+
+
+async def _serve(data_dir: Path, port: int, bind: str) -> None:
+    from trimtab.server.daemon import Daemon  # noqa: PLC0415
+
+    daemon = Daemon(data_dir, bind, port)
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stopped.set)
+    await daemon.start()
+    click.echo(f"trimtab apiserver is ready at {daemon.url}")
+    click.echo(f"export KUBECONFIG={daemon.kubeconfig}")
+    try:
+        await stopped.wait()
+    finally:
+        await daemon.stop()

@@ -1,0 +1,64 @@
+"""The chain that may change or refuse a write after it is understood and before it is stored."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+from trimtab.server import refuse
+from trimtab.server.caller import Caller
+from trimtab.server.catalogue import Where
+from trimtab.store.entry import Entry
+
+_ALWAYS_THERE = {"default", "kube-system", "kube-public", "kube-node-lease"}
+
+
+class Attributes(NamedTuple):
+    """What a write is about."""
+
+    operation: str
+    """CREATE, UPDATE, DELETE or CONNECT."""
+    where: Where
+    caller: Caller
+    dry_run: bool = False
+
+
+class Plugin(Protocol):
+    """One link of the chain; either half may do nothing."""
+
+    async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw: ...
+
+    async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None: ...
+
+
+Mutate = Callable[[Attributes, Raw, Raw | None], Awaitable[Raw]]
+
+
+class Admission:
+    """All links in order, behind the one that every server has: objects live only in living namespaces."""
+
+    def __init__(self, lookup: Callable[[str], Entry | None], plugins: Sequence[Plugin] = ()) -> None:
+        self._lookup = lookup
+        self.plugins = list(plugins)
+
+    async def check_place(self, attributes: Attributes) -> None:
+        """Refuse to create in a namespace that is missing or ending."""
+        served, namespace, name, _ = attributes.where
+        if not served.kind.namespaced or "list" not in served.verbs:
+            return
+        entry = self._lookup(f"/registry/core/namespaces/{namespace}")
+        if entry is None:
+            raise refuse.not_found("namespaces", "", namespace)
+        if b'"phase":"Terminating"' in entry.value and b'"deletionTimestamp":"' in entry.value:
+            said = f"unable to create new content in namespace {namespace} because it is being terminated"
+            cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
+            raise refuse.forbidden(served.resource, served.group, name, said, [cause])
+
+    async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
+        for plugin in self.plugins:
+            obj = await plugin.mutate(attributes, obj, old)
+        return obj
+
+    async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
+        for plugin in self.plugins:
+            await plugin.validate(attributes, obj, old)

@@ -1,0 +1,170 @@
+"""What a new API server holds before anybody has written to it: namespaces, roles and priority classes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trimtab.api.value import Raw
+
+_RBAC = "rbac.authorization.k8s.io"
+_READ = ["get", "list", "watch"]
+_WRITE = ["create", "delete", "deletecollection", "patch", "update"]
+_LABEL = "kubernetes.io/bootstrapping"
+_HEALTH = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
+_DISCOVERY = [
+    "/api",
+    "/api/*",
+    "/apis",
+    "/apis/*",
+    "/healthz",
+    "/livez",
+    "/openapi",
+    "/openapi/*",
+    "/readyz",
+    "/version",
+    "/version/",
+]
+_CORE = [
+    "bindings",
+    "configmaps",
+    "endpoints",
+    "events",
+    "limitranges",
+    "persistentvolumeclaims",
+    "pods",
+    "pods/log",
+    "pods/status",
+    "replicationcontrollers",
+    "replicationcontrollers/scale",
+    "resourcequotas",
+    "resourcequotas/status",
+    "serviceaccounts",
+    "services",
+    "services/status",
+]
+_GROUPS: dict[str, list[str]] = {
+    "apps": [
+        "controllerrevisions",
+        "daemonsets",
+        "daemonsets/status",
+        "deployments",
+        "deployments/scale",
+        "deployments/status",
+        "replicasets",
+        "replicasets/scale",
+        "replicasets/status",
+        "statefulsets",
+        "statefulsets/scale",
+        "statefulsets/status",
+    ],
+    "autoscaling": ["horizontalpodautoscalers", "horizontalpodautoscalers/status"],
+    "batch": ["cronjobs", "cronjobs/status", "jobs", "jobs/status"],
+    "networking.k8s.io": ["ingresses", "ingresses/status", "networkpolicies"],
+    "policy": ["poddisruptionbudgets", "poddisruptionbudgets/status"],
+    "coordination.k8s.io": ["leases"],
+    "events.k8s.io": ["events"],
+}
+
+
+def _rule(verbs: list[str], group: str, resources: list[str]) -> Raw:
+    return {"verbs": verbs, "apiGroups": [group], "resources": resources}
+
+
+def _view_rules() -> list[Raw]:
+    core = _rule(_READ, "", [*_CORE, "namespaces", "namespaces/status"])
+    return [core, *(_rule(_READ, group, resources) for group, resources in _GROUPS.items())]
+
+
+def _edit_rules() -> list[Raw]:
+    core = [
+        *(name for name in _CORE if not name.endswith(("/status", "/log"))),
+        "secrets",
+        "pods/eviction",
+        "pods/exec",
+    ]
+    rules = [
+        _rule([*_READ, *_WRITE], "", [*core, "pods/attach", "pods/portforward", "pods/proxy", "serviceaccounts/token"])
+    ]
+    rules.append(_rule(["impersonate"], "", ["serviceaccounts"]))
+    writable = {group: [r for r in resources if not r.endswith("/status")] for group, resources in _GROUPS.items()}
+    return rules + [_rule([*_READ, *_WRITE], group, resources) for group, resources in writable.items()]
+
+
+def _admin_rules() -> list[Raw]:
+    return [
+        _rule([*_READ, *_WRITE], _RBAC, ["roles", "rolebindings"]),
+        _rule(["create"], "authorization.k8s.io", ["localsubjectaccessreviews"]),
+    ]
+
+
+def _role(name: str, rules: list[Raw], *, label: str = "", gathers: str = "") -> Raw:
+    labels = {_LABEL: "rbac-defaults"}
+    if label:
+        labels[f"{_RBAC}/aggregate-to-{label}"] = "true"
+    role: Raw = {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name, "labels": labels, "annotations": {f"{_RBAC}/autoupdate": "true"}},
+        "rules": rules,
+    }
+    if gathers:
+        selector = {"matchLabels": {f"{_RBAC}/aggregate-to-{gathers}": "true"}}
+        role["aggregationRule"] = {"clusterRoleSelectors": [selector]}
+    return role
+
+
+def _binding(name: str, *groups: str) -> Raw:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name, "labels": {_LABEL: "rbac-defaults"}, "annotations": {f"{_RBAC}/autoupdate": "true"}},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": _RBAC, "kind": "Group", "name": group} for group in groups],
+    }
+
+
+def _plain(urls: list[str]) -> list[Raw]:
+    return [{"verbs": ["get"], "nonResourceURLs": urls}]
+
+
+def _priority(name: str, value: int, text: str) -> Raw:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "description": text,
+        "preemptionPolicy": "PreemptLowerPriority",
+    }
+
+
+def _roles() -> Iterator[Raw]:
+    everything: Any = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+    yield _role("cluster-admin", [everything, {"verbs": ["*"], "nonResourceURLs": ["*"]}])
+    yield _role("admin", [], gathers="admin")
+    yield _role("edit", [], gathers="edit", label="admin")
+    yield _role("view", [], gathers="view", label="edit")
+    yield _role("system:aggregate-to-admin", [*_admin_rules(), *_edit_rules(), *_view_rules()], label="admin")
+    yield _role("system:aggregate-to-edit", [*_edit_rules(), *_view_rules()], label="edit")
+    yield _role("system:aggregate-to-view", _view_rules(), label="view")
+    yield _role("system:discovery", _plain(_DISCOVERY))
+    yield _role("system:public-info-viewer", _plain(_HEALTH))
+    reviews = _rule(["create"], "authorization.k8s.io", ["selfsubjectaccessreviews", "selfsubjectrulesreviews"])
+    yield _role("system:basic-user", [reviews, _rule(["create"], "authentication.k8s.io", ["selfsubjectreviews"])])
+    yield _role("system:monitoring", _plain(["/healthz", "/livez", "/metrics", "/metrics/slis", "/readyz"]))
+
+
+def first_objects() -> Iterator[Raw]:
+    """In the order in which they may be created."""
+    for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
+        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    yield from _roles()
+    yield _binding("cluster-admin", "system:masters")
+    yield _binding("system:discovery", "system:authenticated")
+    yield _binding("system:basic-user", "system:authenticated")
+    yield _binding("system:public-info-viewer", "system:authenticated", "system:unauthenticated")
+    yield _binding("system:monitoring", "system:monitoring")
+    for name, value, role in (
+        ("system-cluster-critical", 2_000_000_000, "cluster"),
+        ("system-node-critical", 2_000_001_000, "node"),
+    ):
+        yield _priority(name, value, f"For pods without which the {role} does not work.")

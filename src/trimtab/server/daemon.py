@@ -1,0 +1,59 @@
+"""An API server that lives in a data directory: its certificates, its store, its socket and its kubeconfig."""
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from trimtab.server.admission import Plugin
+from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.caller import AUTHENTICATED, MASTERS, User
+from trimtab.server.certificates import ensure_authority, write_secret
+from trimtab.server.kubeconfig import write_kubeconfig
+from trimtab.server.listen import Listener
+from trimtab.store.log import Store
+
+
+def _secret(path: Path, size: int = 32) -> bytes:
+    """A secret of ours, made at the first start."""
+    if not path.exists():
+        write_secret(path, secrets.token_hex(size).encode())
+    return path.read_bytes().strip()
+
+
+class Daemon:
+    """Starts and stops one API server over TLS."""
+
+    def __init__(self, directory: Path, bind: str, port: int, plugins: Sequence[Plugin] = ()) -> None:
+        self.directory = directory.absolute()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.kubeconfig = self.directory / "kubeconfig"
+        self._bind = bind
+        self._port = port
+        store = Store.open(self.directory)
+        self._authority = ensure_authority(self.directory / "pki", [] if bind in {"0.0.0.0", "::"} else [bind])  # noqa: S104 - compared, not bound
+        pki = self._authority.directory
+        token = _secret(pki / "admin.token").decode()
+        settings = Settings(
+            static_tokens={token: User("trimtab-admin", (MASTERS, AUTHENTICATED))},
+            token_key=_secret(pki / "service-account.key"),
+            plugins=plugins,
+        )
+        self.api = ApiServer(store, settings)
+        self._listener: Listener | None = None
+
+    @property
+    def url(self) -> str:
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._bind, self._bind)  # noqa: S104
+        port = self._listener.port if self._listener else self._port
+        return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+    async def start(self) -> None:
+        await self.api.start()
+        self._listener = Listener(self.api.app, self._bind, self._port, self._authority)
+        await self._listener.start()
+        write_kubeconfig(self.kubeconfig, self._authority, self.url)
+
+    async def stop(self) -> None:
+        if self._listener is not None:
+            await self._listener.stop()
+        await self.api.stop()

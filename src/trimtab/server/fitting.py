@@ -1,0 +1,138 @@
+"""Makes objects fit their kind: reads them by its schema, fills in what they lack, complains about what does not fit."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from trimtab.api.kinds.native import codec
+from trimtab.api.kinds.native.fields import known, message_name
+from trimtab.api.structural import Cel, Structural
+from trimtab.api.value import Raw
+from trimtab.errors import ApiFault, BadRequest, Cause
+from trimtab.server import refuse
+from trimtab.server.caller import Caller
+from trimtab.server.catalogue import Served
+from trimtab.server.decode import Body
+
+_META = "meta.v1.ObjectMeta"
+Ownership = Callable[[Raw, str], Raw]
+
+
+class Wanted(NamedTuple):
+    """An object that should be, and (for server-side apply) how its managedFields are made."""
+
+    obj: Raw
+    ownership: Ownership | None = None
+
+
+class Read(NamedTuple):
+    """An object as its kind understands it, and what had to be left out for that."""
+
+    obj: Raw
+    problems: list[str]
+
+
+class Fitter:
+    """Schemas at work, for all resources of one server."""
+
+    def __init__(self, cel: Cel | None = None) -> None:
+        self._cel = cel
+        self._structural: dict[Served, Structural] = {}
+
+    def structural(self, served: Served) -> Structural:
+        made = self._structural.get(served)
+        if made is None:
+            made = self._structural[served] = Structural(served.schema)
+        return made
+
+    def forget(self, served: Served) -> None:
+        self._structural.pop(served, None)
+
+    @staticmethod
+    def is_native(served: Served) -> bool:
+        return not served.kind.custom and known(message_name(served.api_version, served.kind.name))
+
+    # reading
+
+    def understand(self, served: Served, body: Body, validation: str, caller: Caller) -> Raw:
+        """The object of a request, checked as strictly as the client asked for."""
+        obj = self._typed(served, body.obj)
+        try:
+            read = self.read(served, obj)
+        except codec.Unreadable as error:
+            raise self._unfit(served, obj, str(error)) from None
+        problems = [f'duplicate field "{path}"' for path in body.duplicates] + read.problems
+        if problems and validation == "Strict":
+            raise self._unfit(served, obj, f"strict decoding error: {', '.join(problems)}")
+        if problems and validation == "Warn":
+            for problem in problems:
+                caller.warn(problem)
+        return read.obj
+
+    def _unfit(self, served: Served, obj: Raw, why: str) -> ApiFault:
+        kind, version = obj.get("kind", ""), str(obj.get("apiVersion", "")).rpartition("/")[2]
+        return BadRequest(f'{kind} in version "{version}" cannot be handled as a {served.kind.name}: {why}')
+
+    def _typed(self, served: Served, obj: Raw) -> Raw:
+        """The object with kind and apiVersion, which must be those of the path."""
+        version, kind = obj.get("apiVersion") or "", obj.get("kind") or ""
+        if served.kind.custom:
+            if not kind or not version:
+                missing = "Kind" if not kind else "apiVersion"
+                raise BadRequest(
+                    f"the object provided is unrecognized (must be of type {served.kind.name}): "
+                    f"Object '{missing}' is missing in '{refuse.quoted(obj)}' ({refuse.quoted(obj)[:30]} ...)"
+                )
+            if version != served.api_version:
+                raise BadRequest(
+                    f"the API version in the data ({version}) does not match the expected API version ({served.api_version})"
+                )
+            if kind != served.kind.name:
+                raise BadRequest(f"the kind in the data ({kind}) does not match the expected kind ({served.kind.name})")
+            return obj
+        if version and kind and (version, kind) != (served.api_version, served.kind.name):
+            why = (
+                f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+            )
+            if version == served.api_version or known(message_name(version, kind)):
+                group = (served.group or "core").split(".")[0]
+                why = f"converting ({version.rpartition('/')[2]}.{kind}) to ({group}.{served.kind.name}): unknown conversion"
+            raise self._unfit(served, obj, why)
+        return {**obj, "apiVersion": served.api_version, "kind": served.kind.name}
+
+    def read(self, served: Served, obj: Raw) -> Read:
+        """Unknown fields dropped and named; `codec.Unreadable` where a type does not fit at all."""
+        if self.is_native(served):
+            body, unknown = codec.read(message_name(served.api_version, served.kind.name), obj)
+            return Read(body, [f'unknown field "{path}"' for path in unknown])
+        metadata = obj.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise codec.Unreadable("json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta")
+        meta, unknown = codec.read(_META, metadata)
+        meta = {key: value for key, value in meta.items() if value is not None}
+        pruned, further = self.structural(served).prune(obj)
+        unknown = sorted([f"metadata.{path}" for path in unknown] + further)
+        return Read({**pruned, "metadata": meta}, [f'unknown field "{path}"' for path in unknown])
+
+    # writing
+
+    def complete(self, served: Served, obj: Raw) -> Raw:
+        """Defaults of the schema, then those of the kind."""
+        if not self.is_native(served):
+            obj = self.structural(served).fill(obj)
+        for fill in served.kind.defaults:
+            obj = fill(obj)
+        return obj
+
+    def complaints(self, served: Served, obj: Raw, old: Raw | None, subresource: str = "") -> list[Cause]:
+        found: list[Cause] = []
+        if not self.is_native(served):
+            structural = self.structural(served)
+            check = structural.check_status if subresource == "status" else structural.check
+            found += check(obj, old, self._cel)
+        for validate in served.kind.validators:
+            causes: Sequence[Cause] = validate(obj, old)
+            found += causes
+        return found
+
+    def owned(self, served: Served, obj: Raw, old: Raw | None, manager: str, now: str, subresource: str = "") -> Raw:
+        return obj

@@ -1,0 +1,197 @@
+"""From a request to its answer: who asks, may they, and which room serves it."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from trimtab.api.value import Raw
+from trimtab.errors import Forbidden
+from trimtab.server import refuse
+from trimtab.server.answer import Answer, Ask, Stream
+from trimtab.server.authenticate import Authenticator
+from trimtab.server.authorize import Action, Authorizer, denial
+from trimtab.server.caller import AUTHENTICATED, Caller, User
+from trimtab.server.catalogue import Served, Where
+from trimtab.server.decode import Body, read_body
+from trimtab.server.deletion import RETURNS_OBJECT
+from trimtab.server.landing import Landing
+from trimtab.server.negotiate import content_media
+from trimtab.server.options import delete_options, list_options, write_options
+from trimtab.server.patching import Patcher
+from trimtab.server.present import list_answer, object_answer, raw_answer, watch_answer
+from trimtab.server.routes import Target, resolve, verb_of
+from trimtab.server.subresources import Subresources
+from trimtab.server.verbs import Outcome, Verbs
+
+
+class Handler:
+    """Everything an API server answers, without the socket."""
+
+    def __init__(
+        self,
+        verbs: Verbs,
+        landing: Landing,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        *,
+        subresources: Subresources,
+        patcher: Patcher,
+    ) -> None:
+        self._verbs = verbs
+        self._landing = landing
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._subresources = subresources
+        self._patcher = patcher
+        self._now: Callable[[], datetime] = verbs.clock.now
+
+    async def answer(self, ask: Ask) -> Answer | Stream:
+        user = self._authenticator.user(ask.headers.get("authorization", ""), ask.certificate_user)
+        agent = ask.headers.get("user-agent", "").partition("/")[0] or "unknown"
+        target = resolve(ask.path)
+        ask.caller = Caller(user, agent)
+        if "impersonate-user" in ask.headers:
+            ask.caller.user = self._impersonated(ask, user, target)
+        if target is None or not target.resource:
+            return self._landed(ask, target)
+        return await self._resource(ask, target)
+
+    # who
+
+    def _impersonated(self, ask: Ask, user: User, target: Target | None) -> User:
+        name = ask.headers["impersonate-user"]
+        wanted = [Action("impersonate", "", *_subject(name))]
+        wanted += [Action("impersonate", "", "groups", name=group) for group in ask.groups]
+        if not all(self._authorizer.allows(user, action) for action in wanted):
+            raise self._impersonation_denied(ask, user, target)
+        groups = list(ask.groups)
+        if name.startswith("system:serviceaccount:") and not groups:
+            groups = ["system:serviceaccounts", f"system:serviceaccounts:{name.split(':')[2]}"]
+        if AUTHENTICATED not in groups and name != "system:anonymous":
+            groups.append(AUTHENTICATED)
+        extra = tuple(
+            (key.removeprefix("impersonate-extra-"), (value,))
+            for key, value in ask.headers.items()
+            if key.startswith("impersonate-extra-")
+        )
+        return User(name, tuple(groups), ask.headers.get("impersonate-uid", ""), extra)
+
+    def _impersonation_denied(self, ask: Ask, user: User, target: Target | None) -> Forbidden:
+        if target is None or not target.resource:
+            action = Action(f"impersonate-on:user-info:{ask.method.lower()}", path=ask.path)
+            return Forbidden(f"forbidden: {denial(user, action)}")
+        verb = f"impersonate-on:user-info:{verb_of(ask.method, target, ask.query)}"
+        return self._denied(user, _action(verb, target))
+
+    def _denied(self, user: User, action: Action) -> Forbidden:
+        return refuse.forbidden(action.resource, action.group, action.name, denial(user, action))
+
+    # what
+
+    def _landed(self, ask: Ask, target: Target | None) -> Answer:
+        action = Action(ask.method.lower(), path=ask.path)
+        if not self._authorizer.allows(ask.caller.user, action):
+            raise Forbidden(f"forbidden: {denial(ask.caller.user, action)}", details=True)
+        return self._landing.answer(ask, target)
+
+    async def _resource(self, ask: Ask, target: Target) -> Answer | Stream:
+        verb = verb_of(ask.method, target, ask.query)
+        action = _action(verb or ask.method.lower(), target)
+        if not self._authorizer.allows(ask.caller.user, action):
+            raise self._denied(ask.caller.user, action)
+        served = self._verbs.catalogue.find(target.group, target.version, target.resource)
+        if served is None:
+            return self._landing.missing(target)
+        if target.subresource:
+            return await self._sub(ask, target, served, verb)
+        self._check_scope(served, target, verb)
+        if verb not in served.verbs:
+            raise refuse.no_such_method()
+        if "list" not in served.verbs:
+            return await self._subresources.review(ask, target, served)
+        return await self._verb(ask, target, served, verb)
+
+    def _check_scope(self, served: Served, target: Target, verb: str) -> None:
+        if served.kind.namespaced == bool(target.namespace):
+            return
+        if not served.kind.namespaced or target.name:
+            raise refuse.no_such_path()
+        if verb not in {"list", "watch"}:
+            raise refuse.no_such_method()
+
+    async def _sub(self, ask: Ask, target: Target, served: Served, verb: str) -> Answer | Stream:
+        name = target.subresource.partition("/")[0]
+        known = served.subresources.get(name)
+        if known is None or served.kind.namespaced != bool(target.namespace):
+            if served.kind.custom:
+                raise refuse.not_found(served.resource, served.group, target.name)
+            raise refuse.no_such_path()
+        if verb not in known.verbs:
+            raise refuse.no_such_method()
+        return await self._subresources.answer(ask, target, served, verb)
+
+    async def _verb(self, ask: Ask, target: Target, served: Served, verb: str) -> Answer | Stream:
+        verbs, where = self._verbs, Where(served, target.namespace, target.name)
+        if verb == "get":
+            found = verbs.get(where, ask.query.get("resourceVersion", ""))
+            return object_answer(ask, found, 200, self._now())
+        if verb == "list":
+            return list_answer(ask, verbs.list(where, list_options(ask.query)), self._now())
+        if verb == "watch":
+            options = list_options(ask.query)
+            if target.name:
+                options = options._replace(fields=f"metadata.name={target.name}")
+            return watch_answer(ask, verbs.store, where, options, self._now)
+        if verb == "delete":
+            return await self._delete(ask, where)
+        if verb == "deletecollection":
+            return await self._delete_collection(ask, where)
+        if verb == "patch":
+            return self._written(ask, await self._patcher.patch(ask, where))
+        return self._written(ask, await self._write(ask, where, verb))
+
+    async def _write(self, ask: Ask, where: Where, verb: str) -> Outcome:
+        options = write_options("CreateOptions" if verb == "create" else "UpdateOptions", ask.query)
+        obj = self._verbs.fitter.understand(where.served, self._body(ask, where.served), options.validation, ask.caller)
+        if verb == "create":
+            return await self._verbs.create(where, obj, options, ask.caller)
+        return await self._verbs.update(where, obj, options, ask.caller)
+
+    def _body(self, ask: Ask, served: Served) -> Body:
+        media = content_media(ask.headers.get("content-type", ""))
+        return read_body(media, ask.body, served.api_version, served.kind.name)
+
+    def _written(self, ask: Ask, outcome: Outcome) -> Answer:
+        return object_answer(ask, outcome.found, 201 if outcome.created else 200, self._now())
+
+    def _delete_body(self, ask: Ask) -> Raw | None:
+        if not ask.body.strip():
+            return None
+        return read_body(content_media(ask.headers.get("content-type", "")), ask.body, "v1", "DeleteOptions").obj
+
+    async def _delete(self, ask: Ask, where: Where) -> Answer:
+        options = delete_options(self._delete_body(ask), ask.query)
+        outcome, status = await self._verbs.delete(where, options, ask.caller)
+        if outcome.deleted and where.served.storage not in RETURNS_OBJECT:
+            return raw_answer(200, status)
+        return object_answer(ask, outcome.found, 200, self._now())
+
+    async def _delete_collection(self, ask: Ask, where: Where) -> Answer:
+        options = delete_options(self._delete_body(ask), ask.query)
+        chosen = list_options(ask.query)
+        return list_answer(
+            ask,
+            await self._verbs.delete_collection(where, chosen, options, ask.caller),
+            self._now(),
+        )
+
+
+def _subject(name: str) -> tuple[str, str, str, str]:
+    """resource, subresource, namespace and name that impersonating `name` is about."""
+    if name.startswith("system:serviceaccount:") and name.count(":") == 3:
+        _, _, namespace, account = name.split(":")
+        return "serviceaccounts", "", namespace, account
+    return "users", "", "", name
+
+
+def _action(verb: str, target: Target) -> Action:
+    return Action(verb, target.group, target.resource, target.subresource, target.namespace, target.name)

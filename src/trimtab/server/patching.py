@@ -1,0 +1,134 @@
+"""Patches: which of the four kinds it is, what it makes of the object, and whether that still fits."""
+
+from collections.abc import Callable
+from typing import Any
+
+from trimtab.api.kinds.native import codec
+from trimtab.api.patch.json_patch import apply_json_patch
+from trimtab.api.patch.merge_patch import apply_merge_patch
+from trimtab.api.patch.shape import Shape, native_shape, shape_of
+from trimtab.api.patch.strategic import apply_strategic_patch
+from trimtab.api.value import Raw
+from trimtab.errors import BadRequest, Cause, Invalid, UnsupportedMedia
+from trimtab.server import refuse
+from trimtab.server.answer import Ask
+from trimtab.server.caller import Caller
+from trimtab.server.catalogue import Served, Where
+from trimtab.server.decode import load_yaml, loads
+from trimtab.server.fitting import Fitter, Wanted
+from trimtab.server.negotiate import content_media
+from trimtab.server.options import WriteOptions, write_options
+from trimtab.server.verbs import Outcome, Verbs
+
+JSON_PATCH = "application/json-patch+json"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+_BUILT_IN = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
+_CUSTOM = (JSON_PATCH, MERGE, APPLY)
+Apply = Callable[[Raw], Raw]
+
+
+class Patcher:
+    """Turns a patch request into a change of the object it is about."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+        self._shapes: dict[Served, Shape] = {}
+
+    @property
+    def _fitter(self) -> Fitter:
+        return self._verbs.fitter
+
+    def shape(self, served: Served) -> Shape:
+        if Fitter.is_native(served):
+            return native_shape(served.api_version, served.kind.name)
+        made = self._shapes.get(served)
+        if made is None:
+            made = self._shapes[served] = shape_of(served.schema)
+        return made
+
+    def check_media(self, ask: Ask, served: Served) -> str:
+        media = content_media(ask.headers.get("content-type", ""))
+        if media not in _BUILT_IN:
+            raise UnsupportedMedia("415: Unsupported Media Type", details=True)
+        if media == STRATEGIC and served.kind.custom:
+            raise UnsupportedMedia(
+                "the body of the request was in an unknown format - accepted media types include: " + ", ".join(_CUSTOM)
+            )
+        return media
+
+    async def patch(self, ask: Ask, where: Where) -> Outcome:
+        media = self.check_media(ask, where.served)
+        options = write_options("PatchOptions", ask.query, apply=media == APPLY)
+        if media == APPLY:
+            return await self.apply(where, read_applied(ask.body), options, ask.caller)
+        return await self.change(where, self.reader(media, ask.body, where.served), options, ask.caller)
+
+    async def change(self, where: Where, apply: Apply, options: WriteOptions, caller: Caller) -> Outcome:
+        async def changed(old: Raw) -> Wanted:
+            return Wanted(self._fit(where.served, apply(old), old["metadata"], options.validation, caller))
+
+        return await self._verbs.change(where, changed, options, caller)
+
+    def reader(self, media: str, body: bytes, served: Served) -> Apply:
+        """What the patch does to an object; refuses a body that is no patch at all."""
+        try:
+            patch = loads(body)
+        except ValueError as error:
+            why = "invalid JSON patch" if media == MERGE else f"error decoding patch: {error}"
+            raise BadRequest(why) from None
+        return self.applier(media, patch, served)
+
+    def applier(self, media: str, patch: Any, served: Served) -> Apply:
+        if media == JSON_PATCH:
+            return lambda old: apply_json_patch(old, patch)
+        if media == MERGE:
+            return lambda old: apply_merge_patch(old, patch)
+        return lambda old: apply_strategic_patch(old, patch, self.shape(served))
+
+    def _fit(self, served: Served, new: Any, old: Raw, validation: str, caller: Caller) -> Raw:
+        """The patched object, if it still is one; `old` is the metadata it had."""
+        if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
+            raise _misfit(new, "json: cannot unmarshal the patched object into an object")
+        new = {**new, "apiVersion": served.api_version, "kind": served.kind.name}
+        metadata = new.setdefault("metadata", {})
+        try:
+            read = self._fitter.read(served, new)
+        except codec.Unreadable as error:
+            raise _misfit(new, str(error)) from None
+        if read.problems and validation == "Strict":
+            raise _misfit(new, f"strict decoding error: {', '.join(read.problems)}")
+        if validation == "Warn":
+            for problem in read.problems:
+                caller.warn(problem)
+        _check_address(metadata, old)
+        return read.obj
+
+    async def apply(self, where: Where, applied: Raw, options: WriteOptions, caller: Caller) -> Outcome:
+        raise NotImplementedError
+
+
+def _check_address(new: Raw, old: Raw) -> None:
+    if new.get("name") != old["name"]:
+        raise BadRequest(
+            f"the name of the object ({new.get('name', '')}) does not match the name on the URL ({old['name']})"
+        )
+    if new.get("namespace", "") != old.get("namespace", ""):
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def _misfit(new: Any, why: str) -> Invalid:
+    shown = refuse.quoted(refuse.quoted(new))
+    return refuse.invalid("", "", "", [Cause("FieldValueInvalid", f"Invalid value: {shown}: {why}", "patch")])
+
+
+def read_applied(body: bytes) -> Raw:
+    """The object in an apply patch, which is YAML or JSON."""
+    try:
+        applied = loads(body) if body.lstrip()[:1] == b"{" else load_yaml(body)
+    except ValueError as error:
+        raise BadRequest(f"error decoding YAML: {error}") from None
+    if not isinstance(applied, dict):
+        raise BadRequest("error decoding YAML: the document is not an object")
+    return applied

@@ -1,0 +1,175 @@
+"""Objects and lists as the client asked to see them: JSON, protobuf, tables, or metadata alone."""
+
+import struct
+from collections.abc import Callable
+from datetime import datetime
+from functools import lru_cache
+
+import orjson
+
+from trimtab.api import protobuf
+from trimtab.api.value import Raw
+from trimtab.server.answer import Answer, Ask, Stream
+from trimtab.server.catalogue import Served, Where
+from trimtab.server.negotiate import PROTOBUF, Form, form_of
+from trimtab.server.options import ListOptions
+from trimtab.server.table import Printer, check_include, partial, table
+from trimtab.server.watch import View, Watching, bookmark, plain_view
+from trimtab.server.wire import Batch, Found, unpack
+from trimtab.store.log import Store
+
+Now = Callable[[], datetime]
+
+
+@lru_cache(maxsize=512)
+def printer_of(served: Served) -> Printer:
+    return Printer(served)
+
+
+def form_for(ask: Ask, served: Served, *, single: bool, watch: bool = False) -> Form:
+    accept = ask.headers.get("accept", "")
+    return form_of(accept, single=single, watch=watch, custom=served.kind.custom)
+
+
+def _protobuf(code: int, raw: Raw) -> Answer:
+    return Answer(code, protobuf.encode(raw), PROTOBUF, verbatim=True)
+
+
+def raw_answer(code: int, raw: Raw, form: Form = Form()) -> Answer:  # noqa: B008 - a frozen value
+    """An answer that is not one stored object: a Status, a Scale, a review."""
+    return _protobuf(code, raw) if form.media == PROTOBUF else Answer(code, orjson.dumps(raw))
+
+
+def object_answer(ask: Ask, found: Found, code: int, now: datetime) -> Answer:
+    served = found.served
+    form = form_for(ask, served, single=True)
+    if form.transform == "Table":
+        include = check_include(ask.query.get("includeObject", ""))
+        printer = printer_of(served)
+        row = printer.row(found.value, found.revision or 0, now, include, form.version)
+        metadata: Raw = {"resourceVersion": str(found.revision)} if found.revision else {}
+        return raw_answer(code, table(form.version, metadata, printer.definitions(), [row]))
+    if form.transform:
+        return raw_answer(code, partial(found.raw(), form.version), form)
+    if form.media == PROTOBUF:
+        return _protobuf(code, found.raw())
+    return Answer(code, found.body())
+
+
+def list_answer(ask: Ask, batch: Batch, now: datetime) -> Answer:
+    served = batch.served
+    form = form_for(ask, served, single=False)
+    if form.transform == "Table":
+        include = check_include(ask.query.get("includeObject", ""))
+        printer = printer_of(served)
+        rows = [printer.row(e.value, e.mod_revision, now, include, form.version) for e in batch.entries]
+        return raw_answer(200, table(form.version, batch.metadata(), printer.definitions(), rows))
+    if form.transform:
+        items = [partial(raw, form.version) for raw in batch.raws()]
+        body: Raw = {"kind": form.transform, "apiVersion": f"meta.k8s.io/{form.version}"}
+        return raw_answer(200, {**body, "metadata": batch.metadata(), "items": items}, form)
+    if form.media == PROTOBUF:
+        head = {"kind": f"{served.kind.name}List", "apiVersion": served.api_version}
+        return _protobuf(200, {**head, "metadata": batch.metadata(), "items": batch.raws()})
+    return Answer(200, batch.body())
+
+
+def watch_answer(ask: Ask, store: Store, where: Where, options: ListOptions, now: Now) -> Stream:
+    served = where.served
+    form = form_for(ask, served, single=False, watch=True)
+    if form.transform == "Table":
+        include = check_include(ask.query.get("includeObject", ""))
+        tables = _TableView(served, include, form.version, now)
+        watching = Watching(store, where, options, tables.view(), make_bookmark=tables.bookmark)
+        return Stream(watching.lines())
+    if form.media == PROTOBUF:
+        frames = _Frames(served, form)
+        watching = Watching(store, where, options, frames.view(), make_line=frames.line)
+        return Stream(watching.lines(), f"{PROTOBUF};stream=watch")
+    if form.transform:
+        watching = Watching(
+            store,
+            where,
+            options,
+            _partial_view(served, form.version),
+            make_bookmark=_partial_bookmark(form.version),
+        )
+        return Stream(watching.lines())
+    return Stream(Watching(store, where, options, plain_view(served)).lines())
+
+
+def _partial_view(served: Served, version: str) -> View:
+    return View(
+        f"partial {served.api_version} {version}",
+        lambda value, revision: orjson.dumps(partial(unpack(served, value, revision), version)),
+    )
+
+
+def _partial_bookmark(version: str) -> Callable[[int, bool], Raw]:
+    def make(revision: int, end: bool) -> Raw:
+        metadata: Raw = {"resourceVersion": str(revision)}
+        if end:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        return partial({"metadata": metadata}, version)
+
+    return make
+
+
+class _TableView:
+    """Tables in a watch: only the first event names the columns."""
+
+    def __init__(self, served: Served, include: str, version: str, now: Now) -> None:
+        self._served = served
+        self._printer = printer_of(served)
+        self._include = include
+        self._version = version
+        self._now = now
+        self._first = True
+
+    def view(self) -> View:
+        return View("", self._show)  # its events are its own: ages and the first line differ
+
+    def _definitions(self) -> list[Raw] | None:
+        first, self._first = self._first, False
+        return self._printer.definitions() if first else None
+
+    def _show(self, value: bytes, revision: int) -> bytes:
+        row = self._printer.row(value, revision, self._now(), self._include, self._version)
+        return orjson.dumps(table(self._version, {"resourceVersion": str(revision)}, self._definitions(), [row]))
+
+    def bookmark(self, revision: int, end: bool) -> Raw:
+        mark = bookmark(self._served, revision, initial_end=end)
+        row = {"cells": ["" for _ in self._printer.heads], "object": partial(mark, self._version)}
+        return table(self._version, {"resourceVersion": str(revision)}, self._definitions(), [row])
+
+
+class _Frames:
+    """Protobuf watches: each event in an envelope, with its length in front."""
+
+    def __init__(self, served: Served, form: Form) -> None:
+        self._served = served
+        self._form = form
+
+    def view(self) -> View:
+        return View(f"protobuf {self._served.api_version} {self._form.transform}", self._show)
+
+    def _show(self, value: bytes, revision: int) -> bytes:
+        raw = unpack(self._served, value, revision)
+        return protobuf.encode(partial(raw, self._form.version) if self._form.transform else raw)
+
+    def line(self, type_: str, body: bytes) -> bytes:
+        if body.startswith(b"{"):
+            body = protobuf.encode(orjson.loads(body))
+        name = type_.encode()
+        inner = b"\x0a" + _length(body) + body
+        frame = b"\x0a" + _length(name) + name + b"\x12" + _length(inner) + inner
+        return struct.pack(">I", len(frame)) + frame
+
+
+def _length(body: bytes) -> bytes:
+    size, out = len(body), bytearray()
+    while size > 0x7F:
+        out.append(size & 0x7F | 0x80)
+        size >>= 7
+    out.append(size)
+    return bytes(out)

@@ -1,0 +1,375 @@
+"""The verbs of the API: every read and write of an object passes here, whoever asks and however."""
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from trimtab.api.value import Raw
+from trimtab.clock import Clock
+from trimtab.errors import ApiFault, Cause, Expired
+from trimtab.server import refuse
+from trimtab.server.admission import Admission, Attributes
+from trimtab.server.caller import Caller
+from trimtab.server.catalogue import Catalogue, Served, Where
+from trimtab.server.deletion import Deletion, plan_deletion
+from trimtab.server.fitting import Fitter, Wanted
+from trimtab.server.metadata import metadata_causes, update_causes
+from trimtab.server.options import DeleteOptions, ListOptions, WriteOptions, check_list, make_token, parse_version
+from trimtab.server.selecting import EVERYTHING, Choice, choose
+from trimtab.server.strategy import carry_over, prepare_create
+from trimtab.server.wire import Batch, Found, pack, unpack
+from trimtab.store.entry import Entry
+from trimtab.store.log import Store
+from trimtab.store.txn import ABSENT, Delete, Mismatch, Put
+
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+_TRIES = 8
+_CREATE_ON_UPDATE = {"leases.coordination.k8s.io", "events", "nodes", "endpoints", "limitranges"}
+
+Change = Callable[[Raw], Awaitable[Wanted]]
+"""Makes the object that should be, out of the one that is (which it may change and hand back)."""
+
+
+class Outcome(NamedTuple):
+    """What a write did."""
+
+    found: Found
+    created: bool = False
+    deleted: bool = False
+
+
+def timestamp(now: datetime) -> str:
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Verbs:
+    """Reads and writes objects by the rules of Kubernetes; knows nothing of HTTP."""
+
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        clock: Clock,
+        admission: Admission,
+        fitter: Fitter,
+        *,
+        new_uid: Callable[[], str] = lambda: str(uuid4()),
+    ) -> None:
+        self.store = store
+        self.catalogue = catalogue
+        self.clock = clock
+        self.admission = admission
+        self.fitter = fitter
+        self._new_uid = new_uid
+
+    # reading
+
+    def entry(self, where: Where) -> Entry:
+        found = self.store.get(where.key)
+        if found is None:
+            raise refuse.not_found(where.served.resource, where.served.group, where.name)
+        return found
+
+    def get(self, where: Where, version: str = "") -> Found:
+        if version:
+            self._check_version(version)
+        entry = self.entry(where)
+        return Found(where.served, entry.value, entry.mod_revision)
+
+    def _check_version(self, text: str) -> None:
+        version = parse_version(text)
+        if version is None:
+            raise refuse.plain_error(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+        if version > self.store.revision:
+            raise refuse.too_large_version(version, self.store.revision)
+
+    def list(self, where: Where, options: ListOptions) -> Batch:
+        served, options = where.served, check_list(options)
+        choice = choose(served, options.labels, options.fields)
+        if options.version is not None and options.version > self.store.revision:
+            raise refuse.too_large_version(options.version, self.store.revision)
+        if choice.single and not options.after and not options.exact:
+            return self._single(where, choice)
+        limit = 0 if options.version == 0 else options.limit  # as the watch cache, which is asked for any version
+        at = options.snapshot or (options.version if options.exact else None)
+        return self._page(where, choice, options._replace(limit=limit, snapshot=at or 0))
+
+    def _single(self, where: Where, choice: Choice) -> Batch:
+        served, namespace = where.served, where.namespace
+        if namespace or not served.kind.namespaced:
+            entry = self.store.get(served.key(namespace, choice.single))
+            entries = [entry] if entry else []
+        else:
+            ending = f"/{choice.single}"
+            entries = [entry for entry in self.store.list(served.prefix).entries if entry.key.endswith(ending)]
+        return Batch(served, [entry for entry in entries if choice.takes(entry.value)], self.store.revision)
+
+    def _page(self, where: Where, choice: Choice, options: ListOptions) -> Batch:
+        served, limit, after, at = where.served, options.limit, options.after, options.snapshot or None
+        prefix = served.under(where.namespace)
+        start = f"{prefix}{after}" if after else None
+        try:
+            if choice is EVERYTHING:
+                page = self.store.list(prefix, start_after=start, limit=limit, at_revision=at)
+                entries, remaining = page.entries, page.remaining
+            else:
+                page = self.store.list(prefix, start_after=start, at_revision=at)
+                entries = [entry for entry in page.entries if choice.takes(entry.value)]
+                remaining = len(entries) - limit if limit else 0
+                entries = entries[:limit] if limit else entries
+        except Expired:
+            if after:
+                raise _expired_token(after, self.store.revision) from None
+            raise
+        if limit and remaining > 0:
+            token = make_token(page.revision, entries[-1].key.removeprefix(prefix))
+            return Batch(served, entries, page.revision, token, remaining if choice is EVERYTHING else None)
+        return Batch(served, entries, page.revision)
+
+    # writing
+
+    async def create(self, where: Where, obj: Raw, options: WriteOptions, caller: Caller) -> Outcome:
+        """Create an object; a name in `where` is one that the object must have (when an update creates)."""
+        served = where.served
+        metadata = self._addressed(where, obj)
+        if metadata.get("resourceVersion"):
+            raise refuse.plain_error("resourceVersion should not be set on objects to be created")
+        stem = metadata.get("generateName") if not metadata.get("name") else ""
+        for _ in range(_TRIES if stem else 1):
+            if stem:
+                metadata["name"] = stem[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
+            attributes = Attributes("CREATE", where._replace(name=metadata.get("name") or ""), caller, options.dry_run)
+            await self.admission.check_place(attributes)
+            fresh = await self._born(obj, options, attributes)
+            key = served.key(where.namespace, metadata["name"])
+            value = pack(served.inward(fresh) if served.inward else fresh)
+            if options.dry_run:
+                if self.store.get(key) is None:
+                    return Outcome(Found(served, value, None), created=True)
+            else:
+                try:
+                    written = await self.store.commit([Put(key, value, ABSENT)])
+                    return Outcome(Found(served, value, written.events[0].revision), created=True)
+                except Mismatch:
+                    pass
+        raise refuse.already_exists(served.resource, served.group, metadata["name"])
+
+    async def _born(self, obj: Raw, options: WriteOptions, attributes: Attributes) -> Raw:
+        served = attributes.where.served
+        now = timestamp(self.clock.now())
+        obj = {**obj, "metadata": {**obj["metadata"]}}
+        obj["metadata"] |= {"uid": self._new_uid(), "creationTimestamp": now}
+        prepare_create(served, obj)
+        obj = self.fitter.complete(served, obj)
+        obj = await self.admission.mutate(attributes, obj, None)
+        obj = self.fitter.owned(served, obj, None, options.manager or attributes.caller.agent, now)
+        causes = metadata_causes(obj["metadata"], served.kind.id)
+        causes += self.fitter.complaints(served, obj, None)
+        if causes:
+            raise refuse.invalid(served.kind.name, served.group, obj["metadata"].get("name") or "", causes)
+        await self.admission.validate(attributes, obj, None)
+        return obj
+
+    def _addressed(self, where: Where, obj: Raw) -> Raw:
+        """The metadata of a body, which may leave out what the URL says but not contradict it."""
+        name, namespace = where.name, where.namespace
+        metadata: Raw = obj.setdefault("metadata", {})
+        if name and metadata.get("name") and metadata["name"] != name:
+            raise refuse.bad_request(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+            )
+        if name:
+            metadata["name"] = name
+        if where.served.kind.namespaced:
+            if metadata.get("namespace") and metadata["namespace"] != namespace:
+                raise refuse.bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request"
+                )
+            metadata["namespace"] = namespace
+        else:
+            metadata.pop("namespace", None)
+        return metadata
+
+    async def update(self, where: Where, obj: Raw, options: WriteOptions, caller: Caller) -> Outcome:
+        served, name = where.served, where.name
+        metadata = self._addressed(where._replace(name=""), obj)
+        if metadata.get("name", "") != name:
+            said = f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({name})"
+            raise refuse.bad_request(said if metadata.get("name") else "name must be provided")
+        creates = served.storage in _CREATE_ON_UPDATE and not where.subresource and not metadata.get("resourceVersion")
+        if creates and self.store.get(where.key) is None:
+            return await self.create(where, obj, options, caller)
+
+        async def replaced(_: Raw) -> Wanted:
+            return Wanted({**obj, "metadata": {**metadata}})
+
+        return await self.change(where, replaced, options, caller, replaces=True)
+
+    async def change(
+        self, where: Where, change: Change, options: WriteOptions, caller: Caller, *, replaces: bool = False
+    ) -> Outcome:
+        """Turn the object into what `change` makes of it, trying again while others write in between."""
+        served, name = where.served, where.name
+        for _ in range(_TRIES):
+            entry = self.entry(where)
+            wanted = await change(unpack(served, entry.value, entry.mod_revision))
+            pinned = self._check_identity(served, entry, wanted.obj, replaces=replaces)
+            try:
+                return await self._changed(entry, wanted, options, Attributes("UPDATE", where, caller, options.dry_run))
+            except Mismatch:
+                if pinned:
+                    raise refuse.conflict(served.resource, served.group, name) from None
+        raise refuse.conflict(served.resource, served.group, name)
+
+    def _check_identity(self, served: Served, entry: Entry, new: Raw, *, replaces: bool) -> bool:
+        """Whether the new object insists on the version it was made from; refuses it if that is not this one."""
+        metadata = new["metadata"]
+        name = metadata.get("name", "")
+        version, uid = metadata.get("resourceVersion") or "", metadata.get("uid") or ""
+        old = unpack(served, entry.value, entry.mod_revision)["metadata"] if uid else {}
+        if uid and uid != old["uid"]:
+            if not replaces:
+                said = f"Invalid value: {refuse.quoted(uid)}: field is immutable"
+                cause = Cause("FieldValueInvalid", said, "metadata.uid")
+                raise refuse.invalid(served.kind.name, served.group, name, [cause])
+            key = served.key(metadata.get("namespace", ""), name)
+            raise refuse.conflict(
+                served.resource,
+                served.group,
+                name,
+                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}",
+            )
+        if not version:
+            if replaces and served.kind.custom:
+                cause = Cause(
+                    "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
+                )
+                raise refuse.invalid(served.resource, served.group, name, [cause])
+            return False
+        number = parse_version(version)
+        if number is None:
+            raise refuse.plain_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        if number not in (entry.mod_revision, 0):
+            raise refuse.conflict(served.resource, served.group, name)
+        return replaces and number != 0
+
+    async def _changed(self, entry: Entry, wanted: Wanted, options: WriteOptions, attributes: Attributes) -> Outcome:
+        served, _, name, subresource = attributes.where
+        old = unpack(served, entry.value, entry.mod_revision)
+        new = carry_over(served, wanted.obj, old, subresource)
+        new = self.fitter.complete(served, new)
+        new = await self.admission.mutate(attributes, new, old)
+        now = timestamp(self.clock.now())
+        if wanted.ownership is None:
+            new = self.fitter.owned(served, new, old, options.manager or attributes.caller.agent, now, subresource)
+        else:
+            new = wanted.ownership(new, now)
+        causes = update_causes(new["metadata"], old["metadata"], served.kind.id)
+        causes += self.fitter.complaints(served, new, old, subresource)
+        if causes:
+            raise refuse.invalid(served.kind.name, served.group, name, causes)
+        await self.admission.validate(attributes, new, old)
+        value = pack(served.inward(new) if served.inward else new)
+        if value == entry.value:
+            return Outcome(Found(served, entry.value, entry.mod_revision))
+        metadata = new["metadata"]
+        gone = bool(
+            metadata.get("deletionTimestamp")
+            and not metadata.get("finalizers")
+            and not metadata.get("deletionGracePeriodSeconds")
+            and not (served.storage == "namespaces" and new.get("spec", {}).get("finalizers"))
+        )
+        if options.dry_run:
+            return Outcome(Found(served, value, entry.mod_revision), deleted=gone)
+        if gone:
+            written = await self.store.commit([Delete(entry.key, entry.mod_revision)])
+        else:
+            written = await self.store.commit([Put(entry.key, value, entry.mod_revision)])
+        return Outcome(Found(served, value, written.events[0].revision), deleted=gone)
+
+    # deleting
+
+    async def delete(self, where: Where, options: DeleteOptions, caller: Caller) -> tuple[Outcome, Raw]:
+        """Delete, or begin to; returns the object as it was last and a Status for those who want one."""
+        served, name = where.served, where.name
+        for _ in range(_TRIES):
+            entry = self.entry(where)
+            old = unpack(served, entry.value, entry.mod_revision)
+            _check_preconditions(served, old, options)
+            attributes = Attributes("DELETE", where, caller, options.dry_run)
+            await self.admission.validate(attributes, None, old)
+            plan = plan_deletion(served, old, options, self.clock.now())
+            try:
+                return await self._deleted(served, entry, plan, options)
+            except Mismatch:
+                continue
+        raise refuse.conflict(served.resource, served.group, name)
+
+    async def _deleted(
+        self, served: Served, entry: Entry, plan: Deletion, options: DeleteOptions
+    ) -> tuple[Outcome, Raw]:
+        status = _deleted_status(served, plan.obj["metadata"])
+        if plan.unchanged:
+            return Outcome(Found(served, entry.value, entry.mod_revision)), status
+        obj = served.inward(plan.obj) if served.inward else plan.obj
+        value = pack(obj)
+        if options.dry_run:
+            return Outcome(Found(served, value, entry.mod_revision), deleted=plan.gone), status
+        if plan.gone:
+            written = await self.store.commit([Delete(entry.key, entry.mod_revision)])
+        else:
+            written = await self.store.commit([Put(entry.key, value, entry.mod_revision)])
+        return Outcome(Found(served, value, written.events[0].revision), deleted=plan.gone), status
+
+    async def delete_collection(
+        self, where: Where, chosen: ListOptions, options: DeleteOptions, caller: Caller
+    ) -> Batch:
+        served = where.served
+        batch = self.list(where, chosen)
+        for entry in batch.entries:
+            place, _, name = entry.key.removeprefix(served.prefix).rpartition("/")
+            try:
+                await self.delete(Where(served, place, name), options, caller)
+            except ApiFault as fault:
+                if fault.code != 404:  # somebody else was faster
+                    raise
+        return batch
+
+
+def _expired_token(after: str, revision: int) -> Expired:
+    return Expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+        "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+        "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+        "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+    )
+
+
+def _check_preconditions(served: Served, old: Raw, options: DeleteOptions) -> None:
+    metadata = old["metadata"]
+    name, uid, version = metadata["name"], metadata["uid"], metadata["resourceVersion"]
+    if options.uid and options.uid != uid:
+        raise _precondition(served, name, "UID", options.uid, uid)
+    if options.version and options.version != version:
+        raise _precondition(served, name, "ResourceVersion", options.version, version)
+
+
+def _precondition(served: Served, name: str, what: str, asked: str, found: str) -> ApiFault:
+    said = f"the {what} in the precondition ({asked}) does not match the {what} in record ({found}). "
+    ending = (
+        "The object might have been deleted and then recreated"
+        if what == "UID"
+        else "The object might have been modified"
+    )
+    return refuse.conflict(served.kind.name, served.group, name, said + ending)
+
+
+def _deleted_status(served: Served, metadata: Mapping[str, Any]) -> Raw:
+    details: Raw = {"name": metadata["name"]}
+    if served.group:
+        details["group"] = served.group
+    details |= {"kind": served.resource, "uid": metadata["uid"]}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

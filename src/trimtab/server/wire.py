@@ -1,0 +1,118 @@
+"""Stored bytes and wire bytes: objects are kept ready to send, so that reading them is joining bytes.
+
+A stored value is the object's JSON without kind, apiVersion and resourceVersion, with `metadata` first. What is
+missing is the same for all objects of a resource, or known to the store, and is put in front when it is sent.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import orjson
+
+from trimtab.api.value import Raw
+from trimtab.server.catalogue import Served
+from trimtab.store.entry import Entry
+
+_START = len(b'{"metadata":{')
+_LEFT_OUT = ("apiVersion", "kind", "metadata")
+
+
+class _Labels(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Labelled(msgspec.Struct):
+    metadata: _Labels
+
+
+_labels_decoder = msgspec.json.Decoder(_Labelled)
+
+
+def pack(obj: Raw) -> bytes:
+    """The stored form of an object."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
+    rest = {key: value for key, value in obj.items() if key not in _LEFT_OUT}
+    return orjson.dumps({"metadata": metadata, **rest})
+
+
+def unpack(served: Served, value: bytes, revision: int) -> Raw:
+    """The object as `served` shows it; the caller's own copy."""
+    stored: Raw = orjson.loads(value)
+    metadata: Raw = {"resourceVersion": str(revision), **stored.pop("metadata")}
+    obj: Raw = {"apiVersion": served.api_version, "kind": served.kind.name, "metadata": metadata, **stored}
+    return served.outward(obj) if served.outward else obj
+
+
+def dress(served: Served, value: bytes, revision: int) -> bytes:
+    """The object's JSON, without a line end."""
+    if served.outward:
+        return orjson.dumps(unpack(served, value, revision))
+    return b'%b%d",%b' % (served.head, revision, value[_START:])
+
+
+def dress_item(served: Served, entry: Entry) -> bytes:
+    """The object's JSON as an item of a list."""
+    if served.outward:
+        obj = unpack(served, entry.value, entry.mod_revision)
+        if not served.kind.custom:
+            del obj["kind"], obj["apiVersion"]
+        return orjson.dumps(obj)
+    return b'%b%d",%b' % (served.item_head, entry.mod_revision, entry.value[_START:])
+
+
+def labels_of(value: bytes) -> dict[str, str]:
+    """The labels of a stored object, without decoding the rest."""
+    return _labels_decoder.decode(value).metadata.labels or {}
+
+
+class Found(NamedTuple):
+    """One object, as stored."""
+
+    served: Served
+    value: bytes
+    revision: int | None
+    """None for the outcome of a dry run that would create."""
+
+    def body(self) -> bytes:
+        if self.revision is None:
+            return orjson.dumps(self.raw())
+        return dress(self.served, self.value, self.revision)
+
+    def raw(self) -> Raw:
+        obj = unpack(self.served, self.value, self.revision or 0)
+        if self.revision is None:
+            del obj["metadata"]["resourceVersion"]
+        return obj
+
+
+class Batch(NamedTuple):
+    """A list, or one page of it."""
+
+    served: Served
+    entries: Sequence[Entry]
+    revision: int
+    token: str = ""
+    remaining: int | None = None
+
+    def metadata(self) -> Raw:
+        found: Raw = {"resourceVersion": str(self.revision)}
+        if self.token:
+            found["continue"] = self.token
+        if self.remaining is not None:
+            found["remainingItemCount"] = self.remaining
+        return found
+
+    def body(self) -> bytes:
+        served = self.served
+        name, version = f"{served.kind.name}List", served.api_version
+        items = b",".join([dress_item(served, entry) for entry in self.entries])
+        metadata = orjson.dumps(self.metadata())
+        if served.kind.custom:
+            head = f'{{"apiVersion":"{version}","items":['.encode()
+            return b'%b%b],"kind":"%b","metadata":%b}' % (head, items, name.encode(), metadata)
+        head = f'{{"kind":"{name}","apiVersion":"{version}","metadata":'.encode()
+        return b'%b%b,"items":[%b]}' % (head, metadata, items)
+
+    def raws(self) -> list[Raw]:
+        return [unpack(self.served, entry.value, entry.mod_revision) for entry in self.entries]
