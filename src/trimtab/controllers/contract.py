@@ -181,7 +181,8 @@ class MemberWake(NamedTuple):
     keys: Callable[[str, Raw | None, Raw | None, View], Iterable[Key]]
 
 
-Reconcile: TypeAlias = Callable[..., Iterator[Wish]]
+Reconcile: TypeAlias = Callable[..., Iterator[Any]]
+"""Yields wishes; one that takes batches yields pairs of the object and the wish."""
 
 
 class Controller(NamedTuple):

@@ -351,7 +351,7 @@ def with_replicas(spec: BindingSpec, template: Raw, view: View) -> BindingSpec:
     try:
         if marks.setting(view, "components", default=False) and interpreter.interprets(gvk, Operation.COMPONENT):
             found = interpreter.components(template)
-            return spec.but(components=tuple(msgspec.convert(c, Component, strict=False) for c in found))
+            return spec.but(components=tuple(msgspec.convert(c, Component, strict=False) for c in found or ()))
         if interpreter.interprets(gvk, Operation.REPLICA):
             replicas, needs = interpreter.replicas(template)
             requirements = msgspec.convert(needs, ReplicaRequirements, strict=False) if needs is not None else None

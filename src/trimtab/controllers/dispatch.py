@@ -8,8 +8,11 @@ from trimtab.api.kinds.work import Binding, TargetCluster, Work
 from trimtab.api.value import Key, Raw
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Gone, Index, Note, Remember, View, Wake, Wish, controller
-from trimtab.controllers.render import divided_completions, matching, render
+from trimtab.controllers.detect import selectors_of
+from trimtab.controllers.render import divided_completions, render
+from trimtab.interpret.match import policy_priority
 from trimtab.interpret.operations import Uninterpretable
+from trimtab.interpret.revise import OverrideFault
 
 DIRECTLY = ("Directly", "Immediately")
 DIRECTLY_SECONDS = 5.0
@@ -37,7 +40,7 @@ def bindings_of_override(old: Override | None, new: Override | None, view: View)
         if namespace and binding.spec.resource.namespace != namespace:
             continue
         template = view.raw(marks.template_ref(binding))
-        if template is not None and matching(policies, template):
+        if template is not None and any(policy_priority(selectors_of(policy), template) for policy in policies):
             yield key_of(binding)
 
 
@@ -135,8 +138,8 @@ def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iter
     for target in shares:
         try:
             work, notes = render(binding, target, template, completions, view)
-        except Uninterpretable as fault:
-            failures.append(f"cluster {target.name}: {fault.fault.message}")
+        except (Uninterpretable, OverrideFault) as fault:
+            failures.append(f"cluster {target.name}: {fault}")
             continue
         before = seen.get(work.namespace)
         if before is not None and before.metadata.deletion_timestamp is not None:

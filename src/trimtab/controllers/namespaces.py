@@ -2,23 +2,19 @@
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from trimtab.api.kind import key_of, wire
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
-from trimtab.api.kinds.policy import ClusterOverridePolicy
 from trimtab.api.kinds.work import Work, WorkloadTemplate, WorkSpec
 from trimtab.api.value import Key, Meta, OwnerReference, Raw
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Gone, Ref, View, Wake, Wish, controller
 from trimtab.controllers.detect import RESERVED
 from trimtab.controllers.dispatch import renewed
-from trimtab.controllers.render import marked, matching, rules_for
+from trimtab.controllers.render import marked, overridden
 from trimtab.interpret.names import work_name
-from trimtab.interpret.operations import Uninterpretable
 from trimtab.interpret.prune import prune
-from trimtab.interpret.revise import override
+from trimtab.interpret.revise import OverrideFault
 
 
 def when_a_cluster_joins(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
@@ -52,7 +48,7 @@ def namespaces(namespace: Namespace, view: View) -> Iterator[Wish]:
             continue
         try:
             work = work_for(namespace, cluster, name, view)
-        except Uninterpretable:
+        except OverrideFault:
             yield Again(60)
             continue
         wanted = work if seen is None else renewed(seen, work)
@@ -70,9 +66,7 @@ def work_for(namespace: Namespace, cluster: Cluster, name: str, view: View) -> W
     ref = marks.ref_of(namespace)
     template: Raw = view.raw(Ref("v1", "Namespace", "", namespace.name)) or wire(namespace)
     manifest = prune({key: value for key, value in template.items() if key != "spec"})
-    for policy in matching(list(view.all(ClusterOverridePolicy)), manifest):
-        for overriders in rules_for(policy, cluster):
-            manifest = override(manifest, overriders)
+    manifest = overridden(manifest, cluster.name, view).obj
     envelope = Meta(
         namespace=marks.execution_namespace(cluster.name),
         name=name,
@@ -89,7 +83,7 @@ def work_for(namespace: Namespace, cluster: Cluster, name: str, view: View) -> W
             ),
         ),
     )
-    manifest = marked(manifest, msgspec.to_builtins(template), envelope)
+    manifest = marked(manifest, template, envelope)
     return Work(
         metadata=envelope,
         spec=WorkSpec(

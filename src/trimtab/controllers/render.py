@@ -1,28 +1,21 @@
 """Template + binding + overrides -> what one cluster shall have."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
-import numpy as np
-import orjson
-
-from trimtab.api.affinity import belongs
-from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.policy import ClusterOverridePolicy, Override, OverridePolicy
 from trimtab.api.kinds.work import Binding, TargetCluster, Work, WorkloadTemplate, WorkSpec
 from trimtab.api.value import Meta, Raw
 from trimtab.controllers import marks
-from trimtab.controllers.contract import Note, View
+from trimtab.controllers.contract import Note, Ref, View
 from trimtab.decide.divide import apportion
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.match import policy_priority
 from trimtab.interpret.names import fnv1a, work_name
 from trimtab.interpret.operations import Operation
 from trimtab.interpret.prune import prune
-from trimtab.interpret.revise import override
+from trimtab.interpret.revise import Overridden, applied_annotation, override
 
 OVERRIDE_SOURCE = "override-manager"
+OVERRIDES = "policy.karmada.io/v1alpha1"
 
 
 class Rendered(NamedTuple):
@@ -38,8 +31,7 @@ def is_workload(binding: Binding) -> bool:
 def render(
     binding: Binding, target: TargetCluster, template: Raw, completions: Mapping[str, int], view: View
 ) -> Rendered:
-    """The Work for one target cluster. Raises `Uninterpretable` when a rule or an override fails."""
-    cluster = view.get(Cluster, "", target.name)
+    """The Work for one target cluster. Raises `Uninterpretable` or `OverrideFault`."""
     interpreter: Interpreter = view.part("interpreter")
     manifest = prune(template)
     if is_workload(binding) and interpreter.interprets(
@@ -48,19 +40,19 @@ def render(
         manifest = interpreter.revise(manifest, target.replicas)
     if target.name in completions:
         manifest = {**manifest, "spec": {**manifest["spec"], "completions": completions[target.name]}}
-    manifest, applied, notes = overridden(manifest, binding, cluster, view)
+    done = overridden(manifest, target.name, view)
     envelope = envelope_for(binding, target.name, conflict_resolution(template, binding))
-    manifest = marked(manifest, template, envelope)
+    manifest = marked(done.obj, template, envelope)
     manifest = with_preserved_state(manifest, binding, target.name)
     work = Work(
-        metadata=envelope.but(annotations=envelope.annotations | applied),
+        metadata=envelope.but(annotations=envelope.annotations | applied_overrides(done)),
         spec=WorkSpec(
             workload=WorkloadTemplate(manifests=(manifest,)),
             suspend_dispatching=is_suspended(binding, target.name),
             preserve_resources_on_deletion=bool(binding.spec.preserve_resources_on_deletion),
         ),
     )
-    return Rendered(work, notes)
+    return Rendered(work, told(binding, done, target.name))
 
 
 def envelope_for(binding: Binding, cluster: str, resolution: str) -> Meta:
@@ -128,59 +120,34 @@ def with_preserved_state(manifest: Raw, binding: Binding, cluster: str) -> Raw:
     return marks.remarked(manifest, labels=last.preserved_label_state, annotations={})
 
 
-def overridden(
-    manifest: Raw, binding: Binding, cluster: Cluster | None, view: View
-) -> tuple[Raw, dict[str, str], list[Note]]:
-    """The manifest after every override policy that means it, the annotations that list them, and what to tell."""
-    applied: dict[str, str] = {}
-    notes: list[Note] = []
-    namespace = binding.spec.resource.namespace
-    groups: list[tuple[str, list[Override]]] = [
-        (marks.APPLIED_CLUSTER_OVERRIDES, list(view.all(ClusterOverridePolicy))),
-        (marks.APPLIED_OVERRIDES, list(view.all(OverridePolicy, namespace)) if namespace else []),
+def overridden(manifest: Raw, cluster: str, view: View) -> Overridden:
+    """The manifest after every override policy that means it here. Raises `OverrideFault`."""
+    namespace = manifest["metadata"].get("namespace", "")
+    policies = [
+        *view.raws(OVERRIDES, "ClusterOverridePolicy"),
+        *(view.raws(OVERRIDES, "OverridePolicy", namespace) if namespace else ()),
     ]
-    for annotation, policies in groups:
-        listed = []
-        for policy in matching(policies, manifest):
-            rules = list(rules_for(policy, cluster))
-            for overriders in rules:
-                manifest = override(manifest, overriders)
-                listed.append({"policyName": policy.name, "overriders": overriders})
-            if rules:
-                notes.append(told(binding, policy, cluster))
-        if listed:
-            applied[annotation] = orjson.dumps(listed).decode()
-    return manifest, applied, notes
+    if not policies:
+        return Overridden(manifest)
+    where = view.raw(Ref("cluster.karmada.io/v1alpha1", "Cluster", "", cluster))
+    return override(manifest, where or {"metadata": {"name": cluster}}, policies)
 
 
-def matching(policies: list[Override], manifest: Raw) -> list[Override]:
-    """The override policies that mean this object, the closest last because later ones win."""
-    ranked = []
-    for policy in policies:
-        selectors = [msgspec.to_builtins(s) for s in policy.spec.resource_selectors]
-        if closeness := policy_priority(selectors, manifest):
-            ranked.append((closeness, policy.name, policy))
-    return [policy for _, _, policy in sorted(ranked, key=lambda entry: entry[:2])]
+def applied_overrides(done: Overridden) -> dict[str, str]:
+    """The annotations that list what was applied."""
+    listed = {marks.APPLIED_CLUSTER_OVERRIDES: done.cluster_wide, marks.APPLIED_OVERRIDES: done.namespaced}
+    return {annotation: applied_annotation(rules) for annotation, rules in listed.items() if rules}
 
 
-def rules_for(policy: Override, cluster: Cluster | None) -> Iterator[Raw]:
-    if policy.spec.override_rules:
-        for rule in policy.spec.override_rules:
-            if rule.target_cluster is None or (cluster is not None and belongs(rule.target_cluster)(cluster)):
-                yield msgspec.to_builtins(rule.overriders)
-    else:
-        asked = policy.spec.target_cluster
-        overriders: Raw = msgspec.to_builtins(policy.spec.overriders)
-        if overriders and (asked is None or (cluster is not None and belongs(asked)(cluster))):
-            yield overriders
-
-
-def told(binding: Binding, policy: Override, cluster: Cluster | None) -> Note:
-    name = f"{policy.namespace}/{policy.name}" if policy.namespace else policy.name
-    where = cluster.name if cluster is not None else ""
-    what = "override policy" if policy.namespace else "cluster override policy"
-    text = f"Apply {what}({name}) for cluster({where}) succeed."
-    return Note(marks.template_ref(binding), "ApplyOverridePolicySucceed", text, OVERRIDE_SOURCE)
+def told(binding: Binding, done: Overridden, cluster: str) -> list[Note]:
+    """One note per policy that had something to say."""
+    policies = dict.fromkeys((rule.namespace, rule.name) for rule in (*done.cluster_wide, *done.namespaced))
+    notes = []
+    for namespace, name in policies:
+        what = f"override policy({namespace}/{name})" if namespace else f"cluster override policy({name})"
+        text = f"Apply {what} for cluster({cluster}) succeed."
+        notes.append(Note(marks.template_ref(binding), "ApplyOverridePolicySucceed", text, OVERRIDE_SOURCE))
+    return notes
 
 
 def divided_completions(binding: Binding, template: Raw, targets: list[TargetCluster]) -> dict[str, int]:
@@ -198,6 +165,6 @@ def divided_completions(binding: Binding, template: Raw, targets: list[TargetClu
         return {}
     replicas = {target.name: target.replicas for target in targets}
     names = sorted(replicas)
-    weights = np.array([replicas[name] for name in names], dtype=np.int64)
+    weights = [replicas[name] for name in names]
     shares = apportion(int(completions), weights, leans_back=fnv1a(binding.spec.resource.uid) % 2 == 1)
-    return dict(zip(names, shares.tolist(), strict=True))
+    return dict(zip(names, shares, strict=True))

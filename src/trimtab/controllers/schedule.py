@@ -118,7 +118,14 @@ def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding,
     for binding, decision in zip(waiting, decisions, strict=True):
         for wish in outcome(binding, decision, view):
             yield binding, wish
-    yield waiting[0], Remember("fleet", "given away", fleet)
+    gains = tuple((decision.ask, gained(decision)) for decision in decisions if view.profile.reserve_capacity)
+    yield waiting[0], Remember("fleet", "given away", (fleet, gains))
+
+
+def gained(decision: Decision) -> tuple[tuple[str, int], ...]:
+    """What is still to arrive, and where."""
+    had = dict(decision.ask.placed)
+    return tuple((name, n - had.get(name, 0)) for name, n in decision.clusters if n > had.get(name, 0))
 
 
 def gates_of(view: View) -> Gates:
@@ -132,9 +139,8 @@ def candidates(binding: Binding, view: View) -> list[str] | None:
         return None
     pages = view.all(PlacementDecision, ref.namespace or binding.namespace)
     label = "cluster.open-cluster-management.io/placement"
-    return [
-        d.cluster_name for page in pages if page.metadata.labels.get(label) == ref.name for d in page.status.decisions
-    ]
+    mine = [page.status for page in pages if page.metadata.labels.get(label) == ref.name]
+    return [decision.cluster_name for status in mine if status is not None for decision in status.decisions]
 
 
 def farewell(binding: Binding) -> Iterator[Note]:

@@ -62,6 +62,8 @@ class Table:
         self.kind = kinds.get(resource.id)
         self.entries: dict[Name, Entry] = {}
         self.synced = asyncio.Event()
+        self.changes = 0
+        """Counts every change, so that who sums up can tell whether to do it again."""
         self._names: list[Name] = []
         self._indexes: dict[str, tuple[Index[Any], dict[str, set[Name]]]] = {}
         self._listeners: list[Heard] = []
@@ -117,6 +119,7 @@ class Table:
         self.synced.set()
 
     def _file(self, old: Entry | None, new: Entry | None) -> None:
+        self.changes += 1
         for index, shelves in self._indexes.values():
             before = set(index.values(old.typed)) if old else set()
             after = set(index.values(new.typed)) if new else set()

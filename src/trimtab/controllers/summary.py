@@ -1,0 +1,94 @@
+"""Nodes and pods of a member -> what the member can still take, as Cluster status says it."""
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from trimtab.api.kinds.cluster import AllocatableModeling, NodeSummary, ResourceModel, ResourceSummary
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.quantity import milli, parse, whole
+from trimtab.api.value import QuantityText
+from trimtab.decide.pods.demand import Amounts, amounts, demand
+
+DONE = ("Succeeded", "Failed")
+BINARY = ("memory", "ephemeral-storage", "storage")
+
+
+def node_summary(nodes: Sequence[Node]) -> NodeSummary:
+    ready = sum(any(c.type == "Ready" and c.status == "True" for c in node.status.conditions) for node in nodes)
+    return NodeSummary(total_num=len(nodes), ready_num=ready)
+
+
+def resource_summary(nodes: Sequence[Node], pods: Iterable[Pod], models: Sequence[ResourceModel]) -> ResourceSummary:
+    """What there is, what runs, what waits, and how many nodes of which size are free."""
+    allocatable: Amounts = {}
+    for node in nodes:
+        add(allocatable, amounts(node.status.allocatable))
+    allocated: Amounts = {}
+    allocating: Amounts = {}
+    used: dict[str, Amounts] = {}
+    for pod in pods:
+        asks = demand(pod).requests | {"pods": 1}
+        if not pod.spec.node_name:
+            add(allocating, asks)
+        elif pod.status.phase not in DONE:
+            add(allocated, asks)
+            add(used.setdefault(pod.spec.node_name, {}), asks)
+    return ResourceSummary(
+        allocatable=written(allocatable),
+        allocated=written(allocated),
+        allocating=written(allocating),
+        allocatable_modelings=modelled(nodes, used, models),
+    )
+
+
+def add(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def written(total: Amounts) -> dict[str, QuantityText]:
+    return {name: quantity(name, amount) for name, amount in sorted(total.items())}
+
+
+def quantity(name: str, amount: int) -> str:
+    if name == "cpu":
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if name in BINARY and amount and amount % 1024 == 0:
+        return f"{amount // 1024}Ki"
+    return str(amount)
+
+
+def modelled(
+    nodes: Sequence[Node], used: dict[str, Amounts], models: Sequence[ResourceModel]
+) -> tuple[AllocatableModeling, ...]:
+    """How many nodes have free room of each grade; a node without a free pod slot has none."""
+    if not models:
+        return ()
+    counts = {model.grade: 0 for model in models}
+    for node in nodes:
+        free = amounts(node.status.allocatable)
+        for name, amount in used.get(node.name, {}).items():
+            free[name] = free.get(name, 0) - amount
+        if free.get("pods", 0) > 0:
+            counts[grade(free, models)] += 1
+    return tuple(AllocatableModeling(grade=g, count=n) for g, n in sorted(counts.items()))
+
+
+def grade(free: Amounts, models: Sequence[ResourceModel]) -> int:
+    """The lowest, over the modelled resources, of the last grade whose least amount is there."""
+    ordered = sorted(models, key=lambda model: model.grade)
+    names = [r.name for r in ordered[0].ranges]
+    found = []
+    for name in names:
+        best = ordered[0].grade
+        for model in ordered:
+            least = next((r.min for r in model.ranges if r.name == name), 0)
+            if amount_of(name, least) <= free.get(name, 0):
+                best = model.grade
+        found.append(best)
+    return min(found, default=ordered[0].grade)
+
+
+def amount_of(name: str, text: QuantityText) -> int | Fraction:
+    return milli(text) if name == "cpu" else whole(text) if parse(text) >= 0 else parse(text)

@@ -1,0 +1,135 @@
+"""A look at each member every few seconds: does it answer, what does it serve, what can it still take."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+import orjson
+
+from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, NodeSummary, ResourceModel, ResourceSummary
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.client.client import Resource
+from trimtab.clock import Clock
+from trimtab.controllers.health import Probe
+from trimtab.controllers.summary import node_summary, resource_summary
+from trimtab.errors import ApiFault
+from trimtab.members.roster import MemberHandle, Roster
+from trimtab.runtime.cache import Cache
+
+PROBE_SECONDS = 10.0
+ANSWER_SECONDS = 5.0
+log = logging.getLogger("trimtab.probe")
+
+Report = Callable[[str, Probe], None]
+
+
+class Prober:
+    """Probes every member of the roster, each on its own beat, and hands on what it saw."""
+
+    def __init__(
+        self, roster: Roster, host: Cache, clock: Clock, report: Report, *, period: float = PROBE_SECONDS
+    ) -> None:
+        self._roster = roster
+        self._host = host
+        self._clock = clock
+        self._report = report
+        self._period = period
+        self._summaries: dict[str, tuple[object, NodeSummary, ResourceSummary]] = {}
+
+    async def run(self) -> None:
+        """One task per member, started as members join and ended as they leave."""
+        tasks: dict[str, asyncio.Task[None]] = {}
+        joined = asyncio.Event()
+        self._host.table_of(Cluster).listen(lambda _old, _new: joined.set())
+        try:
+            while True:
+                for name in self._clusters():
+                    if name not in tasks:
+                        tasks[name] = asyncio.get_running_loop().create_task(self._keep_probing(name))
+                for name in [name for name in tasks if name not in set(self._clusters())]:
+                    tasks.pop(name).cancel()
+                    self._summaries.pop(name, None)
+                await joined.wait()
+                joined.clear()
+        finally:
+            for task in tasks.values():
+                task.cancel()
+
+    def _clusters(self) -> list[str]:
+        return [name for _, name in self._host.table_of(Cluster).names()]
+
+    async def _keep_probing(self, name: str) -> None:
+        while True:
+            entry = self._host.table_of(Cluster).entries.get(("", name))
+            if entry is not None:
+                cluster = cast("Cluster", entry.typed)
+                self._roster.retry(cluster)
+                self._report(name, await self.probe(cluster))
+            await asyncio.sleep(self._period)
+
+    async def probe(self, cluster: Cluster) -> Probe:
+        member = self._roster.get(cluster.name)
+        now = self._clock.now()
+        if member is None:
+            return Probe(now, online=False, healthy=False, reachable=False)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                healthy = await self._healthy(member)
+                if not healthy:
+                    return Probe(now, online=True, healthy=False)
+                return await self._look_around(member, cluster)
+        except (ApiFault, OSError, TimeoutError) as fault:
+            log.info("member %s does not answer: %s", cluster.name, fault or type(fault).__name__)
+            return Probe(self._clock.now(), online=False, healthy=False)
+
+    @staticmethod
+    async def _healthy(member: MemberHandle) -> bool:
+        answer = await member.client.fetch("/readyz")
+        if answer.code == 404:
+            answer = await member.client.fetch("/healthz")
+        return answer.code == 200
+
+    async def _look_around(self, member: MemberHandle, cluster: Cluster) -> Probe:
+        version = orjson.loads((await member.client.fetch("/version")).body).get("gitVersion", "")
+        resources = await member.discover()
+        nodes, room = await self._capacity(member, cluster.spec.resource_models)
+        return Probe(
+            self._clock.now(),
+            online=True,
+            healthy=True,
+            version=version,
+            enablements=enablements(resources),
+            complete=bool(resources),
+            nodes=nodes,
+            resources=room,
+        )
+
+    async def _capacity(
+        self, member: MemberHandle, models: Sequence[ResourceModel]
+    ) -> tuple[NodeSummary, ResourceSummary]:
+        """Summed up again only when a node or a pod has changed since."""
+        nodes, pods = member.everything.table_of(Node), member.everything.table_of(Pod)
+        await nodes.synced.wait()
+        await pods.synced.wait()
+        state = (nodes.changes, pods.changes, tuple(models))
+        held = self._summaries.get(member.name)
+        if held is None or held[0] != state:
+            all_nodes = [cast("Node", entry.typed) for entry in nodes.entries.values()]
+            all_pods: Iterable[Pod] = (cast("Pod", entry.typed) for entry in pods.entries.values())
+            held = (state, node_summary(all_nodes), resource_summary(all_nodes, all_pods, models))
+            self._summaries[member.name] = held
+        return held[1], held[2]
+
+
+def enablements(resources: Sequence[Resource]) -> tuple[APIEnablement, ...]:
+    """Served APIs as Cluster status lists them: by group and version, resources by name."""
+    groups: dict[str, list[APIResource]] = defaultdict(list)
+    for resource in resources:
+        groups[resource.api_version].append(APIResource(name=resource.plural, kind=resource.kind))
+    return tuple(
+        APIEnablement(group_version=group, resources=tuple(sorted(listed, key=lambda r: r.name)))
+        for group, listed in sorted(groups.items())
+    )
