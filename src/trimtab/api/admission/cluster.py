@@ -1,0 +1,180 @@
+"""What a Cluster is given and what is refused in one, as Karmada's aggregated API server does."""
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from trimtab.api import quantity
+from trimtab.api.admission.raw import at, mapping, objects, put, texts
+from trimtab.api.complaints import duplicate, invalid, not_supported, required
+from trimtab.api.names import label_faults, label_value_faults, qualified_name_faults
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+_LONGEST_NAME = 48
+_PROXY_SCHEMES = ("http", "https", "socks5")
+_LARGEST = (1 << 63) - 1
+_GRADES = (
+    (0, ("0", "1"), ("0", "4Gi")),
+    (1, ("1", "2"), ("4Gi", "16Gi")),
+    (2, ("2", "4"), ("16Gi", "32Gi")),
+    (3, ("4", "8"), ("32Gi", "64Gi")),
+    (4, ("8", "16"), ("64Gi", "128Gi")),
+    (5, ("16", "32"), ("128Gi", "256Gi")),
+    (6, ("32", "64"), ("256Gi", "512Gi")),
+    (7, ("64", "128"), ("512Gi", "1Ti")),
+    (8, ("128", str(_LARGEST)), ("1Ti", str(_LARGEST))),
+)
+DEFAULT_MODELS: list[Raw] = [
+    {
+        "grade": grade,
+        "ranges": [
+            {"name": "cpu", "min": cpu[0], "max": cpu[1]},
+            {"name": "memory", "min": memory[0], "max": memory[1]},
+        ],
+    }
+    for grade, cpu, memory in _GRADES
+]
+
+
+def fill_cluster(cluster: Raw) -> Raw:
+    """The old single zone moves into the list; a cluster without classes of nodes gets the usual ones."""
+    zone = at(cluster, "spec", "zone")
+    if zone and not at(cluster, "spec", "zones"):
+        spec = {key: value for key, value in mapping(cluster.get("spec")).items() if key != "zone"}
+        cluster = {**cluster, "spec": {**spec, "zones": [zone]}}
+    if not at(cluster, "spec", "resourceModels"):
+        cluster = put(cluster, ("spec", "resourceModels"), DEFAULT_MODELS)
+    return cluster
+
+
+def check_cluster(cluster: Raw, old: Raw | None) -> list[Cause]:
+    name = str(at(cluster, "metadata", "name") or "")
+    return [*_check_name(name), *_check_spec(mapping(cluster.get("spec")))]
+
+
+def _check_name(name: str) -> Iterator[Cause]:
+    if len(name) > _LONGEST_NAME:
+        yield invalid("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters")
+    for fault in label_faults(name):
+        yield invalid("metadata.name", name, fault)
+
+
+def _check_spec(spec: Raw) -> Iterator[Cause]:
+    mode = spec.get("syncMode", "")
+    if mode not in ("Push", "Pull"):
+        yield not_supported("spec.syncMode", mode, ("Push", "Pull"))
+    if spec.get("apiEndpoint"):
+        yield from _check_endpoint(spec["apiEndpoint"])
+    for name in ("secretRef", "impersonatorSecretRef"):
+        if isinstance(spec.get(name), dict):
+            for key in ("namespace", "name"):
+                if not spec[name].get(key):
+                    yield required(f"spec.{name}.{key}")
+    if spec.get("proxyURL"):
+        yield from _check_proxy(spec["proxyURL"])
+    yield from _check_place(spec)
+    yield from _check_taints(spec.get("taints"))
+    if spec.get("resourceModels"):
+        yield from _check_models(spec["resourceModels"])
+
+
+def _split(url: Any) -> Any:
+    try:
+        return urlsplit(url)
+    except (ValueError, AttributeError):
+        return None
+
+
+def _check_endpoint(url: Any) -> Iterator[Cause]:
+    parts = _split(url)
+    if parts is None or not parts.scheme:
+        yield invalid("spec.apiEndpoint", url, "must be a valid URL")
+        return
+    if not parts.netloc.rpartition("@")[2]:
+        yield invalid("spec.apiEndpoint", url, "host must be specified")
+    for present, what in (
+        (parts.username, "user information"),
+        (parts.fragment, "fragments"),
+        (parts.query, "query parameters"),
+    ):
+        if present:
+            yield invalid("spec.apiEndpoint", url, f"{what} are not permitted in the URL")
+
+
+def _check_proxy(url: Any) -> Iterator[Cause]:
+    parts = _split(url)
+    if parts is None or parts.scheme not in _PROXY_SCHEMES:
+        yield invalid("spec.proxyURL", url, f"unsupported scheme, must be one of: {', '.join(_PROXY_SCHEMES)}")
+
+
+def _check_place(spec: Raw) -> Iterator[Cause]:
+    for name in ("provider", "region", "zone"):
+        for fault in label_value_faults(str(spec.get(name) or "")):
+            yield invalid(f"spec.{name}", spec[name], fault)
+    for i, zone in enumerate(texts(spec.get("zones"))):
+        for fault in label_value_faults(zone):
+            yield invalid(f"spec.zones[{i}]", zone, fault)
+    if spec.get("zone") and spec.get("zones"):
+        yield invalid("spec.zones", spec["zones"], "zone and zones can not co-exist")
+
+
+def _check_taints(taints: Any) -> Iterator[Cause]:
+    seen: set[tuple[str, str]] = set()
+    for i, taint in objects(taints):
+        field = f"spec.taints[{i}]"
+        key, value, effect = (str(taint.get(name) or "") for name in ("key", "value", "effect"))
+        for fault in qualified_name_faults(key):
+            yield invalid(f"{field}.key", key, fault)
+        for fault in label_value_faults(value):
+            yield invalid(f"{field}.value", value, fault)
+        if effect not in ("NoSchedule", "NoExecute"):
+            yield not_supported(f"{field}.effect", effect, ("NoSchedule", "NoExecute"))
+        if (key, effect) in seen:
+            yield duplicate(field, taint)
+        seen.add((key, effect))
+
+
+def _check_models(models: Any) -> Iterator[Cause]:
+    previous: Raw | None = None
+    for i, model in objects(models):
+        yield from _check_model(model, previous, f"spec.resourceModels[{i}]")
+        previous = model
+    if previous is not None:
+        for i, bounds in objects(previous.get("ranges")):
+            if _amount(bounds, "max") != _LARGEST:
+                yield invalid(
+                    f"spec.resourceModels.ranges[{i}].max", bounds.get("max"), "the last max must be MaxInt64"
+                )
+
+
+def _amount(bounds: Raw, name: str) -> int | None:
+    try:
+        return quantity.whole(bounds.get(name, "0"))
+    except quantity.BadQuantity:
+        return None
+
+
+def _check_model(model: Raw, previous: Raw | None, field: str) -> Iterator[Cause]:
+    ranges = [bounds for _, bounds in objects(model.get("ranges"))]
+    if previous is None:
+        for i, bounds in enumerate(ranges):
+            if _amount(bounds, "min") != 0:
+                yield invalid(f"{field}.ranges[{i}].min", bounds.get("min"), "the first min must be 0")
+    for i, bounds in enumerate(ranges):
+        least, most = _amount(bounds, "min"), _amount(bounds, "max")
+        if least is None or most is None or most <= least:
+            yield invalid(f"{field}.ranges[{i}].max", bounds.get("max"), "max must be greater than min")
+    if previous is None:
+        return
+    before = [bounds for _, bounds in objects(previous.get("ranges"))]
+    if model.get("grade") == previous.get("grade"):
+        yield invalid(f"{field}.grade", model.get("grade"), "the grade must differ from the one before")
+    if [b.get("name") for b in before] != [b.get("name") for b in ranges]:
+        yield invalid(
+            f"{field}.ranges", model.get("ranges"), "every model must have the same resources in the same order"
+        )
+        return
+    for i, (bounds, earlier) in enumerate(zip(ranges, before, strict=True)):
+        if _amount(bounds, "min") != _amount(earlier, "max"):
+            yield invalid(f"{field}.ranges[{i}].min", bounds.get("min"), "min must be the max of the model before")

@@ -1,0 +1,77 @@
+"""What Karmada's webhook refuses in override policies."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from trimtab.api.admission.placement import check_affinity
+from trimtab.api.admission.raw import mapping, objects
+from trimtab.api.complaints import invalid, required
+from trimtab.api.names import label_value_faults, qualified_name_faults
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+_POINTER = re.compile(r"(/([^/~]|~[01])*)*\Z")
+
+
+def check_override(policy: Raw, old: Raw | None) -> list[Cause]:
+    return list(_check_spec(mapping(policy.get("spec"))))
+
+
+def _check_spec(spec: Raw) -> Iterator[Cause]:
+    old_way = bool(spec.get("targetCluster")) or any(mapping(spec.get("overriders")).values())
+    if spec.get("overrideRules") is not None and old_way:
+        why = "overrideRules and (overriders or targetCluster) can't co-exist"
+        yield invalid("spec.overrideRules", spec["overrideRules"], why)
+    yield from check_affinity(mapping(spec.get("targetCluster")), "spec.targetCluster")
+    yield from _check_overriders(mapping(spec.get("overriders")), "spec.overriders")
+    for i, rule in objects(spec.get("overrideRules")):
+        field = f"spec.overrideRules[{i}]"
+        yield from check_affinity(mapping(rule.get("targetCluster")), f"{field}.targetCluster")
+        yield from _check_overriders(mapping(rule.get("overriders")), f"{field}.overriders")
+
+
+def _check_overriders(overriders: Raw, field: str) -> Iterator[Cause]:
+    for i, overrider in objects(overriders.get("annotationsOverrider")):
+        for key in mapping(overrider.get("value")):
+            for fault in qualified_name_faults(key.lower()):
+                yield invalid(f"{field}.annotationsOverrider[{i}].value", key, fault)
+    for i, overrider in objects(overriders.get("labelsOverrider")):
+        yield from _check_labels(mapping(overrider.get("value")), f"{field}.labelsOverrider[{i}].value")
+    for i, overrider in objects(overriders.get("imageOverrider")):
+        path = mapping(overrider.get("predicate")).get("path")
+        if path is not None:
+            yield from _check_pointer(path, f"{field}.imageOverrider[{i}].predicate.path")
+    for i, overrider in objects(overriders.get("fieldOverrider")):
+        yield from _check_field(overrider, f"{field}.fieldOverrider[{i}]")
+
+
+def _check_labels(labels: Raw, field: str) -> Iterator[Cause]:
+    for key, value in labels.items():
+        for fault in qualified_name_faults(key):
+            yield invalid(field, key, fault)
+        for fault in label_value_faults(str(value)):
+            yield invalid(field, value, fault)
+
+
+def _check_pointer(path: Any, field: str) -> Iterator[Cause]:
+    if not isinstance(path, str) or (path and not path.startswith("/")):
+        yield invalid(field, path, 'JSON pointer must be empty or start with a "/"')
+    elif not _POINTER.match(path):
+        yield invalid(field, path, "a ~ in a JSON pointer must be followed by 0 or 1")
+
+
+def _check_field(overrider: Raw, field: str) -> Iterator[Cause]:
+    yield from _check_pointer(overrider.get("fieldPath", ""), f"{field}.fieldPath")
+    given = [name for name in ("json", "yaml") if overrider.get(name)]
+    if len(given) != 1:
+        yield invalid(field, overrider, "exactly one of json and yaml must be set")
+    for name in given:
+        for i, operation in objects(overrider[name]):
+            where = f"{field}.{name}[{i}]"
+            yield from _check_pointer(operation.get("subPath", ""), f"{where}.subPath")
+            needs_value, has_value = operation.get("operator") != "remove", operation.get("value") is not None
+            if needs_value and not has_value:
+                yield required(f"{where}.value", "value is required for add or replace operations")
+            elif has_value and not needs_value:
+                yield invalid(f"{where}.value", operation["value"], "value is not allowed for remove operation")

@@ -1,0 +1,134 @@
+"""What Karmada's webhook fills into a placement and refuses in one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trimtab.api.admission.raw import at, change_items, mapping, number, objects, put
+from trimtab.api.complaints import invalid, not_supported
+from trimtab.api.names import qualified_name_faults
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+_FIELD_KEYS = ("provider", "region", "zone")
+_FIELD_OPERATORS = ("In", "NotIn")
+_INLINE = ("labelSelector", "fieldSelector", "clusterNames", "exclude")
+
+
+def fill_placement(placement: Raw) -> Raw:
+    placement = change_items(placement, ("spreadConstraints",), _fill_spread)
+    scheduling = mapping(placement.get("replicaScheduling"))
+    if scheduling.get("replicaSchedulingType") == "Divided" and not scheduling.get("replicaDivisionPreference"):
+        placement = put(placement, ("replicaScheduling", "replicaDivisionPreference"), "Weighted")
+    return placement
+
+
+def _fill_spread(constraint: Raw) -> Raw:
+    if not constraint.get("spreadByField") and not constraint.get("spreadByLabel"):
+        constraint = {**constraint, "spreadByField": "cluster"}
+    return constraint if constraint.get("minGroups") else {**constraint, "minGroups": 1}
+
+
+def check_placement(placement: Raw, field: str) -> Iterator[Cause]:
+    if placement.get("clusterAffinity") is not None and placement.get("clusterAffinities") is not None:
+        yield invalid(field, placement, "clusterAffinities cannot co-exist with clusterAffinity")
+    yield from check_affinity(mapping(placement.get("clusterAffinity")), f"{field}.clusterAffinity")
+    yield from _check_terms(placement, f"{field}.clusterAffinities")
+    yield from _check_spread(placement.get("spreadConstraints"), f"{field}.spreadConstraints")
+    yield from _check_workload_affinity(mapping(placement.get("workloadAffinity")), f"{field}.workloadAffinity")
+    for i, toleration in objects(placement.get("clusterTolerations")):
+        operator = toleration.get("operator", "")
+        if operator not in ("", "Exists", "Equal"):
+            yield not_supported(f"{field}.clusterTolerations[{i}].operator", operator, ("", "Exists", "Equal"))
+
+
+def check_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
+    """Of a field selector, only the first mistake is told."""
+    selector = affinity.get("fieldSelector")
+    for _, rule in objects(at(selector, "matchExpressions")):
+        key, operator = rule.get("key", ""), rule.get("operator", "")
+        why = ""
+        if key not in _FIELD_KEYS:
+            why = f'unsupported key "{key}", must be provider, region, or zone'
+        elif operator not in _FIELD_OPERATORS:
+            why = f'unsupported operator "{operator}", must be In or NotIn'
+        if why:
+            yield invalid(f"{field}.fieldSelector", selector, why)
+            return
+
+
+def _check_terms(placement: Raw, field: str) -> Iterator[Cause]:
+    terms = placement.get("clusterAffinities")
+    seen: set[str] = set()
+    for i, term in objects(terms):
+        name = str(term.get("affinityName", ""))
+        for fault in qualified_name_faults(name):
+            yield invalid(f"{field}[{i}]", name, fault)
+        if name in seen:
+            yield invalid(field, terms, "each affinity term in a policy must have a unique name")
+        seen.add(name)
+        yield from check_affinity(term, f"{field}[{i}]")
+        if term.get("overflowAffinities") is not None:
+            yield from _check_overflow(
+                term, mapping(placement.get("replicaScheduling")), f"{field}[{i}].overflowAffinities"
+            )
+
+
+def _divides_by_room(scheduling: Raw) -> bool:
+    if scheduling.get("replicaSchedulingType") != "Divided":
+        return False
+    preference = scheduling.get("replicaDivisionPreference")
+    return preference == "Aggregated" or (
+        preference == "Weighted" and bool(at(scheduling, "weightPreference", "dynamicWeight"))
+    )
+
+
+def _check_overflow(term: Raw, scheduling: Raw, field: str) -> Iterator[Cause]:
+    overflow = term["overflowAffinities"]
+    if not _divides_by_room(scheduling):
+        why = "overflowAffinities can only be used together with dynamic weight or aggregated scheduling"
+        yield invalid(field, overflow, why)
+    if not any(term.get(part) for part in _INLINE):
+        yield invalid(field, overflow, "overflowAffinities can only be used together with the inline ClusterAffinity")
+    taken = {term.get("affinityName", "")}
+    for i, affinity in objects(overflow):
+        name = str(affinity.get("affinityName", ""))
+        for fault in qualified_name_faults(name):
+            yield invalid(f"{field}[{i}].affinityName", name, fault)
+        if name in taken:
+            why = "overflow affinity name must be unique and must not duplicate the primary group's affinityName"
+            yield invalid(f"{field}[{i}].affinityName", name, why)
+        taken.add(name)
+        yield from check_affinity(affinity, f"{field}[{i}]")
+
+
+def _check_spread(constraints: Any, field: str) -> Iterator[Cause]:
+    counts: dict[str, int] = {}
+    for i, constraint in objects(constraints):
+        by_field, where = str(constraint.get("spreadByField") or ""), f"{field}[{i}]"
+        least, most = number(constraint.get("minGroups")), number(constraint.get("maxGroups"))
+        if by_field and constraint.get("spreadByLabel"):
+            yield invalid(where, constraint, "spreadByLabel should not co-exist with spreadByField")
+        if least < 0:
+            yield invalid(where, constraint, "minGroups lower than 0 is not allowed")
+        if most < 0:
+            yield invalid(where, constraint, "maxGroups lower than 0 is not allowed")
+        if 0 < most < least:
+            yield invalid(where, constraint, "maxGroups lower than minGroups is not allowed")
+        if by_field:
+            counts[by_field] = counts.get(by_field, 0) + 1
+            if counts[by_field] == 2:  # told once, however often it is repeated
+                yield invalid(field, constraints, f"multiple {by_field} spread constraints are not allowed")
+    if counts and "cluster" not in counts:
+        why = "the cluster spread constraint must be enabled in one of the constraints in case of SpreadByField is enabled"
+        yield invalid(field, constraints, why)
+
+
+def _check_workload_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
+    keys = {}
+    for name in ("affinity", "antiAffinity"):
+        if isinstance(affinity.get(name), dict):
+            keys[name] = str(affinity[name].get("groupByLabelKey", ""))
+            for fault in qualified_name_faults(keys[name]):
+                yield invalid(f"{field}.{name}.groupByLabelKey", keys[name], fault)
+    if len(keys) == 2 and keys["affinity"] == keys["antiAffinity"]:
+        yield invalid(field, affinity, "affinity and antiAffinity must not use the same groupByLabelKey")

@@ -1,0 +1,82 @@
+"""What names, label keys and label values may look like, and the sentences Kubernetes refuses the others with."""
+
+import re
+
+_NAME_PART = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
+_LABEL_VALUE = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
+_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z")
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z")
+_SERVICE = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?\Z")
+
+SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+SERVICE_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_NAME_PART_TEXT = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_LABEL_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_QUALIFIED_TEXT = (
+    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+)
+
+
+def _faults(text: str, pattern: re.Pattern[str], sentence: str, limit: int) -> list[str]:
+    faults = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
+    return faults if pattern.match(text) else [*faults, sentence]
+
+
+def subdomain_faults(name: str) -> list[str]:
+    return _faults(name, _SUBDOMAIN, SUBDOMAIN_TEXT, 253)
+
+
+def label_faults(name: str) -> list[str]:
+    """What is wrong with a DNS-1123 label."""
+    return _faults(name, _LABEL, LABEL_TEXT, 63)
+
+
+def service_name_faults(name: str) -> list[str]:
+    """What is wrong with a DNS-1035 label."""
+    return _faults(name, _SERVICE, SERVICE_TEXT, 63)
+
+
+def label_value_faults(value: str) -> list[str]:
+    return _faults(value, _LABEL_VALUE, _LABEL_VALUE_TEXT, 63)
+
+
+def qualified_name_faults(key: str) -> list[str]:
+    """What is wrong with a label or annotation key."""
+    parts = key.split("/")
+    if len(parts) > 2:
+        return [_QUALIFIED_TEXT]
+    faults = []
+    name = parts[-1]
+    if len(parts) == 2:
+        if not parts[0]:
+            faults.append("prefix part must be non-empty")
+        else:
+            faults.extend(f"prefix part {fault}" for fault in subdomain_faults(parts[0]))
+    if not name:
+        faults.append("name part must be non-empty")
+    elif len(name) > 63:
+        faults.append("name part must be no more than 63 bytes")
+    return faults if _NAME_PART.match(name) else [*faults, _NAME_PART_TEXT]
