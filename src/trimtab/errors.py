@@ -134,6 +134,12 @@ class InternalError(ApiFault):
     code, reason, retriable = 500, "InternalError", True
 
 
+class Unclassified(ApiFault):
+    """Refused where Kubernetes itself answers 500 without a reason; trying again does not help."""
+
+    code, reason = 500, ""
+
+
 class Unavailable(ApiFault):
     code, reason, retriable = 503, "ServiceUnavailable", True
 

@@ -5,7 +5,8 @@ from enum import Enum
 from functools import cache, cached_property
 from typing import Any
 
-from trimtab.api.kinds.native import openapi, traits
+from trimtab.api.kinds.native import codec, openapi, traits
+from trimtab.api.kinds.native.fields import message_name
 from trimtab.api.value import Raw
 
 Resolve = Callable[[str], Raw]
@@ -29,10 +30,12 @@ class Form(Enum):
 class Shape:
     """One place in a schema. Made lazily, because schemas may contain themselves."""
 
-    def __init__(self, schema: Raw, resolve: Resolve, *, root: bool = False) -> None:
+    def __init__(self, schema: Raw, resolve: Resolve, *, root: bool = False, blank: Raw | None = None) -> None:
         self.schema = _flatten(schema, resolve)
         self._resolve = resolve
         self._root = root
+        self.blank: Raw = blank or {}
+        """What an object is before anybody has written it: native kinds have fields that are always there."""
         self.form = _form(self.schema)
         self.keys: tuple[str, ...] = tuple(self.schema.get("x-kubernetes-list-map-keys", ()))
         self.patch_key: str = self.schema.get("x-kubernetes-patch-merge-key", "")
@@ -126,17 +129,18 @@ def _object_fields() -> dict[str, Shape]:
     return {"apiVersion": string, "kind": string, "metadata": metadata}
 
 
-def shape_of(schema: Raw, components: Mapping[str, Raw] | None = None) -> Shape:
+def shape_of(schema: Raw, components: Mapping[str, Raw] | None = None, *, blank: Raw | None = None) -> Shape:
     """The shape of a whole object described by `schema` (a CRD's, or any OpenAPI schema). Keep it: making it costs."""
     known = components or {}
 
     def resolve(name: str) -> Raw:
         return known[name] if name in known else openapi.component(name)
 
-    return Shape(schema, resolve, root=True)
+    return Shape(schema, resolve, root=True, blank=blank)
 
 
 @cache
 def native_shape(api_version: str, kind: str) -> Shape:
     """The shape of a native kind; made once."""
-    return shape_of(openapi.component(openapi.schema_name(api_version, kind)))
+    blank = codec.empty(message_name(api_version, kind))
+    return shape_of(openapi.component(openapi.schema_name(api_version, kind)), blank=blank)

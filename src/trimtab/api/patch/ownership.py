@@ -1,0 +1,225 @@
+"""Sets of fields, in the form `metadata.managedFields` keeps them: who owns what, and what changed between two objects.
+
+A set is a tree of path elements: `f:name` a member, `k:{...}` a list item by its keys, `v:"x"` an item of a set. A leaf is
+`{}`; a node that is itself in the set and has children carries `.`. The root is never a member.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from trimtab.api.patch.shape import ANYTHING, Form, Shape
+from trimtab.api.value import Raw
+
+FieldSet = dict[str, Any]
+LEAF: FieldSet = {}
+_SELF: FieldSet = {".": LEAF}
+
+
+def is_member(node: FieldSet) -> bool:
+    return not node or "." in node
+
+
+def _join(one: FieldSet, other: FieldSet) -> FieldSet:
+    if not one:
+        return other if is_member(other) else {**_SELF, **other}
+    if not other:
+        return one if "." in one else {**_SELF, **one}
+    return union(one, other)
+
+
+def union(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in either set (at the root; below it an empty node is a member)."""
+    if not one or not other:
+        return one or other
+    joined = dict(one)
+    for element, node in other.items():
+        joined[element] = _join(joined[element], node) if element in joined else node
+    return joined
+
+
+def _without(one: FieldSet, other: FieldSet) -> FieldSet | None:
+    rest = difference({k: v for k, v in one.items() if k != "."}, other) if one else {}
+    if is_member(one) and not is_member(other):
+        return {**_SELF, **rest} if rest else LEAF
+    return rest or None
+
+
+def difference(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in `one` but not in `other`."""
+    if not other:
+        return one
+    rest: FieldSet = {}
+    for element, node in one.items():
+        if element not in other:
+            rest[element] = node
+        elif element != "." and (left := _without(node, other[element])) is not None:
+            rest[element] = left
+    return rest
+
+
+def _both(one: FieldSet, other: FieldSet) -> FieldSet | None:
+    shared = intersection(one, other)
+    if is_member(one) and is_member(other):
+        return {**_SELF, **shared} if shared else LEAF
+    return shared or None
+
+
+def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in both sets."""
+    shared: FieldSet = {}
+    for element, node in one.items():
+        if element != "." and element in other and (found := _both(node, other[element])) is not None:
+            shared[element] = found
+    return shared
+
+
+def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
+    """Every member as text (`.spec.containers[name="c"].image`), the nearer ones first."""
+    inner = sorted(element for element in fields if element != ".")
+    for element in inner:
+        if is_member(fields[element]):
+            yield prefix + _path_text(element)
+    for element in inner:
+        yield from paths(fields[element], prefix + _path_text(element))
+
+
+def _path_text(element: str) -> str:
+    kind, text = element[0], element[2:]
+    if kind == "f":
+        return f".{text}"
+    if kind == "k":
+        keys = orjson.loads(text)
+        return "[" + ",".join(f"{key}={orjson.dumps(keys[key]).decode()}" for key in sorted(keys)) + "]"
+    return f"[={text}]" if kind == "v" else f"[{text}]"
+
+
+def _scalar_text(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def item_element(item: Any, shape: Shape) -> str | None:
+    """The path element of a list item; None when it lacks a key."""
+    if shape.form is Form.SET:
+        return f"v:{_scalar_text(item)}"
+    if not isinstance(item, dict):
+        return None
+    keys: Raw = {}
+    for key in shape.keys:
+        value = item.get(key)
+        if value is None:
+            value = shape.key_defaults.get(key)
+            if value is None:
+                return None
+        keys[key] = value
+    return f"k:{_scalar_text(keys)}"
+
+
+def items_by_element(items: Sequence[Any], shape: Shape) -> dict[str, Any]:
+    """List items by path element; items that lack their keys are left out."""
+    found: dict[str, Any] = {}
+    for item in items:
+        element = item_element(item, shape)
+        if element is not None:
+            found[element] = item
+    return found
+
+
+def _granular(value: Any, shape: Shape) -> bool:
+    """Whether the members of this value are owned one by one."""
+    if not value:
+        return False
+    if isinstance(value, dict):
+        return shape.form is Form.MAP or shape.form is Form.ANY
+    return isinstance(value, list) and (shape.form is Form.KEYED or shape.form is Form.SET)
+
+
+def everything(value: Any, shape: Shape) -> FieldSet:
+    """The set of a value that was not there before: it, and all that is in it."""
+    if not _granular(value, shape):
+        return LEAF
+    fields: FieldSet = {".": LEAF}
+    if isinstance(value, dict):
+        members = shape.fields
+        for name, item in value.items():
+            fields[f"f:{name}"] = everything(item, members.get(name) or shape.rest or ANYTHING)
+    else:
+        for element, item in items_by_element(value, shape).items():
+            fields[element] = everything(item, shape.item)
+    return fields
+
+
+def applied(value: Any, shape: Shape) -> FieldSet:
+    """The set that an applied configuration claims: its leaves and its list items, not the structs around them."""
+    if not _granular(value, shape):
+        return LEAF
+    fields: FieldSet = {}
+    if isinstance(value, dict):
+        for name, item in value.items():
+            declared = shape.fields.get(name)
+            inner = declared or shape.rest or ANYTHING
+            node = applied(item, inner)
+            if node and declared is None and "." not in node:
+                node = {**_SELF, **node}
+            if node or not isinstance(item, list) or inner.form not in (Form.KEYED, Form.SET):
+                fields[f"f:{name}"] = node
+    else:
+        for element, item in items_by_element(value, shape).items():
+            fields[element] = {**_SELF, **inside} if (inside := applied(item, shape.item)) else LEAF
+    return fields
+
+
+class Comparison(NamedTuple):
+    """How one object differs from another, as sets of fields."""
+
+    added: FieldSet
+    modified: FieldSet
+    removed: FieldSet
+
+
+_SAME = Comparison({}, {}, {})
+_LEAF_CHANGED = object()
+
+
+def _members(value: Any, shape: Shape) -> dict[str, tuple[Any, Shape]]:
+    if isinstance(value, dict):
+        members = shape.fields
+        return {f"f:{name}": (item, members.get(name) or shape.rest or ANYTHING) for name, item in value.items()}
+    if isinstance(value, list):
+        inner = shape.item
+        return {element: (item, inner) for element, item in items_by_element(value, shape).items()}
+    return {}
+
+
+def _compare(old: Any, new: Any, shape: Shape) -> Any:
+    """A `Comparison` of what is inside, or `_LEAF_CHANGED`, or None when nothing differs."""
+    if old == new:
+        return None
+    if not (_granular(old, shape) or _granular(new, shape)):
+        return _LEAF_CHANGED
+    before, after = _members(old, shape), _members(new, shape)
+    added: FieldSet = {}
+    modified: FieldSet = {}
+    removed: FieldSet = {}
+    for element, (item, inner) in after.items():
+        if element not in before:
+            added[element] = everything(item, inner)
+            continue
+        found = _compare(before[element][0], item, inner)
+        if found is _LEAF_CHANGED:
+            modified[element] = LEAF
+        elif found is not None:
+            for target, part in zip((added, modified, removed), found, strict=True):
+                if part:
+                    target[element] = part
+    for element, (item, inner) in before.items():
+        if element not in after:
+            removed[element] = everything(item, inner)
+    return Comparison(added, modified, removed)
+
+
+def compare(old: Raw, new: Raw, shape: Shape) -> Comparison:
+    """What changed between two whole objects."""
+    found = _compare(old, new, shape)
+    return found if isinstance(found, Comparison) else _SAME

@@ -1,0 +1,161 @@
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api.kinds.native.native_objects import objects
+from trimtab.api.kinds.native import codec
+from trimtab.api.kinds.native.fields import message_name
+from trimtab.api.patch.apply import apply
+from trimtab.api.patch.managed import Manager, track_update
+from trimtab.api.patch.shape import native_shape, shape_of
+from trimtab.errors import BadRequest, Conflict, Unclassified
+
+CONFIG_MAP = native_shape("v1", "ConfigMap")
+DEPLOYMENT = native_shape("apps/v1", "Deployment")
+
+
+def config_map(**data: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ssa1"}, "data": data}
+
+
+def applied(live: dict[str, Any] | None, config: dict[str, Any], manager: str, **more: Any) -> dict[str, Any]:
+    shape = native_shape(config["apiVersion"], "ConfigMap")
+    return apply(live, config, shape, manager, "2026-01-01T00:00:00Z", api_version="v1", kind="ConfigMap", **more)
+
+
+def owners(obj: dict[str, Any]) -> dict[str, Any]:
+    return {entry["manager"]: entry["fieldsV1"] for entry in obj["metadata"]["managedFields"]}
+
+
+def test_the_first_to_apply_owns_the_leaves() -> None:
+    made = applied(None, config_map(k="v"), "m1")
+    assert made["data"] == {"k": "v"}
+    assert owners(made) == {"m1": {"f:data": {"f:k": {}}}}
+
+
+def test_another_value_for_an_owned_field_is_a_conflict() -> None:
+    live = applied(None, config_map(k="v"), "m1")
+    with pytest.raises(Conflict) as refusal:
+        applied(live, config_map(k="other"), "m2")
+    assert refusal.value.status() == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": 'Apply failed with 1 conflict: conflict with "m1": .data.k',
+        "reason": "Conflict",
+        "details": {
+            "causes": [{"reason": "FieldManagerConflict", "message": 'conflict with "m1"', "field": ".data.k"}]
+        },
+        "code": 409,
+    }
+
+
+def test_several_conflicts_are_listed_by_manager() -> None:
+    live = applied(None, config_map(a="1", b="2"), "m1")
+    with pytest.raises(Conflict) as refusal:
+        applied(live, config_map(a="x", b="y"), "m2")
+    assert refusal.value.message == 'Apply failed with 2 conflicts: conflicts with "m1":\n- .data.a\n- .data.b'
+
+
+def test_an_updater_in_the_way_is_named_with_its_version() -> None:
+    made = codec.read("core.v1.ConfigMap", config_map(k="v")).body
+    live = track_update(None, made, CONFIG_MAP, Manager("editor", "Update", "v1"), "t")
+    with pytest.raises(Conflict, match=r'conflict with "editor" using v1: \.data\.k'):
+        applied(live, config_map(k="other"), "m1")
+
+
+def test_the_same_value_is_owned_together() -> None:
+    live = applied(None, config_map(k="v"), "m1")
+    both = applied(live, config_map(k="v"), "m2")
+    assert owners(both) == {"m1": {"f:data": {"f:k": {}}}, "m2": {"f:data": {"f:k": {}}}}
+
+
+def test_force_takes_the_field_away() -> None:
+    live = applied(None, config_map(k="v"), "m1")
+    forced = applied(live, config_map(k="other", z="1"), "m2", force=True)
+    assert forced["data"] == {"k": "other", "z": "1"}
+    assert owners(forced) == {"m2": {"f:data": {"f:k": {}, "f:z": {}}}}
+
+
+def test_what_is_no_longer_applied_goes_unless_somebody_else_owns_it() -> None:
+    live = applied(None, config_map(a="1", b="2"), "m1")
+    live = applied(live, config_map(b="2"), "m2")
+    after = applied(live, config_map(), "m1")
+    assert after["data"] == {"b": "2"}
+    assert owners(after) == {"m1": {"f:data": {}}, "m2": {"f:data": {"f:b": {}}}}
+
+
+def test_items_of_a_keyed_list_come_and_go_by_their_key() -> None:
+    def deployment(*names: str) -> dict[str, Any]:
+        containers = [{"name": name, "image": name} for name in names]
+        spec = {"template": {"spec": {"containers": containers}}}
+        return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+    def put(live: dict[str, Any] | None, config: dict[str, Any], manager: str) -> dict[str, Any]:
+        return apply(live, config, DEPLOYMENT, manager, "t", api_version="apps/v1", kind="Deployment")
+
+    live = put(None, deployment("a", "b"), "m1")
+    live = put(live, deployment("side"), "m2")
+    names = [c["name"] for c in live["spec"]["template"]["spec"]["containers"]]
+    assert names == ["a", "b", "side"]
+    live = put(live, deployment("b"), "m1")
+    assert [c["name"] for c in live["spec"]["template"]["spec"]["containers"]] == ["b", "side"]
+
+
+def test_an_unknown_field_is_told_as_kubernetes_tells_it() -> None:
+    with pytest.raises(Unclassified) as refusal:
+        applied(None, {**config_map(k="v"), "frob": 1}, "m1")
+    assert refusal.value.message == (
+        "failed to create typed patch object (/ssa1; /v1, Kind=ConfigMap): .frob: field not declared in schema"
+    )
+    assert "reason" not in refusal.value.status()
+
+
+def test_a_value_of_the_wrong_type_is_told_as_kubernetes_tells_it() -> None:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"n": {"type": "integer"}}}}}
+    config = {"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "a"}, "spec": {"n": "x"}}
+    with pytest.raises(Unclassified, match=r"\.spec\.n: expected numeric \(int or float\), got string"):
+        apply(None, config, shape_of(schema), "m", "t", api_version="x/v1", kind="X")
+
+
+def test_ownership_cannot_be_applied() -> None:
+    config = config_map(k="v")
+    config["metadata"]["managedFields"] = [{"manager": "x"}]
+    with pytest.raises(BadRequest, match=r"metadata\.managedFields must be nil"):
+        applied(None, config, "m1")
+
+
+def test_an_object_of_another_kind_is_refused() -> None:
+    with pytest.raises(BadRequest) as refusal:
+        applied(None, {**config_map(), "kind": "Secret"}, "m1")
+    assert refusal.value.message == "invalid object type: /v1, Kind=Secret"
+
+
+KINDS = [("v1", "Pod"), ("apps/v1", "Deployment"), ("v1", "Service"), ("v1", "ConfigMap"), ("batch/v1", "CronJob")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(KINDS), st.data())
+def test_applying_twice_changes_nothing(kind: tuple[str, str], data: st.DataObject) -> None:
+    shape = native_shape(*kind)
+    config = {"apiVersion": kind[0], "kind": kind[1], **data.draw(objects(message_name(*kind)))}
+    config["metadata"].pop("managedFields", None)
+    try:
+        first = apply(None, config, shape, "m", "t1", api_version=kind[0], kind=kind[1])
+    except Unclassified:
+        return  # list items that repeat a key do not fit the schema
+    assert apply(first, config, shape, "m", "t2", api_version=kind[0], kind=kind[1]) == first
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from("abc"), st.sampled_from("xy")),
+    st.dictionaries(st.sampled_from("abc"), st.sampled_from("xy")),
+)
+def test_the_last_forced_configuration_is_what_stands(one: dict[str, str], other: dict[str, str]) -> None:
+    live = applied(None, config_map(**one), "m1")
+    live = applied(live, config_map(**other), "m1", force=True)
+    assert live.get("data", {}) == other

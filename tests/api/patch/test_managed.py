@@ -1,0 +1,140 @@
+from typing import Any
+
+from trimtab.api.kinds.native import codec
+from trimtab.api.patch.managed import MOST_UPDATERS, Manager, track_update
+from trimtab.api.patch.shape import native_shape, shape_of
+
+CONFIG_MAP = native_shape("v1", "ConfigMap")
+DEPLOYMENT = native_shape("apps/v1", "Deployment")
+GIZMO = shape_of(
+    {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "size": {"type": "integer"},
+                    "set": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+                },
+            },
+        },
+    }
+)
+RAW = Manager("raw", "Update", "v1")
+EDITOR = Manager("editor", "Update", "v1")
+
+
+def config_map(**data: str) -> dict[str, Any]:
+    raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}
+    return codec.read("core.v1.ConfigMap", raw).body
+
+
+def owners(obj: dict[str, Any]) -> dict[str, Any]:
+    return {entry["manager"]: entry["fieldsV1"] for entry in obj["metadata"].get("managedFields", [])}
+
+
+def test_a_creator_owns_what_it_set() -> None:
+    made = track_update(None, config_map(k="v"), CONFIG_MAP, RAW, "2026-01-01T00:00:00Z")
+    assert made["metadata"]["managedFields"] == [
+        {
+            "manager": "raw",
+            "operation": "Update",
+            "apiVersion": "v1",
+            "time": "2026-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:data": {".": {}, "f:k": {}}},
+        }
+    ]
+
+
+def test_an_object_with_nothing_in_it_is_owned_by_nobody() -> None:
+    assert "managedFields" not in track_update(None, config_map(), CONFIG_MAP, RAW, "t")["metadata"]
+
+
+def test_fields_that_a_native_kind_always_has_are_nobodys() -> None:
+    raw = {
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "n", "ports": [{"containerPort": 80}]}]},
+            },
+        },
+        "status": {"replicas": 3},
+    }
+    obj = codec.read("apps.v1.Deployment", raw).body
+    made = track_update(None, obj, DEPLOYMENT, RAW, "t", without=["status"])
+    container = {
+        ".": {},
+        "f:image": {},
+        "f:name": {},
+        "f:ports": {".": {}, 'k:{"containerPort":80,"protocol":"TCP"}': {".": {}, "f:containerPort": {}}},
+        "f:resources": {},
+    }
+    assert owners(made)["raw"] == {
+        "f:spec": {
+            "f:selector": {},
+            "f:template": {
+                "f:metadata": {"f:labels": {".": {}, "f:app": {}}},
+                "f:spec": {"f:containers": {'k:{"name":"c"}': container}},
+            },
+        }
+    }
+
+
+def test_custom_resources_own_their_structs_and_set_items() -> None:
+    gizmo = {"apiVersion": "x/v1", "kind": "Gizmo", "metadata": {"name": "g"}, "spec": {"size": 1, "set": ["a"]}}
+    made = track_update(None, gizmo, GIZMO, RAW, "t")
+    assert owners(made)["raw"] == {"f:spec": {".": {}, "f:size": {}, "f:set": {".": {}, 'v:"a"': {}}}}
+
+
+def test_a_change_moves_ownership_to_whoever_made_it() -> None:
+    first = track_update(None, config_map(k="v", n="1"), CONFIG_MAP, RAW, "t1")
+    changed = {**first, "data": {"k": "edited", "n": "1", "new": "x"}}
+    second = track_update(first, changed, CONFIG_MAP, EDITOR, "t2")
+    assert owners(second) == {
+        "raw": {"f:data": {".": {}, "f:n": {}}},
+        "editor": {"f:data": {"f:k": {}, "f:new": {}}},
+    }
+
+
+def test_a_removed_field_is_owned_by_nobody() -> None:
+    first = track_update(None, config_map(k="v", n="1"), CONFIG_MAP, RAW, "t1")
+    second = track_update(first, {**first, "data": {"n": "1"}}, CONFIG_MAP, EDITOR, "t2")
+    assert owners(second) == {"raw": {"f:data": {".": {}, "f:n": {}}}}
+
+
+def test_a_write_that_changes_nothing_changes_no_time() -> None:
+    first = track_update(None, config_map(k="v"), CONFIG_MAP, RAW, "t1")
+    assert track_update(first, first, CONFIG_MAP, RAW, "t2") == first
+
+
+def test_a_client_that_sends_no_list_does_not_delete_it() -> None:
+    first = track_update(None, config_map(k="v"), CONFIG_MAP, RAW, "t1")
+    assert owners(track_update(first, config_map(k="v"), CONFIG_MAP, EDITOR, "t2")) == owners(first)
+
+
+def test_one_empty_entry_forgets_all_ownership() -> None:
+    first = track_update(None, config_map(k="v"), CONFIG_MAP, RAW, "t1")
+    reset = {**first, "metadata": {**first["metadata"], "managedFields": [{}]}}
+    assert "managedFields" not in track_update(first, reset, CONFIG_MAP, RAW, "t2")["metadata"]
+
+
+def test_a_status_write_owns_status_alone() -> None:
+    obj = codec.read("apps.v1.Deployment", {"metadata": {"name": "web"}, "spec": {"replicas": 1}}).body
+    first = track_update(None, obj, DEPLOYMENT, RAW, "t1", without=["status"])
+    status = Manager("raw", "Update", "v1", "status")
+    changed = {**first, "spec": {**first["spec"], "replicas": 9}, "status": {"observedGeneration": 1}}
+    second = track_update(first, changed, DEPLOYMENT, status, "t2", only=["status"])
+    assert second["metadata"]["managedFields"][1]["fieldsV1"] == {"f:status": {"f:observedGeneration": {}}}
+    assert second["metadata"]["managedFields"][1]["subresource"] == "status"
+
+
+def test_many_updaters_are_folded_into_one_entry() -> None:
+    obj = track_update(None, config_map(k0="v"), CONFIG_MAP, RAW, "t00")
+    for number in range(1, 15):
+        changed = {**obj, "data": {**obj["data"], f"k{number}": "v"}}
+        obj = track_update(obj, changed, CONFIG_MAP, Manager(f"m{number}", "Update", "v1"), f"t{number:02}")
+    assert len(obj["metadata"]["managedFields"]) == MOST_UPDATERS
+    assert "ancient-changes" in owners(obj)
