@@ -4,11 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from trimtab.api.affinity import belongs
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.policy import ClusterAffinity
 from trimtab.interpret.image import BadImage, override_image
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.match import cluster_matches, selector_priority
+from trimtab.interpret.match import selector_priority
 from trimtab.interpret.names import binding_name, binding_reference_key, work_name
 from trimtab.interpret.operations import Operation, Uninterpretable
 from trimtab.interpret.prune import prune
@@ -73,7 +77,8 @@ def ours(vector: dict[str, Any]) -> Any:
     if operation == "prune":
         return prune(vector["object"])
     if operation == "clusterMatches":
-        return cluster_matches(vector["affinity"], vector["cluster"])
+        affinity = msgspec.convert(vector["affinity"], ClusterAffinity)
+        return belongs(affinity)(msgspec.convert(vector["cluster"], Cluster))
     if operation == "selectorPriority":
         return selector_priority(vector["selector"], vector["object"])
     if operation.startswith("lua"):

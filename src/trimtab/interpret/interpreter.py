@@ -10,7 +10,7 @@ from trimtab.interpret.places import kind_of, text
 from trimtab.interpret.sandbox import LIMITS, Executor, Limits, run_script
 from trimtab.interpret.scripts import Scripted
 
-Health = Literal["Healthy", "Unhealthy", "Unknown"]
+Health = Literal["Healthy", "Unhealthy"]
 Profile = Literal["trimtab", "upstream"]
 
 
@@ -90,13 +90,10 @@ class Interpreter:
         return status
 
     def health(self, obj: Raw) -> Health:
-        """Healthy when nobody has a rule for the kind, Unknown when the rule fails."""
+        """Healthy when nobody has a rule for the kind. A rule that fails is raised; the health is then Unknown."""
         if not self.interprets(kind_of(obj), Operation.HEALTH):
             return "Healthy"
-        try:
-            return "Healthy" if self.ask(Operation.HEALTH, obj) else "Unhealthy"
-        except Uninterpretable:
-            return "Unknown"
+        return "Healthy" if self.ask(Operation.HEALTH, obj) else "Unhealthy"
 
     def dependencies(self, obj: Raw) -> list[Raw]:
         """References to the objects that must go wherever this one goes."""

@@ -26,7 +26,7 @@ class Fault(NamedTuple):
 class Uninterpretable(Exception):
     """A question has no answer; `fault` says why and `source` whose rule failed."""
 
-    def __init__(self, fault: Fault, operation: Operation, source: str) -> None:
+    def __init__(self, fault: Fault, operation: str, source: str) -> None:
         super().__init__(f"{operation} by {source}: {fault.message}")
         self.fault = fault
         self.operation = operation

@@ -24,7 +24,7 @@ def table(thing: Any, *path: str) -> Raw:
 def rows(thing: Any, *path: str) -> list[Any]:
     """The list at `path`, or an empty one."""
     found = dig(thing, *path)
-    return found if isinstance(found, list) else []
+    return list(found) if isinstance(found, list | tuple) else []
 
 
 def tables(thing: Any, *path: str) -> list[Raw]:

@@ -1,17 +1,20 @@
-"""The last changes to a copy before it goes to its cluster: its replicas, then what override policies say."""
+"""The last changes to a copy before it goes to its cluster: what override policies say, and the record of it."""
 
 import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from trimtab.api.affinity import belongs
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.policy import ClusterAffinity
 from trimtab.api.value import Raw
 from trimtab.interpret.image import BadImage
-from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.match import NOT, cluster_matches, policy_priority
-from trimtab.interpret.operations import Operation
+from trimtab.interpret.match import NOT, policy_priority
 from trimtab.interpret.overriders import CHANGES
 from trimtab.interpret.patch import BadPatch
-from trimtab.interpret.places import kind_of, table, tables, text
+from trimtab.interpret.places import table, tables, text
 
 _WIRE_ORDER = {
     "plaintext": ("path", "operator", "value"),
@@ -54,11 +57,6 @@ class Overridden(NamedTuple):
     namespaced: tuple[Applied, ...] = ()
 
 
-def with_replicas(interpreter: Interpreter, obj: Raw, replicas: int) -> Raw:
-    """The copy with its cluster's share; a kind that nobody can revise stays as it is."""
-    return interpreter.revise(obj, replicas) if interpreter.interprets(kind_of(obj), Operation.REVISE_REPLICA) else obj
-
-
 def override(obj: Raw, cluster: Raw, policies: Sequence[Raw]) -> Overridden:
     """`obj` for `cluster`: ClusterOverridePolicies first, then the OverridePolicies of its namespace."""
     namespace = text(obj, "metadata", "namespace")
@@ -77,18 +75,25 @@ def _namespace(policy: Raw) -> str:
 
 def _rules(policies: Sequence[Raw], obj: Raw, cluster: Raw) -> list[Applied]:
     """The rules that concern this object in this cluster; the closest match comes last and so has the last word."""
+    if not policies:
+        return []
     closeness = {
         text(policy, "metadata", "name"): policy_priority(tables(policy, "spec", "resourceSelectors"), obj)
         for policy in policies
     }
+    where = msgspec.convert(cluster, Cluster, strict=False)
     by_name = {text(policy, "metadata", "name"): policy for policy in policies}
     return [
         Applied(_namespace(by_name[name]), name, table(rule, "overriders"))
         for name in sorted(by_name, key=lambda name: (closeness[name], name))
         if closeness[name] != NOT
         for rule in _override_rules(table(by_name[name], "spec"))
-        if cluster_matches(rule.get("targetCluster"), cluster)
+        if _concerns(rule, where)
     ]
+
+
+def _concerns(rule: Raw, cluster: Cluster) -> bool:
+    return belongs(msgspec.convert(rule.get("targetCluster"), ClusterAffinity | None, strict=False))(cluster)
 
 
 def _override_rules(spec: Raw) -> list[Raw]:

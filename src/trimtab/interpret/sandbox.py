@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
 from lupa import lua51
 
 from trimtab.interpret.kube_library import FUNCTIONS, reply
@@ -77,15 +78,16 @@ class _Sandbox:
                 good, result = reply(name, count, tuple(plain(value) for value in given))
             except NotPlain as odd:
                 return False, str(odd)
-            return good, self._lua.table_from(result, recursive=True) if isinstance(result, dict | list) else result
+            return good, self._lua_value(result)
 
         return call
 
+    def _lua_value(self, value: Any) -> Any:
+        return self._lua.table_from(value, recursive=True) if isinstance(value, dict | list) else value
+
     def call(self, script: str, hook: str, arguments: Sequence[Any]) -> Ran | Fault:
-        handed_in = [
-            self._lua.table_from(value, recursive=True) if isinstance(value, dict | list) else value
-            for value in arguments
-        ]
+        # through JSON and back, so that nothing but plain values can ever be within a script's reach
+        handed_in = [self._lua_value(value) for value in msgspec.json.decode(msgspec.json.encode(list(arguments)))]
         try:
             self._start()
             self._lua.execute(script)
