@@ -7,6 +7,7 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.pods.demand import Amounts, Demand, amounts, demand
 from trimtab.decide.pods.terms import Carried, Labels, carried
+from trimtab.decide.pods.traits import Traits, traits
 
 
 class Resident(NamedTuple):
@@ -20,6 +21,7 @@ class Resident(NamedTuple):
     priority: int
     demand: Demand
     carried: tuple[Carried, ...]
+    traits: Traits
 
     @property
     def key(self) -> tuple[str, str]:
@@ -37,6 +39,7 @@ def resident(pod: Pod) -> Resident:
         priority=spec.priority or 0,
         demand=demand(pod),
         carried=carried(spec, meta.namespace, meta.labels),
+        traits=traits(pod),
     )
 
 
@@ -57,6 +60,8 @@ class Host(NamedTuple):
         return self.allocatable.get("pods", 0) - len(self.residents)
 
     def free(self, resource: str) -> int:
+        if resource == "pods":
+            return self.free_pods
         return self.allocatable.get(resource, 0) - self.used.get(resource, 0)
 
     def joined(self, pod: Resident) -> "Host":

@@ -1,0 +1,83 @@
+"""A cluster as those who move pods see it: every pod of every node, finished ones too."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import cached_property
+
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.decide.fleet import LONG_AGO
+from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.host import Host, Resident, resident
+from trimtab.decide.pods.terms import Labels
+from trimtab.decide.preempt import Cover
+
+
+class Scene:
+    """One picture; nothing in it changes while movers look at it."""
+
+    def __init__(
+        self,
+        fleet: NodeFleet,
+        finished: Mapping[str, tuple[Resident, ...]],
+        *,
+        now: datetime = LONG_AGO,
+        covers: tuple[Cover, ...] = (),
+        storage_classes: Mapping[tuple[str, str], str] | None = None,
+    ) -> None:
+        self.fleet = fleet
+        self.finished = finished
+        """Pods that are done but still listed, by node."""
+        self.now = now
+        self.covers = covers
+        """Disruption budgets, for movers that spare pods without one."""
+        self.storage_classes = storage_classes or {}
+        """The class of each claim that can be resolved, by namespace and name."""
+
+    @staticmethod
+    def of(
+        nodes: Iterable[Node],
+        pods: Iterable[Pod],
+        *,
+        now: datetime = LONG_AGO,
+        namespaces: Mapping[str, Labels] | None = None,
+        covers: tuple[Cover, ...] = (),
+        storage_classes: Mapping[tuple[str, str], str] | None = None,
+    ) -> "Scene":
+        running: list[Pod] = []
+        finished: dict[str, list[Resident]] = {}
+        for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
+            if pod.terminal:
+                finished.setdefault(pod.spec.node_name, []).append(resident(pod))
+            else:
+                running.append(pod)
+        fleet = NodeFleet.of(nodes, running, namespaces=namespaces, now=now)
+        done = {node: tuple(there) for node, there in finished.items()}
+        return Scene(fleet, done, now=now, covers=covers, storage_classes=storage_classes)
+
+    @cached_property
+    def hosts(self) -> tuple[Host, ...]:
+        """Nodes on which pods can be judged: all but those known not to be ready."""
+        return tuple(here for here in self.fleet.hosts if _may_be_ready(here.node))
+
+    def pods_on(self, node: str) -> list[Resident]:
+        """The pods of a node that are not finished, by namespace and name."""
+        here = self.fleet.get(node)
+        return sorted(here.residents if here is not None else (), key=lambda one: one.key)
+
+    def all_pods_on(self, node: str) -> list[Resident]:
+        """Every pod of a node, finished ones too, by namespace and name."""
+        return sorted((*self.pods_on(node), *self.finished.get(node, ())), key=lambda one: one.key)
+
+    @cached_property
+    def siblings(self) -> Mapping[str, int]:
+        """How many pods share an only owner, whatever their phase."""
+        counts: dict[str, int] = {}
+        everyone = [here.residents for here in self.fleet.hosts] + list(self.finished.values())
+        for one in (one for together in everyone for one in together):
+            counts[one.traits.owner_uid] = counts.get(one.traits.owner_uid, 0) + 1
+        return counts
+
+
+def _may_be_ready(node: Node) -> bool:
+    return not any(condition.type == "Ready" and condition.status != "True" for condition in node.status.conditions)

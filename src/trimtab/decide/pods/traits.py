@@ -1,0 +1,71 @@
+"""What says how readily a pod may be moved: read once when the pod is first seen."""
+
+from typing import NamedTuple
+
+from trimtab.api.kinds.native.pod import Container, Pod
+from trimtab.api.quantity import parse
+
+EVICT = "descheduler.alpha.kubernetes.io/evict"
+PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+MIRROR = "kubernetes.io/config.mirror"
+SOURCE = "kubernetes.io/config.source"
+
+BEST_EFFORT, BURSTABLE, GUARANTEED = range(3)
+COMPUTE = ("cpu", "memory")
+
+
+class Traits(NamedTuple):
+    invited: bool
+    """Annotated: evict this one whatever else holds."""
+    reluctant: bool
+    """Annotated: rather not this one."""
+    immovable: bool
+    """The kubelet's own pod, not the API server's."""
+    daemon: bool
+    local_storage: bool
+    claims: tuple[str, ...]
+    owners: int
+    owner_uid: str
+    """Of its only owner; empty when it has none or several."""
+    order: tuple[bool, int, int, bool]
+    """Sorts those that should go first: lower priority (none is lowest), lower quality of service, no reluctance."""
+
+
+def traits(pod: Pod) -> Traits:
+    annotations, owners = pod.metadata.annotations, pod.metadata.owner_references
+    reluctant, priority = PREFER_NO_EVICTION in annotations, pod.spec.priority
+    volumes = pod.spec.volumes
+    return Traits(
+        invited=EVICT in annotations,
+        reluctant=reluctant,
+        immovable=MIRROR in annotations or annotations.get(SOURCE, "api") != "api",
+        daemon=any(owner.kind == "DaemonSet" for owner in owners),
+        local_storage=any(volume.empty_dir is not None or volume.host_path is not None for volume in volumes),
+        claims=tuple(v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None),
+        owners=len(owners),
+        owner_uid=owners[0].uid if len(owners) == 1 else "",
+        order=(priority is not None, priority or 0, quality(pod), reluctant),
+    )
+
+
+def quality(pod: Pod) -> int:
+    """The class of service: guaranteed when every container's limits are its requests, best effort without any."""
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    if all(_asks_nothing(container) for container in containers):
+        return BEST_EFFORT
+    return GUARANTEED if all(_is_fixed(container) for container in containers) else BURSTABLE
+
+
+def _asks_nothing(container: Container) -> bool:
+    resources = container.resources
+    return not any(
+        parse(side[name]) for side in (resources.requests, resources.limits) for name in COMPUTE if name in side
+    )
+
+
+def _is_fixed(container: Container) -> bool:
+    requests, limits = container.resources.requests, container.resources.limits
+    return all(
+        name in limits and parse(limits[name]) and parse(requests.get(name, limits[name])) == parse(limits[name])
+        for name in COMPUTE
+    )

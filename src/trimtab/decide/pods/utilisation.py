@@ -1,0 +1,147 @@
+"""How much of each node is requested, and draining some nodes as long as the others have room for it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.api.value import Value
+from trimtab.decide.fleet import Array
+from trimtab.decide.pods.evictor import Answer, Round
+from trimtab.decide.pods.host import Host, Resident
+from trimtab.decide.pods.movers import Namespaces
+from trimtab.decide.pods.scene import Scene
+
+BASIC = ("cpu", "memory", "pods")
+FULL = 100.0
+
+Limits = dict[str, float]
+"""Percent per resource."""
+
+
+class EvictionLimits(Value):
+    node: int | None = None
+
+
+class Usage(NamedTuple):
+    """What is requested of every node, and what every node has, per resource; columns as `Scene.hosts`."""
+
+    used: dict[str, Array]
+    size: dict[str, Array]
+
+    def percent(self, resource: str) -> Array:
+        size = self.size[resource]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(size > 0, self.used[resource] / size * FULL, 0.0)
+
+    def total(self) -> Array:
+        """Thousandths of cpu plus bytes plus pods: memory decides, which is how the descheduler sorts nodes."""
+        together: Array = np.sum([self.used[resource] for resource in self.used], axis=0)
+        return together
+
+
+def usage(scene: Scene, resources: Iterable[str]) -> Usage:
+    used, size = {}, {}
+    for resource in resources:
+        if resource == "pods":
+            numbers = [len(here.residents) for here in scene.hosts]
+        else:
+            numbers = [here.used.get(resource, 0) for here in scene.hosts]
+        used[resource] = np.array(numbers, dtype=np.int64)
+        size[resource] = np.array([here.allocatable.get(resource, 0) for here in scene.hosts], dtype=np.int64)
+    return Usage(used, size)
+
+
+def resources_of(limits: Limits) -> tuple[str, ...]:
+    """The resources looked at: those limited, and always cpu, memory and pods."""
+    return tuple(dict.fromkeys((*limits, *BASIC)))
+
+
+def below(measured: Usage, limits: Limits) -> Array:
+    """Nodes that are at or below every limit."""
+    mask = np.ones(len(next(iter(measured.used.values()))), dtype=bool)
+    for resource, limit in limits.items():
+        mask &= measured.percent(resource) <= limit
+    return mask
+
+
+def above(measured: Usage, limits: Limits) -> Array:
+    """Nodes that are above some limit."""
+    mask = np.zeros(len(next(iter(measured.used.values()))), dtype=bool)
+    for resource, limit in limits.items():
+        mask |= measured.percent(resource) > limit
+    return mask
+
+
+def schedulable(scene: Scene) -> Array:
+    return np.array([not here.node.spec.unschedulable for here in scene.hosts], dtype=bool)
+
+
+class Drain(NamedTuple):
+    """Taking pods from some nodes for the good of others."""
+
+    round_: Round
+    targets: Sequence[Host]
+    available: dict[str, int]
+    """What the targets can still take, per resource; it shrinks with every pod taken."""
+    namespaces: Namespaces
+    limit: int | None
+    """Pods to take from one node at most."""
+    reason: str
+    meant: Callable[[Resident], bool] | None = None
+    """Which pods are looked at; all, when not given."""
+
+    def run(self, sources: Iterable[tuple[Host, dict[str, int]]]) -> None:
+        """Drain these nodes in order; each comes with what it may exceed before it is drained no more."""
+        for here, excess in sources:
+            if self._drain(here, excess) is Answer.TOTAL_LIMIT:
+                return
+
+    def _drain(self, here: Host, excess: dict[str, int]) -> Answer:
+        """`excess` is how much is used beyond the aim, per resource; when none is above 0 the node is done."""
+        if not self._goes_on(excess):
+            return Answer.EVICTED
+        taken = 0
+        for pod in sorted(here.residents, key=_order):
+            if (self.meant is not None and not self.meant(pod)) or not self.round_.evictable(pod):
+                continue
+            if self.limit is not None and taken >= self.limit:
+                break
+            if not self._wanted_elsewhere(pod):
+                continue
+            answer = self.round_.evict(pod, self.reason)
+            if answer is Answer.NODE_LIMIT or answer is Answer.TOTAL_LIMIT:
+                return answer
+            if answer is Answer.EVICTED:
+                taken += 1
+                self._pay(pod, excess)
+                if not self._goes_on(excess):
+                    break
+        return Answer.EVICTED
+
+    def _goes_on(self, excess: dict[str, int]) -> bool:
+        return any(over > 0 for over in excess.values()) and all(left > 0 for left in self.available.values())
+
+    def _wanted_elsewhere(self, pod: Resident) -> bool:
+        if not self.namespaces.admit(pod.namespace) or not self._tolerates_some(pod):
+            return False
+        return self.round_.ready_to_go(pod)
+
+    def _tolerates_some(self, pod: Resident) -> bool:
+        """Whether a target's taints, of every effect, are all tolerated, by at least as many tolerations."""
+        tolerations = pod.pod.spec.tolerations
+        return any(
+            len(tolerations) >= len(taints)
+            and all(any(toleration.covers(taint) for toleration in tolerations) for taint in taints)
+            for taints in (here.node.spec.taints for here in self.targets)
+        )
+
+    def _pay(self, pod: Resident, excess: dict[str, int]) -> None:
+        for resource in self.available:
+            amount = 1 if resource == "pods" else pod.demand.requests.get(resource, 0)
+            excess[resource] -= amount
+            self.available[resource] -= amount
+
+
+def _order(pod: Resident) -> tuple[tuple[bool, int, int, bool], tuple[str, str]]:
+    return pod.traits.order, pod.key

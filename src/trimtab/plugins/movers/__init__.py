@@ -1,0 +1,1 @@
+"""Which pods would be better off elsewhere: one file, one strategy."""

@@ -1,0 +1,71 @@
+"""Pods of crowded nodes make way as long as idle nodes have room for them."""
+
+import numpy as np
+
+from trimtab.api.value import Value
+from trimtab.decide.pods.evictor import Round
+from trimtab.decide.pods.movers import Namespaces, mover
+from trimtab.decide.pods.utilisation import (
+    FULL,
+    Drain,
+    EvictionLimits,
+    Limits,
+    Usage,
+    above,
+    below,
+    resources_of,
+    schedulable,
+    usage,
+)
+
+
+class LowArgs(Value):
+    use_deviation_thresholds: bool = False
+    thresholds: dict[str, float] = {}
+    target_thresholds: dict[str, float] = {}
+    number_of_nodes: int = 0
+    evictable_namespaces: Namespaces = Namespaces()
+    eviction_limits: EvictionLimits = EvictionLimits()
+
+
+@mover("LowNodeUtilization", args=LowArgs, balances=True)
+def low_node_utilization(args: LowArgs, round_: Round) -> None:
+    hosts = round_.scene.hosts
+    measured = usage(round_.scene, resources_of(args.thresholds))
+    low, high = limits(args, measured)
+    idle = below(measured, low) & schedulable(round_.scene)
+    crowded = above(measured, high) & ~idle
+    if not args.number_of_nodes < np.count_nonzero(idle) < len(hosts) or not crowded.any():
+        return
+    aims = {
+        resource: (size * (high[resource] * 0.01)).astype(np.int64) if resource in high else size
+        for resource, size in measured.size.items()
+    }
+    drain = Drain(
+        round_=round_,
+        targets=[hosts[column] for column in np.flatnonzero(idle)],
+        available={r: int((aims[r] - measured.used[r])[idle].sum()) for r in measured.used},
+        namespaces=args.evictable_namespaces,
+        limit=args.eviction_limits.node,
+        reason="its node is used more than it should be, and others less",
+    )
+    total = measured.total()
+    order = sorted(np.flatnonzero(crowded), key=lambda column: (-total[column], column))
+    drain.run(
+        (hosts[column], {r: int(measured.used[r][column] - aims[r][column]) for r in measured.used}) for column in order
+    )
+
+
+def limits(args: LowArgs, measured: Usage) -> tuple[Limits, Limits]:
+    """The two thresholds; as deviations they lie around what is average today."""
+    if not args.use_deviation_thresholds:
+        return args.thresholds, args.target_thresholds
+    average = {resource: _average(measured, resource) for resource in args.thresholds}
+    low = {r: min(FULL, max(0.0, average[r] - args.thresholds[r])) for r in args.thresholds}
+    return low, {r: min(FULL, max(0.0, average[r] + args.target_thresholds[r])) for r in args.target_thresholds}
+
+
+def _average(measured: Usage, resource: str) -> float:
+    """Over the nodes that have the resource at all."""
+    having = measured.size[resource] > 0
+    return float(measured.percent(resource)[having].mean()) if having.any() else 0.0

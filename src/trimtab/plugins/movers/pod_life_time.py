@@ -1,0 +1,97 @@
+"""Pods that have lived too long, or hang in a state for too long, make way for fresh ones."""
+
+from datetime import datetime
+
+from trimtab.api.kinds.native.pod import ContainerStatus, Pod
+from trimtab.api.value import Value
+from trimtab.decide.pods.evictor import Round
+from trimtab.decide.pods.host import Resident
+from trimtab.decide.pods.movers import PodArgs, each_pod, mover, take
+
+
+class Kinds(Value):
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def admit(self, pod: Pod) -> bool:
+        kinds = {owner.kind for owner in pod.metadata.owner_references}
+        return not kinds & set(self.exclude) and (not self.include or bool(kinds & set(self.include)))
+
+
+class ConditionRule(Value):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    min_time_since_last_transition_seconds: int | None = None
+
+
+class LifeTimeArgs(PodArgs):
+    max_pod_life_time_seconds: int | None = None
+    states: tuple[str, ...] = ()
+    owner_kinds: Kinds = Kinds()
+    conditions: tuple[ConditionRule, ...] = ()
+    exit_codes: tuple[int, ...] = ()
+    including_init_containers: bool = False
+    including_ephemeral_containers: bool = False
+
+
+@mover("PodLifeTime", args=LifeTimeArgs)
+def pod_life_time(args: LifeTimeArgs, round_: Round) -> None:
+    """All criteria that are given must hold; the oldest go first, over all nodes."""
+    found = [pod for _, pod in each_pod(round_, args, finished=True) if outlived(pod.pod, args, round_.scene.now)]
+    found.sort(key=lambda pod: pod.pod.metadata.creation_timestamp or round_.scene.now)
+    take(((pod, _told(pod, round_.scene.now)) for pod in found), round_)
+
+
+def _told(pod: Resident, now: datetime) -> str:
+    return f"lives for {age(pod.pod, now)} s, phase {pod.pod.status.phase}"
+
+
+def age(pod: Pod, now: datetime) -> int:
+    return int((now - (pod.metadata.creation_timestamp or now)).total_seconds())
+
+
+def outlived(pod: Pod, args: LifeTimeArgs, now: datetime) -> bool:
+    if args.max_pod_life_time_seconds is not None and age(pod, now) <= args.max_pod_life_time_seconds:
+        return False
+    if args.states and not states(pod, args) & set(args.states):
+        return False
+    if not args.owner_kinds.admit(pod):
+        return False
+    if args.conditions and not any(_holds(rule, pod, now) for rule in args.conditions):
+        return False
+    return not args.exit_codes or bool(exit_codes(pod, args) & set(args.exit_codes))
+
+
+def containers(pod: Pod, args: LifeTimeArgs) -> tuple[ContainerStatus, ...]:
+    return pod.status.container_statuses + (
+        pod.status.init_container_statuses if args.including_init_containers else ()
+    )
+
+
+def states(pod: Pod, args: LifeTimeArgs) -> set[str]:
+    """The phase, the pod's reason, and why containers wait or ended."""
+    found = {pod.status.phase, pod.status.reason}
+    for status in containers(pod, args):
+        if status.state.waiting is not None:
+            found.add(status.state.waiting.reason)
+        if status.state.terminated is not None:
+            found.add(status.state.terminated.reason)
+    return found - {""}
+
+
+def exit_codes(pod: Pod, args: LifeTimeArgs) -> set[int]:
+    return {
+        status.state.terminated.exit_code for status in containers(pod, args) if status.state.terminated is not None
+    }
+
+
+def _holds(rule: ConditionRule, pod: Pod, now: datetime) -> bool:
+    for condition in pod.status.conditions:
+        wanted = ((rule.type, condition.type), (rule.status, condition.status), (rule.reason, condition.reason))
+        if any(want and want != have for want, have in wanted):
+            continue
+        least, since = rule.min_time_since_last_transition_seconds, condition.last_transition_time
+        if least is None or (since is not None and (now - since).total_seconds() >= least):
+            return True
+    return False

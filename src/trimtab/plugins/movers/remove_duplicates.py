@@ -1,0 +1,86 @@
+"""Replicas of one owner that crowd one node are spread over the nodes that could take them."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from trimtab.decide.pods.evictor import Answer, Round
+from trimtab.decide.pods.host import Host, Resident
+from trimtab.decide.pods.movers import PodArgs, mover
+from trimtab.decide.pods.nodes import REPELLING, untolerated, wants
+
+
+class DuplicateArgs(PodArgs):
+    exclude_owner_kinds: tuple[str, ...] = ()
+
+
+class Owner(NamedTuple):
+    namespace: str
+    kind: str
+    name: str
+    images: tuple[str, ...]
+
+
+@mover("RemoveDuplicates", args=DuplicateArgs, balances=True)
+def remove_duplicates(args: DuplicateArgs, round_: Round) -> None:
+    occurrences: dict[Owner, int] = {}
+    doubled: dict[Owner, dict[str, list[Resident]]] = {}
+    for here in round_.scene.hosts:
+        seen: set[tuple[Owner, ...]] = set()
+        for pod in _meant(here, args, round_):
+            owners = owners_of(pod)
+            for owner in owners:
+                occurrences[owner] = occurrences.get(owner, 0) + 1
+            if owners not in seen:
+                seen.add(owners)
+                continue
+            for owner in owners:
+                doubled.setdefault(owner, {}).setdefault(here.name, []).append(pod)
+    for owner, per_node in doubled.items():
+        if _thin_out(owner, per_node, occurrences[owner], round_) is Answer.TOTAL_LIMIT:
+            return
+
+
+def _meant(here: Host, args: DuplicateArgs, round_: Round) -> Iterable[Resident]:
+    for pod in round_.scene.pods_on(here.name):
+        kinds = [owner.kind for owner in pod.pod.metadata.owner_references]
+        if kinds and not set(kinds) & set(args.exclude_owner_kinds) and args.admit(pod) and round_.evictable(pod):
+            yield pod
+
+
+def owners_of(pod: Resident) -> tuple[Owner, ...]:
+    images = tuple(sorted(container.image for container in pod.pod.spec.containers))
+    references = pod.pod.metadata.owner_references
+    return tuple(sorted(Owner(pod.namespace, owner.kind, owner.name, images) for owner in references))
+
+
+def _thin_out(owner: Owner, per_node: dict[str, list[Resident]], occurrences: int, round_: Round) -> Answer:
+    """Every node keeps the average; `per_node` holds the doubles, not the first pod of each node."""
+    targets = target_nodes([pod for pods in per_node.values() for pod in pods], round_.scene.hosts)
+    if targets < 2:
+        return Answer.EVICTED
+    average = -(-occurrences // targets)
+    for pods in per_node.values():
+        for pod in pods[average - 1 :]:
+            if not round_.ready_to_go(pod):
+                continue
+            answer = round_.evict(pod, f"{owner.kind} {owner.name} has more than {average} replicas on this node")
+            if answer is Answer.TOTAL_LIMIT:
+                return answer
+            if answer is Answer.NODE_LIMIT:
+                break
+    return Answer.EVICTED
+
+
+def target_nodes(pods: Sequence[Resident], hosts: Sequence[Host]) -> int:
+    """How many nodes could take such pods; a pod that only one node can take has nowhere to go."""
+    found: set[str] = set()
+    for pod in pods:
+        wanted, tolerations = wants(pod.pod.spec), pod.pod.spec.tolerations
+        open_to_it = {
+            here.name
+            for here in hosts
+            if untolerated(here.node.spec.taints, tolerations, REPELLING) is None and wanted(here)
+        }
+        if len(open_to_it) > 1:
+            found |= open_to_it
+    return len(found)

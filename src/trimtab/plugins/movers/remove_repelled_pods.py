@@ -1,0 +1,48 @@
+"""Pods that must keep away from each other, and by now do not, are parted."""
+
+from trimtab.decide.pods.evictor import Answer, Round
+from trimtab.decide.pods.host import Host, Resident
+from trimtab.decide.pods.movers import PodArgs, mover
+
+
+@mover("RemovePodsViolatingInterPodAntiAffinity", args=PodArgs)
+def remove_repelled_pods(args: PodArgs, round_: Round) -> None:
+    """The less important pod of a quarrel goes; the other may then stay."""
+    hosts = {here.name: here for here in round_.scene.hosts}
+    on_node = {name: [pod for pod in round_.scene.pods_on(name) if args.admit(pod)] for name in hosts}
+    around = {pod.key: pod for pods in on_node.values() for pod in pods}
+    for name, pods in on_node.items():
+        for pod in sorted(pods, key=lambda pod: pod.traits.order):
+            if not _quarrels(pod, hosts[name], around, hosts, round_):
+                continue
+            if not round_.evictable(pod) or not round_.ready_to_go(pod):
+                continue
+            answer = round_.evict(pod, "must stay away from a pod that is near")
+            if answer is Answer.TOTAL_LIMIT:
+                return
+            if answer is Answer.NODE_LIMIT:
+                break
+            if answer is Answer.EVICTED:
+                del around[pod.key]
+
+
+def _quarrels(
+    pod: Resident, here: Host, around: dict[tuple[str, str], Resident], hosts: dict[str, Host], round_: Round
+) -> bool:
+    namespaces = round_.scene.fleet.namespaces
+    return any(
+        own.required
+        and own.repels
+        and any(
+            other.name != pod.name
+            and own.term.covers(other.namespace, other.labels, namespaces)
+            and _together(here, hosts[other.pod.spec.node_name], own.term.topology_key)
+            for other in around.values()
+        )
+        for own in pod.carried
+    )
+
+
+def _together(one: Host, other: Host, key: str) -> bool:
+    """The same node always counts, with the label or without."""
+    return one.name == other.name or (key in one.labels and one.labels[key] == other.labels.get(key))

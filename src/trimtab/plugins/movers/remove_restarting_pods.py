@@ -1,0 +1,38 @@
+"""Pods that restart again and again may do better elsewhere."""
+
+from trimtab.api.kinds.native.pod import ContainerStatus, Pod
+from trimtab.decide.pods.evictor import Round
+from trimtab.decide.pods.movers import PodArgs, mover, take
+
+
+class RestartArgs(PodArgs):
+    pod_restart_threshold: int = 1
+    including_init_containers: bool = False
+    states: tuple[str, ...] = ()
+
+
+@mover("RemovePodsHavingTooManyRestarts", args=RestartArgs)
+def remove_restarting_pods(args: RestartArgs, round_: Round) -> None:
+    """Node by node, the most restless first."""
+    found = []
+    for here in round_.scene.hosts:
+        meant = [pod for pod in round_.scene.all_pods_on(here.name) if args.admit(pod) and _restless(pod.pod, args)]
+        found += sorted(meant, key=lambda pod: -restarts(pod.pod, args))
+    take(((pod, f"has restarted {restarts(pod.pod, args)} times") for pod in found), round_)
+
+
+def restarts(pod: Pod, args: RestartArgs) -> int:
+    return sum(status.restart_count for status in _statuses(pod, args))
+
+
+def _restless(pod: Pod, args: RestartArgs) -> bool:
+    if restarts(pod, args) < args.pod_restart_threshold:
+        return False
+    waiting = {status.state.waiting.reason for status in _statuses(pod, args) if status.state.waiting is not None}
+    return not args.states or bool(({pod.status.phase} | waiting) & set(args.states))
+
+
+def _statuses(pod: Pod, args: RestartArgs) -> tuple[ContainerStatus, ...]:
+    return pod.status.container_statuses + (
+        pod.status.init_container_statuses if args.including_init_containers else ()
+    )

@@ -1,0 +1,33 @@
+"""Pods that do not tolerate a taint their node got later move away."""
+
+from trimtab.api.kinds.native.node import Taint
+from trimtab.decide.pods.evictor import Round
+from trimtab.decide.pods.host import Host, Resident
+from trimtab.decide.pods.movers import PodArgs, each_pod, mover, take
+from trimtab.decide.pods.nodes import untolerated
+
+
+class TaintArgs(PodArgs):
+    include_prefer_no_schedule: bool = False
+    excluded_taints: tuple[str, ...] = ()
+    included_taints: tuple[str, ...] = ()
+
+    def counts(self, taint: Taint) -> bool:
+        """A taint is named by its key, or by key=value."""
+        names = {taint.key, f"{taint.key}={taint.value}"}
+        if names & set(self.excluded_taints):
+            return False
+        return not self.included_taints or bool(names & set(self.included_taints))
+
+
+@mover("RemovePodsViolatingNodeTaints", args=TaintArgs)
+def remove_untolerant_pods(args: TaintArgs, round_: Round) -> None:
+    """NoExecute is left to the taint manager."""
+    effects = {"NoSchedule", "PreferNoSchedule"} if args.include_prefer_no_schedule else {"NoSchedule"}
+
+    def offending(pod: Resident, here: Host) -> Taint | None:
+        taints = [taint for taint in here.node.spec.taints if args.counts(taint)]
+        return untolerated(taints, pod.pod.spec.tolerations, effects)
+
+    found = [(pod, offending(pod, here)) for here, pod in each_pod(round_, args)]
+    take(((pod, f"does not tolerate the taint {taint.key}:{taint.effect}") for pod, taint in found if taint), round_)

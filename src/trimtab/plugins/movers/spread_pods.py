@@ -1,0 +1,169 @@
+"""Pods that topology spread constraints want even, and that are not, are moved to emptier domains."""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil
+from typing import NamedTuple
+
+from trimtab.api.kinds.native.pod import PodSpec, Toleration, TopologySpreadConstraint
+from trimtab.api.selectors import LabelSelector
+from trimtab.api.value import Value
+from trimtab.decide.pods.evictor import Round
+from trimtab.decide.pods.host import Host, Resident
+from trimtab.decide.pods.movers import Namespaces, mover, take
+from trimtab.decide.pods.nodes import REPELLING, node_requirements, untolerated, wants
+from trimtab.decide.pods.terms import Choice, choice
+
+
+class SpreadArgs(Value):
+    constraints: tuple[str, ...] = ("DoNotSchedule",)
+    namespaces: Namespaces = Namespaces()
+    label_selector: LabelSelector | None = None
+    topology_balance_node_fit: bool = True
+
+
+class Wish(NamedTuple):
+    """A constraint of some pods of one namespace; pods with equal wishes are spread together."""
+
+    topology_key: str
+    max_skew: int
+    selector: Choice | None
+    requirements: object
+    """What the pods require of nodes, where nodes they cannot use do not count."""
+    tolerations: tuple[Toleration, ...] | None
+    """What they tolerate, where nodes with other taints do not count."""
+
+
+class Domain(NamedTuple):
+    value: str
+    pods: list[Resident]
+
+
+@mover("RemovePodsViolatingTopologySpreadConstraint", args=SpreadArgs, balances=True)
+def spread_pods(args: SpreadArgs, round_: Round) -> None:
+    chosen: dict[tuple[str, str], Resident] = {}
+    for namespace, pods in _by_namespace(args, round_).items():
+        if args.namespaces.admit(namespace):
+            for wish, counts in _wishes(pods, args.constraints).items():
+                domains = _domains(wish, counts, pods, round_)
+                chosen |= {pod.key: pod for pod in _surplus(wish, counts, domains, args, round_)}
+    take(((pod, "its topology domain has more pods than it should") for pod in chosen.values()), round_)
+
+
+def _by_namespace(args: SpreadArgs, round_: Round) -> dict[str, list[Resident]]:
+    found: dict[str, list[Resident]] = {}
+    for here in round_.scene.hosts:
+        for pod in round_.scene.pods_on(here.name):
+            if (args.label_selector is None or args.label_selector.matches(pod.labels)) and round_.evictable(pod):
+                found.setdefault(pod.namespace, []).append(pod)
+    return found
+
+
+Counts = Callable[[Host], bool]
+"""Whether a node counts for a wish."""
+
+
+def _wishes(pods: Sequence[Resident], kinds: Sequence[str]) -> dict[Wish, Counts]:
+    found: dict[Wish, Counts] = {}
+    for pod in pods:
+        for constraint in pod.pod.spec.topology_spread_constraints:
+            if constraint.when_unsatisfiable in kinds:
+                wish = _wish(pod, constraint)
+                found.setdefault(wish, _counting(wish, pod.pod.spec))
+    return found
+
+
+def _wish(pod: Resident, constraint: TopologySpreadConstraint) -> Wish:
+    spec = pod.pod.spec
+    return Wish(
+        constraint.topology_key,
+        constraint.max_skew,
+        choice(constraint.label_selector, pod.labels, constraint.match_label_keys),
+        None if constraint.node_affinity_policy == "Ignore" else node_requirements(spec),
+        spec.tolerations if constraint.node_taints_policy == "Honor" else None,
+    )
+
+
+def _counting(wish: Wish, spec: PodSpec) -> Counts:
+    wanted = wants(spec) if wish.requirements is not None else None
+
+    def counts(here: Host) -> bool:
+        if wanted is not None and not wanted(here):
+            return False
+        return wish.tolerations is None or untolerated(here.node.spec.taints, wish.tolerations, REPELLING) is None
+
+    return counts
+
+
+def _domains(wish: Wish, counts: Counts, pods: Sequence[Resident], round_: Round) -> dict[str, list[Resident]]:
+    """The pods of each domain; a domain without pods counts if a node of it does."""
+    key = wish.topology_key
+    labels = {here.name: here.labels[key] for here in round_.scene.hosts if key in here.labels}
+    found: dict[str, list[Resident]] = {
+        here.labels[key]: [] for here in round_.scene.hosts if here.name in labels and counts(here)
+    }
+    for pod in pods:
+        node = pod.pod.spec.node_name
+        if node in labels and not pod.terminating and wish.selector is not None and wish.selector.matches(pod.labels):
+            found.setdefault(labels[node], []).append(pod)
+    return found
+
+
+def _surplus(
+    wish: Wish, counts: Counts, grouped: dict[str, list[Resident]], args: SpreadArgs, round_: Round
+) -> Iterator[Resident]:
+    """Pods to take from the fullest domains, as if each then went to the emptiest."""
+    sizes = [len(pods) for pods in grouped.values()]
+    if not sizes or max(sizes) - min(sizes) <= wish.max_skew:
+        return
+    average = sum(sizes) / len(sizes)
+    order = _last_goes_first(round_)
+    domains = sorted(
+        (Domain(value, sorted(pods, key=order)) for value, pods in grouped.items()),
+        key=lambda domain: (len(domain.pods), domain.value),
+    )
+    fits = _fits_below(wish, counts, domains, average, round_)
+    low, high = 0, len(domains) - 1
+    while low < high:
+        if len(domains[high].pods) <= average:
+            high -= 1
+        giving, taking = domains[high].pods, domains[low].pods
+        skew = len(giving) - len(taking)
+        moves = min(ceil(len(giving) - average), ceil(average - len(taking)), ceil((skew - wish.max_skew) / 2))
+        if skew <= wish.max_skew or moves <= 0:
+            low += 1
+            continue
+        giving.sort(key=fits)
+        going = giving[-moves:]
+        yield from (pod for pod in going if not args.topology_balance_node_fit or fits(pod))
+        del giving[-moves:]
+        taking += going
+
+
+def _last_goes_first(round_: Round) -> Callable[[Resident], tuple[bool, int]]:
+    """Pods are taken from the end; upstream puts the most important there, we the least."""
+    sign = -1 if round_.profile.descheduler_looks_ahead else 1
+
+    def order(pod: Resident) -> tuple[bool, int]:
+        spec = pod.pod.spec
+        tied_to_nodes = bool(spec.node_selector) or (
+            spec.affinity is not None and spec.affinity.node_affinity is not None
+        )
+        return not tied_to_nodes, sign * pod.priority
+
+    return order
+
+
+def _fits_below(
+    wish: Wish, counts: Counts, domains: Sequence[Domain], average: float, round_: Round
+) -> Callable[[Resident], bool]:
+    """Whether a node of a domain that is below average could take a pod."""
+    sparse = {domain.value for domain in domains if len(domain.pods) < average}
+    nodes = [here.name for here in round_.scene.hosts if here.labels.get(wish.topology_key) in sparse and counts(here)]
+    known: dict[tuple[str, str], bool] = {}
+
+    def fits(pod: Resident) -> bool:
+        if pod.key not in known:
+            known[pod.key] = round_.fits_among(pod, nodes)
+        return known[pod.key]
+
+    return fits
