@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from trimtab.api import quantity
-from trimtab.api.admission.raw import at, mapping, objects, put, texts
+from trimtab.api.admission.raw import at, change_items, mapping, number, objects, put, texts
 from trimtab.api.complaints import duplicate, invalid, not_supported, required
 from trimtab.api.names import label_faults, label_value_faults, qualified_name_faults
 from trimtab.api.value import Raw
@@ -43,9 +43,19 @@ def fill_cluster(cluster: Raw) -> Raw:
     if zone and not at(cluster, "spec", "zones"):
         spec = {key: value for key, value in mapping(cluster.get("spec")).items() if key != "zone"}
         cluster = {**cluster, "spec": {**spec, "zones": [zone]}}
-    if not at(cluster, "spec", "resourceModels"):
-        cluster = put(cluster, ("spec", "resourceModels"), DEFAULT_MODELS)
-    return cluster
+    models = at(cluster, "spec", "resourceModels")
+    standard = _standard(models) if models else DEFAULT_MODELS
+    return cluster if models == standard else put(cluster, ("spec", "resourceModels"), standard)
+
+
+def _standard(models: Any) -> Any:
+    """Classes by grade, without a gap at either end."""
+    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
+        return models
+    ordered = sorted(models, key=lambda model: number(model.get("grade")))
+    ordered[0] = change_items(ordered[0], ("ranges",), lambda bounds: {**bounds, "min": "0"})
+    ordered[-1] = change_items(ordered[-1], ("ranges",), lambda bounds: {**bounds, "max": str(_LARGEST)})
+    return ordered
 
 
 def check_cluster(cluster: Raw, old: Raw | None) -> list[Cause]:

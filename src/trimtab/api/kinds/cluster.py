@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from trimtab.api.admission.cluster import check_cluster, fill_cluster
 from trimtab.api.kind import Column, kind
 from trimtab.api.value import Condition, Field, Int32, Int64, Object, QuantityText, Value, always
 
@@ -138,6 +139,8 @@ class ClusterStatus(Value):
     namespaced=False,
     status=True,
     custom=False,
+    defaults=(fill_cluster,),
+    validators=(check_cluster,),
     text="A member cluster: how to reach it, where it stands and what it can still take.",
     columns=(
         Column("Version", ".status.kubernetesVersion"),

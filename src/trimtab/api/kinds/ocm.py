@@ -5,8 +5,10 @@ from typing import Annotated
 
 import msgspec
 
+from trimtab.api.admission.ocm import check_managed_cluster, check_set_binding, join_default_set
+from trimtab.api.admission.raw import at, change_items, mapping
 from trimtab.api.kind import Column, OtherVersion, kind
-from trimtab.api.kinds.policy import PrioritizerPolicy
+from trimtab.api.kinds.policy import AddOnScore, PrioritizerPolicy
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import (
     Condition,
@@ -54,7 +56,7 @@ class ManagedClusterTaint(Value):
 class ManagedClusterSpec(Value):
     managed_cluster_client_configs: Annotated[tuple[ClientConfig, ...], Field("How the cluster is reached.")] = ()
     hub_accepts_client: Annotated[bool, Field("The hub accepts the cluster.", default=False)] = False
-    lease_duration_seconds: Annotated[Int32, Field("How often the agent renews its lease.", default=60)] = 60
+    lease_duration_seconds: Annotated[Int32, Field("How often the agent renews its lease.", default=60)] = 0
     taints: Annotated[tuple[ManagedClusterTaint, ...], Field("What repels placements.")] = ()
 
 
@@ -99,6 +101,8 @@ class ManagedClusterStatus(Value):
         Column("Available", '.status.conditions[?(@.type=="ManagedClusterConditionAvailable")].status'),
         Column("Age", ".metadata.creationTimestamp", "date"),
     ),
+    admission_defaults=(join_default_set,),
+    admission_validators=(check_managed_cluster,),
     text="A member cluster in the words of Open Cluster Management.",
 )
 class ManagedCluster(Object):
@@ -177,6 +181,7 @@ class ManagedClusterSetBindingSpec(Value):
     plural="managedclustersetbindings",
     short=("mclsetbinding", "mclsetbindings"),
     status=True,
+    admission_validators=(check_set_binding,),
     text="Lets placements of its namespace use a set of clusters.",
 )
 class ManagedClusterSetBinding(Object):
@@ -283,13 +288,14 @@ class DecisionStrategy(Value):
     group_strategy: Annotated[GroupStrategy, Field("How decisions are grouped.")] = GroupStrategy()
 
 
-class PlacementSpec(Value):
+class PlacementQuestion(Value):
+    """What every version of a placement asks, the ranking aside."""
+
     cluster_sets: Annotated[tuple[str, ...], Field("Only clusters of these sets; empty means all bound sets.")] = ()
     number_of_clusters: Annotated[Int32 | None, Field("How many clusters are wanted; absent means all.")] = None
     predicates: Annotated[
         tuple[ClusterPredicate, ...], Field("A cluster may be chosen when any of these lets it through.")
     ] = ()
-    prioritizer_policy: Annotated[PrioritizerPolicy, Field("How clusters are ranked.")] = PrioritizerPolicy()
     spread_policy: Annotated[SpreadPolicy, Field("How evenly clusters are chosen.")] = SpreadPolicy()
     tolerations: Annotated[tuple[PlacementToleration, ...], Field("Which taints are tolerated.")] = ()
     decision_strategy: Annotated[DecisionStrategy, Field("How decisions are grouped.")] = DecisionStrategy()
@@ -299,6 +305,10 @@ class PlacementSpec(Value):
     score_rate_limit: Annotated[
         str, Field("How often scores may change the answer.", default="1m", pattern="^[0-9]+[hms]$")
     ] = "1m"
+
+
+class PlacementSpec(PlacementQuestion):
+    prioritizer_policy: Annotated[PrioritizerPolicy, Field("How clusters are ranked.")] = PrioritizerPolicy()
 
 
 class DecisionGroupStatus(Value):
@@ -317,11 +327,80 @@ class PlacementStatus(Value):
     last_score_update_time: Annotated[datetime | None, Field("When scores last changed the answer.")] = None
 
 
+class ScoreCoordinateV1Alpha1(Value):
+    """Which score is meant; both spellings of the built-in ones are read."""
+
+    type: Annotated[
+        str,
+        Field("A score of ours, or one that an add-on writes.", enum=("BuildIn", "BuiltIn", "AddOn", "")),
+    ] = ""
+    build_in: Annotated[str, Field("Which one of ours, in the first spelling.")] = ""
+    built_in: Annotated[str, Field("Which one of ours.")] = ""
+    add_on: Annotated[AddOnScore | None, Field("Where the add-on's score is found.")] = None
+
+
+class PrioritizerConfigV1Alpha1(Value):
+    name: Annotated[str, Field("Which score of ours, where there is no coordinate.")] = ""
+    score_coordinate: Annotated[ScoreCoordinateV1Alpha1 | None, Field("The score.")] = None
+    weight: Annotated[
+        Int32 | None,
+        Field("How much it counts; below zero turns it round, zero leaves it out.", default=1, minimum=-10, maximum=10),
+    ] = None
+
+
+class PrioritizerPolicyV1Alpha1(Value):
+    mode: Annotated[
+        str,
+        Field("Additive keeps the default scores beside those given; Exact uses only those given.", default="Additive"),
+    ] = ""
+    configurations: Annotated[tuple[PrioritizerConfigV1Alpha1, ...], Field("The scores and what they weigh.")] = ()
+
+
+class PlacementSpecV1Alpha1(PlacementQuestion):
+    prioritizer_policy: Annotated[PrioritizerPolicyV1Alpha1, Field("How clusters are ranked.")] = (
+        PrioritizerPolicyV1Alpha1()
+    )
+
+
+class PlacementV1Alpha1(Object):
+    """A placement as document 003 writes it."""
+
+    spec: Annotated[PlacementSpecV1Alpha1, Field("Which clusters are wanted.", required=True)] = always(
+        PlacementSpecV1Alpha1()
+    )
+    status: Annotated[PlacementStatus, Field("How many were found.")] = PlacementStatus()
+
+
+def _config_from_v1alpha1(config: Raw) -> Raw:
+    coordinate = dict(mapping(config.get("scoreCoordinate")))
+    built_in = coordinate.pop("builtIn", "") or coordinate.pop("buildIn", "")
+    coordinate.pop("buildIn", None)
+    if coordinate.get("type") in (None, "", "BuildIn"):
+        coordinate["type"] = "BuiltIn"
+    if coordinate["type"] == "BuiltIn" and (built_in or config.get("name")):
+        coordinate["builtIn"] = built_in or config["name"]
+    rest = {key: value for key, value in config.items() if key not in ("name", "scoreCoordinate")}
+    return {"scoreCoordinate": coordinate, **rest}
+
+
+def _config_to_v1alpha1(config: Raw) -> Raw:
+    name = at(config, "scoreCoordinate", "builtIn")
+    return {"name": name, **config} if name else config
+
+
+def _placement_from_v1alpha1(placement: Raw) -> Raw:
+    return change_items(placement, ("spec", "prioritizerPolicy", "configurations"), _config_from_v1alpha1)
+
+
+def _placement_to_v1alpha1(placement: Raw) -> Raw:
+    return change_items(placement, ("spec", "prioritizerPolicy", "configurations"), _config_to_v1alpha1)
+
+
 @kind(
     name="Placement",
     group=CLUSTER_GROUP,
     version="v1beta1",
-    other_versions={"v1alpha1": OtherVersion()},
+    other_versions={"v1alpha1": OtherVersion(PlacementV1Alpha1, _placement_from_v1alpha1, _placement_to_v1alpha1)},
     plural="placements",
     status=True,
     columns=(

@@ -4,6 +4,9 @@ from typing import Annotated, Any
 
 import msgspec
 
+from trimtab.api.admission.override import check_override
+from trimtab.api.admission.policy import check_quota, check_taint_policy
+from trimtab.api.admission.propagation import check_own_namespace, check_propagation, fill_propagation, own_namespace
 from trimtab.api.kind import Column, kind
 from trimtab.api.kinds.cluster import Toleration
 from trimtab.api.selectors import LabelSelector
@@ -371,6 +374,8 @@ _POLICY_COLUMNS = (
     short=("pp",),
     categories=("karmada-io",),
     columns=_POLICY_COLUMNS,
+    admission_defaults=(own_namespace, fill_propagation),
+    admission_validators=(check_own_namespace, check_propagation),
     text="Says which objects of its namespace go to which clusters.",
 )
 class PropagationPolicy(Policy):
@@ -385,6 +390,8 @@ class PropagationPolicy(Policy):
     categories=("karmada-io",),
     namespaced=False,
     columns=_POLICY_COLUMNS,
+    admission_defaults=(fill_propagation,),
+    admission_validators=(check_propagation,),
     text="Says which objects of any namespace, or of none, go to which clusters.",
 )
 class ClusterPropagationPolicy(Policy):
@@ -477,6 +484,8 @@ class Override(Object):
     plural="overridepolicies",
     short=("op",),
     categories=("karmada-io",),
+    admission_defaults=(own_namespace,),
+    admission_validators=(check_own_namespace, check_override),
     text="Says how objects of its namespace differ from cluster to cluster.",
 )
 class OverridePolicy(Override):
@@ -490,6 +499,7 @@ class OverridePolicy(Override):
     short=("cop",),
     categories=("karmada-io",),
     namespaced=False,
+    admission_validators=(check_override,),
     text="Says how objects of any namespace, or of none, differ from cluster to cluster.",
 )
 class ClusterOverridePolicy(Override):
@@ -526,6 +536,7 @@ class ClusterTaintPolicySpec(Value):
     version="v1alpha1",
     plural="clustertaintpolicies",
     namespaced=False,
+    admission_validators=(check_taint_policy,),
     text="Says which conditions of a cluster set or take away taints.",
 )
 class ClusterTaintPolicy(Object):
@@ -567,6 +578,7 @@ class FederatedResourceQuotaStatus(Value):
     categories=("karmada-io",),
     status=True,
     columns=(Column("OVERALL", ".status.overall"), Column("OVERALL_USED", ".status.overallUsed")),
+    admission_validators=(check_quota,),
     text="Limits what a namespace may use in all clusters together.",
 )
 class FederatedResourceQuota(Object):

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Annotated
 
+from trimtab.api.admission.raw import at, mapping
+from trimtab.api.admission.work import check_binding, rename_creation
 from trimtab.api.kind import Column, OtherVersion, kind
 from trimtab.api.kinds.cluster import Toleration
 from trimtab.api.kinds.policy import PURGE_MODES, FailoverBehavior, Placement, SuspendClusters
@@ -124,6 +126,7 @@ class ActiveEviction(Value):
 
     cluster_name: Annotated[str, Field("The cluster that was left.", required=True)] = always("")
     creation_timestamp: Annotated[datetime | None, Field("When it was left.")] = None
+    create_timestamp: Annotated[datetime | None, Field("The old spelling of creationTimestamp.")] = None
 
 
 class BindingSnapshot(Value):
@@ -192,6 +195,7 @@ class AggregatedStatusItem(Value):
     health: Annotated[str, Field("Whether the copy does well.", enum=_HEALTH)] = ""
     settled: Annotated[bool, Field("The copy was healthy at least once since it was placed there.")] = False
     creation_timestamp: Annotated[datetime | None, Field("When its status was first collected.")] = None
+    create_timestamp: Annotated[datetime | None, Field("The old spelling of creationTimestamp.")] = None
 
 
 class Hold(Value):
@@ -248,6 +252,67 @@ class Binding(Object):
     status: Annotated[BindingStatus, Field("How far it has come.")] = BindingStatus()
 
 
+class ObjectReferenceV1Alpha1(Value):
+    """The template that a binding is about, with its replicas."""
+
+    api_version: Annotated[str, Field("Group and version of the template.", required=True)] = always("")
+    kind: Annotated[str, Field("Kind of the template.", required=True)] = always("")
+    namespace: Annotated[str, Field("Namespace of the template; empty when it is cluster-wide.")] = ""
+    name: Annotated[str, Field("Name of the template.", required=True)] = always("")
+    resource_version: Annotated[str, Field("Version of the template when it was last looked at.")] = ""
+    resource_per_replicas: Annotated[dict[str, QuantityText], Field("What resources one replica asks for.")] = {}
+    replicas: Annotated[Int32, Field("How many replicas the template asks for.")] = 0
+
+
+class BindingSpecV1Alpha1(Value):
+    resource: Annotated[ObjectReferenceV1Alpha1, Field("The template.", required=True)] = always(
+        ObjectReferenceV1Alpha1()
+    )
+    clusters: Annotated[tuple[TargetCluster, ...], Field("Where it goes.")] = ()
+
+
+class BindingStatusV1Alpha1(Value):
+    conditions: Annotated[tuple[Condition, ...], Field("What was observed.")] = ()
+    aggregated_status: Annotated[tuple[AggregatedStatusItem, ...], Field("What each cluster says.")] = ()
+
+
+class BindingV1Alpha1(Object):
+    """A binding as it was first written; served for old readers."""
+
+    spec: Annotated[BindingSpecV1Alpha1, Field("What goes where.", required=True)] = always(BindingSpecV1Alpha1())
+    status: Annotated[BindingStatusV1Alpha1, Field("How far it has come.")] = BindingStatusV1Alpha1()
+
+
+def _binding_from_v1alpha1(old: Raw) -> Raw:
+    """Replicas and what they need move from the template's reference into the binding itself."""
+    spec = mapping(old.get("spec"))
+    resource = dict(mapping(spec.get("resource")))
+    replicas, request = resource.pop("replicas", None), resource.pop("resourcePerReplicas", None)
+    new: Raw = {**spec, "resource": resource}
+    if replicas:
+        new["replicas"] = replicas
+    if request:
+        new["replicaRequirements"] = {"resourceRequest": request}
+    return {**old, "spec": new}
+
+
+def _binding_to_v1alpha1(new: Raw) -> Raw:
+    spec = mapping(new.get("spec"))
+    resource = {key: value for key, value in mapping(spec.get("resource")).items() if key != "uid"}
+    if spec.get("replicas"):
+        resource["replicas"] = spec["replicas"]
+    if request := at(spec, "replicaRequirements", "resourceRequest"):
+        resource["resourcePerReplicas"] = request
+    old: Raw = {**new, "spec": {"resource": resource}}
+    if "clusters" in spec:
+        old["spec"]["clusters"] = spec["clusters"]
+    if "status" in new:
+        kept = ("conditions", "aggregatedStatus")
+        old["status"] = {key: value for key, value in mapping(new["status"]).items() if key in kept}
+    return old
+
+
+_V1ALPHA1 = {"v1alpha1": OtherVersion(BindingV1Alpha1, _binding_from_v1alpha1, _binding_to_v1alpha1)}
 _BINDING_COLUMNS = (
     Column("SCHEDULED", '.status.conditions[?(@.type=="Scheduled")].status'),
     Column("FULLYAPPLIED", '.status.conditions[?(@.type=="FullyApplied")].status'),
@@ -258,12 +323,14 @@ _BINDING_COLUMNS = (
 @kind(
     group="work.karmada.io",
     version="v1alpha2",
-    other_versions={"v1alpha1": OtherVersion()},
+    other_versions=_V1ALPHA1,
     plural="resourcebindings",
     short=("rb",),
     categories=("karmada-io",),
     status=True,
     columns=_BINDING_COLUMNS,
+    defaults=(rename_creation,),
+    admission_validators=(check_binding,),
     text="Says where one object of its namespace goes and how far it has come.",
 )
 class ResourceBinding(Binding):
@@ -273,13 +340,15 @@ class ResourceBinding(Binding):
 @kind(
     group="work.karmada.io",
     version="v1alpha2",
-    other_versions={"v1alpha1": OtherVersion()},
+    other_versions=_V1ALPHA1,
     plural="clusterresourcebindings",
     short=("crb",),
     categories=("karmada-io",),
     namespaced=False,
     status=True,
     columns=_BINDING_COLUMNS,
+    defaults=(rename_creation,),
+    admission_validators=(check_binding,),
     text="Says where one cluster-wide object goes and how far it has come.",
 )
 class ClusterResourceBinding(Binding):

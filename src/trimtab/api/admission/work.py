@@ -1,0 +1,47 @@
+"""What is filled into bindings and refused in them."""
+
+import json
+
+from trimtab.api.admission.raw import at, change_items, objects
+from trimtab.api.complaints import duplicate, invalid, required
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+_DEPENDENCIES = "resourcebinding.karmada.io/dependencies"
+
+
+def _creation(item: Raw) -> Raw:
+    if "createTimestamp" not in item:
+        return item
+    rest = {key: value for key, value in item.items() if key != "createTimestamp"}
+    return {"creationTimestamp": item["createTimestamp"], **rest}
+
+
+def rename_creation(binding: Raw) -> Raw:
+    """Document 002 also spells creationTimestamp as createTimestamp."""
+    binding = change_items(binding, ("spec", "activeEvictionHistory"), _creation)
+    return change_items(binding, ("status", "aggregatedStatus"), _creation)
+
+
+def check_binding(binding: Raw, old: Raw | None) -> list[Cause]:
+    causes = []
+    listed = at(binding, "metadata", "annotations", _DEPENDENCIES)
+    if isinstance(listed, str) and not _is_list(listed):
+        field = f"metadata.annotations.{_DEPENDENCIES}"
+        causes.append(invalid(field, listed, "annotation value must be a valid JSON list"))
+    seen: set[str] = set()
+    for i, component in objects(at(binding, "spec", "components")):
+        name, field = str(component.get("name", "")), f"spec.components[{i}].name"
+        if not name:
+            causes.append(required(field, "component names must be non-empty"))
+        elif name in seen:
+            causes.append(duplicate(field, name))
+        seen.add(name)
+    return causes
+
+
+def _is_list(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), list)
+    except ValueError:
+        return False

@@ -1,0 +1,42 @@
+"""What is to be done about a cluster whose conditions are bad."""
+
+from typing import Annotated
+
+from trimtab.api.kind import kind
+from trimtab.api.value import Field, Object, Value, always
+
+
+class RemedyAffinity(Value):
+    cluster_names: Annotated[tuple[str, ...], Field("The clusters.")] = ()
+
+
+class ClusterConditionMatch(Value):
+    condition_type: Annotated[str, Field("The type of the condition.", required=True)] = always("")
+    operator: Annotated[
+        str, Field("How its status and the given one relate.", required=True, enum=("Equal", "NotEqual"))
+    ] = always("")
+    condition_status: Annotated[str, Field("The status to compare with.", required=True)] = always("")
+
+
+class DecisionMatch(Value):
+    cluster_condition_match: Annotated[ClusterConditionMatch | None, Field("A condition of the cluster.")] = None
+
+
+class RemedySpec(Value):
+    cluster_affinity: Annotated[RemedyAffinity | None, Field("For which clusters; absent means all.")] = None
+    decision_matches: Annotated[
+        tuple[DecisionMatch, ...], Field("When to act; any one suffices, and none means always.")
+    ] = ()
+    actions: Annotated[tuple[Annotated[str, Field(enum=("TrafficControl",))], ...], Field("What to do.")] = ()
+
+
+@kind(
+    group="remedy.karmada.io",
+    version="v1alpha1",
+    plural="remedies",
+    categories=("karmada-io",),
+    namespaced=False,
+    text="Says what is done when a cluster has certain conditions.",
+)
+class Remedy(Object):
+    spec: Annotated[RemedySpec, Field("When and what.")] = RemedySpec()
