@@ -185,8 +185,22 @@ class Beat:
     def _other_changed(self, wake: Wake, old: Entry | None, new: Entry | None) -> None:
         self._wake(wake.keys(_typed(old), _typed(new), self._view()))
 
+    def look_at_everything(self) -> None:
+        """Every subject deserves a beat, whatever changed or not."""
+        tables = (
+            [self._around.cache.table_of(subject) for subject in self.controller.subjects]
+            if self.controller.subjects
+            else [t for t in self._around.cache.tables() if self._is_template_table(t)]
+        )
+        for table in tables:
+            for name in table.names():
+                self.queue.add(Key(table.resource.id, *name))
+
+    def _is_template_table(self, table: Table) -> bool:
+        return (table.resource.api_version, table.resource.kind) in self._around.resources
+
     def _follow_template_table(self, table: Table) -> None:
-        if (table.resource.api_version, table.resource.kind) in self._around.resources:
+        if self._is_template_table(table):
             table.listen(partial(self._subject_changed, table.resource.id))
 
     def _subject_changed(self, id_: str, old: Entry | None, new: Entry | None) -> None:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from trimtab.api.kind import find_kind
+from trimtab.api.value import Key
 from trimtab.client.client import Resource
 from trimtab.controllers.contract import Controller
 from trimtab.errors import ApiFault
@@ -68,6 +69,18 @@ class Manager:
     def idle(self) -> bool:
         """No controller has anything to think about right now."""
         return all(beat.queue.idle for beat in self.beats)
+
+    def wake(self, controller: str, key: Key) -> None:
+        """Have one controller look at one object soon."""
+        for beat in self.beats:
+            if beat.controller.name == controller:
+                beat.queue.add(key)
+
+    def look_at_everything(self, *controllers: str) -> None:
+        """Have these controllers look at all their objects again: a rule they share has changed."""
+        for beat in self.beats:
+            if beat.controller.name in controllers:
+                beat.look_at_everything()
 
     async def _discover_patiently(self) -> None:
         while True:

@@ -1,0 +1,195 @@
+"""A workload that stays unhealthy in a cluster leaves it: document 002, with timers that survive restarts."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.policy import ApplicationFailoverBehavior
+from trimtab.api.kinds.work import (
+    ActiveEviction,
+    AggregatedStatusItem,
+    Binding,
+    GracefulEvictionTask,
+    UnhealthyCluster,
+)
+from trimtab.controllers import marks
+from trimtab.controllers.contract import Again, View, Wish, controller
+from trimtab.controllers.leave import MODERN, left
+from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.operations import Operation
+
+GRACE_SECONDS = 600
+BLOCK_SECONDS = 600
+
+
+@controller(
+    *marks.BINDINGS,
+    writes=[
+        "spec.clusters",
+        "spec.gracefulEvictionTasks",
+        "spec.activeEvictionHistory",
+        "status.unhealthyClusters",
+    ],
+)
+def failover(binding: Binding, view: View) -> Iterator[Wish]:
+    rules = binding.spec.failover.application if binding.spec.failover is not None else None
+    if binding.metadata.deletion_timestamp is not None or not is_watched(binding, view):
+        return
+    history, wake = remembered(binding, rules, view)
+    after = binding.but(spec=binding.spec.but(active_eviction_history=history))
+    waits = [wake] if wake is not None else []
+    if rules is not None:
+        watch = observed(binding, rules, view)
+        waits += watch.waits
+        after = after.but(status=after.status.but(unhealthy_clusters=watch.timers))
+        for cluster in chosen(watch.due, view):
+            after = evicted(after, cluster, rules, view)
+    elif binding.status.unhealthy_clusters:
+        after = after.but(status=after.status.but(unhealthy_clusters=()))
+    if after != binding:
+        yield after
+    if waits:
+        yield Again(max(0.0, min(waits)) + 0.001)
+
+
+def is_watched(binding: Binding, view: View) -> bool:
+    """Failover needs a way to judge health, and dependencies that move along."""
+    interpreter: Interpreter = view.part("interpreter")
+    resource = binding.spec.resource
+    if not interpreter.interprets((resource.api_version, resource.kind), Operation.HEALTH):
+        return False
+    return binding.spec.propagate_deps or marks.cluster_wide(binding)
+
+
+class Watch(NamedTuple):
+    """What the timers say: those that run, who is due, and when to look again."""
+
+    timers: tuple[UnhealthyCluster, ...]
+    due: list[str]
+    waits: list[float]
+
+
+def observed(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -> Watch:
+    since = {timer.cluster_name: timer.since for timer in binding.status.unhealthy_clusters}
+    leaving = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
+    placed = {target.name for target in binding.spec.clusters}
+    timers: list[UnhealthyCluster] = []
+    due: list[str] = []
+    waits: list[float] = []
+    for item in binding.status.aggregated_status:
+        if item.cluster_name not in placed or item.cluster_name in leaving:
+            continue
+        started = since.get(item.cluster_name)
+        started, wait = judged(item, started, rules, view)
+        if wait is not None:
+            waits.append(wait)
+        if started is None:
+            continue
+        timers.append(UnhealthyCluster(cluster_name=item.cluster_name, since=started))
+        if not counts(item, rules):
+            continue
+        end = started + timedelta(seconds=toleration(rules, view))
+        if view.now >= end:
+            due.append(item.cluster_name)
+        else:
+            waits.append((end - view.now).total_seconds())
+    return Watch(tuple(timers), due, waits)
+
+
+def counts(item: AggregatedStatusItem, rules: ApplicationFailoverBehavior) -> bool:
+    states = rules.decision_conditions.healthy_state if rules.decision_conditions is not None else ()
+    return item.applied and item.health in (states or ("Unhealthy",))
+
+
+def toleration(rules: ApplicationFailoverBehavior, view: View) -> int:
+    said = rules.decision_conditions.toleration_seconds if rules.decision_conditions is not None else None
+    return view.profile.failover_toleration_seconds if said is None else said
+
+
+def judged(
+    item: AggregatedStatusItem, started: datetime | None, rules: ApplicationFailoverBehavior, view: View
+) -> tuple[datetime | None, float | None]:
+    """Since when this cluster counts as unhealthy (None: it does not), and when to look again."""
+    if item.health == "Healthy" or not item.applied:
+        return None, None
+    if not counts(item, rules):
+        return (started if view.profile.unknown_health_keeps_timers else None), None
+    wait = gate(item, rules, view)
+    if wait is not None:
+        return None, wait if wait > 0 else None
+    return started or view.now, None
+
+
+def gate(item: AggregatedStatusItem, rules: ApplicationFailoverBehavior, view: View) -> float | None:
+    """None: all preconditions hold. Else the seconds until the delay is over (0: something else is missing)."""
+    pre = rules.pre_conditions
+    if pre is None:
+        return None
+    if pre.delay_seconds is not None:
+        if item.creation_timestamp is None:
+            return 0.0
+        left_over = (item.creation_timestamp + timedelta(seconds=pre.delay_seconds) - view.now).total_seconds()
+        if left_over > 0:
+            return left_over
+    if pre.healthy_state and not item.settled:
+        return 0.0
+    return None
+
+
+def chosen(due: list[str], view: View) -> list[str]:
+    return due[:1] if view.profile.failover_one_cluster_at_a_time else due
+
+
+def evicted(binding: Binding, cluster: str, rules: ApplicationFailoverBehavior, view: View) -> Binding:
+    """One write: the cluster leaves the placement, a task takes the old copy away, and the cluster is blocked."""
+    now = view.now.replace(microsecond=0)
+    mode = MODERN.get(rules.purge_mode, rules.purge_mode) or "Gracefully"
+    grace = rules.grace_period_seconds if rules.grace_period_seconds is not None else GRACE_SECONDS
+    task = GracefulEvictionTask(
+        purge_mode=mode,
+        reason="ApplicationFailure",
+        producer=producer(binding),
+        grace_period_seconds=grace if mode == "Gracefully" else None,
+        suppress_deletion=True if mode == "Never" else None,
+        creation_timestamp=now,
+    )
+    after = left(binding, cluster, task)
+    if blocks(rules, view):
+        others = tuple(e for e in after.spec.active_eviction_history if e.cluster_name != cluster)
+        entry = ActiveEviction(cluster_name=cluster, creation_timestamp=now)
+        after = after.but(spec=after.spec.but(active_eviction_history=(*others, entry)))
+    timers = tuple(t for t in after.status.unhealthy_clusters if t.cluster_name != cluster)
+    return after.but(status=after.status.but(unhealthy_clusters=timers))
+
+
+def blocks(rules: ApplicationFailoverBehavior, view: View) -> bool:
+    """The block list is the document's; upstream has none unless the policy asks for it."""
+    return view.profile.always_write_own_fields or rules.block_predecessor_seconds is not None
+
+
+def producer(binding: Binding) -> str:
+    if marks.cluster_wide(binding):
+        return "cluster-resource-binding-application-failover-controller"
+    return "resource-binding-application-failover-controller"
+
+
+def remembered(
+    binding: Binding, rules: ApplicationFailoverBehavior | None, view: View
+) -> tuple[tuple[ActiveEviction, ...], float | None]:
+    """The block list without what no longer blocks, and when the next entry ends."""
+    if rules is None:
+        return (), None
+    seconds = rules.block_predecessor_seconds if rules.block_predecessor_seconds is not None else BLOCK_SECONDS
+    kept = []
+    ends = []
+    for entry in binding.spec.active_eviction_history:
+        if view.get(Cluster, "", entry.cluster_name) is None:
+            continue
+        end = (entry.creation_timestamp or view.now) + timedelta(seconds=seconds)
+        if seconds and end <= view.now:
+            continue
+        kept.append(entry)
+        if seconds:
+            ends.append((end - view.now).total_seconds())
+    return tuple(kept), min(ends, default=None)
