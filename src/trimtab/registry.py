@@ -28,6 +28,9 @@ class Registry(Generic[T]):
     def __contains__(self, name: object) -> bool:
         return name in self._entries
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def get(self, name: str) -> T | None:
         return self._entries.get(name)
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.decide.divide import apportion, as_few_as_can_be
+from trimtab.decide.divide import apportion, apportion_within, contenders, fewest, roomiest
 
 
 def seat_by_seat(seats: int, weights: list[int], *, leans_back: bool) -> list[int]:
@@ -19,35 +19,60 @@ def seat_by_seat(seats: int, weights: list[int], *, leans_back: bool) -> list[in
     return given
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.integers(0, 80), st.lists(st.integers(0, 12), max_size=14), st.booleans())
 def test_dividing_in_turns_gives_what_dividing_seat_by_seat_gives(
     seats: int, weights: list[int], leans_back: bool
 ) -> None:
-    divided = apportion(seats, np.array(weights, dtype=np.int64), leans_back=leans_back)
-    assert divided.tolist() == seat_by_seat(seats, weights, leans_back=leans_back)
+    assert apportion(seats, weights, leans_back=leans_back) == seat_by_seat(seats, weights, leans_back=leans_back)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(400, 1500), st.lists(st.integers(0, 10**6), min_size=1, max_size=5), st.booleans())
 def test_the_head_start_of_large_numbers_changes_nothing(seats: int, weights: list[int], leans_back: bool) -> None:
-    divided = apportion(seats, np.array(weights, dtype=np.int64), leans_back=leans_back)
-    assert divided.tolist() == seat_by_seat(seats, weights, leans_back=leans_back)
+    assert apportion(seats, weights, leans_back=leans_back) == seat_by_seat(seats, weights, leans_back=leans_back)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 12), st.lists(st.integers(0, 5), max_size=40), st.booleans())
+def test_nobody_but_the_contenders_gets_a_seat(seats: int, weights: list[int], leans_back: bool) -> None:
+    everyone = apportion(seats, weights, leans_back=leans_back)
+    positions = contenders(seats, np.array(weights, dtype=np.int64), leans_back=leans_back).tolist()
+    among = apportion(seats, [weights[p] for p in positions], leans_back=leans_back)
+    assert {p: n for p, n in zip(positions, among, strict=True) if n} == {p: n for p, n in enumerate(everyone) if n}
 
 
 def test_a_million_replicas_are_divided_at_once() -> None:
-    divided = apportion(10**6, np.array([1, 2, 3], dtype=np.int64), leans_back=False)
-    assert divided.tolist() == [166667, 333333, 500000]
+    assert apportion(10**6, [1, 2, 3], leans_back=False) == [166667, 333333, 500000]
 
 
 def test_ties_go_to_the_end_of_the_alphabet_for_every_other_workload() -> None:
-    equal = np.array([1, 1, 1], dtype=np.int64)
-    assert apportion(1, equal, leans_back=False).tolist() == [1, 0, 0]
-    assert apportion(1, equal, leans_back=True).tolist() == [0, 0, 1]
+    assert apportion(1, [1, 1, 1], leans_back=False) == [1, 0, 0]
+    assert apportion(1, [1, 1, 1], leans_back=True) == [0, 0, 1]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8), st.data())
+def test_limits_are_kept_and_everything_that_fits_is_given(parties: list[tuple[int, int]], data: st.DataObject) -> None:
+    weights, limits = [w for w, _ in parties], [limit for _, limit in parties]
+    fits = sum(limit for w, limit in parties if w)
+    seats = data.draw(st.integers(0, fits))
+    given_ = apportion_within(seats, weights, limits, leans_back=False)
+    assert sum(given_) == seats
+    assert all(n <= limit for n, limit in zip(given_, limits, strict=True))
 
 
 def test_aggregating_uses_the_fewest_clusters_and_prefers_those_in_use() -> None:
-    weights = np.array([4, 9, 7], dtype=np.int64)
-    nobody = np.array([False, False, False])
-    assert as_few_as_can_be(weights, 10, nobody).tolist() == [1, 2]
-    assert as_few_as_can_be(weights, 10, np.array([True, False, False])).tolist() == [0, 1]
+    assert fewest(10, [4, 9, 7], frozenset()) == [1, 2]
+    assert fewest(10, [4, 9, 7], frozenset({0})) == [0, 1]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=90), st.sets(st.integers(0, 89), max_size=3), st.data())
+def test_the_fewest_are_among_the_roomiest(weights: list[int], used: set[int], data: st.DataObject) -> None:
+    target = data.draw(st.integers(0, sum(weights)))
+    first = frozenset(p for p in used if p < len(weights))
+    mask = np.isin(np.arange(len(weights)), list(first))
+    positions = roomiest(target, np.array(weights, dtype=np.int64), mask).tolist()
+    short = fewest(target, [weights[p] for p in positions], frozenset(i for i, p in enumerate(positions) if p in first))
+    assert [positions[i] for i in short] == fewest(target, weights, first)

@@ -44,14 +44,26 @@ def _ceil(amount: Fraction) -> int:
     return max(-_LARGEST, min(_LARGEST, -(-amount.numerator // amount.denominator)))
 
 
+def _plain(text: str) -> int | None:
+    """Thousandths of the commonest forms, `500m`, `3` and `2Gi`, without fractions; None for all others."""
+    if text.isdecimal():
+        return int(text) * 1000
+    if text.endswith("m") and text[:-1].isdecimal():
+        return int(text[:-1])
+    power = _BINARY.get(text[-2:])
+    return int(text[:-2]) * 1024**power * 1000 if power and text[:-2].isdecimal() else None
+
+
 @lru_cache(maxsize=65536)
 def _whole(text: str) -> int:
-    return _ceil(_parse(text))
+    thousandths = _plain(text)
+    return _ceil(_parse(text)) if thousandths is None else min(_LARGEST, -(-thousandths // 1000))
 
 
 @lru_cache(maxsize=65536)
 def _milli(text: str) -> int:
-    return _ceil(_parse(text) * 1000)
+    thousandths = _plain(text)
+    return _ceil(_parse(text) * 1000) if thousandths is None else min(_LARGEST, thousandths)
 
 
 def whole(quantity: QuantityText) -> int:
@@ -62,6 +74,29 @@ def whole(quantity: QuantityText) -> int:
 def milli(quantity: QuantityText) -> int:
     """The amount in thousandths, rounded up, saturating at int64 as Kubernetes does."""
     return _milli(quantity if isinstance(quantity, str) else repr(quantity))
+
+
+@lru_cache(maxsize=65536)
+def _approximate(text: str) -> float:
+    match = _SHAPE.match(text)
+    if match is None:
+        raise BadQuantity(f"{text!r} is not a quantity")
+    digits, suffix = match[1] + match[2], match[3] or ""
+    before, _, after = digits.partition(".")
+    if suffix in _BINARY:
+        amount = _parse(text)
+        if amount.denominator == 1:
+            return float(amount)
+        nano = amount * 10**9
+        return float(-(-nano.numerator // nano.denominator)) * 1e-9
+    exponent = (_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])) - len(after)
+    mantissa = int(before + after)
+    return float(mantissa) if exponent == 0 else mantissa * float(f"1e{exponent}")
+
+
+def approximate(quantity: QuantityText) -> float:
+    """The amount as Kubernetes gives it to those who ask for a float: digits times a power of ten."""
+    return _approximate(quantity if isinstance(quantity, str) else repr(quantity))
 
 
 def _decimal(amount: Fraction) -> str:

@@ -60,6 +60,7 @@ class Plan:
         "placement",
         "prioritizers",
         "region_spread",
+        "spread_fields",
         "static_weights",
         "strategy",
     )
@@ -73,6 +74,7 @@ class Plan:
         by_field: dict[str, SpreadConstraint] = {c.spread_by_field: c for c in placement.spread_constraints}
         self.region_spread = by_field.get("region")
         self.cluster_spread = by_field.get("cluster")
+        self.spread_fields = tuple(c.spread_by_field for c in placement.spread_constraints)
         self.one_cluster = any(
             c.spread_by_field == "cluster" and c.min_groups == c.max_groups == 1 for c in placement.spread_constraints
         )
@@ -128,6 +130,8 @@ class Question(NamedTuple):
 
     coordinate: ScoreCoordinate
     placed: tuple[str, ...] = ()
+    decided: tuple[str, ...] = ()
+    """Which of the decisions that the fleet counts are the asker's own, cluster by cluster."""
 
 
 _plans: dict[bytes, Plan] = {}
@@ -256,7 +260,8 @@ def ask_of(
 
 def request_of(resources: "dict[str, str | int | float]") -> tuple[tuple[str, int], ...]:
     """The request of one replica in whole numbers; what is zero does not count."""
-    amounts = [(name, milli(q) if name == "cpu" else whole(q)) for name, q in resources.items() if whole(q) > 0]
+    amounts = [(name, milli(quantity) if name == "cpu" else whole(quantity)) for name, quantity in resources.items()]
+    amounts = [(name, amount) for name, amount in amounts if amount > 0]
     amounts.sort()
     return tuple(amounts)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from trimtab.api.quantity import parse
 from trimtab.api.value import QuantityText
 from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Array, Fleet
+from trimtab.decide.framework import Mask
 
 UNLIMITED = (1 << 31) - 1
 """What upstream takes for "as many as you like"."""
@@ -30,7 +32,7 @@ def allocatable(ask: Ask, fleet: Fleet[Cluster]) -> Array:
         key = ("component sets", tuple([_component_key(component) for component in ask.components]))
         return np.minimum(fleet.column(key, lambda: partial(component_sets, ask.components)), UNLIMITED)
     room = room_for(ask.request, fleet)
-    if ask.replicas < UNLIMITED <= int(room.max(initial=0)):
+    if _facts(fleet).boundless:
         return np.where(room >= UNLIMITED, ask.replicas, room)  # no estimate at all: taken at its word
     return room
 
@@ -43,9 +45,8 @@ def room_for(request: Request | None, fleet: Fleet[Cluster]) -> Array:
 
 
 def _room(request: Request | None, fleet: Fleet[Cluster]) -> Array:
-    reserved = fleet.reserved
-    pods = np.minimum(fleet.column("free pods", lambda: _free_pods), UNLIMITED)
-    room = np.maximum(pods - reserved["pods"], 0) if "pods" in reserved else pods
+    reserved, facts = fleet.reserved, _facts(fleet)
+    room = np.maximum(facts.pods - reserved["pods"], 0) if "pods" in reserved else facts.pods
     if request is None:
         return room
     by_summary = room
@@ -53,15 +54,35 @@ def _room(request: Request | None, fleet: Fleet[Cluster]) -> Array:
         free = fleet.column(("free", resource), partial(_free, resource))
         if resource in reserved:
             free = np.maximum(free - reserved[resource], 0)
-        by_summary = np.minimum(by_summary, free // amount)
-    modelled = fleet.column("is modelled", lambda: is_modelled, bool)
-    if not modelled.any():
+        fits = free // amount
+        by_summary = np.minimum(by_summary, fits, out=fits)
+    if facts.modelled is None:
         return by_summary
     by_models = fleet.column(("models", request), lambda: partial(_model_pods_or_none, request))
     for resource, amount in request:
         if resource in reserved:  # a model does not say which node is taken: count what was given away in replicas
             by_models = np.maximum(by_models + reserved[resource] // -amount, 0)
-    return np.where(modelled, np.minimum(room, by_models), by_summary)
+    return np.where(facts.modelled, np.minimum(room, by_models), by_summary)
+
+
+class _Facts(NamedTuple):
+    """What every estimate of one picture has in common."""
+
+    pods: Array
+    boundless: bool
+    """Some cluster has so many pods free that it counts as no estimate."""
+    modelled: Mask | None
+    """Which clusters count their nodes by class; None: none of them."""
+
+
+def _facts(fleet: Fleet[Cluster]) -> _Facts:
+    return fleet.derived("facts of capacity", lambda: _gather(fleet))
+
+
+def _gather(fleet: Fleet[Cluster]) -> _Facts:
+    pods = np.minimum(fleet.column("free pods", lambda: _free_pods), UNLIMITED)
+    modelled = fleet.column("is modelled", lambda: is_modelled, bool)
+    return _Facts(pods, bool((pods >= UNLIMITED).any()), modelled if modelled.any() else None)
 
 
 def _free_pods(cluster: Cluster) -> int:

@@ -1,117 +1,133 @@
-"""Sharing out replicas: Webster's method with the peers' ties, and what it is applied to, strategy by strategy."""
+"""Sharing out replicas: Webster's method with the peers' ties, and the fewest clusters that can take them."""
 
 import heapq
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from trimtab.decide.fleet import Array
 
-_SEATS_AT_ONCE = 64
-"""Above so many seats per party, most are given by arithmetic before the rest is given one by one."""
+_FEW = 24
 
 
-class Short(NamedTuple):
-    """There is less room than is needed."""
+def contenders(seats: int, weights: Array, *, leans_back: bool) -> Array:
+    """The positions of those who can get one of `seats` at all, in rising order; the others need not be looked at.
 
-    message: str
+    With n seats nobody gets one whose weight is not among the n largest; and of those who share the last of these
+    weights at most n are served, first come first.
+    """
+    if not 0 < seats < len(weights):
+        return np.flatnonzero(weights > 0)
+    bar = int(np.partition(weights, len(weights) - seats)[len(weights) - seats])
+    if bar <= 0:
+        return np.flatnonzero(weights > 0)
+    able = np.flatnonzero(weights >= bar)
+    if len(able) <= 2 * seats:
+        return able
+    level = weights[able] == bar
+    last = able[level]
+    return np.sort(np.concatenate((able[~level], last[-seats:] if leans_back else last[:seats])))
 
 
-def apportion(seats: int, weights: Array, *, leans_back: bool) -> Array:
+def apportion(seats: int, weights: Sequence[int], *, leans_back: bool) -> list[int]:
     """Seats by weight: each goes to the party with the largest weight / (2 * seats so far + 1).
 
     Ties go to the party with fewer seats, then by position: first ones first, or last ones first if `leans_back`.
-    Parties of equal weight take turns in that order, so they are served as one.
     """
-    given = np.zeros(len(weights), dtype=np.int64)
-    parties = _contenders(seats, weights)
-    if seats <= 0 or len(parties) == 0:
+    if len(weights) == 1:
+        return [seats if weights[0] > 0 else 0]
+    given = [0] * len(weights)
+    order = [position for position, weight in enumerate(weights) if weight > 0]
+    if seats <= 0 or not order:
         return given
-    heavy = weights[parties]
-    order = np.argsort(heavy, kind="stable")[::-1] if leans_back else np.argsort(-heavy, kind="stable")
-    parties = parties[order]
-    given[parties] = _turns(seats, heavy[order])
+    if leans_back:
+        order.reverse()
+    order.sort(key=weights.__getitem__, reverse=True)  # a stable sort: equals stay in the order of service
+    for position, share in zip(order, _served(seats, [weights[position] for position in order]), strict=True):
+        given[position] = share
     return given
 
 
-def apportion_within(seats: int, weights: Array, limits: Array, *, leans_back: bool) -> Array:
-    """Seats by weight, but nobody beyond his limit: what does not fit is shared out among the others anew."""
-    weights, given = weights.copy(), np.zeros(len(weights), dtype=np.int64)
-    while seats > 0 and weights.any():
-        shares = apportion(seats, weights, leans_back=leans_back)
-        full = (shares >= limits) & (weights > 0)
-        if not (shares > limits).any():
-            return given + shares
-        given[full] = limits[full]
-        seats -= int(limits[full].sum())
-        weights[full] = 0
-    return given
+def _served(seats: int, heavy: Sequence[int]) -> list[int]:
+    """The seats of parties that stand in order: falling weight, equals in the order of service.
 
-
-def _contenders(seats: int, weights: Array) -> Array:
-    """Who can get a seat at all: with n seats, only those whose weight is among the n largest."""
-    if 0 < seats < len(weights):
-        bar = max(1, int(np.partition(weights, len(weights) - seats)[len(weights) - seats]))
-        return np.flatnonzero(weights >= bar)
-    return np.flatnonzero(weights > 0)
-
-
-def _turns(seats: int, weights: Array) -> Array:
-    """The seats of parties that stand in order: falling weight, equals in the order in which they are served."""
-    starts = [0, *(np.flatnonzero(weights[1:] != weights[:-1]) + 1).tolist()]
-    ends = [*starts[1:], len(weights)]
-    shares = _head_start(seats, weights)
-    seats -= int(shares.sum())
-    tiers = weights[starts].tolist()
-    rounds = shares[starts].tolist()
-    queue = [(-(w / (2 * s + 1)), s, tier) for tier, (w, s) in enumerate(zip(tiers, rounds, strict=True))]
+    Who has no seat yet waits in line, heaviest first; who has one waits in the queue for the next.
+    """
+    given = _head_start(seats, heavy) if seats >= 2 * len(heavy) else [0] * len(heavy)
+    seats -= sum(given)
+    queue = [(-heavy[i] / (2 * done + 1), done, i) for i, done in enumerate(given) if done]
     heapq.heapify(queue)
-    extra: tuple[int, int] | None = None
-    while seats > 0:
-        _, served, tier = queue[0]
-        size = ends[tier] - starts[tier]
-        if size > seats:
-            extra = (starts[tier], seats)
-            break
-        seats -= size
-        rounds[tier] = served + 1
-        heapq.heapreplace(queue, (-(tiers[tier] / (2 * served + 3)), served + 1, tier))
-    result = np.repeat(np.array(rounds, dtype=np.int64), [end - start for start, end in zip(starts, ends, strict=True)])
-    if extra is not None:
-        result[extra[0] : extra[0] + extra[1]] += 1
-    return result
+    line, following = len(heavy), len(queue)  # a head start leaves out the last in line, never one in the middle
+    for _ in range(seats):
+        if following < line and (not queue or heavy[following] >= -queue[0][0]):
+            given[following] = 1
+            heapq.heappush(queue, (-heavy[following] / 3, 1, following))
+            following += 1
+        else:
+            done, i = queue[0][1] + 1, queue[0][2]
+            given[i] = done
+            heapq.heapreplace(queue, (-heavy[i] / (2 * done + 1), done, i))
+    return given
 
 
-def _head_start(seats: int, weights: Array) -> Array:
+def _head_start(seats: int, heavy: Sequence[int]) -> list[int]:
     """Seats that everybody gets for certain, when there are many: all those with a quotient above a safe bar.
 
     Of two seats the one with the larger quotient is given first; so all above any bar are given before all below it,
     provided that they are not more than there are.
     """
-    none = np.zeros(len(weights), dtype=np.int64)
-    if seats < _SEATS_AT_ONCE * len(weights):
-        return none
-    bar = float(weights.sum()) / (2 * seats - len(weights)) * (1 + 1e-9)
-    sure = np.maximum(np.ceil((weights / bar - 1) / 2), 0).astype(np.int64)
-    sure -= (sure > 0) & (weights / (2 * sure - 1) <= bar)  # what rounding gave too much
-    return sure if int(sure.sum()) <= seats else none
+    bar = sum(heavy) / (2 * seats - len(heavy)) * (1 + 1e-9)
+    sure = [_quotients_above(bar, weight) for weight in heavy]
+    return sure if sum(sure) <= seats else [0] * len(heavy)
 
 
-def enough(weights: Array, target: int, what: str) -> Short | None:
-    room = int(weights.sum())
-    if room >= target:
-        return None
-    return Short(f"{what}: Clusters available replicas {room} are not enough to schedule.")
+def _quotients_above(bar: float, weight: int) -> int:
+    count = max(0, math.ceil((weight / bar - 1) / 2))
+    while count > 0 and weight / (2 * count - 1) <= bar:
+        count -= 1  # what rounding gave too much
+    return count
 
 
-def as_few_as_can_be(weights: Array, target: int, first: Array) -> Array:
+def apportion_within(seats: int, weights: Sequence[int], limits: Sequence[int], *, leans_back: bool) -> list[int]:
+    """Seats by weight, but nobody beyond his limit: what does not fit is shared out among the others anew."""
+    weights, given = list(weights), [0] * len(weights)
+    while seats > 0 and any(weights):
+        shares = apportion(seats, weights, leans_back=leans_back)
+        full = [i for i, share in enumerate(shares) if weights[i] and share >= limits[i]]
+        if all(share <= limit for share, limit in zip(shares, limits, strict=True)):
+            return [before + share for before, share in zip(given, shares, strict=True)]
+        for position in full:
+            given[position] = limits[position]
+            seats -= limits[position]
+            weights[position] = 0
+    return given
+
+
+def roomiest(target: int, weights: Array, first: Array | None) -> Array:
+    """Positions among which the fewest that reach `target` are sure to be found, without sorting all: a few heavy ones,
+    with all their equals, and those that come `first`."""
+    if len(weights) <= _FEW:
+        return np.arange(len(weights))
+    bar = np.partition(weights, len(weights) - _FEW)[len(weights) - _FEW]
+    able = weights >= bar
+    if first is not None:
+        able |= first
+    positions = np.flatnonzero(able)
+    return positions if int(weights[positions].sum()) >= target else np.arange(len(weights))
+
+
+def fewest(target: int, weights: Sequence[int], first: frozenset[int]) -> list[int]:
     """The positions of the fewest parties, heaviest first, that reach `target`; those in `first` come before others.
 
     Parties of equal weight come in the order in which they stand.
     """
-    order = np.argsort(-weights, kind="stable")
-    if first.any():
-        ahead = first[order]
-        order = np.concatenate((order[ahead], order[~ahead]))
-    reached = np.searchsorted(np.cumsum(weights[order]), target)
-    return order[: int(reached) + 1]
+    order = sorted(range(len(weights)), key=weights.__getitem__, reverse=True)
+    if first:
+        order = [position for position in order if position in first] + [p for p in order if p not in first]
+    reached = 0
+    for count, position in enumerate(order, 1):
+        reached += weights[position]
+        if reached >= target:
+            return order[:count]
+    return order

@@ -70,6 +70,7 @@ class Memory:
         self.steps: list[_Step] = []
         self.kept: dict[Hashable, _Kept] = {}
         self.derived: dict[Hashable, tuple[int, Any]] = {}
+        self.names: tuple[int, Array] | None = None
         self.bytes = 0
         self.tick = 0
 
@@ -195,6 +196,16 @@ class Fleet(Generic[T]):
         column = self.index.get(name)
         return None if column is None else self.targets[column]
 
+    def called(self, columns: Array) -> list[str]:
+        """The names of many columns at once."""
+        memory = self.memory
+        if memory.names is None or memory.names[0] != self.layout:
+            array = np.empty(len(self.names), dtype=object)
+            array[:] = self.names
+            memory.names = (self.layout, array)
+        names: list[str] = memory.names[1][columns].tolist()
+        return names
+
     def about(self, kind: str, name: str) -> Any:
         """What the note of this kind says of this target, None when there is none or it no longer counts."""
         note = self.notes.get(kind, {}).get(name)
@@ -308,6 +319,17 @@ class Fleet(Generic[T]):
         """The next picture, in which `notes` are all that is known of this kind."""
         before = self.notes.get(kind, {})
         changed = {name for name in before.keys() | notes.keys() if before.get(name) != notes.get(name)}
+        columns = tuple(self.index[name] for name in changed if name in self.index)
+        return self._next(_Step(columns), notes={**self.notes, kind: notes})
+
+    def amend(self, kind: str, changed: Mapping[str, Note | None]) -> "Fleet[T]":
+        """The next picture, in which these notes of this kind are new, or gone where they are None."""
+        notes = dict(self.notes.get(kind, {}))
+        for name, note in changed.items():
+            if note is None:
+                notes.pop(name, None)
+            else:
+                notes[name] = note
         columns = tuple(self.index[name] for name in changed if name in self.index)
         return self._next(_Step(columns), notes={**self.notes, kind: notes})
 

@@ -87,7 +87,7 @@ def decide(ask: Ask, fleet: Fleet[Cluster], profile: Profile = TRIMTAB) -> Decis
         ask=ask,
         profile=profile,
         fleet=fleet,
-        clusters=_named(placed, fleet),
+        clusters=[] if placed is None else placed.named(fleet),
         affinity_name=ask.observed,
         failure=failure,
     )
@@ -110,19 +110,12 @@ def _decide_by_groups(ask: Ask, fleet: Fleet[Cluster], profile: Profile) -> Deci
         ask=ask,
         profile=profile,
         fleet=fleet,
-        clusters=_named(placed, fleet),
+        clusters=[] if placed is None else placed.named(fleet),
         affinity_name=ask.observed if placed is None else tried[-1].affinity_name,
         tried=tuple(tried),
         failure=None if placed is not None else tried[0].failure,
         group=position,
     )
-
-
-def _named(shares: Shares | None, fleet: Fleet[Cluster]) -> list[tuple[str, int]]:
-    if shares is None:
-        return []
-    names = fleet.names
-    return list(zip([names[column] for column in shares.columns], shares.replicas, strict=True))
 
 
 def group_order(ask: Ask, *, wrap: bool) -> list[int]:

@@ -1,8 +1,9 @@
 """One try to place one ask among clusters: filter, score, select, divide."""
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, partial
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import repeat
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -12,26 +13,32 @@ from trimtab.api.kinds.policy import StaticClusterWeight
 from trimtab.api.profile import Profile
 from trimtab.decide.ask import AGGREGATED, BY_SCORE, DUPLICATED, STATIC, Ask, Question
 from trimtab.decide.capacity import allocatable
-from trimtab.decide.divide import apportion, apportion_within, as_few_as_can_be
+from trimtab.decide.divide import apportion, apportion_within, contenders, fewest, roomiest
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import (
     Filter,
     Mask,
     Objection,
     Score,
+    Sieve,
     filters,
     objections,
     prioritizers,
     scores,
     sealed,
-    sift,
     tally,
 )
+from trimtab.decide.lazily import lazily
 from trimtab.decide.spread import Refusal, Standing, spread
+
+Selected: TypeAlias = Array | list[int]
+"""An array is in order of names, a list in the order of choice."""
+
+_FEW = 32
+"""So few are added up faster one by one."""
 
 NO_FIT, NO_ROOM, OTHER = "FitError", "Unschedulable", "Other"
 _BEYOND_ALL_GROUPS = 1000
-_FEW = 24
 
 
 class Failure(NamedTuple):
@@ -50,10 +57,23 @@ def _failure(kind: str, message: str) -> Failure:
 
 
 class Shares(NamedTuple):
-    """Who gets how much: columns of the fleet in order of names, and replicas, side by side."""
+    """Who gets how much: columns of the fleet in order of names, and the replicas of each, or of all alike."""
 
-    columns: list[int]
-    replicas: list[int]
+    columns: Sequence[int] | Array
+    replicas: Sequence[int] | int
+
+    def named(self, fleet: Fleet[Cluster]) -> list[tuple[str, int]]:
+        if isinstance(self.columns, np.ndarray):
+            names = fleet.called(self.columns)
+        else:
+            names = [fleet.names[column] for column in self.columns]
+        return list(zip(names, repeat(self.replicas) if isinstance(self.replicas, int) else self.replicas))  # noqa: B905 - repeat has no end
+
+    def by_column(self) -> dict[int, int]:
+        columns = self.columns.tolist() if isinstance(self.columns, np.ndarray) else self.columns
+        if isinstance(self.replicas, int):
+            return dict.fromkeys(columns, self.replicas)
+        return dict(zip(columns, self.replicas, strict=True))
 
 
 class Attempt:
@@ -65,23 +85,29 @@ class Attempt:
         self.profile = profile
         self.result: Shares | Failure = self._place()
 
-    @cached_property
+    @lazily
     def placed(self) -> dict[int, int]:
         """Replicas per column where the workload is, in the order of the binding; clusters that left are left out."""
         index = self.fleet.index
         return {index[name]: replicas for name, replicas in self.ask.placed if name in index}
 
-    @cached_property
+    @lazily
     def feasible(self) -> Mask:
-        mask = sift(filters_for(self.ask), self.ask, self.fleet, spared_columns(self.ask, self.fleet))
-        mask &= ~self.fleet.column("is deleting", lambda: is_deleting, bool)
+        sieve = _sieve(len(filters), self.ask.gates.without)
+        mask = sieve.sift(self.ask, self.fleet, spared_columns(self.ask, self.fleet))
+        mask &= self.fleet.column("stays", lambda: stays, bool)
         return mask
 
-    @cached_property
+    @lazily
+    def columns(self) -> Array:
+        """Of the feasible clusters, in order of names."""
+        return np.flatnonzero(self.feasible)
+
+    @lazily
     def allocatable(self) -> Array:
         return allocatable(self.ask, self.fleet)
 
-    @cached_property
+    @lazily
     def available(self) -> Array:
         """Room, with what the workload already has there."""
         if not self.placed:
@@ -91,7 +117,7 @@ class Attempt:
             room[column] += replicas
         return room
 
-    @cached_property
+    @lazily
     def total(self) -> Array | None:
         """By the placement's prioritizers."""
         if not self.ask.plan.prioritizers:
@@ -106,35 +132,30 @@ class Attempt:
             total += tally([(plugin, ranked.weight)], question, self.fleet) if swept is None else ranked.weight * swept
         return total
 
-    @cached_property
+    @lazily
     def overflow(self) -> Array | None:
         term = self.ask.term
         if self.ask.plan.placement.cluster_affinity is not None or term is None or not term.overflow_affinities:
             return None
         return self.fleet.column(("overflow", sealed(term)), lambda: _overflow_order(self.ask))
 
-    @cached_property
+    @lazily
     def standing(self) -> Standing:
         plugins = [plugin for plugin in scores_for(self.ask) if plugin.about is None or plugin.about(self.ask)]
         score = tally([(plugin, 1) for plugin in plugins], self.ask, self.fleet) if plugins else None
         return Standing(self.available, score, self.total, self.overflow)
 
-    @cached_property
-    def selected(self) -> Array | Refusal:
-        """The clusters to use; in the order in which they were taken if spread constraints took them."""
-        columns = np.flatnonzero(self.feasible)
+    @lazily
+    def selected(self) -> Array | list[int] | Refusal:
+        """The clusters to use: all that are feasible, in order of names; or a list, in the order of choice, of those
+        that spread constraints took."""
         plan = self.ask.plan
-        if not plan.placement.spread_constraints or plan.ignores_spread:
-            return columns
-        return spread(self.ask, self.fleet, columns, self.standing)
-
-    @property
-    def is_in_order(self) -> bool:
-        """Whether `selected` is in order of choice; otherwise it is in order of names."""
-        return bool(self.ask.plan.placement.spread_constraints) and not self.ask.plan.ignores_spread
+        if not plan.spread_fields or plan.ignores_spread:
+            return self.columns
+        return spread(self.ask, self.fleet, self.columns, self.standing)
 
     def _place(self) -> Shares | Failure:
-        if not self.feasible.any():
+        if len(self.columns) == 0:
             return Failure(NO_FIT, partial(why_none_fits, self.ask, self.fleet))
         if isinstance(self.selected, Refusal):
             return _failure(OTHER, f"failed to select clusters: {self.selected.message}")
@@ -144,15 +165,13 @@ class Attempt:
         if isinstance(shares, Failure):
             return Failure(shares.kind, lambda: f"failed to assign replicas: {shares.message}")
         if self.ask.gates.empty_workloads:
-            missing = set(self.selected.tolist()).difference(shares.columns)
-            shares = _together({**dict.fromkeys(missing, 0), **dict(zip(*shares, strict=True))}, keep_empty=True)
+            shares = _together({**dict.fromkeys(_as_list(self.selected), 0), **shares.by_column()}, keep_empty=True)
         return shares
 
-    def _assign(self, selected: Array) -> Shares | Failure:
+    def _assign(self, selected: Selected) -> Shares | Failure:
         ask = self.ask
         if not (ask.replicas > 0 or ask.request is not None) or len(ask.components) > 1:
-            columns = np.sort(selected).tolist()
-            return Shares(columns, [0] * len(columns))
+            return Shares(_by_name(selected), 0)
         if ask.plan.strategy == "":
             return _failure(OTHER, _unsupported(ask))
         if self.overflow is not None:
@@ -168,35 +187,33 @@ class Attempt:
             return False
         return bool((self.available[shares.columns] < np.array(shares.replicas)).any())
 
-    def _assign_tier_by_tier(self, selected: Array, overflow: Array) -> Shares | Failure:
+    def _assign_tier_by_tier(self, selected: Selected, overflow: Array) -> Shares | Failure:
         """The group's own clusters first; what does not fit there goes to its overflow affinities, one by one."""
         left, together = self.ask.replicas, dict[int, int]()
-        order = overflow[selected]
-        for tier in sorted(set(order.tolist())):
-            members = selected[order == tier]
+        ordered = selected if isinstance(selected, list) else self.standing.sort(selected).tolist()
+        for tier in sorted(set(overflow[ordered].tolist())):
+            members = [column for column in ordered if overflow[column] == tier]
             replicas = min(left, int(self.available[members].sum()))
             shares = self._divide(members, replicas)
             if isinstance(shares, Failure):
                 return shares
-            together.update(zip(*shares, strict=True))
+            together.update(shares.by_column())
             left -= replicas
             if left == 0:
                 return _together(together)
         return _failure(NO_ROOM, "Clusters available replicas are not enough to schedule.")
 
-    def _divide(self, selected: Array, replicas: int) -> Shares | Failure:
+    def _divide(self, selected: Selected, replicas: int) -> Shares | Failure:
         strategy = self.ask.plan.strategy
         if strategy == DUPLICATED:
-            columns: list[int] = (np.sort(selected) if self.is_in_order else selected).tolist() if replicas else []
-            return Shares(columns, [replicas] * len(columns))
+            return Shares(_by_name(selected), replicas) if replicas else Shares((), 0)
         if strategy == STATIC:
-            return self._by_fixed_weights(selected, replicas)
+            return self._by_fixed_weights(np.asarray(_by_name(selected)), replicas)
         if strategy == BY_SCORE:
-            return self._by_score(selected, replicas)
+            return self._by_score(np.asarray(_by_name(selected)), replicas)
         return self._by_room(selected, replicas)
 
-    def _by_fixed_weights(self, selected: Array, replicas: int) -> Shares:
-        columns = np.sort(selected) if self.is_in_order else selected
+    def _by_fixed_weights(self, columns: Array, replicas: int) -> Shares:
         rules = self.ask.plan.static_weights
         if rules is None:
             weights = np.ones(len(columns), dtype=np.int64)
@@ -204,15 +221,15 @@ class Attempt:
             weights = self.fleet.column(("weights", sealed(rules)), lambda: _fixed_weight(rules))[columns]
             if not weights.any():
                 weights = np.ones(len(columns), dtype=np.int64)
-        return _nonzero(columns, apportion(replicas, weights, leans_back=self.ask.leans_back))
+        return self._apportioned(replicas, columns, weights)
 
-    def _by_score(self, selected: Array, replicas: int) -> Shares | Failure:
-        columns = np.sort(selected)
+    def _by_score(self, columns: Array, replicas: int) -> Shares | Failure:
         weights, room = self.score_weights()[columns], self.available[columns]
         fits = int(np.minimum(room[weights > 0], replicas).sum())
         if fits < replicas:
             return _failure(NO_ROOM, _short("failed to divide by score", fits))
-        return _nonzero(columns, apportion_within(replicas, weights, room, leans_back=self.ask.leans_back))
+        given = apportion_within(replicas, weights.tolist(), room.tolist(), leans_back=self.ask.leans_back)
+        return _together(dict(zip(columns.tolist(), given, strict=True)))
 
     def score_weights(self) -> Array:
         """From 0 for the worst possible total of the prioritizers to 1000 for the best."""
@@ -221,95 +238,102 @@ class Attempt:
             return np.full(len(self.fleet), 500, dtype=np.int64)
         return np.clip((2000 * (self.total + 100 * weight) + 200 * weight) // (400 * weight), 0, 1000)
 
-    def _by_room(self, selected: Array, replicas: int) -> Shares | Failure:
+    def _by_room(self, selected: Selected, replicas: int) -> Shares | Failure:
         """Dynamic weights and aggregation: keep what is there if the mode is steady, and share out the difference."""
         holding = self._held(selected)
         held = sum(holding.values())
         if self.ask.fresh:
-            columns = selected
-            weights = self.available[columns]
-            return self._share("failed to do fresh scale", replicas, columns, weights, {})
+            return self._share("failed to do fresh scale", replicas, selected, self.available, {})
         if held > replicas:
-            columns = np.array(list(holding), dtype=np.int64)
-            weights = np.array(list(holding.values()), dtype=np.int64)
-            return self._share("failed to scale down", replicas, columns, weights, {}, in_order=True)
+            previous = np.zeros(len(self.fleet), dtype=np.int64)
+            previous[list(holding)] = list(holding.values())
+            return self._share("failed to scale down", replicas, list(holding), previous, {})
         if held < replicas:
-            return self._share("failed to scale up", replicas - held, selected, self.allocatable[selected], holding)
+            return self._share("failed to scale up", replicas - held, selected, self.allocatable, holding)
         return _together(holding)
 
-    def _held(self, selected: Array) -> dict[int, int]:
+    def _held(self, selected: Selected) -> dict[int, int]:
         if not self.placed:
             return {}
-        chosen = set(selected.tolist()) if self.is_in_order or self.overflow is not None else None
-        return {
-            column: replicas
-            for column, replicas in self.placed.items()
-            if (column in chosen if chosen is not None else self.feasible[column])
-        }
+        if isinstance(selected, list):
+            return {column: replicas for column, replicas in self.placed.items() if column in selected}
+        return {column: replicas for column, replicas in self.placed.items() if self.feasible[column]}
 
     def _share(
-        self,
-        what: str,
-        target: int,
-        columns: Array,
-        weights: Array,
-        keep: Mapping[int, int],
-        *,
-        in_order: bool = False,
+        self, what: str, target: int, selected: Selected, room: Array, keep: Mapping[int, int]
     ) -> Shares | Failure:
-        room = int(weights.sum())
-        if room < target:
-            return _failure(NO_ROOM, _short(what, room))
+        """Share out `target` by the room of the selected, on top of what they keep."""
+        weights = room[selected]
+        fits = sum(weights.tolist()) if len(weights) < _FEW else int(weights.sum())
+        if fits < target:
+            return _failure(NO_ROOM, _short(what, fits))
         if self.ask.plan.strategy == AGGREGATED:
-            columns, weights = self._fewest(target, columns, weights, keep, in_order=in_order or self.is_in_order)
-        elif in_order or self.is_in_order:
-            by_name = np.argsort(columns)
-            columns, weights = columns[by_name], weights[by_name]
-        given = apportion(target, weights, leans_back=self.ask.leans_back)
+            shares = self._aggregated(target, selected, weights, keep)
+        else:
+            columns = _by_name(selected)
+            shares = self._apportioned(target, columns, weights if columns is selected else room[columns])
         if not keep:
-            return _nonzero(columns, given)
-        used = np.flatnonzero(given)
+            return shares
         together = dict(keep)
-        for column, replicas in zip(columns[used].tolist(), given[used].tolist(), strict=True):
+        for column, replicas in shares.by_column().items():
             together[column] = together.get(column, 0) + replicas
         return _together(together)
 
-    def _fewest(
-        self, target: int, columns: Array, weights: Array, keep: Mapping[int, int], *, in_order: bool
-    ) -> tuple[Array, Array]:
-        """The fewest clusters that can take `target`, those in use first; in order of names."""
-        in_use = np.zeros(len(columns), dtype=bool)
-        if keep:
-            in_use = np.isin(columns, [column for column, replicas in keep.items() if replicas > 0])
-        if not in_order:
-            columns, weights, in_use = self._best(target, columns, weights, in_use)
-        chosen = as_few_as_can_be(weights, target, in_use)
-        chosen = chosen[np.argsort(columns[chosen])]
-        return columns[chosen], weights[chosen]
+    def _apportioned(self, seats: int, columns: Selected, weights: Array) -> Shares:
+        """By weight, columns being in order of names."""
+        columns, leans_back = np.asarray(columns), self.ask.leans_back
+        able = contenders(seats, weights, leans_back=leans_back)
+        given = apportion(seats, weights[able].tolist(), leans_back=leans_back)
+        return _nonzero(columns[able].tolist(), given)
 
-    def _best(self, target: int, columns: Array, weights: Array, in_use: Mask) -> tuple[Array, Array, Mask]:
-        """Put columns into the order of choice; most need not be looked at when a few roomy ones are enough."""
-        if len(columns) > _FEW:
-            bar = np.partition(weights, len(weights) - _FEW)[len(weights) - _FEW]
-            roomy = (weights >= bar) | in_use
-            if int(weights[roomy].sum()) >= target:
-                columns = columns[roomy]
-                weights, in_use = weights[roomy], in_use[roomy]
-        position = np.argsort(self.standing.keys(columns)[0])
-        return columns[position], weights[position], in_use[position]
+    def _aggregated(self, target: int, selected: Selected, weights: Array, keep: Mapping[int, int]) -> Shares:
+        """Into the fewest clusters that can take it, those in use first; among them by weight."""
+        in_use = [column for column, replicas in keep.items() if replicas > 0]
+        if isinstance(selected, list):
+            columns, rooms = selected, weights.tolist()
+        else:
+            columns, rooms = self._best(target, selected, weights, in_use)
+        first = frozenset(position for position, column in enumerate(columns) if column in in_use)
+        chosen = sorted([(columns[position], rooms[position]) for position in fewest(target, rooms, first)])
+        given = apportion(target, [room for _, room in chosen], leans_back=self.ask.leans_back)
+        return _nonzero([column for column, _ in chosen], given)
+
+    def _best(self, target: int, columns: Array, weights: Array, in_use: Sequence[int]) -> tuple[list[int], list[int]]:
+        """A few columns and their weights, in the order of choice; the others are not needed to reach `target`."""
+        some = roomiest(target, weights, np.isin(columns, in_use) if in_use else None)
+        columns, weights = columns[some], weights[some]
+        if not self.standing.is_plain:  # otherwise equals stand in order of names already
+            position = np.argsort(self.standing.keys(columns).numbers)
+            columns, weights = columns[position], weights[position]
+        return columns.tolist(), weights.tolist()
 
 
-def filters_for(ask: Ask) -> list[Filter[Ask, Cluster]]:
+def filters_for(ask: Ask) -> tuple[Filter[Ask, Cluster], ...]:
     """All that are registered and not switched off, in order of names: the first to object is the one that is told."""
-    return [plugin for plugin in filters.values() if plugin.name not in ask.gates.without]
+    return _filters(len(filters), ask.gates.without)
 
 
-def scores_for(ask: Ask) -> list[Score[Ask, Cluster]]:
-    return [plugin for plugin in scores.values() if plugin.name not in ask.gates.without]
+@lru_cache(maxsize=64)
+def _filters(registered: int, without: frozenset[str]) -> tuple[Filter[Ask, Cluster], ...]:
+    return tuple(plugin for plugin in filters.values() if plugin.name not in without)
 
 
-def is_deleting(cluster: Cluster) -> bool:
-    return cluster.metadata.deletion_timestamp is not None
+@lru_cache(maxsize=64)
+def _sieve(registered: int, without: frozenset[str]) -> Sieve[Ask, Cluster]:
+    return Sieve(_filters(registered, without))
+
+
+def scores_for(ask: Ask) -> tuple[Score[Ask, Cluster], ...]:
+    return _scores(len(scores), ask.gates.without)
+
+
+@lru_cache(maxsize=64)
+def _scores(registered: int, without: frozenset[str]) -> tuple[Score[Ask, Cluster], ...]:
+    return tuple(plugin for plugin in scores.values() if plugin.name not in without)
+
+
+def stays(cluster: Cluster) -> bool:
+    return cluster.metadata.deletion_timestamp is None
 
 
 def spared_columns(ask: Ask, fleet: Fleet[Cluster]) -> list[int]:
@@ -318,7 +342,7 @@ def spared_columns(ask: Ask, fleet: Fleet[Cluster]) -> list[int]:
 
 def cluster_objections(ask: Ask, fleet: Fleet[Cluster]) -> Iterator[tuple[int, Objection | None]]:
     """For every cluster that is not being deleted, the first objection of a filter."""
-    columns = [column for column, cluster in enumerate(fleet.targets) if not is_deleting(cluster)]
+    columns = [column for column, cluster in enumerate(fleet.targets) if stays(cluster)]
     return objections(filters_for(ask), ask, fleet, columns, frozenset(spared_columns(ask, fleet)))
 
 
@@ -362,9 +386,17 @@ def _short(what: str, room: int) -> str:
     return f"{what}: Clusters available replicas {room} are not enough to schedule."
 
 
-def _nonzero(columns: Array, replicas: Array) -> Shares:
-    used = np.flatnonzero(replicas)
-    return Shares(columns[used].tolist(), replicas[used].tolist())
+def _as_list(selected: Selected) -> list[int]:
+    return selected if isinstance(selected, list) else selected.tolist()
+
+
+def _by_name(selected: Selected) -> Selected:
+    return sorted(selected) if isinstance(selected, list) else selected
+
+
+def _nonzero(columns: Sequence[int], replicas: Sequence[int]) -> Shares:
+    used = [(column, count) for column, count in zip(columns, replicas, strict=True) if count]
+    return Shares([column for column, _ in used], [count for _, count in used])
 
 
 def _together(replicas: Mapping[int, int], *, keep_empty: bool = False) -> Shares:

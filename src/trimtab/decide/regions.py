@@ -36,13 +36,11 @@ def choose_groups(groups: Sequence[Group], wanted: Wanted) -> list[Group]:
     """The chosen groups, heaviest first; empty when no choice is complete."""
     if wanted.most <= 0:
         return []
-    ordered = sorted(groups, key=lambda group: (group.size, -group.weight, group.name))
-    if 0 < wanted.least <= min(wanted.most, len(ordered)) and (
-        sum(group.size for group in ordered[: wanted.least]) >= wanted.clusters
-    ):
+    if 0 < wanted.least <= min(wanted.most, len(groups)) and _smallest(groups, wanted.least) >= wanted.clusters:
         # even the smallest groups have enough clusters, so every choice has the least length: take the heaviest
-        heaviest = sorted(enumerate(ordered), key=lambda item: (-item[1].weight, -item[1].size, item[0]))
-        return _by_weight(group for _, group in heaviest[: wanted.least])
+        heaviest = sorted([(-weight, -size, name) for name, size, weight in groups])[: wanted.least]
+        return [Group(name, -size, -weight) for weight, size, name in sorted(heaviest, key=lambda h: (h[0], h[2]))]
+    ordered = sorted(groups, key=lambda group: (group.size, -group.weight, group.name))
     search = _Search(ordered, wanted)
     choices = [choice for length in range(wanted.least, wanted.most + 1) if (choice := search.best(length))]
     if not choices:
@@ -52,6 +50,10 @@ def choose_groups(groups: Sequence[Group], wanted: Wanted) -> list[Group]:
         if search.is_complete(best[:length]):
             return best[:length]
     return best
+
+
+def _smallest(groups: Sequence[Group], count: int) -> int:
+    return sum(sorted([size for _, size, _ in groups])[:count])
 
 
 def _by_weight(groups: Iterable[Group]) -> list[Group]:

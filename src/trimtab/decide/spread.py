@@ -1,5 +1,7 @@
 """Which of the feasible clusters to use: how they rank, and what spread constraints take of them."""
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +14,20 @@ from trimtab.decide.regions import Group, Wanted, choose_groups
 
 _GROUP_WEIGHT = 1000
 _KEY_BITS = 62
+_ROOM_BITS = 33
+_MOST_ROOM = (1 << _ROOM_BITS) - 1
+_HEAD = np.arange(8)
+
+
+class Keys(NamedTuple):
+    """One number per cluster, the better the smaller; its last `column_bits` bits are the column, all fit `width`."""
+
+    numbers: Array
+    column_bits: int
+    width: int
+
+    def columns(self, numbers: Array) -> Array:
+        return numbers & ((1 << self.column_bits) - 1)
 
 
 class Standing(NamedTuple):
@@ -26,20 +42,28 @@ class Standing(NamedTuple):
     overflow: Array | None = None
     """0 for the group's own clusters, then 1, 2 ... for those of its overflow affinities; None: no groups."""
 
-    def keys(self, columns: Array) -> tuple[Array, int]:
-        """One number per given column: the better the cluster, the smaller; its last `bits` bits are the column."""
-        bits = len(self.available).bit_length()
-        falling = [array[columns] for array in (self.total, self.score, self.available) if array is not None]
-        key = self.overflow[columns] if self.overflow is not None else np.zeros(len(columns), dtype=np.int64)
-        width = int(key.max(initial=0)).bit_length() if self.overflow is not None else 0
-        for values in falling:
-            top, bottom = int(values.max(initial=0)), int(values.min(initial=0))
-            step = (top - bottom).bit_length()
+    @property
+    def is_plain(self) -> bool:
+        """Room and name alone decide."""
+        return self.score is None and self.total is None and self.overflow is None
+
+    def keys(self, columns: Array) -> Keys:
+        column_bits = len(self.available).bit_length()
+        numbers = ((_MOST_ROOM - self.available[columns]) << column_bits) | columns
+        width = column_bits + _ROOM_BITS
+        if self.is_plain:
+            return Keys(numbers, column_bits, width)
+        for values, falls in ((self.score, True), (self.total, True), (self.overflow, False)):
+            if values is None:
+                continue
+            here = -values[columns] if falls else values[columns]
+            lowest = int(here.min(initial=0))
+            step = (int(here.max(initial=0)) - lowest).bit_length()
+            if width + step > _KEY_BITS:
+                return Keys((self._ranks(columns) << column_bits) | columns, column_bits, 2 * column_bits)
+            numbers |= (here - lowest) << width
             width += step
-            key = (key << step) + (top - values)
-            if width + bits > _KEY_BITS:
-                return (self._ranks(columns) << bits) | columns, bits
-        return (key << bits) | columns, bits
+        return Keys(numbers, column_bits, width)
 
     def _ranks(self, columns: Array) -> Array:
         """The slow way to the same order, for numbers too large to stand side by side in one."""
@@ -52,8 +76,8 @@ class Standing(NamedTuple):
 
     def sort(self, columns: Array) -> Array:
         """The columns, best first: overflow order, prioritizers, score, available replicas, name."""
-        keys, bits = self.keys(columns)
-        return np.sort(keys) & ((1 << bits) - 1)
+        keys = self.keys(columns)
+        return keys.columns(np.sort(keys.numbers))
 
 
 class Refusal(NamedTuple):
@@ -62,7 +86,7 @@ class Refusal(NamedTuple):
     message: str
 
 
-def spread(ask: Ask, fleet: Fleet[Cluster], columns: Array, standing: Standing) -> Array | Refusal:
+def spread(ask: Ask, fleet: Fleet[Cluster], columns: Array, standing: Standing) -> list[int] | Refusal:
     """The clusters that the placement's spread constraints leave, in the order in which they were taken."""
     plan = ask.plan
     if plan.region_spread is not None:
@@ -73,18 +97,18 @@ def spread(ask: Ask, fleet: Fleet[Cluster], columns: Array, standing: Standing) 
     return Refusal("just support cluster and region spread constraint")
 
 
-def _by_cluster(constraint: SpreadConstraint, ranked: Array, available: Array, need: int | None) -> Array | Refusal:
+def _by_cluster(constraint: SpreadConstraint, ranked: Array, available: Array, need: int | None) -> list[int] | Refusal:
     if len(ranked) < constraint.min_groups:
         return Refusal("the number of feasible clusters is less than spreadConstraint.MinGroups")
     count = min(len(ranked), constraint.max_groups)
     taken = ranked[:count]
-    if need is None:
-        return taken
-    if int(available[taken].sum()) < need:
-        taken = _swap_for_room(taken, ranked[count:], available, need)
-    if count == 0 or int(available[taken].sum()) < need:
-        return Refusal(f"no enough resource when selecting {count} clusters")
-    return taken
+    if need is not None:
+        if int(available[taken].sum()) < need:
+            taken = _swap_for_room(taken, ranked[count:], available, need)
+        if count == 0 or int(available[taken].sum()) < need:
+            return Refusal(f"no enough resource when selecting {count} clusters")
+    chosen: list[int] = taken.tolist()
+    return chosen
 
 
 def _swap_for_room(taken: Array, rest: Array, available: Array, need: int) -> Array:
@@ -99,7 +123,7 @@ def _swap_for_room(taken: Array, rest: Array, available: Array, need: int) -> Ar
     return taken
 
 
-def _by_region(ask: Ask, fleet: Fleet[Cluster], columns: Array, standing: Standing) -> Array | Refusal:
+def _by_region(ask: Ask, fleet: Fleet[Cluster], columns: Array, standing: Standing) -> list[int] | Refusal:
     by_region, by_cluster = ask.plan.region_spread, ask.plan.cluster_spread or SpreadConstraint()
     if by_region is None:
         return Refusal("just support cluster and region spread constraint")
@@ -107,7 +131,7 @@ def _by_region(ask: Ask, fleet: Fleet[Cluster], columns: Array, standing: Standi
     if len(regions.names) < by_region.min_groups:
         return Refusal("the number of feasible region is less than spreadConstraint.MinGroups")
     weights = regions.weights(ask, by_region.min_groups, max(by_region.min_groups, by_cluster.min_groups))
-    groups = [Group(*fields) for fields in zip(regions.names, regions.sizes, weights, strict=True)]
+    groups = list(map(Group._make, zip(regions.names, regions.sizes, weights, strict=True)))
     chosen = choose_groups(groups, Wanted(by_region.min_groups, by_region.max_groups, by_cluster.min_groups))
     if not chosen:
         return Refusal("the number of clusters is less than the cluster spreadConstraint.MinGroups")
@@ -120,69 +144,72 @@ class _Regions:
     def __init__(self, fleet: Fleet[Cluster], columns: Array, standing: Standing) -> None:
         codes, names = fleet.derived("regions", lambda: _region_codes(fleet))
         region_of = codes[columns]
-        keys, bits = standing.keys(columns)
-        width = max(bits, int(keys.max(initial=0)).bit_length())
+        self.keys = standing.keys(columns)
+        width = self.keys.width
         if width + len(names).bit_length() <= _KEY_BITS:
-            ordered = np.sort(keys | (region_of << width))
+            self.ordered = np.sort(self.keys.numbers | (region_of << width))
         else:
-            ordered = keys[np.lexsort((keys, region_of))]
-        self.columns = ordered & ((1 << bits) - 1)
+            self.ordered = self.keys.numbers[np.lexsort((self.keys.numbers, region_of))]
+        self.columns = self.keys.columns(self.ordered)
         """All of them, region after region."""
         self.standing = standing
         counts = np.bincount(region_of, minlength=len(names)).tolist()
-        self.names = [name for name, count in zip(names, counts, strict=True) if count]
+        self.names: list[str] = [name for name, count in zip(names, counts, strict=True) if count]
         self.sizes: list[int] = [count for count in counts if count]
-        self.starts: list[int] = np.cumsum([0, *self.sizes])[:-1].tolist()
+        self.starts: list[int] = list(accumulate(self.sizes[:-1], initial=0))
 
     def weights(self, ask: Ask, least_regions: int, least_clusters: int) -> list[int]:
         if ask.plan.strategy == DUPLICATED:
             return self._weights_when_duplicated(ask.replicas)
         want = -(-ask.replicas // max(1, least_regions))
-        return self._weights_when_divided(want, least_clusters)
-
-    def _sums(self, values: Array) -> tuple[list[int], Array]:
-        sums = np.concatenate(([0], np.cumsum(values)))
-        return sums[self.starts].tolist(), sums
+        available, score = self.standing.available, self.standing.score
+        heads = available[self.columns[np.minimum(np.array(self.starts)[:, None] + _HEAD, len(self.columns) - 1)]]
+        weights = []
+        for start, size, rooms in zip(self.starts, self.sizes, heads.tolist(), strict=True):
+            room, used = _walk(rooms[:size], want, least_clusters)
+            if used == len(rooms) < size and (room < want or used < least_clusters):
+                # the best few of a region usually have the room that is wanted; here they do not
+                room, used = _walk(available[self.columns[start : start + size]].tolist(), want, least_clusters)
+            points = int(score[self.columns[start : start + used]].sum()) if score is not None else 0
+            weights.append(min(room, want) * _GROUP_WEIGHT + _truncated(points, used))
+        return weights
 
     def _weights_when_duplicated(self, replicas: int) -> list[int]:
         """The more clusters can take all replicas, the better; then their mean score."""
-        able = self.standing.available[self.columns] >= replicas
+        able = (self.standing.available[self.columns] >= replicas).astype(np.int64)
         score = self.standing.score
-        scores = np.where(able, score[self.columns], 0) if score is not None else np.zeros(len(able), dtype=np.int64)
-        counts = np.add.reduceat(able.astype(np.int64), self.starts).tolist()
+        scores = able * score[self.columns] if score is not None else np.zeros(len(able), dtype=np.int64)
+        counts = np.add.reduceat(able, self.starts).tolist()
         totals = np.add.reduceat(scores, self.starts).tolist()
         return [
             count * _GROUP_WEIGHT + _truncated(total, count) if count else 0
             for count, total in zip(counts, totals, strict=True)
         ]
 
-    def _weights_when_divided(self, want: int, least_clusters: int) -> list[int]:
-        """Room up to what one region is wanted to take; then the mean score of the clusters that it takes for that."""
-        available = self.standing.available[self.columns]
-        bases, sums = self._sums(available)
-        scores = self._sums(self.standing.score[self.columns])[1].tolist() if self.standing.score is not None else None
-        reached = np.searchsorted(sums, np.array(bases) + want).tolist()
-        ends = sums[np.array(self.starts) + np.array(self.sizes)].tolist()
-        weights = []
-        for start, size, base, end, position in zip(self.starts, self.sizes, bases, ends, reached, strict=True):
-            used = max(least_clusters, position - start, 1)
-            short = end - base < want
-            used = size if used > size or short else used
-            score = scores[start + used] - scores[start] if scores is not None else 0
-            weights.append((end - base if short else want) * _GROUP_WEIGHT + _truncated(score, used))
-        return weights
-
-    def take(self, names: list[str], most_clusters: int) -> Array:
+    def take(self, names: Sequence[str], most_clusters: int) -> list[int]:
         """The best cluster of each region, then the best of what is left in them, up to `most_clusters`."""
         at = {name: position for position, name in enumerate(self.names)}
         spans = [(self.starts[at[name]], self.sizes[at[name]]) for name in names]
-        first = self.columns[[start for start, _ in spans]]
-        more = min(sum(size for _, size in spans), most_clusters) - len(first)
+        taken = [int(self.columns[start]) for start, _ in spans]
+        more = min(sum(size for _, size in spans), most_clusters) - len(taken)
         if more <= 0:
-            return first
-        # no region gives more than `more`: the rest of each is sorted already
-        rest = np.concatenate([self.columns[start + 1 : start + min(size, more + 1)] for start, size in spans])
-        return np.concatenate((first, self.standing.sort(rest)[:more]))
+            return taken
+        rest: list[int] = []
+        for start, size in spans:  # no region gives more than `more`, and each is in order
+            rest += self.ordered[start + 1 : start + min(size, more + 1)].tolist()
+        within, column = (1 << self.keys.width) - 1, (1 << self.keys.column_bits) - 1
+        return taken + [key & column for key in sorted(key & within for key in rest)[:more]]
+
+
+def _walk(rooms: Sequence[int], want: int, least_clusters: int) -> tuple[int, int]:
+    """The room of the first clusters of a region that have what it is wanted to take, and how many they are."""
+    room = used = 0
+    for here in rooms:
+        room += here
+        used += 1
+        if room >= want and used >= least_clusters:
+            break
+    return room, used
 
 
 def _truncated(total: int, count: int) -> int:

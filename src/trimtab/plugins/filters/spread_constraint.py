@@ -12,13 +12,9 @@ MISSING = {
 }
 
 
-def fields(ask: Ask) -> tuple[str, ...]:
-    return tuple([c.spread_by_field for c in ask.plan.placement.spread_constraints if c.spread_by_field in NAMED])
-
-
-@filter_plugin("SpreadConstraint", reads=fields)
+@filter_plugin("SpreadConstraint", reads=lambda ask: ask.plan.spread_fields)
 def spread_constraint(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
-    needed = fields(ask)
+    needed = [field for field in ask.plan.spread_fields if field in NAMED]
 
     def check(cluster: Cluster) -> Reason | None:
         for field in needed:
