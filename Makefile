@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: help setup up test lint compat flows bench lock
+.PHONY: help setup up test lint compat flows bench kube kube-up test-kube lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,19 +24,31 @@ up: $(READY) ## run the control plane in the foreground (data in .trimtab; ARGS=
 	@exec $(BIN)/trimtab up --data-dir .trimtab $(ARGS)
 
 test: $(READY) ## all tests that need nothing but Python (kubectl and Chromium tests where those are present)
-	$(BIN)/pytest -q -n 2 --dist loadfile tests
+	$(BIN)/pytest -q -n 2 --dist loadfile --ignore tests/kube tests
 
 lint: $(READY) ## formatting, style, types, and the walls of the house
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench rig
+	$(BIN)/ruff check src tests bench rig
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 compat: $(READY) ## recorded decisions of the peers; FILES="a.jsonl.gz b.jsonl.gz" for others of these formats
-	@$(BIN)/python -m tests.compat.run $(FILES)
+	@$(BIN)/python tests/compat/run.py $(FILES)
+
+flows: $(READY) ## recorded flows of a live Karmada control plane; DIR=folder for others of this format
+	@$(BIN)/python tests/compat/flows.py $(DIR)
 
 bench: $(READY) ## measure; writes JSON below bench/results (PARTS="decide server" for some)
 	@$(BIN)/python -m bench $(PARTS)
+
+kube: ## obtain a real kube-apiserver, etcd and friends into a cache (needs Go; see docs/kube-rig.md)
+	@$(PYTHON) rig/obtain.py
+
+kube-up: $(READY) ## run a real kube-apiserver in the foreground (ARGS="--controllers --scheduler")
+	@PYTHONPATH=tests exec $(BIN)/python -m kube.up $(ARGS)
+
+test-kube: $(READY) ## tests on a real kube-apiserver and etcd (after make kube)
+	@$(BIN)/python rig/obtain.py --check && $(BIN)/pytest -q tests/kube
 
 lock: ## pin the dependencies anew (needs uv)
 	for set in core dev; do uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-annotate --no-header --no-emit-index-url requirements/$$set.in -o requirements/$$set.txt; done
