@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.quantity import parse
+from trimtab.api.kinds.ocm import ManagedCluster
+from trimtab.api.quantity import approximate, parse
 from trimtab.decide.ask import Question
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Grade, Mask, prioritizer
@@ -13,8 +14,12 @@ from trimtab.decide.framework import Grade, Mask, prioritizer
 NOT_KNOWN = -1.0
 
 
-def offered(resource: str) -> Callable[[Cluster], float]:
-    def amount(cluster: Cluster) -> float:
+def offered(resource: str) -> Callable[[Cluster | ManagedCluster], float]:
+    def amount(cluster: Cluster | ManagedCluster) -> float:
+        if isinstance(cluster, ManagedCluster):
+            status = cluster.status
+            known = resource in status.allocatable and resource in status.capacity
+            return approximate(status.allocatable[resource]) if known else NOT_KNOWN
         summary = cluster.status.resource_summary
         quantity = summary.allocatable.get(resource) if summary is not None else None
         return NOT_KNOWN if quantity is None else float(parse(quantity))

@@ -1,10 +1,18 @@
 """Grade the clusters where something already is above all others, when a prioritizer policy asks for it."""
 
+import numpy as np
+
 from trimtab.decide.ask import Question
-from trimtab.decide.fleet import Fleet, Named
-from trimtab.decide.framework import Grade, prioritizer
+from trimtab.decide.fleet import Array, Fleet, Named
+from trimtab.decide.framework import Grade, Mask, prioritizer
 
 
-@prioritizer("Steady", about=lambda question: question.placed)
+def sweep(question: Question, fleet: Fleet[Named], feasible: Mask) -> Array:
+    graded = np.zeros(len(fleet), dtype=np.int64)
+    graded[[fleet.index[name] for name in question.placed if name in fleet.index]] = 100
+    return graded
+
+
+@prioritizer("Steady", about=lambda question: question.placed, sweep=sweep)
 def steady(question: Question, fleet: Fleet[Named]) -> Grade[Named]:
     return lambda _: 100

@@ -1,0 +1,264 @@
+"""Answer each Placement with PlacementDecisions, and keep the answer right as the fleet changes."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.ocm import (
+    CLUSTER_GROUP,
+    AddOnPlacementScore,
+    ClusterDecision,
+    ManagedCluster,
+    ManagedClusterSet,
+    ManagedClusterSetBinding,
+    OcmPlacement,
+    PlacementDecision,
+    PlacementDecisionStatus,
+    PlacementStatus,
+)
+from trimtab.api.value import Condition, Key, Meta, OwnerReference
+from trimtab.controllers.contract import Again, Gone, Index, Note, Ref, View, Wake, Wish, controller
+from trimtab.decide.ocm.answer import MISCONFIGURED, WARNING, Answer, Misconfigured
+from trimtab.decide.ocm.ask import ask_of
+from trimtab.decide.ocm.groups import Page, pages
+from trimtab.decide.ocm.pipeline import Unlistable, decide
+from trimtab.decide.ocm.report import group_statuses, misconfigured, satisfied, totals_in_words
+from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas, Held, Scene
+from trimtab.decide.ocm.selectors import members_of
+
+GROUP_NAME_LABEL = f"{CLUSTER_GROUP}/decision-group-name"
+GROUP_INDEX_LABEL = f"{CLUSTER_GROUP}/decision-group-index"
+DISABLED = f"{CLUSTER_GROUP}/experimental-scheduling-disable"
+SOURCE = "placement-controller"
+LOOK_AGAIN = 300.0
+"""Seconds after which every Placement is decided anew, whatever happened."""
+BINDINGS_OF_SET = Index("bindings of a cluster set", ManagedClusterSetBinding, lambda b: [b.spec.cluster_set])
+
+
+def placements_using(view: View, namespace: str, cluster_set: str) -> Iterator[OcmPlacement]:
+    """Those of a namespace that ask for this set, or for no set in particular."""
+    for placement in view.all(OcmPlacement, namespace):
+        if not placement.spec.cluster_sets or cluster_set in placement.spec.cluster_sets:
+            yield placement
+
+
+def key_of(namespace: str, name: str) -> Key:
+    return Key(kind_of(OcmPlacement).id, namespace, name)
+
+
+def placements_of_set(view: View, cluster_set: str) -> Iterator[OcmPlacement]:
+    for binding in view.having(BINDINGS_OF_SET, cluster_set):
+        yield from placements_using(view, binding.namespace, cluster_set)
+
+
+def sets_of(view: View, *clusters: ManagedCluster | None) -> Iterator[str]:
+    """The sets that any of these clusters belongs to."""
+    for cluster_set in view.all(ManagedClusterSet):
+        try:
+            inside = members_of(cluster_set)
+        except Misconfigured:
+            continue
+        if any(cluster is not None and inside(cluster) for cluster in clusters):
+            yield cluster_set.name
+
+
+def reads_more(placement: OcmPlacement) -> bool:
+    """Expressions may look at every field of a cluster, and at every score."""
+    return any(predicate.required_cluster_selector.cel_selector for predicate in placement.spec.predicates)
+
+
+def same_for_most(old: ManagedCluster | None, new: ManagedCluster | None) -> bool:
+    """Nothing changed that rules other than expressions look at: a heartbeat, most of the time."""
+    if old is None or new is None:
+        return False
+    return (
+        old.metadata.labels == new.metadata.labels
+        and (old.metadata.deletion_timestamp is None) == (new.metadata.deletion_timestamp is None)
+        and old.spec.taints == new.spec.taints
+        and old.status.allocatable == new.status.allocatable
+        and old.status.capacity == new.status.capacity
+        and old.status.cluster_claims == new.status.cluster_claims
+    )
+
+
+def for_cluster(old: ManagedCluster | None, new: ManagedCluster | None, view: View) -> Iterable[Key]:
+    unchanged = same_for_most(old, new)
+    for cluster_set in sets_of(view, old, new):
+        for placement in placements_of_set(view, cluster_set):
+            if not unchanged or reads_more(placement):
+                yield key_of(placement.namespace, placement.name)
+
+
+def for_set(old: ManagedClusterSet | None, new: ManagedClusterSet | None, view: View) -> Iterable[Key]:
+    if old is not None and new is not None and old.spec == new.spec:
+        return []
+    name = (new or old or ManagedClusterSet()).name
+    return [key_of(placement.namespace, placement.name) for placement in placements_of_set(view, name)]
+
+
+def for_binding(
+    old: ManagedClusterSetBinding | None, new: ManagedClusterSetBinding | None, view: View
+) -> Iterable[Key]:
+    if old is not None and new is not None and old.spec == new.spec:
+        return []
+    binding = new or old or ManagedClusterSetBinding()
+    using = placements_using(view, binding.namespace, binding.spec.cluster_set)
+    return [key_of(placement.namespace, placement.name) for placement in using]
+
+
+def for_decision(old: PlacementDecision | None, new: PlacementDecision | None, view: View) -> Iterable[Key]:
+    for decision in (old, new):
+        if decision is not None and (name := decision.metadata.labels.get(PLACEMENT_LABEL)):
+            yield key_of(decision.namespace, name)
+
+
+def for_score(old: AddOnPlacementScore | None, new: AddOnPlacementScore | None, view: View) -> Iterable[Key]:
+    score = new or old or AddOnPlacementScore()
+    cluster = view.get(ManagedCluster, "", score.namespace)
+    for cluster_set in sets_of(view, cluster):
+        for placement in placements_of_set(view, cluster_set):
+            if uses_score(placement, score.name) or reads_more(placement):
+                yield key_of(placement.namespace, placement.name)
+
+
+def uses_score(placement: OcmPlacement, resource: str) -> bool:
+    return any(
+        config.score_coordinate is not None
+        and config.score_coordinate.add_on is not None
+        and config.score_coordinate.add_on.resource_name == resource
+        for config in placement.spec.prioritizer_policy.configurations
+    )
+
+
+@controller(
+    OcmPlacement,
+    writes=["status", "PlacementDecision"],
+    wakes=[
+        Wake(ManagedCluster, for_cluster),
+        Wake(ManagedClusterSet, for_set),
+        Wake(ManagedClusterSetBinding, for_binding),
+        Wake(PlacementDecision, for_decision),
+        Wake(AddOnPlacementScore, for_score),
+    ],
+)
+def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
+    if placement.metadata.deletion_timestamp is not None or placement.metadata.annotations.get(DISABLED) == "true":
+        return
+    atlas: Atlas = view.part("atlas")
+    scene = atlas.scene(view.now)
+    try:
+        answer = decide(ask_of(placement, scene, view.part("cel")), scene)
+    except Unlistable:
+        yield Again(LOOK_AGAIN)  # the set is watched: it wakes this Placement when somebody mends it
+        return
+    if keeps_decisions(placement, answer, view):
+        yield from status_wish(placement, placement.status, [misconfigured(answer)], view)
+    else:
+        yield from decision_wishes(placement, answer, scene)
+        wanted = placement.status.but(
+            number_of_selected_clusters=answer.chosen,
+            decision_groups=tuple(group_statuses(placement.name, answer.groups)),
+        )
+        yield from status_wish(placement, wanted, [satisfied(answer, placement.spec), misconfigured(answer)], view)
+    yield Again(seconds_to_wait(answer, view))
+
+
+def keeps_decisions(placement: OcmPlacement, answer: Answer, view: View) -> bool:
+    """A Placement that cannot be understood must not cost anybody their clusters."""
+    at_fault = answer.status.code == MISCONFIGURED or bool(answer.group_fault)
+    negative = (placement.spec.number_of_clusters or 0) < 0 and answer.status.code == MISCONFIGURED
+    return negative or (at_fault and view.profile.keep_decisions_when_misconfigured)
+
+
+def seconds_to_wait(answer: Answer, view: View) -> float:
+    times = [answer.again_at]
+    if view.profile.expired_scores_wake:
+        times.append(answer.scores_until)
+    return min([LOOK_AGAIN, *((at - view.now).total_seconds() + 0.001 for at in times if at is not None)])
+
+
+def decision_wishes(placement: OcmPlacement, answer: Answer, scene: Scene) -> Iterator[Wish]:
+    held = scene.held_by(placement.namespace, placement.name)
+    wanted = list(pages(placement.name, answer.groups))
+    totals = ""
+    for page in wanted:
+        before = held.get(page.name)
+        if before is None:
+            yield new_decision(placement, page)
+            yield told(placement, "DecisionCreate", f"Decision {page.name} is created")
+        if list(page.clusters) != (before.clusters if before else []):
+            if before is not None:
+                yield before.decision.but(status=status_of(page))
+            totals = totals or totals_in_words(answer, scene.fleet)
+            yield from update_notes(placement, page, answer, totals)
+        elif before is not None and before.decision.metadata.labels != labels_of(placement, page):
+            metadata = before.decision.metadata.but(labels=labels_of(placement, page))
+            yield before.decision.but(metadata=metadata)
+    yield from removals(placement, held.values(), {page.name for page in wanted})
+
+
+def removals(placement: OcmPlacement, held: Iterable[Held], wanted: set[str]) -> Iterator[Wish]:
+    for one in held:
+        if one.decision.name not in wanted:
+            yield Gone(one.decision)
+            yield told(placement, "DecisionDelete", f"Decision {one.decision.name} is deleted")
+
+
+def labels_of(placement: OcmPlacement, page: Page) -> dict[str, str]:
+    return {PLACEMENT_LABEL: placement.name, GROUP_NAME_LABEL: page.group, GROUP_INDEX_LABEL: str(page.group_index)}
+
+
+def status_of(page: Page) -> PlacementDecisionStatus:
+    return PlacementDecisionStatus(decisions=tuple([ClusterDecision(cluster_name=name) for name in page.clusters]))
+
+
+def new_decision(placement: OcmPlacement, page: Page) -> PlacementDecision:
+    owner = OwnerReference(
+        api_version=kind_of(placement).api_version,
+        kind="Placement",
+        name=placement.name,
+        uid=placement.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+    metadata = Meta(
+        name=page.name,
+        namespace=placement.namespace,
+        labels=labels_of(placement, page),
+        owner_references=(owner,),
+    )
+    return PlacementDecision(metadata=metadata, status=status_of(page) if page.clusters else None)
+
+
+def told(placement: OcmPlacement, reason: str, what: str, type_: str = "Normal", why: str = "") -> Note:
+    about = Ref(
+        kind_of(placement).api_version, "Placement", placement.namespace, placement.name, placement.metadata.uid
+    )
+    message = f"{what} with placement {placement.name} in namespace {placement.namespace}{why}"
+    return Note(about, reason, message, SOURCE, type_)
+
+
+def update_notes(placement: OcmPlacement, page: Page, answer: Answer, totals: str) -> Iterator[Note]:
+    what = f"Decision {page.name} is updated"
+    if answer.status.code == WARNING:
+        why = f": {answer.status.message} in plugin {answer.status.plugin}"
+        yield told(placement, "DecisionUpdate", what, "Warning", why)
+    else:
+        yield told(placement, "DecisionUpdate", what)
+    if totals:
+        yield told(placement, "ScoreUpdate", "")._replace(message=totals)
+
+
+def status_wish(
+    placement: OcmPlacement, wanted: PlacementStatus, conditions: Iterable[Condition], view: View
+) -> Iterator[OcmPlacement]:
+    """The status, when it says anything new."""
+    after = {condition.type: condition for condition in placement.status.conditions}
+    for condition in conditions:
+        before = after.get(condition.type)
+        since = view.now if before is None or before.status != condition.status else before.last_transition_time
+        after[condition.type] = msgspec.structs.replace(condition, last_transition_time=since)
+    wanted = wanted.but(conditions=tuple(after.values()))
+    if wanted != placement.status:
+        yield placement.but(status=wanted)

@@ -1,0 +1,75 @@
+"""The chosen clusters in decision groups, and the groups in objects of at most a hundred."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.api.kinds.ocm import DecisionGroup, GroupStrategy, ManagedCluster
+from trimtab.api.value import IntOrString
+from trimtab.decide.fleet import Array, Fleet
+from trimtab.decide.framework import sealed
+from trimtab.decide.ocm.answer import Group, Misconfigured
+from trimtab.decide.ocm.selectors import matcher_of
+
+PAGE = 100
+
+
+def grouped(chosen: Array, strategy: GroupStrategy, fleet: Fleet[ManagedCluster]) -> tuple[tuple[Group, ...], str]:
+    """The groups, and why the rest of the clusters is in none; `chosen` are columns in the order of names."""
+    groups: list[Group] = []
+    try:
+        size = group_size(strategy.clusters_per_decision_group, len(chosen))
+        for wanted in strategy.decision_groups:
+            inside = matching(wanted, fleet)[chosen]
+            groups += _runs(wanted.group_name, chosen[inside], size, fleet)
+            chosen = chosen[~inside]
+    except Misconfigured as fault:
+        return tuple(groups), fault.message
+    groups += _runs("", chosen, size, fleet)
+    return tuple(groups) or (Group("", []),), ""
+
+
+def group_size(wanted: IntOrString, total: int) -> int:
+    """How many clusters a group has at most, given how many there are."""
+    if isinstance(wanted, str):
+        if not wanted.endswith("%") or not wanted[:-1].isdigit():
+            raise Misconfigured("", f"{wanted} invalid type: string is not a percentage")
+        wanted = -(-int(wanted[:-1]) * total // 100)
+    return wanted if 0 < wanted <= total else total
+
+
+def matching(group: DecisionGroup, fleet: Fleet[ManagedCluster]) -> Array:
+    selector = group.group_cluster_selector
+    return fleet.column(("in group", sealed(selector)), lambda: matcher_of(selector), bool)
+
+
+def names_of(fleet: Fleet[ManagedCluster]) -> Array:
+    """The names by column, for picking many at once."""
+    return fleet.column("names", lambda: lambda cluster: cluster.name, object)
+
+
+def _runs(name: str, columns: Array, size: int, fleet: Fleet[ManagedCluster]) -> Iterator[Group]:
+    if len(columns) == 0:
+        return
+    names: list[str] = np.take(names_of(fleet), columns).tolist()
+    for start in range(0, len(names), size):
+        yield Group(name, names[start : start + size])
+
+
+class Page(NamedTuple):
+    """One PlacementDecision as it should be."""
+
+    name: str
+    group: str
+    group_index: int
+    clusters: Sequence[str]
+
+
+def pages(placement: str, groups: Sequence[Group]) -> Iterator[Page]:
+    """The objects that hold the groups, numbered over all groups; an empty group has one empty object."""
+    number = 0
+    for index, group in enumerate(groups):
+        for start in range(0, max(1, len(group.clusters)), PAGE):
+            number += 1
+            yield Page(f"{placement}-decision-{number}", group.name, index, group.clusters[start : start + PAGE])

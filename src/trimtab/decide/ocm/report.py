@@ -1,0 +1,79 @@
+"""What a Placement's status and events say about its answer."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from trimtab.api.kinds.ocm import DecisionGroupStatus, ManagedCluster, PlacementSpec
+from trimtab.api.value import Condition
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.ocm.answer import ERROR, MISCONFIGURED, Answer, Group
+from trimtab.decide.ocm.groups import names_of, pages
+
+SATISFIED, MISCONFIGURATION = "PlacementSatisfied", "PlacementMisconfigured"
+_LONGEST_NOTE = 1000
+
+
+def satisfied(answer: Answer, spec: PlacementSpec) -> Condition:
+    """Whether the Placement has the clusters it asked for, and if not, the first thing in the way."""
+    ok, reason, message = _satisfied(answer, spec)
+    return Condition(type=SATISFIED, status="True" if ok else "False", reason=reason, message=message)
+
+
+def _satisfied(answer: Answer, spec: PlacementSpec) -> tuple[bool, str, str]:
+    if not answer.bound:
+        text = "No valid ManagedClusterSetBindings found in placement namespace"
+        return False, "NoManagedClusterSetBindings", text
+    if not answer.eligible:
+        asked = ",".join(spec.cluster_sets)
+        return False, "NoIntersection", f"None of ManagedClusterSets [{asked}] is bound to placement namespace"
+    if not answer.available:
+        sets = ",".join(answer.eligible)
+        return False, "AllManagedClusterSetsEmpty", f"All ManagedClusterSets [{sets}] have no member ManagedCluster"
+    if answer.status.code == ERROR:
+        return False, "NotAllDecisionsScheduled", answer.status.message
+    if not answer.chosen:
+        return False, "NoManagedClusterMatched", "No ManagedCluster matches any of the cluster predicate"
+    if answer.unscheduled == 0:
+        return True, "AllDecisionsScheduled", "All cluster decisions scheduled"
+    return False, "NotAllDecisionsScheduled", f"{answer.unscheduled} cluster decisions unscheduled"
+
+
+def misconfigured(answer: Answer) -> Condition:
+    """Whether the Placement could be understood."""
+    text = ""
+    if answer.group_fault:
+        text = f":{answer.group_fault}"
+    elif answer.status.code == MISCONFIGURED:
+        text = f"{answer.status.plugin}:{answer.status.message}"
+    if text:
+        return Condition(type=MISCONFIGURATION, status="True", reason="Misconfigured", message=text)
+    passed = "Placement configurations check pass"
+    return Condition(type=MISCONFIGURATION, status="False", reason="Succeedconfigured", message=passed)
+
+
+def group_statuses(placement: str, groups: Sequence[Group]) -> Iterator[DecisionGroupStatus]:
+    """Which objects hold each group."""
+    names: dict[int, list[str]] = {}
+    for page in pages(placement, groups):
+        names.setdefault(page.group_index, []).append(page.name)
+    for index, group in enumerate(groups):
+        yield DecisionGroupStatus(
+            decision_group_index=index,
+            decision_group_name=group.name,
+            decisions=tuple(names[index]),
+            clusters_count=len(group.clusters),
+        )
+
+
+def totals_in_words(answer: Answer, fleet: Fleet[ManagedCluster]) -> str:
+    """Every feasible cluster with its total, as far as an event can hold it; empty when there are none."""
+    if answer.totals is None:
+        return ""
+    told = ""
+    for name, total in zip(np.take(names_of(fleet), answer.feasible), answer.totals, strict=True):
+        more = f"{name}:{total} "
+        if len(told) + len(more) > _LONGEST_NOTE:
+            return told + "......"
+        told += more
+    return told

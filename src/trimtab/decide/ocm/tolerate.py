@@ -1,0 +1,98 @@
+"""Until when a Placement tolerates the taints of a cluster."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from trimtab.api.kinds.ocm import ManagedCluster, ManagedClusterTaint, PlacementToleration
+from trimtab.decide.fleet import LONG_AGO, Array, Fleet
+from trimtab.decide.ocm.answer import Misconfigured
+from trimtab.decide.ocm.ask import PlacementAsk
+
+PLUGIN = "TaintToleration"
+NEVER, FOREVER = float("-inf"), float("inf")
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC).timestamp() - 86400
+
+
+def check(tolerations: Sequence[PlacementToleration]) -> None:
+    """Refuse tolerations that contradict themselves."""
+    for toleration in tolerations:
+        if not toleration.key and toleration.operator != "Exists":
+            raise Misconfigured(PLUGIN, "If the key is empty, operator must be Exists.")
+        if toleration.operator == "Exists" and toleration.value:
+            raise Misconfigured(PLUGIN, "If the operator is Exists, the value should be empty.")
+
+
+def covers(toleration: PlacementToleration, taint: ManagedClusterTaint) -> bool:
+    """Whether the toleration speaks of this taint at all."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def end(toleration: PlacementToleration, taint: ManagedClusterTaint) -> float:
+    """When the toleration of this taint is over, in seconds since 1970."""
+    if toleration.toleration_seconds is None:
+        return FOREVER
+    return (taint.time_added or LONG_AGO).timestamp() + toleration.toleration_seconds
+
+
+def harmless(taint: ManagedClusterTaint, *, in_use: bool) -> bool:
+    """Taints that repel nobody, or only those who are not there yet."""
+    return taint.effect == "PreferNoSelect" or (taint.effect == "NoSelectIfNew" and in_use)
+
+
+def ends(tolerations: Sequence[PlacementToleration], *, in_use: bool) -> Callable[[ManagedCluster], float]:
+    """Until when all taints of a cluster are tolerated, by whichever tolerations."""
+
+    def last(cluster: ManagedCluster) -> float:
+        return min(
+            (
+                max((end(t, taint) for t in tolerations if covers(t, taint)), default=NEVER)
+                for taint in cluster.spec.taints
+                if not harmless(taint, in_use=in_use)
+            ),
+            default=FOREVER,
+        )
+
+    return last
+
+
+def first_end(ask: PlacementAsk, fleet: Fleet[ManagedCluster]) -> datetime | None:
+    """When the first toleration that a cluster in use relies on is over; then is the time to look again."""
+    tolerations = ask.spec.tolerations
+    if not ask.placed or all(t.toleration_seconds is None for t in tolerations):
+        return None
+    columns = columns_of(ask.placed, fleet)
+    tainted = columns[fleet.column("tainted", lambda: lambda cluster: bool(cluster.spec.taints), bool)[columns]]
+    now = ask.now.timestamp()
+    first = min((_relied_on(fleet.targets[column], tolerations, now) for column in tainted), default=FOREVER)
+    return datetime.fromtimestamp(0, UTC) + timedelta(seconds=first) if first < _END_OF_TIME else None
+
+
+def _relied_on(cluster: ManagedCluster, tolerations: Sequence[PlacementToleration], now: float) -> float:
+    """The end of the first toleration that still holds, over all taints; for ever when one is not tolerated."""
+    first = FOREVER
+    for taint in cluster.spec.taints:
+        if harmless(taint, in_use=True):
+            continue
+        holding = next((e for t in tolerations if covers(t, taint) and now < (e := end(t, taint))), None)
+        if holding is None:
+            return FOREVER
+        first = min(first, holding)
+    return first
+
+
+def columns_of(names: tuple[str, ...], fleet: Fleet[ManagedCluster]) -> Array:
+    """The columns of those names that the fleet has."""
+    index = fleet.index
+
+    def look_up() -> Array:
+        return np.fromiter((index[name] for name in names if name in index), dtype=np.intp)
+
+    return look_up() if len(names) < 100 else fleet.derived(("columns", names), look_up)

@@ -1,0 +1,196 @@
+"""Expressions about a managed cluster, in CEL with the libraries of Kubernetes, and never at any price.
+
+The evaluator is the extra `cel`; `compiler()` is None where it is not installed. It cannot be stopped half-way, so the
+price is reckoned before each call: loops inside loops over the largest collection at hand.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, TypeAlias
+
+from trimtab.api.value import Raw
+from trimtab.interpret.cel_library import Overload, library
+
+try:
+    from cel_expr_python import cel
+    from cel_expr_python.ext import ext_optional, ext_strings
+except ImportError:  # the extra is not installed
+    cel = None
+
+Scores: TypeAlias = Callable[[str], Mapping[str, int] | None]
+Program: TypeAlias = Callable[[Raw, Scores], bool]
+Compiler: TypeAlias = Callable[[tuple[str, ...]], Program | str]
+
+COST_LIMIT = 1_000_000
+"""For one expression about one cluster, as upstream."""
+COST_LIMIT_OF_SELECTOR = 10_000_000
+_LONGEST = 16_384
+_LOOP = re.compile(r"\.\s*(?:all|exists|exists_one|map|filter)\s*\(")
+_UNPACKS = re.compile(r"\.\s*(?:split|parseJSON)\s*\(")
+_NOISE = re.compile(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$")
+
+
+class Unmatched(Exception):
+    """Raised inside an expression: it has no answer, so the cluster does not match."""
+
+
+class Evaluator:
+    """Compiles each selector once, and asks it of one cluster at a time."""
+
+    def __init__(self) -> None:
+        self._scores: Scores = lambda _: None
+        opaque = {
+            name: cel.Type.AbstractType(f"kubernetes.{name}") for name in ("Quantity", "IP", "CIDR", "URL", "Semver")
+        }
+        overloads = [*library(), *self._own()]
+        # the evaluator has no values of foreign types: the first environment checks types, the second runs with maps
+        self._checker = _environment(overloads, opaque)
+        self._runner = _environment(
+            _merged(overloads), dict.fromkeys(opaque, cel.Type.Map(cel.Type.STRING, cel.Type.DYN))
+        )
+        self._programs: dict[tuple[str, ...], Program | str] = {}
+
+    def _own(self) -> list[Overload]:
+        return [
+            Overload("scores", ("Map", "string"), "list", self._scores_of, member=True),
+            Overload("parseJSON", ("string",), "dyn", _parsed, member=True),
+        ]
+
+    def _scores_of(self, cluster: Raw, resource: str) -> list[Raw]:
+        found = self._scores(resource)
+        if found is None:
+            raise Unmatched(f"there is no AddOnPlacementScore {resource}")
+        return [{"name": name, "value": value} for name, value in found.items()]
+
+    def __call__(self, expressions: tuple[str, ...]) -> Program | str:
+        known = self._programs.get(expressions)
+        if known is None:
+            if len(self._programs) >= 1024:
+                self._programs.clear()
+            known = self._programs[expressions] = self._compile(expressions)
+        return known
+
+    def _compile(self, expressions: tuple[str, ...]) -> Program | str:
+        compiled = []
+        for text in expressions:
+            if len(text) > _LONGEST:
+                return f"ERROR: <input>:1:1: expression is longer than {_LONGEST} characters"
+            try:
+                self._checker.compile(text)
+                compiled.append((text, self._runner.compile(text)))
+            except RuntimeError as fault:
+                return _NOISE.sub("", str(fault))
+
+        def holds(cluster: Raw, scores: Scores) -> bool:
+            self._scores = scores
+            spent = 0
+            for text, expression in compiled:
+                price = cost(text, cluster)
+                spent += price
+                if price > COST_LIMIT or spent > COST_LIMIT_OF_SELECTOR:
+                    return False
+                try:
+                    answer = expression.eval(data={"managedCluster": cluster}).value()
+                except RuntimeError:
+                    return False
+                if answer is not True:
+                    return False
+            return True
+
+        return holds
+
+
+def _parsed(text: str) -> Any:
+    return _as_json(json.loads(text))
+
+
+def _as_json(value: Any) -> Any:
+    """Numbers in JSON are doubles."""
+    if isinstance(value, bool) or not isinstance(value, int | list | dict):
+        return value
+    if isinstance(value, int):
+        return float(value)
+    if isinstance(value, list):
+        return [_as_json(item) for item in value]
+    return {key: _as_json(item) for key, item in value.items()}
+
+
+def _environment(overloads: list[Overload], opaque: Mapping[str, Any]) -> Any:
+    types: dict[str, Any] = {
+        "string": cel.Type.STRING,
+        "bool": cel.Type.BOOL,
+        "int": cel.Type.INT,
+        "double": cel.Type.DOUBLE,
+        "dyn": cel.Type.DYN,
+        "list": cel.Type.List(cel.Type.DYN),
+        "Map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
+        **opaque,
+    }
+    by_name: dict[str, list[Any]] = {}
+    for number, one in enumerate(overloads):
+        by_name.setdefault(one.name, []).append(
+            cel.Overload(
+                f"trimtab_{one.name}_{number}",
+                types[one.returns],
+                [types[taken] for taken in one.takes],
+                one.member,
+                one.does,
+            )
+        )
+    return cel.NewEnv(
+        variables={"managedCluster": types["Map"]},
+        extensions=[ext_strings.ExtStrings(), ext_optional.ExtOptional()],
+        functions=[cel.FunctionDecl(name, found) for name, found in by_name.items()],
+    )
+
+
+def _merged(overloads: list[Overload]) -> list[Overload]:
+    """Overloads that differ only in foreign types become one that looks at the value."""
+    merged: dict[tuple[str, tuple[str, ...], bool], Overload] = {}
+    for one in overloads:
+        shape = tuple("Map" if taken[0].isupper() else taken for taken in one.takes)
+        merged.setdefault((one.name, shape, one.member), one)
+    return list(merged.values())
+
+
+def cost(expression: str, cluster: Raw) -> int:
+    """At most how many steps the expression takes: the largest collection, to the power of the loops in each other."""
+    depth = loops_in_loops(expression)
+    if depth == 0:
+        return len(expression)
+    return int(max(largest(cluster, unpacked=_UNPACKS.search(expression) is not None), len(expression)) ** depth)
+
+
+@cache
+def loops_in_loops(expression: str) -> int:
+    """How deep comprehensions are nested in the text."""
+    starts = {match.end() - 1 for match in _LOOP.finditer(expression)}
+    deepest = depth = 0
+    opened: list[bool] = []
+    for position, char in enumerate(expression):
+        if char == "(":
+            opened.append(position in starts)
+            depth += position in starts
+            deepest = max(deepest, depth)
+        elif char == ")" and opened:
+            depth -= opened.pop()
+    return deepest
+
+
+def largest(value: Any, *, unpacked: bool) -> int:
+    """The size of the largest list or map below; texts count when the expression takes them apart."""
+    if isinstance(value, str):
+        return len(value) if unpacked else 0
+    if isinstance(value, dict):
+        return max(len(value), *(largest(item, unpacked=unpacked) for item in value.values()), 0)
+    if isinstance(value, list | tuple):
+        return max(len(value), *(largest(item, unpacked=unpacked) for item in value), 0)
+    return 0
+
+
+@cache
+def compiler() -> Compiler | None:
+    """The evaluator, or None where the extra `cel` is not installed."""
+    return None if cel is None else Evaluator()

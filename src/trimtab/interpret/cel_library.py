@@ -1,0 +1,241 @@
+"""The functions that Kubernetes adds to CEL: quantities, addresses, versions, URLs, lists.
+
+A value of a type that CEL does not know is a map with one key, the name of its type. Left out are `find` and `findAll`
+(a user's pattern must not run in an engine that backtracks), `format` and the search in lists.
+"""
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from itertools import pairwise
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from trimtab.api.quantity import parse
+from trimtab.api.value import Raw
+
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
+    r"(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?\Z"
+)
+
+
+class Overload(NamedTuple):
+    """One form of a function; types are CEL's names, or capitalised ones of ours."""
+
+    name: str
+    takes: tuple[str, ...]
+    returns: str
+    does: Callable[..., Any]
+    member: bool = False
+
+
+def _quantity(text: str) -> Raw:
+    return {"Quantity": str(parse(text))}
+
+
+def _amount(quantity: Raw) -> Fraction:
+    return Fraction(quantity["Quantity"])
+
+
+def _semver(text: str) -> Raw:
+    match = _SEMVER.match(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a semantic version")
+    return {"Semver": [int(match[1]), int(match[2]), int(match[3]), match[4] or ""]}
+
+
+def _precedence(version: Raw) -> tuple[Any, ...]:
+    """A release is newer than its candidates; numbers compare as numbers and come before words."""
+    major, minor, patch, candidate = version["Semver"]
+    parts = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in candidate.split("."))
+    return (major, minor, patch, not candidate, parts)
+
+
+def _measure(value: Raw) -> Any:
+    return _amount(value) if "Quantity" in value else _precedence(value)
+
+
+def _compare(left: Raw, right: Raw) -> int:
+    return (_measure(left) > _measure(right)) - (_measure(left) < _measure(right))
+
+
+def _ip(text: str) -> Raw:
+    address = ip_address(text)
+    if isinstance(address, IPv6Address) and (address.ipv4_mapped or address.scope_id):
+        raise ValueError(f"{text!r} is not an address that Kubernetes takes")
+    return {"IP": str(address)}
+
+
+def _address(value: Raw) -> IPv4Address | IPv6Address:
+    return ip_address(value["IP"])
+
+
+def _cidr(text: str) -> Raw:
+    address, _, length = text.partition("/")
+    if not length.isdigit() or "." in length:
+        raise ValueError(f"{text!r} is not a range of addresses")
+    ip_network(text, strict=False)
+    return {"CIDR": f"{ip_address(address)}/{length}"}
+
+
+def _network(value: Raw) -> Any:
+    return ip_network(value["CIDR"], strict=False)
+
+
+def _within(inner: Any, outer: Any) -> bool:
+    return inner.version == outer.version and bool(inner.subnet_of(outer))
+
+
+def _url(text: str) -> Raw:
+    parts = urlsplit(text)
+    if not parts.scheme and not text.startswith("/"):
+        raise ValueError(f"{text!r} is not a URL")
+    _ = parts.port
+    return {"URL": text}
+
+
+def _host(value: Raw) -> str:
+    return urlsplit(value["URL"]).netloc.rpartition("@")[2]
+
+
+def _query(value: Raw) -> Raw:
+    found: dict[str, list[str]] = {}
+    for pair in filter(None, urlsplit(value["URL"]).query.split("&")):
+        key, _, text = pair.partition("=")
+        found.setdefault(key, []).append(text)
+    return found
+
+
+def _accepted(reads: Callable[[str], Raw]) -> Callable[[str], bool]:
+    def accepts(text: str) -> bool:
+        try:
+            reads(text)
+        except ValueError:
+            return False
+        return True
+
+    return accepts
+
+
+def _is_sorted(values: list[Any]) -> bool:
+    return all(left <= right for left, right in pairwise(values))
+
+
+def _as_integer(quantity: Raw) -> int:
+    amount = _amount(quantity)
+    if amount.denominator != 1:
+        raise ValueError("the quantity is not a whole number")
+    return amount.numerator
+
+
+def _sign(quantity: Raw) -> int:
+    return (_amount(quantity) > 0) - (_amount(quantity) < 0)
+
+
+def _sum(left: Raw, right: Raw) -> Raw:
+    return {"Quantity": str(_amount(left) + _amount(right))}
+
+
+def _difference(left: Raw, right: Raw) -> Raw:
+    return {"Quantity": str(_amount(left) - _amount(right))}
+
+
+def library() -> list[Overload]:
+    """Every function of the Kubernetes libraries that selectors may use."""
+    return [*_quantities(), *_addresses(), *_versions(), *_urls(), *_lists()]
+
+
+def _comparisons(type_: str) -> list[Overload]:
+    return [
+        Overload("isLessThan", (type_, type_), "bool", lambda a, b: _compare(a, b) < 0, member=True),
+        Overload("isGreaterThan", (type_, type_), "bool", lambda a, b: _compare(a, b) > 0, member=True),
+        Overload("compareTo", (type_, type_), "int", _compare, member=True),
+    ]
+
+
+def _quantities() -> list[Overload]:
+    return [
+        Overload("quantity", ("string",), "Quantity", _quantity),
+        Overload("isQuantity", ("string",), "bool", _accepted(_quantity)),
+        Overload("sign", ("Quantity",), "int", _sign, member=True),
+        Overload("isInteger", ("Quantity",), "bool", lambda q: _amount(q).denominator == 1, member=True),
+        Overload("asInteger", ("Quantity",), "int", _as_integer, member=True),
+        Overload("asApproximateFloat", ("Quantity",), "double", lambda q: float(_amount(q)), member=True),
+        Overload("add", ("Quantity", "Quantity"), "Quantity", _sum, member=True),
+        Overload("add", ("Quantity", "int"), "Quantity", lambda q, n: _sum(q, {"Quantity": str(n)}), member=True),
+        Overload("sub", ("Quantity", "Quantity"), "Quantity", _difference, member=True),
+        Overload(
+            "sub", ("Quantity", "int"), "Quantity", lambda q, n: _difference(q, {"Quantity": str(n)}), member=True
+        ),
+        *_comparisons("Quantity"),
+    ]
+
+
+def _addresses() -> list[Overload]:
+    return [
+        Overload("ip", ("string",), "IP", _ip),
+        Overload("isIP", ("string",), "bool", _accepted(_ip)),
+        Overload("family", ("IP",), "int", lambda a: _address(a).version, member=True),
+        Overload("isUnspecified", ("IP",), "bool", lambda a: _address(a).is_unspecified, member=True),
+        Overload("isLoopback", ("IP",), "bool", lambda a: _address(a).is_loopback, member=True),
+        Overload("isLinkLocalUnicast", ("IP",), "bool", lambda a: _address(a).is_link_local, member=True),
+        Overload("isGlobalUnicast", ("IP",), "bool", _is_global_unicast, member=True),
+        Overload("cidr", ("string",), "CIDR", _cidr),
+        Overload("isCIDR", ("string",), "bool", _accepted(_cidr)),
+        Overload("containsIP", ("CIDR", "IP"), "bool", lambda c, a: _address(a) in _network(c), member=True),
+        Overload("containsIP", ("CIDR", "string"), "bool", lambda c, a: ip_address(a) in _network(c), member=True),
+        Overload("containsCIDR", ("CIDR", "CIDR"), "bool", lambda c, d: _within(_network(d), _network(c)), member=True),
+        Overload(
+            "containsCIDR",
+            ("CIDR", "string"),
+            "bool",
+            lambda c, d: _within(ip_network(d, strict=False), _network(c)),
+            member=True,
+        ),
+        Overload("ip", ("CIDR",), "IP", lambda c: {"IP": c["CIDR"].partition("/")[0]}, member=True),
+        Overload("masked", ("CIDR",), "CIDR", lambda c: {"CIDR": str(_network(c))}, member=True),
+        Overload("prefixLength", ("CIDR",), "int", lambda c: _network(c).prefixlen, member=True),
+    ]
+
+
+def _is_global_unicast(value: Raw) -> bool:
+    address = _address(value)
+    broadcast = str(address) == "255.255.255.255"
+    special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
+    return not (special or broadcast)
+
+
+def _versions() -> list[Overload]:
+    return [
+        Overload("semver", ("string",), "Semver", _semver),
+        Overload("isSemver", ("string",), "bool", _accepted(_semver)),
+        Overload("major", ("Semver",), "int", lambda v: v["Semver"][0], member=True),
+        Overload("minor", ("Semver",), "int", lambda v: v["Semver"][1], member=True),
+        Overload("patch", ("Semver",), "int", lambda v: v["Semver"][2], member=True),
+        *_comparisons("Semver"),
+    ]
+
+
+def _urls() -> list[Overload]:
+    return [
+        Overload("url", ("string",), "URL", _url),
+        Overload("isURL", ("string",), "bool", _accepted(_url)),
+        Overload("getScheme", ("URL",), "string", lambda u: urlsplit(u["URL"]).scheme, member=True),
+        Overload("getHost", ("URL",), "string", _host, member=True),
+        Overload("getHostname", ("URL",), "string", lambda u: urlsplit(u["URL"]).hostname or "", member=True),
+        Overload("getPort", ("URL",), "string", lambda u: str(urlsplit(u["URL"]).port or ""), member=True),
+        Overload("getEscapedPath", ("URL",), "string", lambda u: urlsplit(u["URL"]).path, member=True),
+        Overload("getQuery", ("URL",), "Map", _query, member=True),
+    ]
+
+
+def _lists() -> list[Overload]:
+    return [
+        Overload("isSorted", ("list",), "bool", _is_sorted, member=True),
+        Overload("sum", ("list",), "dyn", lambda values: sum(values[1:], values[0]) if values else 0, member=True),
+        Overload("min", ("list",), "dyn", min, member=True),
+        Overload("max", ("list",), "dyn", max, member=True),
+    ]

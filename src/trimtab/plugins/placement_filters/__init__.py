@@ -1,0 +1,1 @@
+"""Which managed clusters a Placement may be answered with."""

@@ -1,0 +1,210 @@
+"""One reconcile of one Placement of Open Cluster Management, through our controller, in the profile `upstream`."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from compat.k8s_cases import Outcome, cases
+from trimtab import plugins
+from trimtab.api.kinds.ocm import (
+    AddOnPlacementScore,
+    ManagedCluster,
+    ManagedClusterSet,
+    ManagedClusterSetBinding,
+    OcmPlacement,
+    PlacementDecision,
+)
+from trimtab.api.profile import UPSTREAM
+from trimtab.api.value import Object
+from trimtab.controllers.contract import Gone, Note, Wish
+from trimtab.controllers.place import place
+from trimtab.decide.ocm.answer import Answer
+from trimtab.decide.ocm.ask import ask_of
+from trimtab.decide.ocm.pipeline import Unlistable, decide
+from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas, Scene, clusters_of
+from trimtab.interpret.cel import compiler
+from views import FakeView
+
+KINDS = {
+    "clusters": ManagedCluster,
+    "clusterSets": ManagedClusterSet,
+    "bindings": ManagedClusterSetBinding,
+    "decisions": PlacementDecision,
+    "scores": AddOnPlacementScore,
+}
+CEL_TEXT = "compilation failed"
+
+
+def run(path: str | Path) -> Iterator[Outcome]:
+    plugins.load()
+    for case in cases(path):
+        differences = list(judge(case))
+        yield case["in"]["id"], not differences, "; ".join(differences)
+
+
+def read(type_: type[Object], raw: dict[str, Any]) -> Any:
+    return msgspec.convert(raw, type_, strict=False)
+
+
+def judge(case: dict[str, Any]) -> Iterator[str]:
+    given, recorded = case["in"], case["out"]
+    things = [read(type_, raw) for field, type_ in KINDS.items() for raw in given.get(field) or ()]
+    placement = read(OcmPlacement, given["placement"])
+    now = msgspec.convert(given["now"], type=datetime)
+    view = FakeView([*things, placement], now=now, profile=UPSTREAM, parts={"cel": compiler()})
+    wishes = list(place(placement, view))
+    if recorded.get("skipped") or recorded.get("listError"):
+        yield from unwritten(wishes)
+        yield from list_fault(recorded, placement, view)
+    elif recorded.get("panic"):
+        yield from unmoved(wishes)
+    else:
+        scene = Atlas(things).scene(now)
+        answer = decide(ask_of(placement, scene, compiler()), scene)
+        yield from compare("", thought(answer, scene), {field: recorded[field] for field in ("totals", "selected")})
+        yield from told(recorded, done(placement, things, wishes, answer))
+
+
+def unwritten(wishes: list[Wish]) -> Iterator[str]:
+    written = [wish for wish in wishes if isinstance(wish, Object | Gone | Note)]
+    if written:
+        yield f"nothing may be written, ours: {written!r}"
+
+
+def unmoved(wishes: list[Wish]) -> Iterator[str]:
+    moved = [wish for wish in wishes if isinstance(wish, PlacementDecision | Gone)]
+    if moved:
+        yield f"no decision may change, ours: {moved!r}"
+
+
+def list_fault(recorded: dict[str, Any], placement: OcmPlacement, view: FakeView) -> Iterator[str]:
+    if not recorded.get("listError"):
+        return
+    scene = view.part("atlas").scene(view.now)
+    try:
+        decide(ask_of(placement, scene), scene)
+    except Unlistable as fault:
+        yield from compare("listError", str(fault), recorded["listError"])
+    else:
+        yield "a set that cannot be read was read"
+
+
+def thought(answer: Answer, scene: Scene) -> dict[str, Any]:
+    names = scene.fleet.names
+    totals = [] if answer.totals is None else answer.totals.tolist()
+    return {
+        "selected": [names[column] for column in answer.ranked],
+        "totals": {names[column]: total for column, total in zip(answer.feasible, totals, strict=False)},
+    }
+
+
+def done(placement: OcmPlacement, things: list[Object], wishes: list[Wish], answer: Answer) -> dict[str, Any]:
+    """The world after the wishes came true, in the words of the record."""
+    decisions = {
+        thing.name: thing
+        for thing in things
+        if isinstance(thing, PlacementDecision)
+        and thing.namespace == placement.namespace
+        and thing.metadata.labels.get(PLACEMENT_LABEL) == placement.name
+    }
+    writes, after = [], placement
+    for wish in wishes:
+        if isinstance(wish, PlacementDecision):
+            writes += written(decisions.get(wish.name), wish)
+            decisions[wish.name] = wish
+        elif isinstance(wish, OcmPlacement):
+            writes.append(f"patch placements/status {wish.name}")
+            after = wish
+        elif isinstance(wish, Gone):
+            assert isinstance(wish.target, PlacementDecision)
+            writes.append(f"delete placementdecisions {wish.target.name}")
+            del decisions[wish.target.name]
+    return {
+        "placementDecisions": [shown(decisions[name]) for name in sorted(decisions)],
+        "placementStatus": status_of(after),
+        "requeueAt": answer.again_at.isoformat().replace("+00:00", "Z") if answer.again_at else None,
+        "writes": writes,
+        "events": [f"{w.type} {w.reason} {w.message}" for w in wishes if isinstance(w, Note)],
+        "syncError": answer.fault or None,
+    }
+
+
+def written(before: PlacementDecision | None, after: PlacementDecision) -> list[str]:
+    told = []
+    if before is None:
+        told.append(f"create placementdecisions {after.name}")
+    elif before.metadata != after.metadata:
+        told.append(f"patch placementdecisions {after.name}")
+    if clusters_of(after) != (clusters_of(before) if before else []):
+        told.append(f"patch placementdecisions/status {after.name}")
+    return told
+
+
+def shown(decision: PlacementDecision) -> dict[str, Any]:
+    return {"name": decision.name, "labels": decision.metadata.labels, "clusters": clusters_of(decision)}
+
+
+def status_of(placement: OcmPlacement) -> dict[str, Any]:
+    status = msgspec.to_builtins(placement.status)
+    conditions = [{k: c[k] for k in ("type", "status", "reason", "message")} for c in status.get("conditions", ())]
+    groups = [
+        {
+            "decisionGroupIndex": group.decision_group_index,
+            "decisionGroupName": group.decision_group_name,
+            "decisions": list(group.decisions),
+            "clusterCount": group.clusters_count,
+        }
+        for group in placement.status.decision_groups
+    ]
+    return {
+        "numberOfSelectedClusters": placement.status.number_of_selected_clusters,
+        "decisionGroups": groups,
+        "conditions": sorted(conditions, key=lambda c: c["type"]),
+    }
+
+
+def told(recorded: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
+    recorded = dict(recorded)
+    recorded["placementDecisions"] = sorted(recorded["placementDecisions"] or [], key=lambda d: d["name"])
+    status = dict(recorded["placementStatus"])
+    status["conditions"] = sorted(status["conditions"], key=lambda c: c["type"])
+    status["decisionGroups"] = status["decisionGroups"] or []
+    recorded["placementStatus"] = status
+    may_vary = bool(recorded.get("statusAlternatives"))
+    for field in ("placementDecisions", "requeueAt"):
+        yield from compare(field, ours[field], recorded[field])
+    yield from compare("placementStatus", without_compiler(ours["placementStatus"]), without_compiler(status))
+    yield from compare("writes", in_some_order(ours["writes"]), in_some_order(recorded["writes"] or []))
+    if not may_vary:
+        yield from compare("events", in_some_order(ours["events"]), in_some_order(recorded["events"] or []))
+        error = without_compiler(recorded["syncError"])
+        yield from compare("syncError", without_compiler(ours["syncError"]), error)
+
+
+def without_compiler(said: Any) -> Any:
+    """What a compiler of CEL says after it said that it failed is its own affair."""
+    if isinstance(said, str):
+        return said.partition(CEL_TEXT)[0] + CEL_TEXT if CEL_TEXT in said else said
+    if isinstance(said, dict):
+        return {key: without_compiler(value) for key, value in said.items()}
+    return [without_compiler(value) for value in said] if isinstance(said, list) else said
+
+
+def in_some_order(said: list[str]) -> tuple[list[str], Counter[str]]:
+    """Deletions come in any order."""
+    deletions = ("delete ", "Normal DecisionDelete ")
+    return [text for text in said if not text.startswith(deletions)], Counter(
+        text for text in said if text.startswith(deletions)
+    )
+
+
+def compare(what: str, ours: Any, recorded: Any) -> Iterator[str]:
+    if isinstance(ours, dict) and isinstance(recorded, dict):
+        for field in sorted({*ours, *recorded}):
+            yield from compare(f"{what}.{field}" if what else field, ours.get(field), recorded.get(field))
+    elif (ours or None) != (recorded or None):
+        yield f"{what}: recorded {recorded!r}, ours {ours!r}"

@@ -1,0 +1,79 @@
+"""A View made of plain objects, for calling controllers without any server."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from trimtab.api.kind import find_kind, wire
+from trimtab.api.profile import TRIMTAB, Profile
+from trimtab.api.value import Key, Object, Raw
+from trimtab.controllers.contract import UNSEEN, Fault, Index, Ref, Unseen
+from trimtab.decide.ocm.scene import Atlas
+
+T = TypeVar("T", bound=Object)
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class FakeView:
+    """What a controller sees when exactly these objects exist."""
+
+    def __init__(
+        self,
+        things: Iterable[Object] = (),
+        *,
+        now: datetime = NOON,
+        profile: Profile = TRIMTAB,
+        settings: Mapping[str, Any] | None = None,
+        fault: Fault | None = None,
+        parts: Mapping[str, Any] | None = None,
+        members: Mapping[tuple[str, Ref], Raw | None] | None = None,
+        raws: Iterable[Raw] = (),
+    ) -> None:
+        self.things = sorted(things, key=lambda thing: (thing.namespace, thing.name))
+        self.now = now
+        self.profile = profile
+        self.settings: Mapping[str, Any] = settings or {}
+        self.fault = fault
+        self.parts = {"atlas": Atlas(self.things), "cel": None, **(parts or {})}
+        self.members = members or {}
+        self.untyped = list(raws)
+        self.memory: dict[tuple[str, Hashable], Any] = {}
+
+    def get(self, type_: type[T], namespace: str, name: str) -> T | None:
+        return next((thing for thing in self.all(type_, namespace) if thing.name == name), None)
+
+    def all(self, type_: type[T], namespace: str | None = None) -> Sequence[T]:
+        return [
+            thing
+            for thing in self.things
+            if isinstance(thing, type_) and (namespace is None or thing.namespace == namespace)
+        ]
+
+    def having(self, index: Index[T], value: str) -> Sequence[T]:
+        return [thing for thing in self.all(index.type) if value in index.values(thing)]
+
+    def raw(self, ref: Ref) -> Raw | None:
+        here = self.raws(ref.api_version, ref.kind, ref.namespace)
+        return next((raw for raw in here if raw["metadata"]["name"] == ref.name), None)
+
+    def raws(self, api_version: str, kind: str, namespace: str | None = None) -> Sequence[Raw]:
+        known = [wire(thing) for thing in self.things] + self.untyped
+        return [
+            raw
+            for raw in known
+            if (raw["apiVersion"], raw["kind"]) == (api_version, kind)
+            and (namespace is None or raw["metadata"].get("namespace", "") == namespace)
+        ]
+
+    def member(self, cluster: str, ref: Ref) -> Raw | Unseen | None:
+        return self.members.get((cluster, ref), UNSEEN)
+
+    def key(self, ref: Ref) -> Key | None:
+        kind = find_kind(ref.api_version, ref.kind)
+        return Key(kind.id, ref.namespace, ref.name) if kind else None
+
+    def part(self, name: str) -> Any:
+        return self.parts[name]
+
+    def recall(self, topic: str, key: Hashable) -> Any:
+        return self.memory.get((topic, key))
