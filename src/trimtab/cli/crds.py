@@ -1,5 +1,7 @@
 """`trimtab crds`: the CustomResourceDefinitions to install on a Kubernetes API server."""
 
+from typing import Any
+
 import click
 import yaml
 
@@ -13,6 +15,13 @@ def _ours() -> list[Kind]:
     """Every kind that a Kubernetes API server does not know by itself."""
     discover(declarations)
     return [kind for kind in kinds.values() if kind.custom or kind.id == "clusters.cluster.karmada.io"]
+
+
+class _Plain(yaml.SafeDumper):
+    """YAML without anchors: schemas share parts in memory, and readers should not have to follow them."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 @click.command()
@@ -29,4 +38,4 @@ def command(groups: tuple[str, ...], conversion_url: str) -> None:
         if groups and kind.group not in groups:
             continue
         click.echo("---")
-        click.echo(yaml.safe_dump(crd(kind, webhook), sort_keys=False, width=120), nl=False)
+        click.echo(yaml.dump(crd(kind, webhook), Dumper=_Plain, sort_keys=False, width=120), nl=False)

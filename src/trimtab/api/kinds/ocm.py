@@ -55,7 +55,7 @@ class ManagedClusterTaint(Value):
 
 class ManagedClusterSpec(Value):
     managed_cluster_client_configs: Annotated[tuple[ClientConfig, ...], Field("How the cluster is reached.")] = ()
-    hub_accepts_client: Annotated[bool, Field("The hub accepts the cluster.", default=False)] = False
+    hub_accepts_client: Annotated[bool, Field("The hub accepts the cluster.")] = False
     lease_duration_seconds: Annotated[Int32, Field("How often the agent renews its lease.", default=60)] = 0
     taints: Annotated[tuple[ManagedClusterTaint, ...], Field("What repels placements.")] = ()
 

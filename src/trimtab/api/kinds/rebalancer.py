@@ -62,13 +62,12 @@ class RebalancerSpec(Value):
     strategy: Annotated[
         str,
         Field(
-            "Decide as if nothing were placed, or leave available replicas where they are.",
+            "Decide as if nothing were placed, which is meant when absent, or leave available replicas where they are.",
             enum=("Fresh", "PreserveAvailable"),
-            default="Fresh",
         ),
     ] = ""
     reschedule: Annotated[Reschedule | None, Field("The strategy in upstream's spelling.")] = None
-    max_parallel: Annotated[Int32, Field("How many workloads move at once.", default=10, minimum=1)] = 10
+    max_parallel: Annotated[Int32, Field("How many workloads move at once.", minimum=1)] = 10
     move: Annotated[MoveOptions | None, Field("How replicas leave a cluster.")] = None
 
 

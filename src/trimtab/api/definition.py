@@ -1,0 +1,214 @@
+"""Whether the schemas of a CustomResourceDefinition are structural, with the complaints of kube-apiserver."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trimtab.api.checking import Place, Problem, compile_check
+from trimtab.api.complaints import forbidden, invalid, not_supported, required
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+_UNSUPPORTED = ("$ref", "$schema", "id", "definitions", "dependencies", "patternProperties", "additionalItems")
+_EMPTY_TYPE = {
+    "root": "must not be empty at the root",
+    "items": "must not be empty for specified array items",
+    "field": "must not be empty for specified object fields",
+}
+_NESTED_FORBIDDEN = (
+    "type",
+    "default",
+    "title",
+    "description",
+    "nullable",
+    "additionalProperties",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+)
+_INT_OR_STRING_TYPES = [{"type": "integer"}, {"type": "string"}]
+_LIST_TYPES = ("atomic", "set", "map")
+
+
+def definition_causes(definition: Raw) -> list[Cause]:
+    """Complaints about the schemas of all versions; one schema for all versions is one place, as upstream sees it."""
+    versions = [v for v in (definition.get("spec") or {}).get("versions") or [] if isinstance(v, dict)]
+    found = [(version.get("schema") or {}).get("openAPIV3Schema") for version in versions]
+    schemas = [schema for schema in found if isinstance(schema, dict)]
+    if len(schemas) < len(found):
+        missing = [i for i, schema in enumerate(found) if not isinstance(schema, dict)]
+        return [required(f"spec.versions[{i}].schema.openAPIV3Schema") for i in missing]
+    if schemas and all(schema == schemas[0] for schema in schemas):
+        return list(schema_causes(schemas[0], "spec.validation.openAPIV3Schema"))
+    return [
+        cause
+        for i, schema in enumerate(schemas)
+        for cause in schema_causes(schema, f"spec.versions[{i}].schema.openAPIV3Schema")
+    ]
+
+
+def schema_causes(schema: Raw, field: str) -> Iterator[Cause]:
+    """Complaints about one whole schema."""
+    yield from _node(schema, field, "root")
+
+
+def _node(schema: Mapping[str, Any], field: str, level: str) -> Iterator[Cause]:
+    yield from _unsupported(schema, field)
+    yield from _type(schema, field, level)
+    yield from _extensions(schema, field)
+    yield from _list(schema, field)
+    if "default" in schema:
+        yield from _default(schema, field)
+    yield from _nested(schema, field)
+    if level == "root" or schema.get("x-kubernetes-embedded-resource"):
+        yield from _head(_mapping(schema.get("properties")), f"{field}.properties")
+    for key, child in _mapping(schema.get("properties")).items():
+        yield from _node(_mapping(child), f"{field}.properties[{key}]", "field")
+    if isinstance(schema.get("items"), dict):
+        yield from _node(schema["items"], f"{field}.items", "items")
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from _node(schema["additionalProperties"], f"{field}.additionalProperties", "field")
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _unsupported(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    for key in _UNSUPPORTED:
+        if schema.get(key):
+            yield forbidden(f"{field}.{key}", f"{key} is not supported")
+    if schema.get("uniqueItems"):
+        why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield forbidden(f"{field}.uniqueItems", why)
+    if schema.get("additionalProperties") is False:
+        yield forbidden(f"{field}.additionalProperties", "additionalProperties cannot be set to false")
+    elif schema.get("additionalProperties") and schema.get("properties"):
+        yield forbidden(f"{field}.additionalProperties", "additionalProperties and properties are mutual exclusive")
+    if schema.get("type") == "null":
+        yield forbidden(f"{field}.type", "type cannot be set to null, use nullable as an alternative")
+    if schema.get("type") == "array" and not isinstance(schema.get("items"), dict):
+        yield required(f"{field}.items", "must be specified")
+
+
+def _type(schema: Mapping[str, Any], field: str, level: str) -> Iterator[Cause]:
+    type_ = schema.get("type", "")
+    where = f"{field}.type"
+    if schema.get("x-kubernetes-embedded-resource") and type_ != "object":
+        why = "must be object if x-kubernetes-embedded-resource is true"
+        yield invalid(where, type_, why) if type_ else required(where, why)
+    elif not type_ and not schema.get("x-kubernetes-int-or-string") and not _keeps(schema):
+        yield required(where, _EMPTY_TYPE[level])
+    if level == "root" and type_ and type_ != "object":
+        yield invalid(where, type_, "must be object at the root")
+
+
+def _keeps(schema: Mapping[str, Any]) -> bool:
+    return bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+
+
+def _extensions(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    if schema.get("x-kubernetes-preserve-unknown-fields") is False:
+        yield invalid(f"{field}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+    if schema.get("x-kubernetes-int-or-string"):
+        for key in ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"):
+            if schema.get(key):
+                yield invalid(f"{field}.{key}", True, "must be false if x-kubernetes-int-or-string is true")
+        if schema.get("type"):
+            yield invalid(f"{field}.type", schema["type"], "must be empty if x-kubernetes-int-or-string is true")
+    if schema.get("x-kubernetes-embedded-resource"):
+        if schema.get("additionalProperties"):
+            why = "must not be used if x-kubernetes-embedded-resource is set"
+            yield forbidden(f"{field}.additionalProperties", why)
+        if not _keeps(schema) and not schema.get("properties"):
+            why = (
+                "must not be empty if x-kubernetes-embedded-resource is true "
+                "without x-kubernetes-preserve-unknown-fields"
+            )
+            yield required(f"{field}.properties", why)
+
+
+def _head(properties: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    """apiVersion, kind and metadata are what they always are."""
+    for key, type_ in (("apiVersion", "string"), ("kind", "string"), ("metadata", "object")):
+        child = _mapping(properties.get(key))
+        if child.get("type", type_) != type_:
+            yield invalid(f"{field}[{key}].type", child["type"], f"must be {type_}")
+    extra = sorted(set(_mapping(_mapping(properties.get("metadata")).get("properties"))) - {"name", "generateName"})
+    if extra:
+        yield forbidden(
+            f"{field}[metadata]",
+            "must not specify anything other than name and generateName, but metadata is implicitly specified",
+        )
+
+
+def _list(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or []
+    if kind is None:
+        if keys:
+            yield required(f"{field}.x-kubernetes-list-type", "must be map if x-kubernetes-list-map-keys is non-empty")
+        return
+    if schema.get("type") != "array":
+        why = "must be array if x-kubernetes-list-type is specified"
+        yield invalid(f"{field}.type", schema["type"], why) if schema.get("type") else required(f"{field}.type", why)
+    if kind not in _LIST_TYPES:
+        yield not_supported(f"{field}.x-kubernetes-list-type", kind, sorted(_LIST_TYPES))
+    elif kind == "map":
+        yield from _map_keys(schema, keys, field)
+    elif keys:
+        yield invalid(f"{field}.x-kubernetes-list-type", kind, "must be map if x-kubernetes-list-map-keys is non-empty")
+
+
+def _map_keys(schema: Mapping[str, Any], keys: list[str], field: str) -> Iterator[Cause]:
+    where = f"{field}.x-kubernetes-list-map-keys"
+    items = _mapping(schema.get("items"))
+    properties = _mapping(items.get("properties"))
+    if not keys:
+        yield required(where, "must not be empty if x-kubernetes-list-type is map")
+    if items.get("type") != "object":
+        why = "must be object if parent array's x-kubernetes-list-type is map"
+        yield invalid(f"{field}.items.type", items.get("type", ""), why)
+        return
+    for i, key in enumerate(keys):
+        if key not in properties:
+            yield invalid(f"{where}[{i}]", key, "entries must all be names of item properties")
+        elif key not in (items.get("required") or []) and "default" not in properties[key]:
+            why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            yield required(f"{field}.items.properties[{key}].default", why)
+    if len(set(keys)) < len(keys):
+        yield invalid(where, keys, "must not contain duplicate entries")
+
+
+def _default(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    """A default must itself pass the schema."""
+    check = compile_check(dict(schema))
+    problems: list[Problem] = []
+    if check is not None:
+        check(schema["default"], Place(), problems)
+    for problem in problems:
+        inner = problem.cause.field
+        where = f"{field}.default" if inner in ("", "<nil>") else f"{field}.default.{inner}"
+        yield problem.cause._replace(field=where)
+
+
+def _nested(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    """Under anyOf and its like only limits may stand; what there is must be said outside."""
+    for key in ("anyOf", "oneOf", "allOf"):
+        for i, branch in enumerate(schema.get(key) or ()):
+            if schema.get("x-kubernetes-int-or-string") and branch in _INT_OR_STRING_TYPES:
+                continue
+            if schema.get("x-kubernetes-int-or-string") and _mapping(branch).get("anyOf") == _INT_OR_STRING_TYPES:
+                continue
+            yield from _limits_only(_mapping(branch), f"{field}.{key}[{i}]")
+    if isinstance(schema.get("not"), dict):
+        yield from _limits_only(schema["not"], f"{field}.not")
+
+
+def _limits_only(branch: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    for key in _NESTED_FORBIDDEN:
+        if branch.get(key):
+            yield forbidden(f"{field}.{key}", "must be empty to be structural")
+    yield from _nested(branch, field)
+    for key, child in _mapping(branch.get("properties")).items():
+        yield from _limits_only(_mapping(child), f"{field}.properties[{key}]")
+    if isinstance(branch.get("items"), dict):
+        yield from _limits_only(branch["items"], f"{field}.items")

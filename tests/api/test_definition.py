@@ -1,0 +1,79 @@
+"""Schemas that are not structural are refused with the reason and the place."""
+
+import pytest
+
+from trimtab.api import kinds as declarations
+from trimtab.api.definition import definition_causes
+from trimtab.api.kind import Kind, kinds
+from trimtab.api.schema import crd
+from trimtab.api.value import Raw
+from trimtab.registry import discover
+
+discover(declarations)
+
+
+def definition(schema: Raw | None) -> Raw:
+    version: Raw = {"name": "v1", "served": True, "storage": True}
+    return {"spec": {"versions": [version | ({"schema": {"openAPIV3Schema": schema}} if schema is not None else {})]}}
+
+
+def told(schema: Raw | None) -> list[str]:
+    return [f"{c.field}: {c.message}" for c in definition_causes(definition(schema))]
+
+
+KEY_NEEDS_VALUE = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+ROOT = "spec.validation.openAPIV3Schema"
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (None, ["spec.versions[0].schema.openAPIV3Schema: Required value"]),
+        ({}, [f"{ROOT}.type: Required value: must not be empty at the root"]),
+        ({"type": "string"}, [f'{ROOT}.type: Invalid value: "string": must be object at the root']),
+        (
+            {"type": "object", "properties": {"spec": {}}},
+            [f"{ROOT}.properties[spec].type: Required value: must not be empty for specified object fields"],
+        ),
+        (
+            {"type": "object", "properties": {"a": {"type": "array", "items": {}}}},
+            [f"{ROOT}.properties[a].items.type: Required value: must not be empty for specified array items"],
+        ),
+        (
+            {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "string"}},
+            [f"{ROOT}.additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive"],
+        ),
+        (
+            {"type": "object", "properties": {"a": {"type": "string", "anyOf": [{"type": "string"}]}}},
+            [f"{ROOT}.properties[a].anyOf[0].type: Forbidden: must be empty to be structural"],
+        ),
+        (
+            {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"], "default": "y"}}},
+            [f'{ROOT}.properties[a].default: Unsupported value: "y": supported values: "x"'],
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {
+                    "a": {
+                        "type": "array",
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["name"],
+                        "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+                    }
+                },
+            },
+            [
+                f"{ROOT}.properties[a].items.properties[name].default: Required value: {KEY_NEEDS_VALUE}",
+            ],
+        ),
+        ({"type": "object", "x-kubernetes-preserve-unknown-fields": True}, []),
+    ],
+)
+def test_what_is_not_structural_is_told(schema: Raw | None, expected: list[str]) -> None:
+    assert told(schema) == expected
+
+
+@pytest.mark.parametrize("kind", [k for k in kinds.values() if k.custom], ids=lambda kind: kind.id)
+def test_our_own_definitions_are_structural(kind: Kind) -> None:
+    assert definition_causes(crd(kind)) == []

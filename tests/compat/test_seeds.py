@@ -1,0 +1,83 @@
+"""Every complete object in the design documents applies as it stands, under strict field validation."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trimtab.api import kinds as declarations
+from trimtab.api.kind import find_kind
+from trimtab.api.schema import schema_for
+from trimtab.api.structural import Structural
+from trimtab.api.value import Raw
+from trimtab.registry import discover
+
+SEEDS = sorted((Path(__file__).parent / "seeds").glob("*.yaml"))
+discover(declarations)
+
+
+def admit(raw: Raw) -> Raw:
+    """What the server does with a posted object, in its order; unknown fields and complaints fail the test."""
+    kind = find_kind(raw["apiVersion"], raw["kind"])
+    assert kind is not None
+    if kind.namespaced:
+        raw["metadata"].setdefault("namespace", "default")
+    version = raw["apiVersion"].rpartition("/")[2]
+    structural = Structural(schema_for(kind, version))
+    pruned, unknown = structural.prune(raw)
+    assert unknown == []
+    posted = {key: value for key, value in pruned.items() if key != "status"} if kind.status else pruned
+    obj = structural.fill(posted)
+    assert structural.check(obj) == []
+    stored = Structural(schema_for(kind)).fill(kind.convert(obj, kind.version))
+    for default in (*kind.defaults, *kind.admission_defaults):
+        stored = default(stored)
+    assert Structural(schema_for(kind)).check(stored) == []
+    assert [cause for check in (*kind.validators, *kind.admission_validators) for cause in check(stored, None)] == []
+    assert kind.decode(stored).metadata.name == raw["metadata"]["name"]
+    return stored
+
+
+@pytest.mark.parametrize("path", SEEDS, ids=lambda path: path.stem)
+def test_an_object_of_the_documents_applies(path: Path) -> None:
+    admit(yaml.safe_load(path.read_text()))
+
+
+def stored(name: str) -> Raw:
+    return admit(yaml.safe_load((Path(__file__).parent / "seeds" / f"{name}.yaml").read_text()))
+
+
+def test_all_documents_are_there() -> None:
+    assert {path.name[:3] for path in SEEDS} == {"000", "001", "002", "003"}
+
+
+def test_the_first_spelling_of_a_built_in_score_is_understood() -> None:
+    first, second = stored("003-placement-scores-2")["spec"]["prioritizerPolicy"]["configurations"]
+    assert first == {"scoreCoordinate": {"type": "BuiltIn", "builtIn": "Steady"}, "weight": 3}
+    assert second["scoreCoordinate"]["addOn"] == {"resourceName": "default", "scoreName": "cpuratio"}
+
+
+def test_a_health_script_directly_under_spec_is_put_where_it_belongs() -> None:
+    spec = stored("002-application-failover-1")["spec"]
+    assert "InterpretHealth" in spec["customizations"]["healthInterpretation"]["luaScript"]
+    assert "healthInterpretation" not in spec
+
+
+def test_application_failover_takes_dependencies_along() -> None:
+    spec = stored("002-application-failover-2")["spec"]
+    assert spec["propagateDeps"] is True
+    assert spec["failover"]["application"]["purgeMode"] == "Gracefully"
+    assert spec["failover"]["application"]["gracePeriodSeconds"] == 600
+
+
+def test_the_other_spelling_of_a_creation_time_is_understood() -> None:
+    (entry,) = stored("002-application-failover-3")["spec"]["activeEvictionHistory"]
+    assert entry == {"clusterName": "member2", "creationTimestamp": "2023-04-03T01:44:31Z"}
+
+
+def test_a_score_without_a_name_is_refused_when_the_status_is_written() -> None:
+    kind = find_kind("cluster.open-cluster-management.io/v1alpha1", "AddOnPlacementScore")
+    assert kind is not None
+    score = {"status": {"scores": [{"name": "cpuratio", "value": 88}, {"prioritizer": "memratio", "value": 77}]}}
+    (cause,) = Structural(schema_for(kind)).check_status(score)
+    assert (cause.field, cause.message) == ("status.scores[1].name", "Required value")
