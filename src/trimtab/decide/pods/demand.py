@@ -1,16 +1,16 @@
 """What a pod asks of a node: its requests as the scheduler adds them up."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from trimtab.api.kinds.native.pod import Container, Pod, PodSpec
+from trimtab.api.kinds.native.pod import Pod, PodSpec
 from trimtab.api.quantity import milli, whole
 from trimtab.api.value import QuantityText
 
 Amounts = dict[str, int]
 """Resource to amount: CPU in thousandths, everything else in whole units."""
 
-ASSUMED: Mapping[str, int] = {"cpu": 100, "memory": 200 << 20}
+ASSUMED: Amounts = {"cpu": 100, "memory": 200 << 20}
 """What a container that says nothing is assumed to use when nodes are scored."""
 
 
@@ -42,24 +42,27 @@ def amounts(quantities: Mapping[str, QuantityText]) -> Amounts:
 
 
 def demand(pod: Pod) -> Demand:
-    requests = _total(pod.spec, _stated)
-    assumed = _total(pod.spec, _with_assumed)
-    return Demand(
-        requests={name: amount for name, amount in requests.items() if amount},
-        assumed_cpu=assumed.get("cpu", 0),
-        assumed_memory=assumed.get("memory", 0),
-        ports=host_ports(pod.spec),
-    )
+    """Requests are read once; what is assumed differs only where a container says nothing."""
+    spec = pod.spec
+    stated = [amounts(container.resources.requests) for container in spec.containers]
+    if spec.init_containers or spec.overhead or spec.resources is not None:
+        init = [(amounts(one.resources.requests), one.restart_policy == "Always") for one in spec.init_containers]
+        requests = _total(spec, stated, init)
+        assumed = _total(spec, [ASSUMED | one for one in stated], [(ASSUMED | one, side) for one, side in init])
+        cpu, memory = assumed.get("cpu", 0), assumed.get("memory", 0)
+    else:
+        requests = stated[0] if len(stated) == 1 else _sum(stated)
+        cpu = sum(one.get("cpu", ASSUMED["cpu"]) for one in stated)
+        memory = sum(one.get("memory", ASSUMED["memory"]) for one in stated)
+    if not all(requests.values()):
+        requests = {name: amount for name, amount in requests.items() if amount}
+    return Demand(requests, cpu, memory, host_ports(spec))
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     sidecars = [container for container in spec.init_containers if container.restart_policy == "Always"]
-    return tuple(
-        HostPort(port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
-        for container in (*spec.containers, *sidecars)
-        for port in container.ports
-        if port.host_port > 0
-    )
+    listening = [port for container in (*spec.containers, *sidecars) for port in container.ports if port.host_port > 0]
+    return tuple(HostPort(port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port) for port in listening)
 
 
 def images(spec: PodSpec) -> tuple[str, ...]:
@@ -71,39 +74,34 @@ def _tagged(image: str) -> str:
     return image if image.rfind(":") > image.rfind("/") else image + ":latest"
 
 
-def _stated(container: Container) -> Amounts:
-    return amounts(container.resources.requests)
+def _sum(parts: Iterable[Mapping[str, int]]) -> Amounts:
+    total: Amounts = {}
+    for part in parts:
+        _add(total, part)
+    return total
 
 
-def _with_assumed(container: Container) -> Amounts:
-    return {**ASSUMED, **amounts(container.resources.requests)}
-
-
-def _total(spec: PodSpec, read: Callable[[Container], Amounts]) -> Amounts:
+def _total(spec: PodSpec, containers: Iterable[Amounts], init: Iterable[tuple[Amounts, bool]]) -> Amounts:
     """The larger of what runs for long and the peak while initialising, plus the overhead of the sandbox."""
-    running: Amounts = {}
-    for container in spec.containers:
-        _add(running, read(container))
-    if spec.init_containers:
-        _raise_to_peak(running, spec.init_containers, read)
+    running = _sum(containers)
+    _raise_to_peak(running, init)
     if spec.resources is not None:
         running.update(amounts(spec.resources.requests))
     _add(running, amounts(spec.overhead))
     return running
 
 
-def _raise_to_peak(running: Amounts, init: tuple[Container, ...], read: Callable[[Container], Amounts]) -> None:
+def _raise_to_peak(running: Amounts, init: Iterable[tuple[Amounts, bool]]) -> None:
     """An init container runs beside the sidecars started before it; sidecars keep running with the rest."""
     sidecars: Amounts = {}
     peak: Amounts = {}
-    for container in init:
-        if container.restart_policy == "Always":
-            _add(running, read(container))
-            _add(sidecars, read(container))
+    for asked, is_sidecar in init:
+        if is_sidecar:
+            _add(running, asked)
+            _add(sidecars, asked)
             beside = sidecars
         else:
-            beside = dict(sidecars)
-            _add(beside, read(container))
+            beside = _sum((sidecars, asked))
         for name, amount in beside.items():
             peak[name] = max(peak.get(name, 0), amount)
     for name, amount in peak.items():

@@ -13,6 +13,7 @@ from trimtab.decide.pods.host import Host, Resident
 from trimtab.decide.pods.nodes import REPELLING, node_requirements, untolerated, wants
 from trimtab.decide.pods.scene import Scene
 from trimtab.decide.pods.schedule import DEFAULT, best, sifted, totals
+from trimtab.decide.pods.terms import Term
 
 
 class Room:
@@ -91,21 +92,26 @@ class Foresight(Room):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._fleet: NodeFleet | None = None
-        self._pending: list[tuple[Resident, str]] = []
-        self._gone: set[tuple[str, str]] = set()
+        self._pending: list[tuple[Resident, str | None]] = []
+        self._promised: tuple[tuple[str, str], str | None] = (("", ""), None)
 
     def fits(self, pod: Resident, *, other_than: str, among: Iterable[str] | None = None) -> bool:
-        return self._target(pod, other_than, among) is not None
+        target = self._target(pod, other_than, among)
+        if among is None:
+            self._promised = (pod.key, target)
+        return target is not None
 
     def moved(self, pod: Resident) -> None:
         """Book the pod where the scheduler will most likely put its replacement."""
         source = pod.pod.spec.node_name
-        target = self._target(pod, source, None)
-        self._book(pod, source, -1)
+        key, target = self._promised
+        if key != pod.key:
+            target = self._target(pod, source, None)
+        if not pod.pod.terminal:
+            self._book(pod, source, -1)
+            self._pending.append((pod, target))
         if target is not None:
             self._book(pod, target, 1)
-        if not pod.pod.terminal:
-            self._pending.append((pod, target or ""))
 
     def _book(self, pod: Resident, node: str, sign: int) -> None:
         column = self.columns.get(node)
@@ -114,46 +120,41 @@ class Foresight(Room):
         self.free("pods")[column] -= sign
         for resource, amount in pod.demand.requests.items():
             self.free(resource)[column] -= sign * amount
+        self._slack[column] = self.free("cpu")[column] / max(1, self.hosts[column].allocatable.get("cpu", 0))
 
     def _target(self, pod: Resident, other_than: str, among: Iterable[str] | None) -> str | None:
         mask = self._with_room(pod, other_than, among)
-        if not mask.any():
-            return None
-        if not self._has_company(pod):
-            # with nobody to mind, the scheduler's strongest wish is the emptiest node
-            emptiest = np.where(mask, self.free("cpu") / np.maximum(self._size, 1), -1)
-            return self.hosts[int(emptiest.argmax())].name
-        return self._considered(pod, mask)
+        if self._has_company(pod):
+            return self._considered(pod, mask)
+        # with nobody to mind, the scheduler's strongest wish is the emptiest node
+        column = int(np.where(mask, self._slack, -np.inf).argmax())
+        return self.hosts[column].name if mask[column] else None
 
     @cached_property
-    def _size(self) -> Array:
-        return np.array([here.allocatable.get("cpu", 0) for here in self.hosts], dtype=np.int64)
+    def _slack(self) -> Array:
+        """The share of each node's cpu that is free."""
+        size = np.array([here.allocatable.get("cpu", 0) for here in self.hosts], dtype=np.int64)
+        share: Array = self.free("cpu") / np.maximum(size, 1)
+        return share
+
+    @cached_property
+    def _avoiding(self) -> list[Term]:
+        """Terms of running pods that keep others away."""
+        return [other.term for other in self.scene.fleet.carried if other.required and other.repels]
 
     def _has_company(self, pod: Resident) -> bool:
         """Whether other pods matter to where this one may go."""
-        spec = pod.pod.spec
-        return bool(
-            pod.carried or pod.demand.ports or spec.topology_spread_constraints or ask_for(pod, self.fleet).watched
-        )
-
-    @property
-    def fleet(self) -> NodeFleet:
-        """The cluster after all moves so far; brought up to date only when somebody looks."""
-        fleet = self.scene.fleet.fork() if self._fleet is None else self._fleet
-        for pod, target in self._pending:
-            fleet = fleet.vacated([pod], pod.pod.spec.node_name)
-            if target:
-                fleet = fleet.settled(pod, target)
-        self._pending.clear()
-        self._fleet = fleet
-        return fleet
+        if pod.carried or pod.demand.ports or pod.pod.spec.topology_spread_constraints:
+            return True
+        namespaces = self.scene.fleet.namespaces
+        return any(term.covers(pod.namespace, pod.labels, namespaces) for term in self._avoiding)
 
     def _considered(self, pod: Resident, mask: Mask) -> str | None:
         """The scheduler's own choice among these nodes, with the pod gone from where it is."""
-        fleet = self.fleet
-        without = fleet.vacated([pod], pod.pod.spec.node_name) if not pod.pod.terminal else fleet
-        unbound = pod._replace(pod=pod.pod.but(spec=pod.pod.spec.but(node_name="")))
-        ask = ask_for(unbound, without)
+        node = pod.pod.spec.node_name
+        fleet = self._after_moves()
+        without = fleet if pod.pod.terminal else fleet.vacated([pod], node)
+        ask = ask_for(pod._replace(pod=pod.pod.but(spec=pod.pod.spec.but(node_name=""))), without)
         allowed = np.zeros(len(fleet), dtype=bool)
         allowed[[fleet.hosts.index[self.hosts[column].name] for column in np.flatnonzero(mask)]] = True
         feasible = sifted(ask, without, DEFAULT) & allowed
@@ -161,5 +162,15 @@ class Foresight(Room):
         if feasible.any():
             column, _ = best(totals(ask, without, feasible, DEFAULT), feasible)
             chosen = fleet.hosts.names[column]
-        self._fleet = without if pod.pod.terminal else without.settled(pod, pod.pod.spec.node_name)
+        self._fleet = without if pod.pod.terminal else without.settled(pod, node)
         return chosen
+
+    def _after_moves(self) -> NodeFleet:
+        """The cluster after all moves so far; brought up to date only when somebody looks."""
+        fleet = self.scene.fleet.fork() if self._fleet is None else self._fleet
+        for pod, target in self._pending:
+            fleet = fleet.vacated([pod], pod.pod.spec.node_name)
+            if target is not None:
+                fleet = fleet.settled(pod, target)
+        self._pending.clear()
+        return fleet

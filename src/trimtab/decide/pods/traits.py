@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from trimtab.api.kinds.native.pod import Container, Pod
-from trimtab.api.quantity import parse
+from trimtab.api.quantity import milli
 
 EVICT = "descheduler.alpha.kubernetes.io/evict"
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
@@ -27,7 +27,7 @@ class Traits(NamedTuple):
     owners: int
     owner_uid: str
     """Of its only owner; empty when it has none or several."""
-    order: tuple[bool, int, int, bool]
+    order: tuple[bool, int, int, bool, str, str]
     """Sorts those that should go first: lower priority (none is lowest), lower quality of service, no reluctance."""
 
 
@@ -44,28 +44,30 @@ def traits(pod: Pod) -> Traits:
         claims=tuple(v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None),
         owners=len(owners),
         owner_uid=owners[0].uid if len(owners) == 1 else "",
-        order=(priority is not None, priority or 0, quality(pod), reluctant),
+        order=(priority is not None, priority or 0, quality(pod), reluctant, pod.metadata.namespace, pod.metadata.name),
     )
 
 
 def quality(pod: Pod) -> int:
     """The class of service: guaranteed when every container's limits are its requests, best effort without any."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
-    if all(_asks_nothing(container) for container in containers):
+    if not any(_asks(container) for container in containers):
         return BEST_EFFORT
     return GUARANTEED if all(_is_fixed(container) for container in containers) else BURSTABLE
 
 
-def _asks_nothing(container: Container) -> bool:
-    resources = container.resources
-    return not any(
-        parse(side[name]) for side in (resources.requests, resources.limits) for name in COMPUTE if name in side
-    )
+def _asks(container: Container) -> bool:
+    for side in (container.resources.requests, container.resources.limits):
+        for name in COMPUTE:
+            if name in side and milli(side[name]):
+                return True
+    return False
 
 
 def _is_fixed(container: Container) -> bool:
     requests, limits = container.resources.requests, container.resources.limits
-    return all(
-        name in limits and parse(limits[name]) and parse(requests.get(name, limits[name])) == parse(limits[name])
-        for name in COMPUTE
-    )
+    for name in COMPUTE:
+        most = milli(limits.get(name, 0))
+        if not most or milli(requests.get(name, limits[name])) != most:
+            return False
+    return True

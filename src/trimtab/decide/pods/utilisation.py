@@ -1,6 +1,7 @@
 """How much of each node is requested, and draining some nodes as long as the others have room for it."""
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from trimtab.decide.pods.scene import Scene
 
 BASIC = ("cpu", "memory", "pods")
 FULL = 100.0
+ORDER = attrgetter("traits.order")
 
 Limits = dict[str, float]
 """Percent per resource."""
@@ -88,6 +90,8 @@ class Drain(NamedTuple):
     limit: int | None
     """Pods to take from one node at most."""
     reason: str
+    untainted: bool
+    """Some target has no taints at all, so that every pod tolerates it."""
     meant: Callable[[Resident], bool] | None = None
     """Which pods are looked at; all, when not given."""
 
@@ -102,7 +106,7 @@ class Drain(NamedTuple):
         if not self._goes_on(excess):
             return Answer.EVICTED
         taken = 0
-        for pod in sorted(here.residents, key=_order):
+        for pod in sorted(here.residents, key=ORDER):
             if (self.meant is not None and not self.meant(pod)) or not self.round_.evictable(pod):
                 continue
             if self.limit is not None and taken >= self.limit:
@@ -129,6 +133,8 @@ class Drain(NamedTuple):
 
     def _tolerates_some(self, pod: Resident) -> bool:
         """Whether a target's taints, of every effect, are all tolerated, by at least as many tolerations."""
+        if self.untainted:
+            return True
         tolerations = pod.pod.spec.tolerations
         return any(
             len(tolerations) >= len(taints)
@@ -141,7 +147,3 @@ class Drain(NamedTuple):
             amount = 1 if resource == "pods" else pod.demand.requests.get(resource, 0)
             excess[resource] -= amount
             self.available[resource] -= amount
-
-
-def _order(pod: Resident) -> tuple[tuple[bool, int, int, bool], tuple[str, str]]:
-    return pod.traits.order, pod.key

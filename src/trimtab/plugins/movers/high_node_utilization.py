@@ -31,9 +31,11 @@ def high_node_utilization(args: HighArgs, round_: Round) -> None:
     def meant(pod: Resident) -> bool:
         return any(resource in limited for resource in pod.demand.requests)
 
+    targets = [hosts[column] for column in np.flatnonzero(taking)]
     drain = Drain(
         round_=round_,
-        targets=[hosts[column] for column in np.flatnonzero(taking)],
+        targets=targets,
+        untainted=any(not here.node.spec.taints for here in targets),
         available={r: int((measured.size[r] - measured.used[r])[taking].sum()) for r in measured.used},
         namespaces=args.evictable_namespaces,
         limit=None,

@@ -41,9 +41,11 @@ def low_node_utilization(args: LowArgs, round_: Round) -> None:
         resource: (size * (high[resource] * 0.01)).astype(np.int64) if resource in high else size
         for resource, size in measured.size.items()
     }
+    targets = [hosts[column] for column in np.flatnonzero(idle)]
     drain = Drain(
         round_=round_,
-        targets=[hosts[column] for column in np.flatnonzero(idle)],
+        targets=targets,
+        untainted=any(not here.node.spec.taints for here in targets),
         available={r: int((aims[r] - measured.used[r])[idle].sum()) for r in measured.used},
         namespaces=args.evictable_namespaces,
         limit=args.eviction_limits.node,

@@ -1,0 +1,216 @@
+"""How fast pods are placed on nodes, and moves planned: our figures beside the published ones, as JSON.
+
+python bench/decide_pods.py [--nodes 1000 5000] [--pods 2000]
+"""
+
+import argparse
+import json
+import random
+import resource
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from time import process_time
+from typing import Any
+
+import msgspec
+
+import trimtab.plugins.movers
+import trimtab.plugins.node_filters
+import trimtab.plugins.node_scores
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
+from trimtab.decide.framework import Reason
+from trimtab.decide.pods.evictor import EvictorArgs, Round
+from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.movers import run_movers
+from trimtab.decide.pods.scene import Scene
+from trimtab.decide.pods.schedule import book, schedule
+from trimtab.decide.preempt import preempt
+from trimtab.registry import discover
+
+HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+ZONES = 10
+ALIKE = {"labelSelector": {"matchLabels": {"app": "measured"}}}
+IN_TWO_ZONES = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["zone-1", "zone-2"]}]}
+
+
+def spread(key: str, action: str) -> dict[str, Any]:
+    constraint = {"maxSkew": 5, "topologyKey": key, "whenUnsatisfiable": action, **ALIKE}
+    return {"topologySpreadConstraints": [constraint]}
+
+
+def required(side: str, key: str) -> dict[str, Any]:
+    return {"affinity": {side: {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": key, **ALIKE}]}}}
+
+
+def preferred(side: str, key: str) -> dict[str, Any]:
+    term = {"weight": 1, "podAffinityTerm": {"topologyKey": key, **ALIKE}}
+    return {"affinity": {side: {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def node_affinity(kind: str, value: Any) -> dict[str, Any]:
+    return {"affinity": {"nodeAffinity": {f"{kind}DuringSchedulingIgnoredDuringExecution": value}}}
+
+
+WORKLOADS: dict[str, tuple[dict[str, Any], float | None]] = {
+    "basic": ({}, 790),
+    "nodeAffinityRequired": (node_affinity("required", {"nodeSelectorTerms": [IN_TWO_ZONES]}), 540),
+    "nodeAffinityPreferred": (node_affinity("preferred", [{"weight": 10, "preference": IN_TWO_ZONES}]), None),
+    "spreadZoneRequired": (spread(ZONE, "DoNotSchedule"), 460),
+    "spreadZonePreferred": (spread(ZONE, "ScheduleAnyway"), 340),
+    "spreadHostnameRequired": (spread(HOSTNAME, "DoNotSchedule"), None),
+    "spreadHostnamePreferred": (spread(HOSTNAME, "ScheduleAnyway"), None),
+    "podAffinityRequired": (required("podAffinity", ZONE), 70),
+    "podAffinityPreferred": (preferred("podAffinity", HOSTNAME), 160),
+    "podAntiAffinityRequired": (required("podAntiAffinity", HOSTNAME), 180),
+    "podAntiAffinityPreferred": (preferred("podAntiAffinity", HOSTNAME), 190),
+}
+"""The pod's particulars, and kube-scheduler's published threshold in pods per second on 5,000 nodes."""
+
+DESCHEDULER_SECONDS = {(1000, False): 0.103, (1000, True): 1.19, (5000, False): 0.62, (5000, True): 21.2}
+"""CPU seconds of the descheduler's LowNodeUtilization: nodes, with fit check."""
+
+
+def node(i: int, cpu: str = "4", memory: str = "32Gi") -> Node:
+    name = f"node-{i:05d}"
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "labels": {HOSTNAME: name, ZONE: f"zone-{i % ZONES}"}},
+            "status": {"allocatable": {"cpu": cpu, "memory": memory, "pods": "110"}},
+        },
+        Node,
+    )
+
+
+def pod(name: str, requests: dict[str, Any], spec: dict[str, Any], **metadata: Any) -> Pod:
+    container = {"name": "c", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "namespace": "default", "labels": {"app": "measured"}, **metadata},
+            "spec": {"containers": [container], **spec},
+        },
+        Pod,
+    )
+
+
+SMALL = {"cpu": "100m", "memory": "500Mi"}
+
+
+def measured_pods(count: int, spec: dict[str, Any], requests: Callable[[int], dict[str, Any]]) -> list[Pod]:
+    return [pod(f"measured-{i}", requests(i), spec) for i in range(count)]
+
+
+def pods_per_second(nodes: int, pods: list[Pod]) -> float:
+    """Decide and book every pod on one snapshot; reading the nodes is not timed, everything else is."""
+    fleet = NodeFleet.of([node(i) for i in range(nodes)])
+    start = process_time()
+    for one in pods:
+        decision = schedule(one, fleet)
+        assert decision.node is not None
+        fleet = book(decision, fleet)
+    return len(pods) / (process_time() - start)
+
+
+def scheduling(nodes: int, count: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, (spec, published) in WORKLOADS.items():
+        many = min(count, nodes) if name == "podAntiAffinityRequired" else count
+        found[name] = beside(pods_per_second(nodes, measured_pods(many, spec, lambda _: SMALL)), published)
+    mixed = [pod(f"m-{i}", {"cpu": f"{50 + i % 97}m", "memory": f"{100 + i % 89}Mi"}, {}) for i in range(count)]
+    found["basicEveryRequestDifferent"] = beside(pods_per_second(nodes, mixed), 790)
+    found["preemption"] = beside(preemptions_per_second(nodes, 20), 570)
+    return found
+
+
+def beside(ours: float, published: float | None) -> dict[str, Any]:
+    told: dict[str, Any] = {"podsPerSecond": round(ours), "publishedOn5000Nodes": published}
+    return told | {"ratio": round(ours / published, 1)} if published else told
+
+
+def preemptions_per_second(nodes: int, count: int) -> float:
+    """Find victims for important pods on a cluster that is full of unimportant ones."""
+    running = [
+        pod(f"low-{i}-{j}", {"cpu": "900m", "memory": "500Mi"}, {"nodeName": f"node-{i:05d}", "priority": 0})
+        for i in range(nodes)
+        for j in range(4)
+    ]
+    fleet = NodeFleet.of([node(i) for i in range(nodes)], running)
+    asked = [pod(f"high-{i}", {"cpu": "3", "memory": "500Mi"}, {"priority": 10}) for i in range(count)]
+    schedule(asked[0], fleet)
+    start = process_time()
+    for one in asked:
+        assert schedule(one, fleet).node is None
+        assert not isinstance(preempt(one, fleet, (), UPSTREAM), Reason)
+    return count / (process_time() - start)
+
+
+def crowded_cluster(nodes: int, per_node: int = 30) -> Scene:
+    """A third of the nodes lightly, a third moderately, a third heavily requested."""
+    dice = random.Random(9000 + nodes)
+    pods = []
+    for i in range(nodes):
+        total = (5000, 18000, 30000)[i % 3]
+        for j in range(per_node):
+            cpu = max(10, int(total / per_node * dice.uniform(0.7, 1.3)))
+            owner = f"rs-{(i * per_node + j) % (nodes * 3)}"
+            pods.append(
+                pod(
+                    f"p-{i:05d}-{j:03d}",
+                    {"cpu": f"{cpu}m", "memory": cpu * (4 << 20)},
+                    {"nodeName": f"node-{i:05d}", "priority": j},
+                    ownerReferences=[{"kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}],
+                )
+            )
+    return Scene.of([node(i, "32", "128Gi") for i in range(nodes)], pods)
+
+
+def planning(nodes: int) -> dict[str, Any]:
+    scene = crowded_cluster(nodes)
+    low = {"thresholds": {"cpu": 20, "memory": 20}, "targetThresholds": {"cpu": 70, "memory": 70}}
+    high = {"thresholds": {"cpu": 20, "memory": 20}}
+    return {
+        "lowNodeUtilization": plan(scene, "LowNodeUtilization", low, UPSTREAM, fit=False),
+        "lowNodeUtilizationWithFitCheck": plan(scene, "LowNodeUtilization", low, UPSTREAM, fit=True),
+        "lowNodeUtilizationOnWorkingSnapshot": plan(scene, "LowNodeUtilization", low, TRIMTAB, fit=True),
+        "highNodeUtilization": plan(scene, "HighNodeUtilization", high, UPSTREAM, fit=False),
+    }
+
+
+def plan(scene: Scene, name: str, args: dict[str, Any], profile: Profile, *, fit: bool) -> dict[str, Any]:
+    round_ = Round(scene, EvictorArgs(node_fit=fit), profile)
+    start = process_time()
+    run_movers([(name, args)], round_)
+    seconds = process_time() - start
+    told: dict[str, Any] = {"cpuSeconds": round(seconds, 3), "evictions": len(round_.evictions)}
+    published = DESCHEDULER_SECONDS.get((len(scene.hosts), fit)) if name == "LowNodeUtilization" else None
+    if published:
+        told |= {"descheduler": published, "ratio": round(published / seconds, 1)}
+    return told
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 5000])
+    parser.add_argument("--pods", type=int, default=2000)
+    given = parser.parse_args()
+    for package in (trimtab.plugins.movers, trimtab.plugins.node_filters, trimtab.plugins.node_scores):
+        discover(package)
+    told: dict[str, Any] = {
+        str(nodes): {"scheduling": scheduling(nodes, given.pods), "planning": planning(nodes)} for nodes in given.nodes
+    }
+    told["growth"] = {
+        f"{a} to {b}": round(
+            told[str(a)]["scheduling"]["basic"]["podsPerSecond"] / told[str(b)]["scheduling"]["basic"]["podsPerSecond"],
+            2,
+        )
+        for a, b in pairwise(given.nodes)
+    }
+    told["peakMebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    json.dump(told, sys.stdout, indent=2)
+    print()
+
+
+if __name__ == "__main__":
+    main()
