@@ -1,6 +1,7 @@
 """Works of a binding -> its aggregated status and FullyApplied, and the status of the template itself."""
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 
 import msgspec
 
@@ -9,11 +10,14 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import AggregatedStatusItem, Binding, Work
 from trimtab.api.value import Condition, Key, Raw
 from trimtab.controllers import marks
-from trimtab.controllers.contract import Make, Note, View, Wake, Wish, controller
+from trimtab.controllers.contract import Again, Make, Note, Remember, View, Wake, Wish, controller
 from trimtab.controllers.dispatch import expected_clusters, works_of
 from trimtab.controllers.execute import is_ready
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import Operation, Uninterpretable
+
+
+ANSWER_SECONDS = 0.5
 
 
 def binding_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
@@ -70,6 +74,9 @@ def aggregate(binding: Binding, view: View) -> Iterator[Wish]:
     works = [work for work in works_of(binding, view) if work.metadata.deletion_timestamp is None]
     if not works and not binding.status.aggregated_status and not binding.status.last_scheduled_time:
         return
+    if (wait := more_to_come(binding, works, view)) is not None:
+        yield from wait
+        return
     items = tuple(sorted((item_of(work, binding, view) for work in works), key=lambda item: item.cluster_name))
     applied = fully_applied(binding, items, works, view)
     status = binding.status.but(
@@ -85,6 +92,19 @@ def aggregate(binding: Binding, view: View) -> Iterator[Wish]:
         said = f"Update {marks.binding_text(binding)} with AggregatedStatus successfully."
         yield Note(marks.ref_of(binding), "AggregateStatusSucceed", said, source)
     yield from template_status(binding, items, view, source)
+
+
+def more_to_come(binding: Binding, works: list[Work], view: View) -> tuple[Wish, ...] | None:
+    """While some cluster has not answered yet, wait a moment: one report of three says more than three of one."""
+    key = marks.ref_of(binding)
+    answered = {marks.cluster_of(w.namespace) for w in works if marks.condition_of(w.status.conditions, "Applied")}
+    since: datetime | None = view.recall("waiting for answers", key)
+    if expected_clusters(binding) <= answered:
+        return None
+    if since is None or since < (binding.status.last_scheduled_time or since):
+        return Remember("waiting for answers", key, view.now), Again(ANSWER_SECONDS)
+    left = ANSWER_SECONDS - (view.now - since).total_seconds()
+    return (Again(left),) if left > 0 else None
 
 
 def item_of(work: Work, binding: Binding, view: View) -> AggregatedStatusItem:

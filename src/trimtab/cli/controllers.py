@@ -1,0 +1,104 @@
+"""`trimtab controllers`: all controllers, against any API server."""
+
+import asyncio
+import logging
+import os
+import platform
+import signal
+import uuid
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from trimtab.api.profile import PROFILES
+from trimtab.app import Plane
+from trimtab.cli.shared import kubeconfig_options
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
+from trimtab.clock import WallClock
+from trimtab.runtime.election import Election
+
+
+@click.command()
+@kubeconfig_options
+@click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
+@click.option("--leader-elect/--no-leader-elect", default=False, help="Work only while holding the Lease.")
+@click.option("--leader-elect-resource-namespace", default="kube-system", show_default=True)
+@click.option("--lease-seconds", default=15.0, show_default=True, help="How long a Lease is believed.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A controller setting; may be repeated.")
+@click.option("--verbose", "-v", count=True)
+def command(
+    kubeconfig: str,
+    context: str,
+    profile: str,
+    leader_elect: bool,
+    leader_elect_resource_namespace: str,
+    lease_seconds: float,
+    settings: tuple[str, ...],
+    verbose: int,
+) -> None:
+    """Run every controller against the API server of a kubeconfig."""
+    logging.basicConfig(level=logging.WARNING - 10 * min(2, verbose))
+
+    async def lead() -> None:
+        client = KubeClient(load(kubeconfig or None, context))
+        clock = WallClock()
+
+        async def work() -> None:
+            plane = Plane(client, clock=clock, profile=PROFILES[profile], settings=read_settings(settings))
+            click.echo("controllers are ready")
+            await plane.run()
+
+        try:
+            if leader_elect:
+                identity = f"{platform.node()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+                await Election(
+                    client,
+                    clock,
+                    identity,
+                    namespace=leader_elect_resource_namespace,
+                    lease_seconds=lease_seconds,
+                    renew_deadline_seconds=lease_seconds * 2 / 3,
+                    retry_seconds=max(0.2, lease_seconds / 7.5),
+                ).lead(work)
+            else:
+                await work()
+        finally:
+            await client.close()
+
+    run_until_told_to_stop(lead())
+
+
+def run_until_told_to_stop(work: Coroutine[Any, Any, None]) -> None:
+    """Run the coroutine; an interrupt or a polite kill ends it cleanly."""
+
+    async def main() -> None:
+        task = asyncio.ensure_future(work)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        with suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def read_settings(pairs: tuple[str, ...]) -> dict[str, object]:
+    """`name=value` pairs; numbers and true/false are read as such."""
+    found: dict[str, object] = {}
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator or not name:
+            raise click.UsageError(f"--set {pair}: NAME=VALUE was expected")
+        found[name] = _read(text)
+    return found
+
+
+def _read(text: str) -> object:
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        return text

@@ -1,0 +1,62 @@
+"""`trimtab fleet`: the clusters, how they are, and what they can still take."""
+
+from typing import cast
+
+import click
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.quantity import milli, whole
+from trimtab.cli.shared import kubeconfig_options, table, with_client
+from trimtab.client.client import Client, resource_of
+from trimtab.controllers.marks import condition_of
+
+HEADINGS = ("NAME", "READY", "VERSION", "MODE", "REGION", "NODES", "CPU FREE", "MEMORY FREE", "PODS FREE", "TAINTS")
+
+
+@click.command()
+@kubeconfig_options
+def command(kubeconfig: str, context: str) -> None:
+    """Show the member clusters: ready or not, where they stand, what they can still take."""
+    found = with_client(kubeconfig, context, clusters)
+    if not found:
+        click.echo("No clusters yet. Join one: trimtab join NAME --kubeconfig F")
+        return
+    click.echo(table(HEADINGS, map(row, found)))
+
+
+async def clusters(client: Client) -> list[Cluster]:
+    kind = kind_of(Cluster)
+    listing = await client.list(resource_of(kind))
+    found = [cast("Cluster", kind.decode(raw)) for raw in listing.items]
+    return sorted(found, key=lambda cluster: cluster.name)
+
+
+def row(cluster: Cluster) -> tuple[str, ...]:
+    ready = condition_of(cluster.status.conditions, "Ready")
+    nodes = cluster.status.node_summary
+    return (
+        cluster.name,
+        ready.status if ready else "Unknown",
+        cluster.status.kubernetes_version or "-",
+        cluster.spec.sync_mode or "-",
+        cluster.spec.region or "-",
+        f"{nodes.ready_num}/{nodes.total_num}" if nodes else "-",
+        free(cluster, "cpu"),
+        free(cluster, "memory"),
+        free(cluster, "pods"),
+        ",".join(f"{taint.key}:{taint.effect}" for taint in cluster.spec.taints) or "-",
+    )
+
+
+def free(cluster: Cluster, resource: str) -> str:
+    summary = cluster.status.resource_summary
+    if summary is None or resource not in summary.allocatable:
+        return "-"
+    read = milli if resource == "cpu" else whole
+    left = read(summary.allocatable[resource])
+    for used in (summary.allocated, summary.allocating):
+        left -= read(used.get(resource, "0"))
+    if resource == "cpu":
+        return f"{left / 1000:.1f}"
+    return f"{left / (1 << 30):.1f}Gi" if resource == "memory" else str(left)

@@ -1,0 +1,101 @@
+"""What commands share: reaching an API server, printing tables, reading documents."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+import yaml
+
+from trimtab.api.value import Raw
+from trimtab.client.client import Client
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
+from trimtab.errors import InputFault
+
+T = TypeVar("T")
+
+Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LARGEST_DOCUMENT = 64 << 20
+
+
+class Document(NamedTuple):
+    """One object of a file, and where it stood."""
+
+    obj: Raw
+    file: str
+    position: int
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}, document {self.position}"
+
+
+def kubeconfig_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.option("--context", default="", help="The context of the kubeconfig to use.")(command)
+    return click.option("--kubeconfig", default="", help="The kubeconfig file; else $KUBECONFIG, else ~/.kube/config.")(
+        command
+    )
+
+
+def with_client(kubeconfig: str, context: str, work: Callable[[Client], Awaitable[T]]) -> T:
+    """Run `work` with a client of that API server, and close it afterwards."""
+
+    async def main() -> T:
+        client = KubeClient(load(kubeconfig or None, context))
+        try:
+            return await work(client)
+        except (OSError, TimeoutError) as fault:
+            raise InputFault(f"cannot reach the API server: {fault or type(fault).__name__}") from fault
+        finally:
+            await client.close()
+
+    return asyncio.run(main())
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Columns as wide as they need to be, three spaces apart, as kubectl prints them."""
+    cells = [tuple(headings), *(tuple(str(cell) for cell in row) for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(headings))]
+    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells)
+    return "\n".join(lines)
+
+
+def documents(files: Iterable[str]) -> Iterator[Document]:
+    """Every object in these YAML or JSON files (`-` is standard input); lists are opened up."""
+    for file in files:
+        yield from _documents(file)
+
+
+def _documents(file: str) -> Iterator[Document]:
+    try:
+        text = click.get_text_stream("stdin").read() if file == "-" else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as fault:
+        raise InputFault(f"{file}: cannot be read: {fault}") from fault
+    if len(text) > LARGEST_DOCUMENT:
+        raise InputFault(f"{file}: larger than {LARGEST_DOCUMENT >> 20} MiB")
+    position = 0
+    try:
+        for document in yaml.load_all(text, Loader=Loader):  # noqa: S506 - it is the safe loader
+            position += 1
+            if document is not None:
+                yield from _opened(document, file, position)
+    except yaml.YAMLError as fault:
+        raise InputFault(f"{file}, document {position + 1}: not YAML: {fault}") from fault
+
+
+def _opened(document: Any, file: str, position: int) -> Iterator[Document]:
+    if not isinstance(document, dict):
+        raise InputFault(f"{file}, document {position}: an object was expected, found {type(document).__name__}")
+    if document.get("kind") == "List" or (str(document.get("kind", "")).endswith("List") and "items" in document):
+        for item in document.get("items") or []:
+            yield from _opened(item, file, position)
+        return
+    for field in ("apiVersion", "kind"):
+        if not isinstance(document.get(field), str) or not document[field]:
+            raise InputFault(f"{file}, document {position}: {field} is missing")
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        raise InputFault(f"{file}, document {position}: {document['kind']}: metadata.name is missing")
+    yield Document(document, file, position)
