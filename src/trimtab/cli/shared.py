@@ -1,6 +1,7 @@
 """What commands share: reaching an API server, printing tables, reading documents."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -70,14 +71,14 @@ def documents(files: Iterable[str]) -> Iterator[Document]:
 
 def _documents(file: str) -> Iterator[Document]:
     try:
-        text = click.get_text_stream("stdin").read() if file == "-" else Path(file).read_text()
+        text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as fault:
         raise InputFault(f"{file}: cannot be read: {fault}") from fault
     if len(text) > LARGEST_DOCUMENT:
         raise InputFault(f"{file}: larger than {LARGEST_DOCUMENT >> 20} MiB")
     position = 0
     try:
-        for document in yaml.load_all(text, Loader=Loader):  # noqa: S506 - it is the safe loader
+        for document in yaml.load_all(text, Loader=Loader):
             position += 1
             if document is not None:
                 yield from _opened(document, file, position)

@@ -16,7 +16,6 @@ from trimtab.controllers.execute import is_ready
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import Operation, Uninterpretable
 
-
 ANSWER_SECONDS = 0.5
 
 
