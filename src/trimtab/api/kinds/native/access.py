@@ -3,6 +3,7 @@
 import msgspec
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native import defaults
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Object, Value
 
@@ -45,13 +46,20 @@ class ClusterRole(Object):
     aggregation_rule: AggregationRule | None = None
 
 
-@kind(group=_GROUP, version="v1", plural="rolebindings", custom=False)
+@kind(group=_GROUP, version="v1", plural="rolebindings", custom=False, defaults=[defaults.role_binding])
 class RoleBinding(Object):
     subjects: tuple[Subject, ...] = ()
     role_ref: RoleRef = RoleRef()
 
 
-@kind(group=_GROUP, version="v1", plural="clusterrolebindings", namespaced=False, custom=False)
+@kind(
+    group=_GROUP,
+    version="v1",
+    plural="clusterrolebindings",
+    namespaced=False,
+    custom=False,
+    defaults=[defaults.role_binding],
+)
 class ClusterRoleBinding(Object):
     subjects: tuple[Subject, ...] = ()
     role_ref: RoleRef = RoleRef()

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from trimtab.api.kind import Scale, kind
+from trimtab.api.kinds.native import defaults
 from trimtab.api.kinds.native.pod import PodTemplateSpec
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import IntOrString, Object, Value
@@ -59,6 +60,7 @@ class DeploymentStatus(Value):
     status=True,
     scale=Scale(),
     custom=False,
+    defaults=[defaults.deployment],
 )
 class Deployment(Object):
     spec: DeploymentSpec = DeploymentSpec()
@@ -90,6 +92,7 @@ class ReplicaSetStatus(Value):
     status=True,
     scale=Scale(),
     custom=False,
+    defaults=[defaults.replica_set],
 )
 class ReplicaSet(Object):
     spec: ReplicaSetSpec = ReplicaSetSpec()
@@ -128,6 +131,7 @@ class StatefulSetStatus(Value):
     status=True,
     scale=Scale(),
     custom=False,
+    defaults=[defaults.stateful_set],
 )
 class StatefulSet(Object):
     spec: StatefulSetSpec = StatefulSetSpec()
@@ -154,7 +158,16 @@ class DaemonSetStatus(Value):
     conditions: tuple[WorkloadCondition, ...] = ()
 
 
-@kind(group="apps", version="v1", plural="daemonsets", short=["ds"], categories=["all"], status=True, custom=False)
+@kind(
+    group="apps",
+    version="v1",
+    plural="daemonsets",
+    short=["ds"],
+    categories=["all"],
+    status=True,
+    custom=False,
+    defaults=[defaults.daemon_set],
+)
 class DaemonSet(Object):
     spec: DaemonSetSpec = DaemonSetSpec()
     status: DaemonSetStatus = DaemonSetStatus()
@@ -181,12 +194,13 @@ class ReplicationControllerSpec(Value):
     status=True,
     scale=Scale(),
     custom=False,
+    defaults=[defaults.replication_controller],
 )
 class ReplicationController(Object):
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
     status: ReplicaSetStatus = ReplicaSetStatus()
 
 
-@kind(group="", version="v1", plural="podtemplates", custom=False)
+@kind(group="", version="v1", plural="podtemplates", custom=False, defaults=[defaults.pod_template_object])
 class PodTemplate(Object):
     template: PodTemplateSpec = PodTemplateSpec()

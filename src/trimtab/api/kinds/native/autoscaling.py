@@ -1,6 +1,7 @@
 """Horizontal pod autoscalers, and their older form that `kubectl autoscale` still sends."""
 
 from trimtab.api.kind import OtherVersion, kind
+from trimtab.api.kinds.native import defaults
 from trimtab.api.value import Object, Raw, Value
 
 
@@ -69,6 +70,7 @@ def _from_stored(raw: Raw) -> Raw:
     categories=["all"],
     status=True,
     custom=False,
+    defaults=[defaults.autoscaler],
 )
 class HorizontalPodAutoscaler(Object):
     spec: HorizontalPodAutoscalerSpec = HorizontalPodAutoscalerSpec()

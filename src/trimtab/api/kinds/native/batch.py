@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native import defaults
 from trimtab.api.kinds.native.pod import PodTemplateSpec
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta, Object, Value
@@ -40,7 +41,9 @@ class JobStatus(Value):
     ready: int | None = None
 
 
-@kind(group="batch", version="v1", plural="jobs", categories=["all"], status=True, custom=False)
+@kind(
+    group="batch", version="v1", plural="jobs", categories=["all"], status=True, custom=False, defaults=[defaults.job]
+)
 class Job(Object):
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
@@ -63,6 +66,15 @@ class CronJobSpec(Value):
     job_template: JobTemplateSpec = JobTemplateSpec()
 
 
-@kind(group="batch", version="v1", plural="cronjobs", short=["cj"], categories=["all"], status=True, custom=False)
+@kind(
+    group="batch",
+    version="v1",
+    plural="cronjobs",
+    short=["cj"],
+    categories=["all"],
+    status=True,
+    custom=False,
+    defaults=[defaults.cron_job],
+)
 class CronJob(Object):
     spec: CronJobSpec = CronJobSpec()

@@ -1,6 +1,7 @@
 """What pods are configured with: ConfigMaps, Secrets, service accounts."""
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native import defaults
 from trimtab.api.value import Object, Value
 
 
@@ -11,7 +12,7 @@ class ConfigMap(Object):
     immutable: bool | None = None
 
 
-@kind(group="", version="v1", plural="secrets", custom=False)
+@kind(group="", version="v1", plural="secrets", custom=False, defaults=[defaults.secret])
 class Secret(Object):
     data: dict[str, str] = {}
     """Values are base64 text, as on the wire."""

@@ -1,6 +1,7 @@
 """What extends the API itself: kinds of the users' own, and webhooks."""
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native import defaults
 from trimtab.api.value import Object
 
 _CATEGORIES = ["api-extensions"]
@@ -15,6 +16,7 @@ _CATEGORIES = ["api-extensions"]
     namespaced=False,
     status=True,
     custom=False,
+    defaults=[defaults.custom_resource_definition],
 )
 class CustomResourceDefinition(Object):
     """The server reads it raw: its schema is data."""
@@ -27,6 +29,7 @@ class CustomResourceDefinition(Object):
     categories=_CATEGORIES,
     namespaced=False,
     custom=False,
+    defaults=[defaults.mutating_webhooks],
 )
 class MutatingWebhookConfiguration(Object):
     """The server reads it raw."""
@@ -39,6 +42,7 @@ class MutatingWebhookConfiguration(Object):
     categories=_CATEGORIES,
     namespaced=False,
     custom=False,
+    defaults=[defaults.validating_webhooks],
 )
 class ValidatingWebhookConfiguration(Object):
     """The server reads it raw."""

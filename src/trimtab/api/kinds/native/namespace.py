@@ -1,6 +1,7 @@
 """Namespaces: rooms for names."""
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native import defaults
 from trimtab.api.value import Object, Value
 
 
@@ -12,7 +13,16 @@ class NamespaceStatus(Value):
     phase: str = ""
 
 
-@kind(group="", version="v1", plural="namespaces", short=["ns"], namespaced=False, status=True, custom=False)
+@kind(
+    group="",
+    version="v1",
+    plural="namespaces",
+    short=["ns"],
+    namespaced=False,
+    status=True,
+    custom=False,
+    defaults=[defaults.namespace],
+)
 class Namespace(Object):
     spec: NamespaceSpec = NamespaceSpec()
     status: NamespaceStatus = NamespaceStatus()

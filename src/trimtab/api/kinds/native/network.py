@@ -3,6 +3,7 @@
 import msgspec
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native import defaults
 from trimtab.api.value import IntOrString, Object, Value
 
 
@@ -35,18 +36,27 @@ class ServiceStatus(Value):
     load_balancer: LoadBalancerStatus = LoadBalancerStatus()
 
 
-@kind(group="", version="v1", plural="services", short=["svc"], categories=["all"], status=True, custom=False)
+@kind(
+    group="",
+    version="v1",
+    plural="services",
+    short=["svc"],
+    categories=["all"],
+    status=True,
+    custom=False,
+    defaults=[defaults.service],
+)
 class Service(Object):
     spec: ServiceSpec = ServiceSpec()
     status: ServiceStatus = ServiceStatus()
 
 
-@kind(group="", version="v1", plural="endpoints", short=["ep"], custom=False)
+@kind(group="", version="v1", plural="endpoints", short=["ep"], custom=False, defaults=[defaults.endpoints])
 class Endpoints(Object):
     """Only its presence matters to us."""
 
 
-@kind(group="discovery.k8s.io", version="v1", plural="endpointslices", custom=False)
+@kind(group="discovery.k8s.io", version="v1", plural="endpointslices", custom=False, defaults=[defaults.endpoint_slice])
 class EndpointSlice(Object):
     """Only its presence matters to us."""
 
@@ -65,6 +75,13 @@ class IngressClass(Object):
     """Only its presence matters to us."""
 
 
-@kind(group="networking.k8s.io", version="v1", plural="networkpolicies", short=["netpol"], custom=False)
+@kind(
+    group="networking.k8s.io",
+    version="v1",
+    plural="networkpolicies",
+    short=["netpol"],
+    custom=False,
+    defaults=[defaults.network_policy],
+)
 class NetworkPolicy(Object):
     """Only its presence matters to us."""

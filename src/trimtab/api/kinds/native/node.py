@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native import defaults
 from trimtab.api.value import Object, QuantityText, Value
 
 
@@ -67,6 +68,7 @@ class NodeStatus(Value):
     namespaced=False,
     status=True,
     custom=False,
+    defaults=[defaults.node],
 )
 class Node(Object):
     spec: NodeSpec = NodeSpec()

@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native import defaults
 from trimtab.api.kinds.native.node import Taint
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.api.value import Meta, Object, OwnerReference, QuantityText, Value
@@ -258,6 +259,7 @@ class PodStatus(Value):
     categories=["all"],
     status=True,
     custom=False,
+    defaults=[defaults.pod],
 )
 class Pod(Object):
     spec: PodSpec = PodSpec()

@@ -1,10 +1,19 @@
 """Names that pods choose for how important they are and how they are run."""
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native import defaults
 from trimtab.api.value import Object, QuantityText, Value
 
 
-@kind(group="scheduling.k8s.io", version="v1", plural="priorityclasses", short=["pc"], namespaced=False, custom=False)
+@kind(
+    group="scheduling.k8s.io",
+    version="v1",
+    plural="priorityclasses",
+    short=["pc"],
+    namespaced=False,
+    custom=False,
+    defaults=[defaults.priority_class],
+)
 class PriorityClass(Object):
     value: int = 0
     global_default: bool = False

@@ -1,6 +1,7 @@
 """Storage: claims, volumes, classes and what the drivers say about them."""
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native import defaults
 from trimtab.api.kinds.native.pod import NodeSelector
 from trimtab.api.value import Object, QuantityText, Value
 
@@ -22,7 +23,15 @@ class PersistentVolumeClaimStatus(Value):
     capacity: dict[str, QuantityText] = {}
 
 
-@kind(group="", version="v1", plural="persistentvolumeclaims", short=["pvc"], status=True, custom=False)
+@kind(
+    group="",
+    version="v1",
+    plural="persistentvolumeclaims",
+    short=["pvc"],
+    status=True,
+    custom=False,
+    defaults=[defaults.persistent_volume_claim],
+)
 class PersistentVolumeClaim(Object):
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
@@ -38,12 +47,29 @@ class PersistentVolumeSpec(Value):
     storage_class_name: str = ""
 
 
-@kind(group="", version="v1", plural="persistentvolumes", short=["pv"], namespaced=False, status=True, custom=False)
+@kind(
+    group="",
+    version="v1",
+    plural="persistentvolumes",
+    short=["pv"],
+    namespaced=False,
+    status=True,
+    custom=False,
+    defaults=[defaults.persistent_volume],
+)
 class PersistentVolume(Object):
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
 
 
-@kind(group="storage.k8s.io", version="v1", plural="storageclasses", short=["sc"], namespaced=False, custom=False)
+@kind(
+    group="storage.k8s.io",
+    version="v1",
+    plural="storageclasses",
+    short=["sc"],
+    namespaced=False,
+    custom=False,
+    defaults=[defaults.storage_class],
+)
 class StorageClass(Object):
     provisioner: str = ""
     volume_binding_mode: str | None = None

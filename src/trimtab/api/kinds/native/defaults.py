@@ -1,0 +1,483 @@
+"""What kube-apiserver fills in when the author of a native object left it out.
+
+Every function takes an object that was read by `codec` and gives back a new one; what it was given stays as it was.
+"""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+from trimtab.api.value import Raw
+
+Fill = Callable[[Raw], Raw]
+
+
+def _inside(obj: Raw, key: str, fill: Fill) -> Raw:
+    """The object with its member `key`, if it has one, filled in."""
+    member = obj.get(key)
+    return {**obj, key: fill(member)} if isinstance(member, dict) else obj
+
+
+def _each(obj: Raw, key: str, fill: Fill) -> Raw:
+    items = obj.get(key)
+    return {**obj, key: [fill(item) for item in items]} if items else obj
+
+
+def _set(obj: Raw, **values: Any) -> Raw:
+    """The object with these members where it has none."""
+    missing = {key: value for key, value in values.items() if obj.get(key) is None}
+    return {**obj, **missing} if missing else obj
+
+
+# containers
+
+
+def _image_policy(image: str) -> str:
+    name = image.rpartition("/")[2]
+    if "@" in name:
+        return "IfNotPresent"
+    _, colon, tag = name.partition(":")
+    return "Always" if not colon or tag == "latest" else "IfNotPresent"
+
+
+def _http(action: Raw) -> Raw:
+    return _set(action, path="/", scheme="HTTP")
+
+
+def _probe(probe: Raw) -> Raw:
+    probe = _set(probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
+    probe = _inside(probe, "grpc", lambda action: _set(action, service=""))
+    return _inside(probe, "httpGet", _http)
+
+
+def _handler(handler: Raw) -> Raw:
+    return _inside(handler, "httpGet", _http)
+
+
+def _lifecycle(lifecycle: Raw) -> Raw:
+    return _inside(_inside(lifecycle, "postStart", _handler), "preStop", _handler)
+
+
+def _field_ref(source: Raw) -> Raw:
+    return _inside(source, "fieldRef", lambda ref: _set(ref, apiVersion="v1"))
+
+
+def _variable(variable: Raw) -> Raw:
+    return _inside(variable, "valueFrom", _field_ref)
+
+
+def _port(port: Raw) -> Raw:
+    return _set(port, protocol="TCP")
+
+
+def container(spec: Raw) -> Raw:
+    spec = _set(
+        spec,
+        terminationMessagePath="/dev/termination-log",
+        terminationMessagePolicy="File",
+        imagePullPolicy=_image_policy(spec.get("image", "")),
+    )
+    spec = _each(_each(spec, "ports", _port), "env", _variable)
+    for key in ("livenessProbe", "readinessProbe", "startupProbe"):
+        spec = _inside(spec, key, _probe)
+    return _inside(spec, "lifecycle", _lifecycle)
+
+
+# volumes
+
+
+def _mode(source: Raw) -> Raw:
+    return _set(source, defaultMode=420)
+
+
+def _downward(source: Raw) -> Raw:
+    return _each(_mode(source), "items", _field_ref)
+
+
+def _projection(source: Raw) -> Raw:
+    source = _inside(source, "serviceAccountToken", lambda token: _set(token, expirationSeconds=3600))
+    return _inside(source, "downwardAPI", lambda part: _each(part, "items", _field_ref))
+
+
+def _projected(source: Raw) -> Raw:
+    return _each(_mode(source), "sources", _projection)
+
+
+def _ephemeral(source: Raw) -> Raw:
+    def claim(template: Raw) -> Raw:
+        return _inside(template, "spec", _claim_spec)
+
+    return _inside(source, "volumeClaimTemplate", claim)
+
+
+_VOLUMES: dict[str, Fill] = {
+    "configMap": _mode,
+    "secret": _mode,
+    "downwardAPI": _downward,
+    "projected": _projected,
+    "ephemeral": _ephemeral,
+    "hostPath": lambda source: _set(source, type=""),
+    "iscsi": lambda source: _set(source, iscsiInterface="default"),
+}
+
+
+def _volume(volume: Raw) -> Raw:
+    if set(volume) <= {"name"}:
+        return {**volume, "emptyDir": {}}
+    for key, fill in _VOLUMES.items():
+        volume = _inside(volume, key, fill)
+    return volume
+
+
+# pods
+
+
+def pod_spec(spec: Raw) -> Raw:
+    spec = _set(
+        spec,
+        restartPolicy="Always",
+        terminationGracePeriodSeconds=30,
+        dnsPolicy="ClusterFirst",
+        securityContext={},
+        schedulerName="default-scheduler",
+    )
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec = {**spec, "serviceAccountName": account, "serviceAccount": account}
+    for key in ("initContainers", "containers", "ephemeralContainers"):
+        spec = _each(spec, key, container)
+    if spec.get("hostNetwork"):
+        for key in ("initContainers", "containers"):
+            spec = _each(spec, key, _host_ports)
+    return _each(spec, "volumes", _volume)
+
+
+def _host_ports(spec: Raw) -> Raw:
+    return _each(spec, "ports", lambda port: _set(port, hostPort=port.get("containerPort", 0)))
+
+
+def _requests(spec: Raw) -> Raw:
+    """A pod that limits a resource and does not ask for it, asks for the limit."""
+
+    def fill(resources: Raw) -> Raw:
+        limits = resources.get("limits")
+        return {**resources, "requests": {**limits, **resources.get("requests", {})}} if limits else resources
+
+    return _inside(spec, "resources", fill)
+
+
+def pod(obj: Raw) -> Raw:
+    def fill(spec: Raw) -> Raw:
+        spec = _set(pod_spec(spec), enableServiceLinks=True)
+        return _each(_each(spec, "containers", _requests), "initContainers", _requests)
+
+    return _inside(obj, "spec", fill)
+
+
+def pod_template(template: Raw) -> Raw:
+    return _inside(template, "spec", pod_spec)
+
+
+def pod_template_object(obj: Raw) -> Raw:
+    return _inside(obj, "template", pod_template)
+
+
+# workloads
+
+
+def _rolling(strategy: Raw, **values: Any) -> Raw:
+    strategy = _set(strategy, type="RollingUpdate")
+    if strategy["type"] != "RollingUpdate":
+        return strategy
+    return {**strategy, "rollingUpdate": _set(strategy.get("rollingUpdate") or {}, **values)}
+
+
+def deployment(obj: Raw) -> Raw:
+    def fill(spec: Raw) -> Raw:
+        spec = _set(spec, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600)
+        spec = _inside(spec, "strategy", lambda strategy: _rolling(strategy, maxUnavailable="25%", maxSurge="25%"))
+        return _inside(spec, "template", pod_template)
+
+    return _inside(obj, "spec", fill)
+
+
+def replica_set(obj: Raw) -> Raw:
+    return _inside(obj, "spec", lambda spec: _inside(_set(spec, replicas=1), "template", pod_template))
+
+
+def stateful_set(obj: Raw) -> Raw:
+    def fill(spec: Raw) -> Raw:
+        spec = _set(
+            spec,
+            replicas=1,
+            revisionHistoryLimit=10,
+            podManagementPolicy="OrderedReady",
+            persistentVolumeClaimRetentionPolicy={},
+        )
+        spec = _inside(spec, "persistentVolumeClaimRetentionPolicy", _retain)
+        spec = _inside(spec, "updateStrategy", lambda strategy: _rolling(strategy, partition=0))
+        spec = _each(spec, "volumeClaimTemplates", persistent_volume_claim)
+        return _inside(spec, "template", pod_template)
+
+    return _inside(obj, "spec", fill)
+
+
+def _retain(policy: Raw) -> Raw:
+    return _set(policy, whenDeleted="Retain", whenScaled="Retain")
+
+
+def daemon_set(obj: Raw) -> Raw:
+    def fill(spec: Raw) -> Raw:
+        spec = _set(spec, revisionHistoryLimit=10)
+        spec = _inside(spec, "updateStrategy", lambda strategy: _rolling(strategy, maxUnavailable=1, maxSurge=0))
+        return _inside(spec, "template", pod_template)
+
+    return _inside(obj, "spec", fill)
+
+
+def replication_controller(obj: Raw) -> Raw:
+    obj = replica_set(obj)
+    spec = obj.get("spec") or {}
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if not labels:
+        return obj
+    metadata = obj.get("metadata") or {}
+    spec = spec if spec.get("selector") else {**spec, "selector": labels}
+    return {**obj, "metadata": metadata if metadata.get("labels") else {**metadata, "labels": labels}, "spec": spec}
+
+
+def job(obj: Raw) -> Raw:
+    def fill(spec: Raw) -> Raw:
+        if spec.get("completions") is None and spec.get("parallelism") is None:
+            spec = {**spec, "completions": 1}
+        per_index = spec.get("backoffLimitPerIndex") is not None
+        failed = spec.get("podFailurePolicy") is not None
+        spec = _set(
+            spec,
+            parallelism=1,
+            backoffLimit=2147483647 if per_index else 6,
+            completionMode="NonIndexed",
+            suspend=False,
+            manualSelector=False,
+            podReplacementPolicy="Failed" if failed else "TerminatingOrFailed",
+        )
+        return _inside(spec, "template", pod_template)
+
+    obj = _inside(obj, "spec", fill)
+    labels = ((obj.get("spec") or {}).get("template") or {}).get("metadata", {}).get("labels")
+    if labels and not (obj.get("metadata") or {}).get("labels"):
+        obj = {**obj, "metadata": {**obj["metadata"], "labels": labels}}
+    return obj
+
+
+def job_selector(obj: Raw) -> Raw:
+    """A Job that selects its pods by its own uid; to be called once, at birth, when the uid is known."""
+    spec, metadata = obj.get("spec") or {}, obj["metadata"]
+    if spec.get("manualSelector"):
+        return obj
+    own = {"batch.kubernetes.io/controller-uid": metadata["uid"], "batch.kubernetes.io/job-name": metadata["name"]}
+    old = {"controller-uid": metadata["uid"], "job-name": metadata["name"]}
+    template = spec.get("template") or {}
+    template_metadata = template.get("metadata") or {}
+    labels = {**template_metadata.get("labels", {}), **own, **old}
+    selector = spec.get("selector") or {}
+    matched = {**selector.get("matchLabels", {}), "batch.kubernetes.io/controller-uid": metadata["uid"]}
+    template = {**template, "metadata": {**template_metadata, "labels": labels}}
+    return {**obj, "spec": {**spec, "selector": {**selector, "matchLabels": matched}, "template": template}}
+
+
+def cron_job(obj: Raw) -> Raw:
+    def fill(spec: Raw) -> Raw:
+        spec = _set(
+            spec, concurrencyPolicy="Allow", suspend=False, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1
+        )
+        return _inside(spec, "jobTemplate", job_template)
+
+    def job_template(template: Raw) -> Raw:
+        return _inside(template, "spec", lambda spec: _inside(spec, "template", pod_template))
+
+    return _inside(obj, "spec", fill)
+
+
+# network
+
+
+def service(obj: Raw) -> Raw:
+    def fill(spec: Raw) -> Raw:
+        spec = _set(spec, type="ClusterIP", sessionAffinity="None")
+        if spec["sessionAffinity"] == "ClientIP" and not spec.get("sessionAffinityConfig"):
+            spec = {**spec, "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}}}
+        if spec["type"] in ("ClusterIP", "NodePort", "LoadBalancer"):
+            spec = _set(spec, internalTrafficPolicy="Cluster")
+        if spec["type"] in ("NodePort", "LoadBalancer"):
+            spec = _set(spec, externalTrafficPolicy="Cluster")
+        if spec["type"] == "LoadBalancer":
+            spec = _set(spec, allocateLoadBalancerNodePorts=True)
+        return _each(spec, "ports", service_port)
+
+    def service_port(port: Raw) -> Raw:
+        port = _set(port, protocol="TCP")
+        return port if port.get("targetPort") not in (None, 0, "") else {**port, "targetPort": port.get("port", 0)}
+
+    return _inside(obj, "spec", fill)
+
+
+def endpoints(obj: Raw) -> Raw:
+    return _each(obj, "subsets", lambda subset: _each(subset, "ports", _port))
+
+
+def endpoint_slice(obj: Raw) -> Raw:
+    return _each(obj, "ports", lambda port: _set(port, name="", protocol="TCP"))
+
+
+def network_policy(obj: Raw) -> Raw:
+    def fill(spec: Raw) -> Raw:
+        directions = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+        spec = _set(spec, policyTypes=directions)
+        for key in ("ingress", "egress"):
+            spec = _each(spec, key, lambda rule: _each(rule, "ports", _port))
+        return spec
+
+    return _inside(obj, "spec", fill)
+
+
+# configuration and storage
+
+
+def secret(obj: Raw) -> Raw:
+    obj = _set(obj, type="Opaque")
+    plain = obj.get("stringData")
+    if not plain:
+        return obj
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
+    kept = {key: value for key, value in obj.items() if key != "stringData"}
+    return {**kept, "data": {**obj.get("data", {}), **encoded}}
+
+
+def namespace(obj: Raw) -> Raw:
+    metadata = obj.get("metadata") or {}
+    name = metadata.get("name", "")
+    labels = metadata.get("labels") or {}
+    if not name or labels.get("kubernetes.io/metadata.name") == name:
+        return obj
+    return {**obj, "metadata": {**metadata, "labels": {**labels, "kubernetes.io/metadata.name": name}}}
+
+
+def _claim_spec(spec: Raw) -> Raw:
+    return _set(spec, volumeMode="Filesystem")
+
+
+def persistent_volume_claim(obj: Raw) -> Raw:
+    obj = _inside(obj, "spec", _claim_spec)
+    return {**obj, "status": _set(obj.get("status") or {}, phase="Pending")}
+
+
+def persistent_volume(obj: Raw) -> Raw:
+    def fill(spec: Raw) -> Raw:
+        return _set(spec, persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
+
+    obj = _inside(obj, "spec", fill)
+    return {**obj, "status": _set(obj.get("status") or {}, phase="Pending")}
+
+
+def storage_class(obj: Raw) -> Raw:
+    return _set(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
+
+
+def node(obj: Raw) -> Raw:
+    def fill(status: Raw) -> Raw:
+        capacity = status.get("capacity")
+        return {**status, "allocatable": capacity} if capacity and not status.get("allocatable") else status
+
+    return _inside(obj, "status", fill)
+
+
+def priority_class(obj: Raw) -> Raw:
+    return _set(obj, preemptionPolicy="PreemptLowerPriority")
+
+
+# access
+
+
+def _role_ref(ref: Raw) -> Raw:
+    return ref if ref.get("apiGroup") else {**ref, "apiGroup": "rbac.authorization.k8s.io"}
+
+
+def _subject(subject: Raw) -> Raw:
+    if subject.get("apiGroup") or subject.get("kind") not in ("User", "Group"):
+        return subject
+    return {**subject, "apiGroup": "rbac.authorization.k8s.io"}
+
+
+def role_binding(obj: Raw) -> Raw:
+    return _each(_inside(obj, "roleRef", _role_ref), "subjects", _subject)
+
+
+# autoscaling
+
+
+def _scaling_rules(rules: Raw, *, up: bool) -> Raw:
+    policies = [{"type": "Percent", "value": 100, "periodSeconds": 15}]
+    if up:
+        policies = [{"type": "Pods", "value": 4, "periodSeconds": 15}, *policies]
+        rules = _set(rules, stabilizationWindowSeconds=0)
+    return _set(rules, selectPolicy="Max", policies=policies)
+
+
+def autoscaler(obj: Raw) -> Raw:
+    def fill(spec: Raw) -> Raw:
+        cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+        spec = _set(spec, minReplicas=1, metrics=[{"type": "Resource", "resource": cpu}])
+        return _inside(spec, "behavior", behavior)
+
+    def behavior(given: Raw) -> Raw:
+        rules = {key: _scaling_rules(given.get(key) or {}, up=key == "scaleUp") for key in ("scaleUp", "scaleDown")}
+        return {**given, **rules}
+
+    return _inside(obj, "spec", fill)
+
+
+# extensions
+
+
+def _webhook(webhook: Raw, **more: Any) -> Raw:
+    webhook = _set(
+        webhook,
+        failurePolicy="Fail",
+        matchPolicy="Equivalent",
+        namespaceSelector={},
+        objectSelector={},
+        timeoutSeconds=10,
+        **more,
+    )
+    webhook = _each(webhook, "rules", lambda rule: _set(rule, scope="*"))
+    return _inside(webhook, "clientConfig", _client)
+
+
+def _client(client: Raw) -> Raw:
+    return _inside(client, "service", lambda target: _set(target, port=443))
+
+
+def validating_webhooks(obj: Raw) -> Raw:
+    return _each(obj, "webhooks", _webhook)
+
+
+def mutating_webhooks(obj: Raw) -> Raw:
+    return _each(obj, "webhooks", lambda webhook: _webhook(webhook, reinvocationPolicy="Never"))
+
+
+def custom_resource_definition(obj: Raw) -> Raw:
+    def fill(spec: Raw) -> Raw:
+        spec = _set(spec, conversion={"strategy": "None"})
+        spec = _inside(spec, "conversion", conversion)
+        return _inside(spec, "names", names)
+
+    def conversion(given: Raw) -> Raw:
+        return _inside(given, "webhook", lambda webhook: _inside(webhook, "clientConfig", _client))
+
+    def names(given: Raw) -> Raw:
+        kind = given.get("kind", "")
+        singular, listed = given.get("singular") or kind.lower(), given.get("listKind") or f"{kind}List"
+        return {**given, "singular": singular, "listKind": listed} if kind else given
+
+    return _inside(obj, "spec", fill)
