@@ -32,6 +32,8 @@ Judge: TypeAlias = Callable[[T], Any]
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _STEPS_KEPT = 4096
+_BULK_FROM = 64
+"""From so many columns on, computing all by arithmetic is cheaper than judging these one by one."""
 _BYTES_KEPT = 128 << 20
 _DERIVED_KEPT = 1024
 
@@ -214,17 +216,23 @@ class Fleet(Generic[T]):
         return note.value
 
     def column(
-        self, key: Hashable, prepare: Callable[[], Judge[T]], dtype: DTypeLike = np.int64, *, keep: bool = True
+        self,
+        key: Hashable,
+        prepare: Callable[[], Judge[T]],
+        dtype: DTypeLike = np.int64,
+        *,
+        keep: bool = True,
+        bulk: Callable[[], Array] | None = None,
     ) -> Array:
         """One number per target, as `prepare()` judges it; only columns that changed since last time are judged again.
 
         `key` must tell apart everything that `prepare` reads besides the targets, their notes and reservations.
+        `bulk` makes the same array (a new one) by arithmetic, for when many targets are to be judged.
         """
         memory = self.memory
         kept = memory.kept.get(key)
         if kept is None:
-            judge = prepare()
-            array = np.fromiter((judge(target) for target in self.targets), dtype, len(self.targets))
+            array = bulk() if bulk is not None else self._judged(prepare(), dtype)
             return memory.keep(key, array).array if keep else array
         memory.tick = kept.used = memory.tick + 1
         if kept.revision == self.revision:
@@ -232,15 +240,20 @@ class Fleet(Generic[T]):
         carried = memory.carry(kept)
         if carried is None:
             memory.forget(key)
-            return self.column(key, prepare, dtype)
+            return self.column(key, prepare, dtype, bulk=bulk)
         array, stale = carried
-        if stale:
+        if bulk is not None and len(stale) > _BULK_FROM:
+            array = bulk()
+        elif stale:
             judge, targets = prepare(), self.targets
             for column in stale:
                 array[column] = judge(targets[column])
         memory.bytes += array.nbytes - kept.array.nbytes
         kept.array, kept.revision = array, self.revision
         return array
+
+    def _judged(self, judge: Judge[T], dtype: DTypeLike) -> Array:
+        return np.fromiter((judge(target) for target in self.targets), dtype, len(self.targets))
 
     def derived(self, key: Hashable, compute: Callable[[], V]) -> V:
         """Something computed as a whole from other columns of this very revision; kept until anything changes."""

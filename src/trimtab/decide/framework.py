@@ -29,6 +29,7 @@ judges the whole fleet by array arithmetic; `skips(ask)` says that it has nothin
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -76,6 +77,8 @@ class Filter(Generic[A, T]):
     """The verdict on every target at once, for rules in which targets depend on each other; `study` must agree."""
     skips: Callable[[A], bool] | None = None
     """Has nothing against any target for this ask."""
+    bulk: Callable[[A, Fleet[T]], Mask] | None = None
+    """The same verdicts as `study`, by array arithmetic; used when many targets are to be judged."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -93,6 +96,8 @@ class Score(Generic[A, T]):
     """Puts the raw grades of the feasible targets on the common range."""
     skips: Callable[[A], bool] | None = None
     """Contributes nothing to any target for this ask."""
+    bulk: Callable[[A, Fleet[T]], Array] | None = None
+    """The same grades as `study`, by array arithmetic; used when many targets are to be judged."""
 
 
 Study = TypeVar("Study", bound=Callable[..., Callable[..., Any]])
@@ -107,9 +112,10 @@ def _filter_decorator(registry: "Registry[Filter[Any, Any]]") -> Callable[..., C
         spares_placed: bool = False,
         sweep: Callable[[Any, Fleet[Any]], Mask] | None = None,
         skips: Callable[[Any], bool] | None = None,
+        bulk: Callable[[Any, Fleet[Any]], Mask] | None = None,
     ) -> Callable[[Study], Study]:
         def register(study: Study) -> Study:
-            registry.add(name, Filter(name, study, reads, about, spares_placed, sweep, skips))
+            registry.add(name, Filter(name, study, reads, about, spares_placed, sweep, skips, bulk))
             return study
 
         return register
@@ -126,9 +132,10 @@ def _score_decorator(registry: "Registry[Score[Any, Any]]") -> Callable[..., Cal
         sweep: Callable[[Any, Fleet[Any], Mask], Array | None] | None = None,
         settle: Callable[[Array], Array] | None = None,
         skips: Callable[[Any], bool] | None = None,
+        bulk: Callable[[Any, Fleet[Any]], Array] | None = None,
     ) -> Callable[[Study], Study]:
         def register(study: Study) -> Study:
-            registry.add(name, Score(name, study, reads, about, sweep, settle, skips))
+            registry.add(name, Score(name, study, reads, about, sweep, settle, skips, bulk))
             return study
 
         return register
@@ -187,7 +194,8 @@ def verdicts(plugin: Filter[A, T], ask: A, fleet: Fleet[T]) -> Mask:
             mask[column] = False
         return mask
     key = (plugin, None if plugin.reads is None else plugin.reads(ask))
-    return fleet.column(key, lambda: _truth(plugin.study(ask, fleet)), bool, keep=plugin.reads is not None)
+    bulk = None if plugin.bulk is None else partial(plugin.bulk, ask, fleet)
+    return fleet.column(key, lambda: _truth(plugin.study(ask, fleet)), bool, keep=plugin.reads is not None, bulk=bulk)
 
 
 def _refused_by_name(plugin: Filter[A, T], names: Collection[str], ask: A, fleet: Fleet[T]) -> Iterator[int]:
@@ -216,6 +224,16 @@ def sift(plugins: Iterable[Filter[A, T]], ask: A, fleet: Fleet[T], spared: Seque
     return mask
 
 
+class Sifted(NamedTuple):
+    """The targets that no filter turns down."""
+
+    mask: Mask
+    columns: Array
+    """The same as columns, in order of names."""
+    shared: Hashable = None
+    """What all asks with the very same answer have in common: a key for what follows from it alone."""
+
+
 class Sieve(Generic[A, T]):
     """Filters that are asked again and again about one picture: what they say together is kept until it changes.
 
@@ -228,21 +246,25 @@ class Sieve(Generic[A, T]):
         self._reads = [plugin.reads for plugin in self._kept if plugin.reads is not None]
         self._others = [plugin for plugin in plugins if not _keeps_array(plugin)]
 
-    def sift(self, ask: A, fleet: Fleet[T], spared: Sequence[int] = ()) -> Mask:
+    def sift(self, ask: A, fleet: Fleet[T], spared: Sequence[int] = ()) -> Sifted:
+        """What is returned is borrowed: do not write to it."""
         key = (self, *[reads(ask) for reads in self._reads])
-        all_pass, spared_pass = fleet.derived(key, lambda: self._judge(ask, fleet))
-        mask = all_pass.copy()
+        sifted, spared_pass = fleet.derived(key, lambda: self._judge(ask, fleet, key))
+        others = [plugin for plugin in self._others if plugin.about is None or plugin.about(ask)]
+        if not others and all(sifted.mask[column] == spared_pass[column] for column in spared):
+            return sifted
+        mask = sifted.mask.copy()
         for column in spared:
             mask[column] = spared_pass[column]
-        for plugin in self._others:
-            if plugin.about is None or plugin.about(ask):
-                mask &= sift((plugin,), ask, fleet, spared)
-        return mask
+        if others:
+            mask &= sift(others, ask, fleet, spared)
+        return Sifted(mask, np.flatnonzero(mask))
 
-    def _judge(self, ask: A, fleet: Fleet[T]) -> tuple[Mask, Mask]:
+    def _judge(self, ask: A, fleet: Fleet[T], key: Hashable) -> tuple[Sifted, Mask]:
         """What lets every target pass, and what lets those pass where the workload already is."""
         strict = sift([plugin for plugin in self._kept if not plugin.spares_placed], ask, fleet)
-        return strict & sift([plugin for plugin in self._kept if plugin.spares_placed], ask, fleet), strict
+        mask = strict & sift([plugin for plugin in self._kept if plugin.spares_placed], ask, fleet)
+        return Sifted(mask, np.flatnonzero(mask), key), strict
 
 
 def _keeps_array(plugin: Filter[A, T]) -> bool:
@@ -283,7 +305,8 @@ def grades(plugin: Score[A, T], ask: A, fleet: Fleet[T]) -> Array:
                 named[column] = grade(fleet.targets[column])
         return named
     key = (plugin, None if plugin.reads is None else plugin.reads(ask))
-    return fleet.column(key, lambda: plugin.study(ask, fleet), np.int64, keep=plugin.reads is not None)
+    bulk = None if plugin.bulk is None else partial(plugin.bulk, ask, fleet)
+    return fleet.column(key, lambda: plugin.study(ask, fleet), np.int64, keep=plugin.reads is not None, bulk=bulk)
 
 
 def tally(plugins: Iterable[tuple[Score[A, T], int]], ask: A, fleet: Fleet[T]) -> Array:

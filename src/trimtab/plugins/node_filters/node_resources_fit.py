@@ -3,7 +3,8 @@
 from collections.abc import Hashable
 
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.framework import Check, Reason, node_filter
+from trimtab.decide.framework import Check, Mask, Reason, node_filter
+from trimtab.decide.pods.amount import allocatable, free_pods, used
 from trimtab.decide.pods.answer import crowded, hopeless
 from trimtab.decide.pods.ask import PodAsk
 from trimtab.decide.pods.host import Host
@@ -13,7 +14,14 @@ def requests(ask: PodAsk) -> Hashable:
     return tuple(ask.me.demand.requests.items())
 
 
-@node_filter("NodeResourcesFit", reads=requests)
+def everything_fits(ask: PodAsk, hosts: Fleet[Host]) -> Mask:
+    mask: Mask = free_pods(hosts) >= 1
+    for resource, amount in ask.me.demand.requests.items():
+        mask &= allocatable(hosts, resource) - used(hosts, resource) >= amount
+    return mask
+
+
+@node_filter("NodeResourcesFit", reads=requests, bulk=everything_fits)
 def node_resources_fit(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
     wanted = tuple(ask.me.demand.requests.items())
 

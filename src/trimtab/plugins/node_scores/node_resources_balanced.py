@@ -2,8 +2,11 @@
 
 from collections.abc import Hashable
 
-from trimtab.decide.fleet import Fleet
+import numpy as np
+
+from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Grade, node_score
+from trimtab.decide.pods.amount import allocatable, used
 from trimtab.decide.pods.ask import PodAsk
 from trimtab.decide.pods.host import Host
 
@@ -16,7 +19,26 @@ def requests_neither(ask: PodAsk) -> bool:
     return balanced_requests(ask) == (0, 0)
 
 
-@node_score("NodeResourcesBalancedAllocation", reads=balanced_requests, skips=requests_neither)
+def balances(ask: PodAsk, hosts: Fleet[Host]) -> Array:
+    requests = ask.me.demand.requests
+    change = _balances(hosts, requests.get("cpu", 0), requests.get("memory", 0)) - _balances(hosts, 0, 0)
+    graded: Array = 50 + ((50 + change) / 2).astype(np.int64)
+    return graded
+
+
+def _balances(hosts: Fleet[Host], cpu: int, memory: int) -> Array:
+    sizes = {resource: allocatable(hosts, resource) for resource in ("cpu", "memory")}
+    shares = [
+        np.minimum(1.0, (used(hosts, resource) + more) / np.maximum(sizes[resource], 1))
+        for resource, more in (("cpu", cpu), ("memory", memory))
+    ]
+    both = (sizes["cpu"] > 0) & (sizes["memory"] > 0)
+    deviation = np.where(both, np.abs(shares[0] - shares[1]) / 2, 0.0)
+    balanced: Array = ((1 - deviation) * 100).astype(np.int64)
+    return balanced
+
+
+@node_score("NodeResourcesBalancedAllocation", reads=balanced_requests, skips=requests_neither, bulk=balances)
 def node_resources_balanced(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
     cpu, memory = ask.me.demand.requests.get("cpu", 0), ask.me.demand.requests.get("memory", 0)
 

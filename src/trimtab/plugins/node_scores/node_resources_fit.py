@@ -2,8 +2,12 @@
 
 from collections.abc import Hashable
 
-from trimtab.decide.fleet import Fleet
+import numpy as np
+
+from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Grade, node_score
+from trimtab.decide.pods.amount import allocatable
+from trimtab.decide.pods.amount import assumed as assumed_use
 from trimtab.decide.pods.ask import PodAsk
 from trimtab.decide.pods.host import Host
 
@@ -12,7 +16,19 @@ def assumed(ask: PodAsk) -> Hashable:
     return ask.me.demand.assumed_cpu, ask.me.demand.assumed_memory
 
 
-@node_score("NodeResourcesFit", reads=assumed)
+def left_over(ask: PodAsk, hosts: Fleet[Host]) -> Array:
+    total, counted = np.zeros(len(hosts), dtype=np.int64), np.zeros(len(hosts), dtype=np.int64)
+    asked = {"cpu": ask.me.demand.assumed_cpu, "memory": ask.me.demand.assumed_memory}
+    for resource, amount in asked.items():
+        size = allocatable(hosts, resource)
+        free = size - assumed_use(hosts, resource) - amount
+        total += np.maximum(free, 0) * 100 // np.maximum(size, 1)
+        counted += size > 0
+    graded: Array = total // np.maximum(counted, 1)
+    return graded
+
+
+@node_score("NodeResourcesFit", reads=assumed, bulk=left_over)
 def node_resources_fit(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
     cpu, memory = ask.me.demand.assumed_cpu, ask.me.demand.assumed_memory
 
