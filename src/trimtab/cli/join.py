@@ -1,0 +1,50 @@
+"""`trimtab join`: a real cluster becomes a member of the fleet."""
+
+import click
+
+from trimtab.cli.shared import with_client
+from trimtab.client.client import Client
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
+from trimtab.members.joining import Facts, join
+
+
+@click.command()
+@click.argument("name")
+@click.option("--kubeconfig", "member_config", required=True, help="The kubeconfig of the cluster that joins.")
+@click.option("--context", "member_context", default="", help="Its context in that file.")
+@click.option("--mode", type=click.Choice(["push", "pull"]), default="push", show_default=True)
+@click.option("--host-kubeconfig", default="", help="The kubeconfig of the control plane; else $KUBECONFIG.")
+@click.option("--host-context", default="")
+@click.option("--provider", default="")
+@click.option("--region", default="")
+@click.option("--zone", "zones", multiple=True, help="May be repeated.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the cluster; may be repeated.")
+def command(
+    name: str,
+    member_config: str,
+    member_context: str,
+    mode: str,
+    host_kubeconfig: str,
+    host_context: str,
+    provider: str,
+    region: str,
+    zones: tuple[str, ...],
+    labels: tuple[str, ...],
+) -> None:
+    """Join the cluster of a kubeconfig to the fleet as NAME."""
+    credentials = load(member_config, member_context)
+    pairs = dict(pair.split("=", 1) for pair in labels if "=" in pair)
+    facts = Facts(provider=provider, region=region, zones=zones, labels=pairs)
+
+    async def work(host: Client) -> None:
+        member = KubeClient(credentials)
+        try:
+            await join(host, member, name, credentials, facts, mode=mode.capitalize())
+        finally:
+            await member.close()
+
+    with_client(host_kubeconfig, host_context, work)
+    click.echo(f"cluster {name} joined in {mode} mode")
+    if mode == "pull":
+        click.echo(f"start its agent there: trimtab agent {name} --kubeconfig MEMBER --host-kubeconfig HOST")

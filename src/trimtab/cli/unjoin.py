@@ -1,0 +1,47 @@
+"""`trimtab unjoin`: a cluster leaves the fleet."""
+
+import asyncio
+
+import click
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.cli.shared import kubeconfig_options, with_client
+from trimtab.client.client import Client, resource_of
+from trimtab.errors import InputFault, NotFound
+from trimtab.members.joining import forget_credentials, unjoin
+
+POLL_SECONDS = 0.5
+
+
+@click.command()
+@click.argument("name")
+@kubeconfig_options
+@click.option("--wait/--no-wait", default=True, help="Wait until the cluster has left.", show_default=True)
+@click.option("--timeout", default=120.0, show_default=True, help="How long to wait, in seconds.")
+def command(name: str, kubeconfig: str, context: str, wait: bool, timeout: float) -> None:
+    """Take the cluster NAME out of the fleet: its Works go first, then its credentials."""
+
+    async def work(host: Client) -> None:
+        try:
+            await unjoin(host, name)
+        except NotFound as fault:
+            raise InputFault(f"no cluster is called {name}; see: trimtab fleet") from fault
+        if wait:
+            await left(host, name, timeout)
+            await forget_credentials(host, name)
+
+    with_client(kubeconfig, context, work)
+    click.echo(f"cluster {name} {'has left' if wait else 'is leaving'}")
+
+
+async def left(host: Client, name: str, timeout: float) -> None:
+    try:
+        async with asyncio.timeout(timeout):
+            while True:
+                await host.get(resource_of(kind_of(Cluster)), "", name)
+                await asyncio.sleep(POLL_SECONDS)
+    except NotFound:
+        return
+    except TimeoutError as late:
+        raise InputFault(f"cluster {name} has not left within {timeout:g} s; it goes on leaving") from late
