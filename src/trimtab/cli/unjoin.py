@@ -35,13 +35,13 @@ def command(name: str, kubeconfig: str, context: str, wait: bool, timeout: float
     click.echo(f"cluster {name} {'has left' if wait else 'is leaving'}")
 
 
-async def left(host: Client, name: str, timeout: float) -> None:
+async def left(host: Client, name: str, patience: float) -> None:
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(patience):
             while True:
                 await host.get(resource_of(kind_of(Cluster)), "", name)
                 await asyncio.sleep(POLL_SECONDS)
     except NotFound:
         return
     except TimeoutError as late:
-        raise InputFault(f"cluster {name} has not left within {timeout:g} s; it goes on leaving") from late
+        raise InputFault(f"cluster {name} has not left within {patience:g} s; it goes on leaving") from late
