@@ -1,7 +1,6 @@
 """Builds an API server out of its rooms: `trimtab apiserver`, `trimtab up` and simulated members all start here."""
 
 import asyncio
-import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -9,25 +8,27 @@ from uuid import uuid4
 
 from trimtab.api import kinds as kind_modules
 from trimtab.api.kind import Kind, OtherVersion, kinds
-from trimtab.api.schema import schema_for
+from trimtab.api.kinds.native.event import to_core, to_events_v1
+from trimtab.api.schema import crd, schema_for
 from trimtab.api.value import Raw
 from trimtab.clock import Clock, WallClock
-from trimtab.errors import AlreadyExists
 from trimtab.registry import discover
 from trimtab.server.admission import Admission, Plugin
 from trimtab.server.authenticate import Authenticator, Tokens
 from trimtab.server.authorize import RBAC, Authorizer
 from trimtab.server.bootstrap import first_objects
 from trimtab.server.caller import Caller, User
-from trimtab.server.catalogue import Catalogue, Served, Where
+from trimtab.server.catalogue import Catalogue, Served
+from trimtab.server.collect import Collector
+from trimtab.server.definitions import CRD, PREFIX, Definitions, complaints, fill
 from trimtab.server.discovery import Discovery
 from trimtab.server.edge import Edge
-from trimtab.server.fitting import Fitter
+from trimtab.server.fitting import Fitter, Rules
 from trimtab.server.handler import Handler
 from trimtab.server.landing import Landing
 from trimtab.server.openapi import OpenApi
-from trimtab.server.options import WriteOptions
 from trimtab.server.patching import Patcher
+from trimtab.server.reviews import Reviews
 from trimtab.server.subresources import Subresources
 from trimtab.server.verbs import Verbs
 from trimtab.store.log import Store
@@ -42,6 +43,8 @@ class Settings(NamedTuple):
     plugins: Sequence[Plugin] = ()
     """Further admission, such as policy admission in `trimtab up`."""
     new_uid: Callable[[], str] = lambda: str(uuid4())
+    several_budgets: bool = False
+    """Ask all budgets of a pod, where Kubernetes refuses to judge."""
 
 
 class ApiServer:
@@ -51,7 +54,7 @@ class ApiServer:
         discover(kind_modules)
         self.store = store
         self.catalogue = Catalogue()
-        self.fitter = Fitter()
+        self.fitter = Fitter(None, {CRD: Rules(fill, complaints)})
         self.admission = Admission(store.get, settings.plugins)
         self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)
         self.authorizer = Authorizer(store)
@@ -63,9 +66,11 @@ class ApiServer:
             Landing(self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._checks(), lambda: ""),
             self.authenticator,
             self.authorizer,
-            subresources=Subresources(self.verbs, self.patcher),
+            subresources=Subresources(self.verbs, self.patcher, tokens, several_budgets=settings.several_budgets),
+            reviews=Reviews(self.verbs, self.authenticator, self.authorizer),
             patcher=self.patcher,
         )
+        self.definitions = Definitions(self.verbs, self.fitter)
         self.app = Edge(self.handler)
         self._duties: list[asyncio.Task[None]] = []
         for kind in kinds.values():
@@ -77,16 +82,15 @@ class ApiServer:
 
     async def start(self) -> None:
         """Write what a new server needs, then begin the background duties."""
-        for obj in first_objects():
-            await self._ensure(obj)
+        await self.verbs.seed((*first_objects(), *map(_definition, self._declared())), Caller(agent="kube-apiserver"))
+        self.definitions.load()
         self._begin(self._watch_roles())
+        self._begin(self.definitions.follow())
+        self._begin(Collector(self.verbs).run())
 
-    async def _ensure(self, obj: Raw) -> None:
-        served = self.catalogue.of_kind(obj["apiVersion"], obj["kind"])
-        if served is None or self.store.get(served.key("", obj["metadata"]["name"])) is not None:
-            return
-        with contextlib.suppress(AlreadyExists):
-            await self.verbs.create(Where(served), obj, WriteOptions(manager="kube-apiserver"), Caller())
+    def _declared(self) -> list[Kind]:
+        """Kinds of ours that are not yet in the store as definitions."""
+        return [kind for kind in kinds.values() if kind.custom and self.store.get(f"{PREFIX}{kind.id}") is None]
 
     def _begin(self, duty: "Awaitable[None]") -> None:
         self._duties.append(asyncio.ensure_future(duty))
@@ -110,6 +114,8 @@ def served_by(kind: Kind) -> list[Served]:
 
 def _in_version(kind: Kind, version: str) -> Served:
     other = kind.other_versions.get(version, OtherVersion())
+    if kind.id == "events.events.k8s.io":  # the newer form of what the core group stores
+        return Served(kind, version, schema=dict, stored_as="events", outward=to_events_v1, inward=to_core)
     return Served(
         kind,
         version,
@@ -117,3 +123,11 @@ def _in_version(kind: Kind, version: str) -> Served:
         outward=other.from_stored,
         inward=other.to_stored,
     )
+
+
+def _definition(kind: Kind) -> Raw:
+    """A kind of ours as the definition that clients look for."""
+    made = crd(kind)
+    for version in made["spec"]["versions"]:
+        version["served"] = True
+    return made

@@ -1,27 +1,30 @@
 """Makes objects fit their kind: reads them by its schema, fills in what they lack, complains about what does not fit."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, TypedDict
 
+from trimtab.api.kind import Default, Validate
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import known, message_name
+from trimtab.api.patch.managed import Manager, track_update
+from trimtab.api.patch.shape import Shape, native_shape, shape_of
 from trimtab.api.structural import Cel, Structural
 from trimtab.api.value import Raw
 from trimtab.errors import ApiFault, BadRequest, Cause
 from trimtab.server import refuse
 from trimtab.server.caller import Caller
-from trimtab.server.catalogue import Served
+from trimtab.server.catalogue import Served, Where
 from trimtab.server.decode import Body
 
 _META = "meta.v1.ObjectMeta"
-Ownership = Callable[[Raw, str], Raw]
 
 
 class Wanted(NamedTuple):
-    """An object that should be, and (for server-side apply) how its managedFields are made."""
+    """An object that should be; one that was applied already says who owns its fields."""
 
     obj: Raw
-    ownership: Ownership | None = None
+    applied: bool = False
 
 
 class Read(NamedTuple):
@@ -31,12 +34,21 @@ class Read(NamedTuple):
     problems: list[str]
 
 
+class Rules(NamedTuple):
+    """Rules about a kind that only the server knows, because they are about serving."""
+
+    fill: Default
+    check: Validate
+
+
 class Fitter:
     """Schemas at work, for all resources of one server."""
 
-    def __init__(self, cel: Cel | None = None) -> None:
+    def __init__(self, cel: Cel | None = None, further: Mapping[str, Rules] = MappingProxyType({})) -> None:
         self._cel = cel
+        self._further = further
         self._structural: dict[Served, Structural] = {}
+        self._shapes: dict[Served, Shape] = {}
 
     def structural(self, served: Served) -> Structural:
         made = self._structural.get(served)
@@ -46,6 +58,7 @@ class Fitter:
 
     def forget(self, served: Served) -> None:
         self._structural.pop(served, None)
+        self._shapes.pop(served, None)
 
     @staticmethod
     def is_native(served: Served) -> bool:
@@ -121,7 +134,8 @@ class Fitter:
             obj = self.structural(served).fill(obj)
         for fill in served.kind.defaults:
             obj = fill(obj)
-        return obj
+        further = self._further.get(served.kind.id)
+        return further.fill(obj) if further else obj
 
     def complaints(self, served: Served, obj: Raw, old: Raw | None, subresource: str = "") -> list[Cause]:
         found: list[Cause] = []
@@ -132,7 +146,34 @@ class Fitter:
         for validate in served.kind.validators:
             causes: Sequence[Cause] = validate(obj, old)
             found += causes
+        if further := self._further.get(served.kind.id):
+            found += further.check(obj, old)
         return found
 
-    def owned(self, served: Served, obj: Raw, old: Raw | None, manager: str, now: str, subresource: str = "") -> Raw:
-        return obj
+    def shape(self, served: Served) -> Shape:
+        """How the parts of an object merge."""
+        if self.is_native(served):
+            return native_shape(served.api_version, served.kind.name)
+        made = self._shapes.get(served)
+        if made is None:
+            made = self._shapes[served] = shape_of(served.schema)
+        return made
+
+    def owned(self, where: Where, obj: Raw, old: Raw | None, manager: str, now: str) -> Raw:
+        """The object with managedFields that say what this write changed."""
+        served = where.served
+        writer = Manager(manager, "Update", served.api_version, where.subresource)
+        return track_update(old, obj, self.shape(served), writer, now, **part_of(where))
+
+
+class Part(TypedDict, total=False):
+    """The top-level fields that a path may touch, in the words of `api.patch`."""
+
+    only: Sequence[str]
+    without: Sequence[str]
+
+
+def part_of(where: Where) -> Part:
+    if where.subresource == "status":
+        return {"only": ("status",)}
+    return {"without": ("status",)} if where.served.kind.status else {}

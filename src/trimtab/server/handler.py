@@ -13,11 +13,13 @@ from trimtab.server.caller import AUTHENTICATED, Caller, User
 from trimtab.server.catalogue import Served, Where
 from trimtab.server.decode import Body, read_body
 from trimtab.server.deletion import RETURNS_OBJECT
+from trimtab.server.fitting import Wanted
 from trimtab.server.landing import Landing
 from trimtab.server.negotiate import content_media
 from trimtab.server.options import delete_options, list_options, write_options
 from trimtab.server.patching import Patcher
 from trimtab.server.present import list_answer, object_answer, raw_answer, watch_answer
+from trimtab.server.reviews import Reviews
 from trimtab.server.routes import Target, resolve, verb_of
 from trimtab.server.subresources import Subresources
 from trimtab.server.verbs import Outcome, Verbs
@@ -34,6 +36,7 @@ class Handler:
         authorizer: Authorizer,
         *,
         subresources: Subresources,
+        reviews: Reviews,
         patcher: Patcher,
     ) -> None:
         self._verbs = verbs
@@ -41,6 +44,7 @@ class Handler:
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._subresources = subresources
+        self._reviews = reviews
         self._patcher = patcher
         self._now: Callable[[], datetime] = verbs.clock.now
 
@@ -107,7 +111,7 @@ class Handler:
         if verb not in served.verbs:
             raise refuse.no_such_method()
         if "list" not in served.verbs:
-            return await self._subresources.review(ask, target, served)
+            return await self._reviews.answer(ask, Where(served, target.namespace))
         return await self._verb(ask, target, served, verb)
 
     def _check_scope(self, served: Served, target: Target, verb: str) -> None:
@@ -127,7 +131,8 @@ class Handler:
             raise refuse.no_such_path()
         if verb not in known.verbs:
             raise refuse.no_such_method()
-        return await self._subresources.answer(ask, target, served, verb)
+        where = Where(served, target.namespace, target.name, target.subresource)
+        return await self._subresources.answer(ask, where, verb)
 
     async def _verb(self, ask: Ask, target: Target, served: Served, verb: str) -> Answer | Stream:
         verbs, where = self._verbs, Where(served, target.namespace, target.name)
@@ -153,7 +158,7 @@ class Handler:
         options = write_options("CreateOptions" if verb == "create" else "UpdateOptions", ask.query)
         obj = self._verbs.fitter.understand(where.served, self._body(ask, where.served), options.validation, ask.caller)
         if verb == "create":
-            return await self._verbs.create(where, obj, options, ask.caller)
+            return await self._verbs.create(where, Wanted(obj), options, ask.caller)
         return await self._verbs.update(where, obj, options, ask.caller)
 
     def _body(self, ask: Ask, served: Served) -> Body:

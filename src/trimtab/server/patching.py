@@ -4,21 +4,21 @@ from collections.abc import Callable
 from typing import Any
 
 from trimtab.api.kinds.native import codec
+from trimtab.api.patch.apply import apply
 from trimtab.api.patch.json_patch import apply_json_patch
 from trimtab.api.patch.merge_patch import apply_merge_patch
-from trimtab.api.patch.shape import Shape, native_shape, shape_of
 from trimtab.api.patch.strategic import apply_strategic_patch
 from trimtab.api.value import Raw
-from trimtab.errors import BadRequest, Cause, Invalid, UnsupportedMedia
+from trimtab.errors import BadRequest, Cause, Conflict, Invalid, UnsupportedMedia
 from trimtab.server import refuse
 from trimtab.server.answer import Ask
 from trimtab.server.caller import Caller
 from trimtab.server.catalogue import Served, Where
 from trimtab.server.decode import load_yaml, loads
-from trimtab.server.fitting import Fitter, Wanted
+from trimtab.server.fitting import Fitter, Wanted, part_of
 from trimtab.server.negotiate import content_media
 from trimtab.server.options import WriteOptions, write_options
-from trimtab.server.verbs import Outcome, Verbs
+from trimtab.server.verbs import Outcome, Verbs, timestamp
 
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
@@ -26,7 +26,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 _BUILT_IN = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 _CUSTOM = (JSON_PATCH, MERGE, APPLY)
-Apply = Callable[[Raw], Raw]
+Apply = Callable[[Raw], Any]
 
 
 class Patcher:
@@ -34,19 +34,10 @@ class Patcher:
 
     def __init__(self, verbs: Verbs) -> None:
         self._verbs = verbs
-        self._shapes: dict[Served, Shape] = {}
 
     @property
     def _fitter(self) -> Fitter:
         return self._verbs.fitter
-
-    def shape(self, served: Served) -> Shape:
-        if Fitter.is_native(served):
-            return native_shape(served.api_version, served.kind.name)
-        made = self._shapes.get(served)
-        if made is None:
-            made = self._shapes[served] = shape_of(served.schema)
-        return made
 
     def check_media(self, ask: Ask, served: Served) -> str:
         media = content_media(ask.headers.get("content-type", ""))
@@ -85,7 +76,7 @@ class Patcher:
             return lambda old: apply_json_patch(old, patch)
         if media == MERGE:
             return lambda old: apply_merge_patch(old, patch)
-        return lambda old: apply_strategic_patch(old, patch, self.shape(served))
+        return lambda old: apply_strategic_patch(old, patch, self._fitter.shape(served))
 
     def _fit(self, served: Served, new: Any, old: Raw, validation: str, caller: Caller) -> Raw:
         """The patched object, if it still is one; `old` is the metadata it had."""
@@ -105,8 +96,56 @@ class Patcher:
         _check_address(metadata, old)
         return read.obj
 
-    async def apply(self, where: Where, applied: Raw, options: WriteOptions, caller: Caller) -> Outcome:
-        raise NotImplementedError
+    async def apply(self, where: Where, config: Raw, options: WriteOptions, caller: Caller) -> Outcome:
+        """Server-side apply: create the object, or change what this manager owns of it."""
+        config = _placed(where, config)
+        if self._verbs.store.get(where.key) is None and not where.subresource:
+            if config["metadata"].get("uid"):
+                raise _uid_of_nothing(where, config["metadata"]["uid"])
+            made = self._applied(where, None, config, options)
+            return await self._verbs.create(where, Wanted(made, applied=True), options, caller)
+
+        async def changed(old: Raw) -> Wanted:
+            return Wanted(self._applied(where, old, config, options), applied=True)
+
+        return await self._verbs.change(where, changed, options, caller)
+
+    def _applied(self, where: Where, live: Raw | None, config: Raw, options: WriteOptions) -> Raw:
+        served = where.served
+        made = apply(
+            live,
+            config,
+            self._fitter.shape(served),
+            options.manager,
+            timestamp(self._verbs.clock.now()),
+            api_version=served.api_version,
+            kind=served.kind.name,
+            force=options.force,
+            subresource=where.subresource,
+            **part_of(where),
+        )
+        try:
+            return self._fitter.read(served, made).obj
+        except codec.Unreadable as error:
+            raise _misfit(made, str(error)) from None
+
+
+def _placed(where: Where, config: Raw) -> Raw:
+    """An applied object with the address of its URL, which it may leave out but not contradict."""
+    metadata = config.get("metadata")
+    metadata = {**metadata} if isinstance(metadata, dict) else {}
+    if metadata.setdefault("name", where.name) != where.name:
+        raise BadRequest(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({where.name})"
+        )
+    if where.namespace and metadata.setdefault("namespace", where.namespace) != where.namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    return {**config, "metadata": metadata}
+
+
+def _uid_of_nothing(where: Where, uid: str) -> Conflict:
+    said = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+    return refuse.conflict(where.served.resource, where.served.group, where.name, said)
 
 
 def _check_address(new: Raw, old: Raw) -> None:

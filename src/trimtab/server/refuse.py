@@ -17,15 +17,10 @@ from trimtab.errors import (
     MethodNotAllowed,
     NotFound,
     TimedOut,
+    Unclassified,
 )
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-
-
-class PlainError(InternalError):
-    """A 500 that carries no reason, as Kubernetes answers when a library error escapes."""
-
-    reason = ""
 
 
 def qualified(resource: str, group: str) -> str:
@@ -79,8 +74,9 @@ def bad_request(message: str) -> BadRequest:
     return BadRequest(message)
 
 
-def plain_error(message: str) -> PlainError:
-    return PlainError(message)
+def plain_error(message: str) -> Unclassified:
+    """A 500 that carries no reason, as Kubernetes answers when a library error escapes."""
+    return Unclassified(message)
 
 
 def internal(message: str) -> InternalError:

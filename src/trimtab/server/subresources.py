@@ -1,36 +1,72 @@
 """The parts of objects that have paths of their own: status, scale, eviction, binding, tokens and their like."""
 
-from trimtab.server.answer import Answer, Ask, Stream
-from trimtab.server.catalogue import Served, Where
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from trimtab.api.value import Raw
+from trimtab.errors import BadRequest, Cause, Conflict, Unavailable
+from trimtab.server import refuse
+from trimtab.server.answer import Answer, Ask
+from trimtab.server.authenticate import ISSUER, Claims, Tokens
+from trimtab.server.catalogue import Catalogue, Where
 from trimtab.server.decode import read_body
+from trimtab.server.eviction import Evictions
+from trimtab.server.fitting import Wanted
 from trimtab.server.negotiate import content_media
 from trimtab.server.options import write_options
 from trimtab.server.patching import Patcher
-from trimtab.server.present import object_answer
-from trimtab.server.routes import Target
-from trimtab.server.verbs import Verbs
+from trimtab.server.present import object_answer, raw_answer
+from trimtab.server.scaling import Scaling
+from trimtab.server.verbs import Verbs, timestamp
+
+_SHORTEST, _USUAL, _LONGEST = 600, 3600, 1 << 32
+Act = Callable[[Ask, Where], Awaitable[Answer]]
+
+
+def success(code: int) -> Answer:
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}
+    return raw_answer(code, status)
 
 
 class Subresources:
-    """Serves them all."""
+    """Finds who serves a subresource, and serves the small ones."""
 
-    def __init__(self, verbs: Verbs, patcher: Patcher) -> None:
+    def __init__(self, verbs: Verbs, patcher: Patcher, tokens: Tokens, *, several_budgets: bool) -> None:
         self._verbs = verbs
+        self._catalogue: Catalogue = verbs.catalogue
         self._patcher = patcher
+        self._tokens = tokens
+        self._scaling = Scaling(verbs, patcher)
+        self._evictions = Evictions(verbs, several_budgets=several_budgets)
+        self._special: dict[str, Act] = {
+            "eviction": self._evict,
+            "binding": self._bind,
+            "token": self._token,
+            "log": self._log,
+            "exec": self._connect,
+            "attach": self._connect,
+            "portforward": self._connect,
+            "proxy": self._proxy,
+        }
 
-    async def answer(self, ask: Ask, target: Target, served: Served, verb: str) -> Answer | Stream:
-        return await self._whole(ask, target, served, verb)
+    async def answer(self, ask: Ask, where: Where, verb: str) -> Answer:
+        name = where.subresource.partition("/")[0]
+        if name == "scale":
+            return await self._scaling.answer(ask, where, verb)
+        if act := self._special.get(name):
+            return await act(ask, where)
+        return await self._whole(ask, where, verb)
 
-    async def _whole(self, ask: Ask, target: Target, served: Served, verb: str) -> Answer:
+    async def _whole(self, ask: Ask, where: Where, verb: str) -> Answer:
         """A part that is shown and written as the whole object: status, finalize, approval."""
         now = self._verbs.clock.now()
-        where = Where(served, target.namespace, target.name, target.subresource)
         if verb == "get":
             return object_answer(ask, self._verbs.get(where), 200, now)
         if verb == "patch":
             outcome = await self._patcher.patch(ask, where)
             return object_answer(ask, outcome.found, 200, now)
         options = write_options("UpdateOptions", ask.query)
+        served = where.served
         body = read_body(
             content_media(ask.headers.get("content-type", "")), ask.body, served.api_version, served.kind.name
         )
@@ -38,5 +74,154 @@ class Subresources:
         outcome = await self._verbs.update(where, obj, options, ask.caller)
         return object_answer(ask, outcome.found, 200, now)
 
-    async def review(self, ask: Ask, target: Target, served: Served) -> Answer:
-        raise NotImplementedError
+    def _read(self, ask: Ask, api_version: str, kind: str) -> Raw:
+        """A body that is an object of another kind."""
+        obj = read_body(content_media(ask.headers.get("content-type", "")), ask.body, api_version, kind).obj
+        if obj.get("kind", kind) != kind:
+            group = api_version.rpartition("/")[0] or "core"
+            raise BadRequest(
+                f'{obj["kind"]} in version "{obj.get("apiVersion", "")}" cannot be handled as a {kind}: '
+                f"converting to ({group.split('.')[0]}.{kind}): unknown conversion"
+            )
+        if not isinstance(obj.get("metadata", {}), dict) or not isinstance(obj.get("spec", {}), dict):
+            raise BadRequest(f"{kind} cannot be read: metadata and spec must be objects")
+        return obj
+
+    async def _evict(self, ask: Ask, where: Where) -> Answer:
+        body = self._read(ask, "policy/v1", "Eviction")
+        options = write_options("CreateOptions", ask.query)
+        await self._evictions.evict(where, body, ask.caller, dry_run=options.dry_run)
+        return success(201)
+
+    async def _bind(self, ask: Ask, where: Where) -> Answer:
+        body = self._read(ask, "v1", "Binding")
+        options = write_options("CreateOptions", ask.query)
+        target = body.get("target") if isinstance(body.get("target"), dict) else {}
+        node, kind = (target or {}).get("name") or "", (target or {}).get("kind") or "Node"
+        causes = []
+        if kind != "Node":
+            said = f'Unsupported value: {refuse.quoted(kind)}: supported values: "Node"'
+            causes.append(Cause("FieldValueNotSupported", said, "target.kind"))
+        if not node:
+            causes.append(Cause("FieldValueRequired", "Required value", "target.name"))
+        if causes:
+            raise refuse.invalid("Binding", "", str(body.get("metadata", {}).get("name") or ""), causes)
+        now = timestamp(self._verbs.clock.now())
+
+        async def bound(old: Raw) -> Wanted:
+            return Wanted(_bound(old, node, now))
+
+        await self._verbs.change(where, bound, options, ask.caller)
+        return success(201)
+
+    async def _token(self, ask: Ask, where: Where) -> Answer:
+        body = self._read(ask, "authentication.k8s.io/v1", "TokenRequest")
+        account = self._verbs.get(where).raw()["metadata"]
+        spec = body.get("spec") or {}
+        seconds = spec.get("expirationSeconds")
+        seconds = _USUAL if seconds is None else seconds
+        if not isinstance(seconds, int) or not _SHORTEST <= seconds <= _LONGEST:
+            why = "may not specify a duration less than 10 minutes"
+            if isinstance(seconds, int) and seconds > _LONGEST:
+                why = "may not specify a duration larger than 2^32 seconds"
+            cause = Cause(
+                "FieldValueInvalid", f"Invalid value: {refuse.quoted(seconds)}: {why}", "spec.expirationSeconds"
+            )
+            raise refuse.invalid("TokenRequest", "authentication.k8s.io", "", [cause])
+        now = self._verbs.clock.now()
+        audiences = [str(audience) for audience in spec.get("audiences") or [ISSUER]]
+        issued = int(now.timestamp())
+        bound = spec.get("boundObjectRef")
+        claims = Claims(
+            where.namespace,
+            where.name,
+            account["uid"],
+            tuple(audiences),
+            issued,
+            issued + seconds,
+            self._bound_object(where.namespace, bound) if isinstance(bound, dict) else None,
+        )
+        expires = timestamp(now + timedelta(seconds=seconds))
+        metadata = {"name": where.name, "namespace": where.namespace, "creationTimestamp": timestamp(now)}
+        answer = {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": metadata,
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": seconds,
+                "boundObjectRef": bound if isinstance(bound, dict) else None,
+            },
+            "status": {"token": self._tokens.issue(claims), "expirationTimestamp": expires},
+        }
+        return raw_answer(201, answer)
+
+    def _bound_object(self, namespace: str, bound: Raw) -> Raw:
+        kind, name = str(bound.get("kind", "")), str(bound.get("name", ""))
+        served = {"Pod": "pods", "Secret": "secrets"}.get(kind)
+        if served is None:
+            raise BadRequest(f'cannot bind token for serviceaccount to kind "{kind}"')
+        found = self._catalogue.preferred("", served)
+        if found is None:
+            raise refuse.not_found(served, "", name)
+        uid = self._verbs.get(Where(found, namespace, name)).raw()["metadata"]["uid"]
+        return {"kind": kind, "name": name, "uid": uid}
+
+    async def _log(self, ask: Ask, where: Where) -> Answer:
+        pod = self._verbs.get(where).raw()
+        names = [
+            container.get("name")
+            for part in ("containers", "initContainers", "ephemeralContainers")
+            for container in pod.get("spec", {}).get(part) or ()
+        ]
+        wanted = ask.query.get("container", "")
+        if wanted and wanted not in names:
+            raise BadRequest(f"container {wanted} is not valid for pod {where.name}")
+        if not wanted and len(pod["spec"].get("containers") or ()) > 1:
+            listed = " ".join(str(name) for name in names)
+            raise BadRequest(f"a container name must be specified for pod {where.name}, choose one of: [{listed}]")
+        node = pod["spec"].get("nodeName")
+        if not node:
+            return Answer(204, b"", "")
+        raise refuse.not_found("pods", "", node)
+
+    async def _connect(self, ask: Ask, where: Where) -> Answer:
+        node = self._verbs.get(where).raw().get("spec", {}).get("nodeName")
+        if not node:
+            raise BadRequest(f"pod {where.name} does not have a host assigned")
+        raise refuse.not_found("pods", "", node)
+
+    async def _proxy(self, ask: Ask, where: Where) -> Answer:
+        self._verbs.get(where)
+        raise Unavailable(f'no endpoints available for "{where.name}"')
+
+
+def _bound(old: Raw, node: str, now: str) -> Raw:
+    """A pod that has been given its node."""
+    spec, metadata = old.get("spec", {}), old["metadata"]
+    if metadata.get("deletionTimestamp"):
+        raise _binding_conflict(
+            metadata["name"], f"pod {metadata['name']} is being deleted, cannot be assigned to a host"
+        )
+    if spec.get("nodeName"):
+        raise _binding_conflict(
+            metadata["name"], f'pod {metadata["name"]} is already assigned to node "{spec["nodeName"]}"'
+        )
+    condition = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+        "observedGeneration": metadata.get("generation", 1),
+    }
+    status = old.get("status", {})
+    others = [c for c in status.get("conditions") or () if c.get("type") != "PodScheduled"]
+    return {
+        **old,
+        "spec": {**spec, "nodeName": node},
+        "status": {**status, "conditions": [*others, condition]},
+    }
+
+
+def _binding_conflict(name: str, why: str) -> Conflict:
+    return refuse.conflict("pods/binding", "", name, why)

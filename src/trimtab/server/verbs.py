@@ -1,7 +1,7 @@
 """The verbs of the API: every read and write of an object passes here, whoever asks and however."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -130,9 +130,9 @@ class Verbs:
 
     # writing
 
-    async def create(self, where: Where, obj: Raw, options: WriteOptions, caller: Caller) -> Outcome:
+    async def create(self, where: Where, wanted: Wanted, options: WriteOptions, caller: Caller) -> Outcome:
         """Create an object; a name in `where` is one that the object must have (when an update creates)."""
-        served = where.served
+        served, obj = where.served, wanted.obj
         metadata = self._addressed(where, obj)
         if metadata.get("resourceVersion"):
             raise refuse.plain_error("resourceVersion should not be set on objects to be created")
@@ -142,7 +142,7 @@ class Verbs:
                 metadata["name"] = stem[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
             attributes = Attributes("CREATE", where._replace(name=metadata.get("name") or ""), caller, options.dry_run)
             await self.admission.check_place(attributes)
-            fresh = await self._born(obj, options, attributes)
+            fresh = await self._born(wanted, options, attributes)
             key = served.key(where.namespace, metadata["name"])
             value = pack(served.inward(fresh) if served.inward else fresh)
             if options.dry_run:
@@ -156,15 +156,31 @@ class Verbs:
                     pass
         raise refuse.already_exists(served.resource, served.group, metadata["name"])
 
-    async def _born(self, obj: Raw, options: WriteOptions, attributes: Attributes) -> Raw:
-        served = attributes.where.served
-        now = timestamp(self.clock.now())
+    async def seed(self, objects: Iterable[Raw], caller: Caller) -> None:
+        """Create those of `objects` that do not exist yet, all in one step."""
+        writes = []
+        for obj in objects:
+            served = self.catalogue.of_kind(obj["apiVersion"], obj["kind"])
+            if served is None:
+                continue
+            where = Where(served, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+            if self.store.get(where.key) is None:
+                attributes = Attributes("CREATE", where, caller)
+                fresh = await self._born(Wanted(obj), WriteOptions(manager=caller.agent), attributes)
+                writes.append(Put(where.key, pack(fresh), ABSENT))
+        if writes:
+            await self.store.commit(writes)
+
+    async def _born(self, wanted: Wanted, options: WriteOptions, attributes: Attributes) -> Raw:
+        where, obj = attributes.where, wanted.obj
+        served, now = where.served, timestamp(self.clock.now())
         obj = {**obj, "metadata": {**obj["metadata"]}}
-        obj["metadata"] |= {"uid": self._new_uid(), "creationTimestamp": now}
         prepare_create(served, obj)
         obj = self.fitter.complete(served, obj)
+        if not wanted.applied:
+            obj = self.fitter.owned(where, obj, None, options.manager or attributes.caller.agent, now)
+        obj["metadata"] |= {"uid": self._new_uid(), "creationTimestamp": now}
         obj = await self.admission.mutate(attributes, obj, None)
-        obj = self.fitter.owned(served, obj, None, options.manager or attributes.caller.agent, now)
         causes = metadata_causes(obj["metadata"], served.kind.id)
         causes += self.fitter.complaints(served, obj, None)
         if causes:
@@ -200,7 +216,7 @@ class Verbs:
             raise refuse.bad_request(said if metadata.get("name") else "name must be provided")
         creates = served.storage in _CREATE_ON_UPDATE and not where.subresource and not metadata.get("resourceVersion")
         if creates and self.store.get(where.key) is None:
-            return await self.create(where, obj, options, caller)
+            return await self.create(where, Wanted(obj), options, caller)
 
         async def replaced(_: Raw) -> Wanted:
             return Wanted({**obj, "metadata": {**metadata}})
@@ -261,19 +277,17 @@ class Verbs:
         old = unpack(served, entry.value, entry.mod_revision)
         new = carry_over(served, wanted.obj, old, subresource)
         new = self.fitter.complete(served, new)
+        if not wanted.applied:
+            manager, now = options.manager or attributes.caller.agent, timestamp(self.clock.now())
+            new = self.fitter.owned(attributes.where, new, old, manager, now)
         new = await self.admission.mutate(attributes, new, old)
-        now = timestamp(self.clock.now())
-        if wanted.ownership is None:
-            new = self.fitter.owned(served, new, old, options.manager or attributes.caller.agent, now, subresource)
-        else:
-            new = wanted.ownership(new, now)
         causes = update_causes(new["metadata"], old["metadata"], served.kind.id)
         causes += self.fitter.complaints(served, new, old, subresource)
         if causes:
             raise refuse.invalid(served.kind.name, served.group, name, causes)
         await self.admission.validate(attributes, new, old)
         value = pack(served.inward(new) if served.inward else new)
-        if value == entry.value:
+        if value == entry.value or _same(new, old):
             return Outcome(Found(served, entry.value, entry.mod_revision))
         metadata = new["metadata"]
         gone = bool(
@@ -337,6 +351,13 @@ class Verbs:
                 if fault.code != 404:  # somebody else was faster
                     raise
         return batch
+
+
+def _same(new: Raw, old: Raw) -> bool:
+    """Whether nothing changed but the order of members."""
+    given = {key: value for key, value in new["metadata"].items() if key != "resourceVersion"}
+    had = {key: value for key, value in old["metadata"].items() if key != "resourceVersion"}
+    return given == had and {**new, "metadata": None} == {**old, "metadata": None}
 
 
 def _expired_token(after: str, revision: int) -> Expired:

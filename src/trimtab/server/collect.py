@@ -1,0 +1,269 @@
+"""Cleans up after deletions: dependents of what is gone, owners that wait for them, contents of ending namespaces."""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from trimtab.api.value import Raw
+from trimtab.errors import ApiFault, Conflict, NotFound
+from trimtab.server.caller import Caller
+from trimtab.server.catalogue import Catalogue, Served, Where
+from trimtab.server.fitting import Wanted
+from trimtab.server.options import DeleteOptions, ListOptions, WriteOptions
+from trimtab.server.verbs import Verbs
+from trimtab.store.entry import Event
+
+log = logging.getLogger("trimtab.collect")
+
+ROOT = "/registry/"
+_NAMESPACES = "/registry/core/namespaces/"
+_RETRY_SECONDS = 1.0
+Change = Callable[[Raw], Raw]
+_FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
+
+
+class _Owner(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    name: str = ""
+    kind: str = ""
+    api_version: str = ""
+    block_owner_deletion: bool | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    uid: str = ""
+    namespace: str = ""
+    owner_references: list[_Owner] | None = None
+    finalizers: list[str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Seen(msgspec.Struct):
+    metadata: _Meta
+
+
+_decoder = msgspec.json.Decoder(_Seen)
+
+
+def _meta(value: bytes) -> _Meta:
+    return _decoder.decode(value).metadata
+
+
+class Task(NamedTuple):
+    """Something that has to be looked at."""
+
+    what: str
+    """`dependent`, `owner` or `namespace`."""
+    key: str
+
+
+class Collector:
+    """One pass over every change; what cannot be done yet is tried again."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+        self._catalogue: Catalogue = verbs.catalogue
+        self._dependents: dict[str, set[str]] = {}
+        self._owners: dict[str, tuple[str, ...]] = {}
+        self._caller = Caller(agent="kube-controller-manager")
+
+    async def run(self) -> None:
+        store = self._verbs.store
+        watch = store.watch(ROOT, store.revision)
+        waiting = dict.fromkeys(self._first_look())
+        while True:
+            waiting = dict.fromkeys([task for task in waiting if not await self._done(task)])
+            for event in await watch.next(_RETRY_SECONDS if waiting else None):
+                waiting.update(dict.fromkeys(self._noticed(event)))
+
+    def _first_look(self) -> Iterator[Task]:
+        for entry in self._verbs.store.list(ROOT).entries:
+            if b'"ownerReferences":' in entry.value or b'"deletionTimestamp":' in entry.value:
+                yield from self._about(entry.key, _meta(entry.value))
+
+    def _noticed(self, event: Event) -> Iterator[Task]:
+        value = event.value
+        if value is None:
+            gone = _meta(event.prev_value or b"")
+            self._forget(event.key)
+            for key in sorted(self._dependents.get(gone.uid, ())):
+                yield Task("dependent", key)
+            yield from self._waiting_owners(event)
+            if gone.namespace:
+                yield from self._ending(gone.namespace)
+            return
+        if b'"ownerReferences":' in value or b'"deletionTimestamp":' in value or event.key in self._owners:
+            yield from self._about(event.key, _meta(value))
+            yield from self._waiting_owners(event)
+
+    def _about(self, key: str, meta: _Meta) -> Iterator[Task]:
+        self._forget(key)
+        owners = tuple(owner.uid for owner in meta.owner_references or ())
+        if owners:
+            self._owners[key] = owners
+            for uid in owners:
+                self._dependents.setdefault(uid, set()).add(key)
+            yield Task("dependent", key)
+        if meta.deletion_timestamp:
+            if {_FOREGROUND, _ORPHAN} & set(meta.finalizers or ()):
+                yield Task("owner", key)
+            if key.startswith(_NAMESPACES):
+                yield Task("namespace", key)
+
+    def _forget(self, key: str) -> None:
+        for uid in self._owners.pop(key, ()):
+            known = self._dependents.get(uid)
+            if known:
+                known.discard(key)
+                if not known:
+                    del self._dependents[uid]
+
+    def _waiting_owners(self, event: Event) -> Iterator[Task]:
+        """Owners in foreground deletion look again when a dependent changed or went."""
+        before = event.prev_value
+        if before is None or b'"ownerReferences":' not in before:
+            return
+        meta = _meta(before)
+        for owner in meta.owner_references or ():
+            found = self._find(owner, meta.namespace)
+            if found is not None and b'"deletionTimestamp":' in found[1]:
+                yield Task("owner", found[0].key)
+
+    def _ending(self, namespace: str) -> Iterator[Task]:
+        entry = self._verbs.store.get(f"{_NAMESPACES}{namespace}")
+        if entry is not None and b'"deletionTimestamp":' in entry.value:
+            yield Task("namespace", entry.key)
+
+    def _find(self, owner: _Owner, namespace: str) -> tuple[Where, bytes] | None:
+        """The owner itself, if an object of its name and uid exists."""
+        served = self._catalogue.of_kind(owner.api_version, owner.kind) or self._any_version(owner)
+        if served is None:
+            return None
+        where = Where(served, namespace if served.kind.namespaced else "", owner.name)
+        entry = self._verbs.store.get(where.key)
+        if entry is None or _meta(entry.value).uid != owner.uid:
+            return None
+        return where, entry.value
+
+    def _any_version(self, owner: _Owner) -> Served | None:
+        group = owner.api_version.rpartition("/")[0]
+        return next((s for s in self._catalogue if s.group == group and s.kind.name == owner.kind), None)
+
+    def _where(self, key: str) -> Where | None:
+        _, _, group, resource, rest = key.split("/", 4)
+        served = self._catalogue.preferred("" if group == "core" else group, resource)
+        if served is None:
+            return None
+        namespace, _, name = rest.rpartition("/")
+        return Where(served, namespace, name)
+
+    async def _done(self, task: Task) -> bool:
+        """Do what a task asks for; False to look again later."""
+        act = {"dependent": self._dependent, "owner": self._owner, "namespace": self._namespace}[task.what]
+        try:
+            return await act(task.key)
+        except NotFound:
+            return True
+        except Conflict:
+            return False
+        except ApiFault as fault:
+            log.warning("clean-up has to wait", extra={"key": task.key, "why": fault.message})
+            return False
+
+    async def _dependent(self, key: str) -> bool:
+        """Delete an object none of whose owners is left."""
+        entry, where = self._verbs.store.get(key), self._where(key)
+        if entry is None or where is None:
+            return True
+        meta = _meta(entry.value)
+        if meta.deletion_timestamp or not meta.owner_references:
+            return True
+        found = [self._find(owner, meta.namespace) for owner in meta.owner_references]
+        left = [one for one in found if one is not None]
+        ending = [one for one in left if self._in_foreground(one[1])]
+        if left and len(ending) < len(left):
+            return True
+        options = DeleteOptions("Foreground" if ending else "Background", uid=meta.uid)
+        if ending and not self._dependents.get(meta.uid):
+            options = DeleteOptions("Background", uid=meta.uid)
+        await self._verbs.delete(where, options, self._caller)
+        return True
+
+    @staticmethod
+    def _in_foreground(value: bytes) -> bool:
+        meta = _meta(value)
+        return bool(meta.deletion_timestamp) and _FOREGROUND in (meta.finalizers or ())
+
+    async def _owner(self, key: str) -> bool:
+        """Let an owner go once its dependents are gone, or no longer its own."""
+        entry, where = self._verbs.store.get(key), self._where(key)
+        if entry is None or where is None:
+            return True
+        meta = _meta(entry.value)
+        finalizers = meta.finalizers or []
+        if _ORPHAN in finalizers:
+            await self._orphan(meta.uid)
+            await self._drop_finalizer(where, _ORPHAN)
+        elif _FOREGROUND in finalizers:
+            if any([not await self._dependent(child) for child in sorted(self._dependents.get(meta.uid, ()))]):
+                return False
+            if not self._blocked(meta.uid):
+                await self._drop_finalizer(where, _FOREGROUND)
+        return True
+
+    def _blocked(self, uid: str) -> bool:
+        for key in self._dependents.get(uid, ()):
+            entry = self._verbs.store.get(key)
+            if entry is None:
+                continue
+            owners = _meta(entry.value).owner_references or ()
+            if any(owner.uid == uid and owner.block_owner_deletion for owner in owners):
+                return True
+        return False
+
+    async def _orphan(self, uid: str) -> None:
+        for key in sorted(self._dependents.get(uid, ())):
+            where = self._where(key)
+            if where is not None:
+                await self._change(where, lambda old: _without_owner(old, uid))
+
+    async def _drop_finalizer(self, where: Where, finalizer: str) -> None:
+        def dropped(old: Raw) -> Raw:
+            rest = [name for name in old["metadata"].get("finalizers") or () if name != finalizer]
+            return {**old, "metadata": {**old["metadata"], "finalizers": rest}}
+
+        await self._change(where, dropped)
+
+    async def _change(self, where: Where, change: Change) -> None:
+        async def changed(old: Raw) -> Wanted:
+            return Wanted(change(old))
+
+        await self._verbs.change(where, changed, WriteOptions(manager=self._caller.agent), self._caller)
+
+    async def _namespace(self, key: str) -> bool:
+        """Empty an ending namespace, then release it."""
+        entry, where = self._verbs.store.get(key), self._where(key)
+        if entry is None or where is None or not _meta(entry.value).deletion_timestamp:
+            return True
+        name = where.name
+        left = 0
+        for served in self._catalogue.stored():
+            if served.kind.namespaced and self._verbs.store.count(served.under(name)):
+                place = Where(served, name)
+                await self._verbs.delete_collection(place, ListOptions(), DeleteOptions("Background"), self._caller)
+                left += self._verbs.store.count(served.under(name))
+        if left:
+            return True  # the last of them to go wakes this up again
+        await self._change(where._replace(subresource="finalize"), lambda old: {**old, "spec": {"finalizers": []}})
+        return True
+
+
+def _without_owner(old: Raw, uid: str) -> Raw:
+    owners = [owner for owner in old["metadata"].get("ownerReferences") or () if owner.get("uid") != uid]
+    metadata = {**old["metadata"], "ownerReferences": owners}
+    if not owners:
+        del metadata["ownerReferences"]
+    return {**old, "metadata": metadata}
