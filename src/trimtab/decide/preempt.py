@@ -4,14 +4,16 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+import numpy as np
+
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import Profile
 from trimtab.decide.framework import Reason
-from trimtab.decide.pods.answer import CROWDED, HOPELESS
+from trimtab.decide.pods.answer import HOPELESS
 from trimtab.decide.pods.ask import PodAsk, ask_for
 from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.host import Resident, resident
-from trimtab.decide.pods.schedule import DEFAULT, Taste, objection_to, refusals
+from trimtab.decide.pods.host import Host, Resident, resident
+from trimtab.decide.pods.schedule import DEFAULT, Taste, active_filters, crowded_nodes, objection_to, refusals
 from trimtab.decide.pods.terms import Choice
 
 SYSTEM_CRITICAL = 2_000_000_000
@@ -114,85 +116,86 @@ def _candidates(
 
 def potential(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> list[str]:
     """Nodes that are refused for what runs there and have pods of lower priority."""
-    weaker = [
-        column
-        for column, here in enumerate(fleet.hosts)
-        if any(one.priority < ask.me.priority for one in here.residents)
-    ]
-    return [
-        fleet.hosts.names[column]
-        for column, objection in refusals(ask, fleet, weaker, taste)
-        if objection is not None and objection.reason.code == CROWDED
-    ]
+    weakest = fleet.hosts.column("weakest", lambda: _weakest, np.int64)
+    crowded = crowded_nodes(ask, fleet, taste) & (weakest < ask.me.priority)
+    return [fleet.hosts.names[column] for column in np.flatnonzero(crowded).tolist()]
+
+
+def _weakest(here: Host) -> int:
+    return min((one.priority for one in here.residents), default=PRIORITY_OFFSET)
 
 
 class Trial:
-    """A copy of the cluster on which pods are taken away and put back; the copy always comes back as it was."""
+    """A copy of the cluster on which pods are taken away and put back.
+
+    When every rule looks at one node alone, only that node is copied; else the whole cluster is, because taking a pod
+    away changes what other nodes are worth.
+    """
 
     def __init__(self, ask: PodAsk, fleet: NodeFleet, taste: Taste) -> None:
         self.me, self._taste = ask.me, taste
-        self._fleet = fleet.fork()
+        plugins = active_filters(ask, taste)
+        self._alone = all(plugin.sweep is None for plugin in plugins) and not fleet.nominated
+        self._checks = [plugin.study(ask, fleet.hosts) for plugin in plugins] if self._alone else []
+        self._fleet = fleet if self._alone else fleet.fork()
+        self._here: Host | None = None
+        self._node = ""
 
-    def residents(self, node: str) -> tuple[Resident, ...]:
-        here = self._fleet.get(node)
-        return here.residents if here is not None else ()
+    def enter(self, node: str) -> tuple[Resident, ...]:
+        """From now on it is about this node; returns whom it would cost at most, most important first."""
+        here = self._fleet.hosts.targets[self._fleet.hosts.index[node]]
+        self._node, self._here = node, here if self._alone else None
+        return tuple(sorted((one for one in here.residents if one.priority < self.me.priority), key=importance))
 
-    def take(self, pods: Iterable[Resident], node: str) -> None:
-        self._fleet = self._fleet.vacated(pods, node)
+    def take(self, pods: Sequence[Resident]) -> None:
+        if self._here is None:
+            self._fleet = self._fleet.vacated(pods, self._node)
+        else:
+            self._here = self._here.left(pods)
 
-    def put_back(self, pods: Iterable[Resident], node: str) -> None:
+    def put_back(self, pods: Iterable[Resident]) -> None:
         for one in pods:
-            self._fleet = self._fleet.settled(one, node)
+            if self._here is None:
+                self._fleet = self._fleet.settled(one, self._node)
+            else:
+                self._here = self._here.joined(one)
 
-    def fits(self, node: str) -> bool:
+    def fits(self) -> bool:
+        if self._here is not None:
+            here = self._here
+            return all(check(here) is None for check in self._checks)
         ask = ask_for(self.me, self._fleet)
-        column = self._fleet.hosts.index[node]
+        column = self._fleet.hosts.index[self._node]
         ((_, objection),) = refusals(ask, self._fleet, [column], self._taste)
         return objection is None
 
 
 def victims_on(node: str, trial: Trial, covers: Sequence[Cover], *, enforced: bool) -> Candidate | None:
     """The fewest pods, the least important ones, that must leave this node; None when even all of them do not help."""
-    weaker = sorted((one for one in trial.residents(node) if one.priority < trial.me.priority), key=importance)
-    if not weaker:
-        return None
-    trial.take(weaker, node)
-    try:
-        if not trial.fits(node):
-            return None
-        candidate = _reprieved(node, trial, weaker, covers, spare=breaking(weaker, covers))
-    finally:
-        here = {one.key for one in trial.residents(node)}
-        trial.put_back([one for one in weaker if one.key not in here], node)
-    if not enforced or within_budgets(candidate.victims, covers):
+    weaker = trial.enter(node)
+    candidate = _tried(node, trial, weaker, spare=breaking(weaker, covers))
+    if candidate is None or not enforced or within_budgets(candidate.victims, covers):
         return candidate
-    return _obedient(node, trial, weaker, covers)
+    # the least important pods that their budgets let go may be enough as well
+    forbidden = breaking(reversed(weaker), covers)
+    return _tried(node, trial, [one for one in weaker if one.key not in forbidden], spare=frozenset())
 
 
-def _obedient(node: str, trial: Trial, weaker: list[Resident], covers: Sequence[Cover]) -> Candidate | None:
-    """The least important pods that their budgets let go, if they are enough."""
-    spare = breaking(list(reversed(weaker)), covers)
-    movable = [one for one in weaker if one.key not in spare]
-    trial.take(movable, node)
-    try:
-        if not trial.fits(node):
-            return None
-        return _reprieved(node, trial, movable, covers, spare=frozenset())
-    finally:
-        here = {one.key for one in trial.residents(node)}
-        trial.put_back([one for one in movable if one.key not in here], node)
-
-
-def _reprieved(
-    node: str, trial: Trial, gone: list[Resident], covers: Sequence[Cover], *, spare: frozenset[tuple[str, str]]
-) -> Candidate:
-    """Of the pods taken away, bring back whom the newcomer leaves room for: first those in `spare`."""
+def _tried(
+    node: str, trial: Trial, leaving: Sequence[Resident], *, spare: frozenset[tuple[str, str]]
+) -> Candidate | None:
+    """Take all away; if the newcomer fits, bring back whom it leaves room for: first those in `spare`."""
+    trial.take(leaving)
+    if not trial.fits():
+        trial.put_back(leaving)
+        return None
     victims = []
-    for one in sorted(gone, key=lambda one: one.key not in spare):
-        trial.put_back([one], node)
-        if not trial.fits(node):
-            trial.take([one], node)
+    for one in sorted(leaving, key=lambda one: one.key not in spare) if spare else leaving:
+        trial.put_back([one])
+        if not trial.fits():
+            trial.take([one])
             victims.append(one)
+    trial.put_back(victims)
     violations = sum(one.key in spare for one in victims)
     return Candidate(node, tuple(sorted(victims, key=importance)), violations)
 

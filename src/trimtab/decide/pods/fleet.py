@@ -115,11 +115,9 @@ class NodeFleet:
         return self if known is None else self.vacated([known], pod.spec.node_name)
 
     def vacated(self, residents: Iterable[Resident], node: str) -> "NodeFleet":
-        """The next picture, without these residents of one node."""
+        """The next picture, without these residents (the very same values) of one node."""
         here, leaving = self.hosts.targets[self.hosts.index[node]], tuple(residents)
-        for one in leaving:
-            here = here.left(one)
-        return self._with(hosts=self.hosts.change([here]), carried=self._recount(leaving, -1))
+        return self._with(hosts=self.hosts.change([here.left(leaving)]), carried=self._recount(leaving, -1))
 
     def fork(self) -> "NodeFleet":
         """The same picture, to try things on without making this one slow."""

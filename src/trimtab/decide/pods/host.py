@@ -1,6 +1,6 @@
 """A node with the pods that run on it, as one value that plugins judge."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from trimtab.api.kinds.native.node import Node
@@ -65,26 +65,22 @@ class Host(NamedTuple):
         return self.allocatable.get(resource, 0) - self.used.get(resource, 0)
 
     def joined(self, pod: Resident) -> "Host":
-        return self._counting((*self.residents, pod), pod.demand, 1)
+        return self._counting((*self.residents, pod), (pod,), 1)
 
-    def left(self, pod: Resident) -> "Host":
-        staying = tuple(one for one in self.residents if one.key != pod.key)
-        return self._counting(staying, pod.demand, -1)
+    def left(self, pods: Sequence[Resident]) -> "Host":
+        """Without these, which must be residents (the very same values)."""
+        leaving = {id(pod) for pod in pods}
+        return self._counting(tuple([one for one in self.residents if id(one) not in leaving]), pods, -1)
 
-    def _counting(self, residents: tuple[Resident, ...], asked: Demand, sign: int) -> "Host":
-        used = dict(self.used)
-        for resource, amount in asked.requests.items():
-            used[resource] = used.get(resource, 0) + sign * amount
-        return Host(
-            self.name,
-            self.node,
-            self.labels,
-            self.allocatable,
-            residents,
-            used,
-            self.assumed_cpu + sign * asked.assumed_cpu,
-            self.assumed_memory + sign * asked.assumed_memory,
-        )
+    def _counting(self, residents: tuple[Resident, ...], changed: Iterable[Resident], sign: int) -> "Host":
+        used, cpu, memory = dict(self.used), self.assumed_cpu, self.assumed_memory
+        for one in changed:
+            asked = one.demand
+            for resource, amount in asked.requests.items():
+                used[resource] = used.get(resource, 0) + sign * amount
+            cpu += sign * asked.assumed_cpu
+            memory += sign * asked.assumed_memory
+        return Host(self.name, self.node, self.labels, self.allocatable, residents, used, cpu, memory)
 
 
 def host(node: Node, residents: Iterable[Resident] = ()) -> Host:

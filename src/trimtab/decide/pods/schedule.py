@@ -1,6 +1,7 @@
 """Where a pod goes: the node filters, the node scores and the choice, on a picture of the cluster."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,9 @@ from trimtab.decide.framework import (
     node_scores,
     objections,
     sift,
+    verdicts,
 )
+from trimtab.decide.pods.answer import CROWDED
 from trimtab.decide.pods.ask import PodAsk, ask_for
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Host, Resident
@@ -162,6 +165,38 @@ def active_filters(ask: PodAsk, taste: Taste) -> list[NodeFilter]:
     return [plugin for plugin in plugins if plugin.skips is None or not plugin.skips(ask)]
 
 
+def crowded_nodes(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Mask:
+    """Nodes whose first objection is about what runs there; the same rules as `refusals`, kept as arrays."""
+    undecided, crowded = np.ones(len(fleet), dtype=bool), np.zeros(len(fleet), dtype=bool)
+    for plugin in active_filters(ask, taste):
+        refused = undecided & ~verdicts(plugin, ask, fleet.hosts)
+        undecided &= ~refused
+        if plugin.reads is not None:
+            key = (plugin, "crowded", plugin.reads(ask))
+            crowded |= refused & fleet.hosts.column(key, partial(_crowdedness, plugin, ask, fleet), bool)
+        elif refused.any():
+            judge = _crowdedness(plugin, ask, fleet)
+            crowded[[column for column in np.flatnonzero(refused).tolist() if judge(fleet.hosts.targets[column])]] = (
+                True
+            )
+    for node, waiting in fleet.nominated.items():
+        column = fleet.hosts.index.get(node)
+        if column is not None and undecided[column]:
+            objection = _crowd_objection(ask, fleet, node, waiting, taste)
+            crowded[column] = objection is not None and objection.reason.code == CROWDED
+    return crowded
+
+
+def _crowdedness(plugin: NodeFilter, ask: PodAsk, fleet: NodeFleet) -> Callable[[Host], bool]:
+    check = plugin.study(ask, fleet.hosts)
+
+    def crowded(here: Host) -> bool:
+        reason = check(here)
+        return reason is not None and reason.code == CROWDED
+
+    return crowded
+
+
 def totals(ask: PodAsk, fleet: NodeFleet, feasible: Mask, taste: Taste) -> Array:
     """The sum of all weighted grades; meaningless for nodes that are not feasible."""
     total = np.zeros(len(fleet), dtype=np.int64)
@@ -175,7 +210,7 @@ def weighted(ask: PodAsk, fleet: NodeFleet, feasible: Mask, taste: Taste) -> Ite
     for name, weight in taste.scores:
         graded = _graded(node_scores[name], ask, fleet, feasible)
         if graded is not None:
-            yield name, graded * weight
+            yield name, graded if weight == 1 else graded * weight
 
 
 def _graded(plugin: Score[Any, Any], ask: PodAsk, fleet: NodeFleet, feasible: Mask) -> Array | None:
@@ -186,6 +221,8 @@ def _graded(plugin: Score[Any, Any], ask: PodAsk, fleet: NodeFleet, feasible: Ma
     raw = grades(plugin, ask, fleet.hosts)
     if plugin.settle is None:
         return raw
+    if feasible.all():
+        return plugin.settle(raw)
     settled: Array = np.zeros(len(raw), dtype=np.int64)
     settled[feasible] = plugin.settle(raw[feasible])
     return settled

@@ -30,9 +30,12 @@ def _size(image: str, here: Host) -> int:
 
 
 def grades(ask: PodAsk, hosts: Fleet[Host], feasible: Mask) -> Array:
+    sizes = spread_sizes(ask, hosts)
+    if not sizes.any():
+        return sizes  # nobody has any of the images: all nodes are alike
     containers = len(ask.pod.spec.containers) + len(ask.pod.spec.init_containers)
     largest = LARGEST_PER_CONTAINER * max(1, containers)
-    clamped = np.clip(spread_sizes(ask, hosts), SMALLEST, largest)
+    clamped = np.clip(sizes, SMALLEST, largest)
     graded: Array = 100 * (clamped - SMALLEST) // (largest - SMALLEST)
     return graded
 
