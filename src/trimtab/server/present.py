@@ -1,6 +1,5 @@
 """Objects and lists as the client asked to see them: JSON, protobuf, tables, or metadata alone."""
 
-import struct
 from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
@@ -11,6 +10,7 @@ from trimtab.api import protobuf
 from trimtab.api.value import Raw
 from trimtab.server.answer import Answer, Ask, Stream
 from trimtab.server.catalogue import Served, Where
+from trimtab.server.frames import listing, single, watch_frame
 from trimtab.server.negotiate import PROTOBUF, Form, form_of
 from trimtab.server.options import ListOptions
 from trimtab.server.table import Printer, check_include, partial, table
@@ -31,13 +31,9 @@ def form_for(ask: Ask, served: Served, *, single: bool, watch: bool = False) -> 
     return form_of(accept, single=single, watch=watch, custom=served.kind.custom)
 
 
-def _protobuf(code: int, raw: Raw) -> Answer:
-    return Answer(code, protobuf.encode(raw), PROTOBUF, verbatim=True)
-
-
 def raw_answer(code: int, raw: Raw, form: Form = Form()) -> Answer:  # noqa: B008 - a frozen value
     """An answer that is not one stored object: a Status, a Scale, a review."""
-    return _protobuf(code, raw) if form.media == PROTOBUF else Answer(code, orjson.dumps(raw))
+    return single(code, raw) if form.media == PROTOBUF else Answer(code, orjson.dumps(raw))
 
 
 def object_answer(ask: Ask, found: Found, code: int, now: datetime) -> Answer:
@@ -52,7 +48,7 @@ def object_answer(ask: Ask, found: Found, code: int, now: datetime) -> Answer:
     if form.transform:
         return raw_answer(code, partial(found.raw(), form.version), form)
     if form.media == PROTOBUF:
-        return _protobuf(code, found.raw())
+        return single(code, found.raw())
     return Answer(code, found.body())
 
 
@@ -67,10 +63,12 @@ def list_answer(ask: Ask, batch: Batch, now: datetime) -> Answer:
     if form.transform:
         items = [partial(raw, form.version) for raw in batch.raws()]
         body: Raw = {"kind": form.transform, "apiVersion": f"meta.k8s.io/{form.version}"}
-        return raw_answer(200, {**body, "metadata": batch.metadata(), "items": items}, form)
+        if form.media == PROTOBUF:
+            return listing(body, batch.metadata(), items)
+        return raw_answer(200, {**body, "metadata": batch.metadata(), "items": items})
     if form.media == PROTOBUF:
         head = {"kind": f"{served.kind.name}List", "apiVersion": served.api_version}
-        return _protobuf(200, {**head, "metadata": batch.metadata(), "items": batch.raws()})
+        return listing(head, batch.metadata(), batch.raws())
     return Answer(200, batch.body())
 
 
@@ -158,18 +156,4 @@ class _Frames:
         return protobuf.encode(partial(raw, self._form.version) if self._form.transform else raw)
 
     def line(self, type_: str, body: bytes) -> bytes:
-        if body.startswith(b"{"):
-            body = protobuf.encode(orjson.loads(body))
-        name = type_.encode()
-        inner = b"\x0a" + _length(body) + body
-        frame = b"\x0a" + _length(name) + name + b"\x12" + _length(inner) + inner
-        return struct.pack(">I", len(frame)) + frame
-
-
-def _length(body: bytes) -> bytes:
-    size, out = len(body), bytearray()
-    while size > 0x7F:
-        out.append(size & 0x7F | 0x80)
-        size >>= 7
-    out.append(size)
-    return bytes(out)
+        return watch_frame(type_, protobuf.encode(orjson.loads(body)) if body.startswith(b"{") else body)
