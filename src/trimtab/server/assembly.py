@@ -61,12 +61,16 @@ class ApiServer:
         tokens = Tokens(settings.token_key or secrets.token_bytes(32), store.get)
         self.authenticator = Authenticator(tokens, settings.static_tokens, settings.clock.now)
         self.patcher = Patcher(self.verbs)
+        self.subresources = Subresources(self.verbs, self.patcher, tokens, several_budgets=settings.several_budgets)
+        self.landing = Landing(
+            self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._checks(), lambda: ""
+        )
         self.handler = Handler(
             self.verbs,
-            Landing(self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._checks(), lambda: ""),
+            self.landing,
             self.authenticator,
             self.authorizer,
-            subresources=Subresources(self.verbs, self.patcher, tokens, several_budgets=settings.several_budgets),
+            subresources=self.subresources,
             reviews=Reviews(self.verbs, self.authenticator, self.authorizer),
             patcher=self.patcher,
         )

@@ -74,14 +74,14 @@ class LocalClient:
 
     async def create(self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False) -> Raw:
         served, caller = self._served(resource), self._caller(manager)
-        read = self._server.fitter.understand(served, Body(_own_copy(obj)), "Warn", caller)
+        read = self._server.fitter.understand(served, Body(_own_copy(obj), []), "Warn", caller)
         where = Where(served, obj["metadata"].get("namespace", "") if served.kind.namespaced else "")
         outcome = await self._server.verbs.create(where, Wanted(read), WriteOptions(manager, dry_run), caller)
         return outcome.found.raw()
 
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
         served, caller = self._served(resource), self._caller(manager)
-        read = self._server.fitter.understand(served, Body(_own_copy(obj)), "Warn", caller)
+        read = self._server.fitter.understand(served, Body(_own_copy(obj), []), "Warn", caller)
         metadata = obj["metadata"]
         namespace = metadata.get("namespace", "") if served.kind.namespaced else ""
         where = Where(served, namespace, metadata["name"], subresource)
