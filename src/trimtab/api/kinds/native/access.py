@@ -4,6 +4,7 @@ import msgspec
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.rules import access
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Object, Value
 
@@ -35,18 +36,32 @@ class Subject(Value):
     namespace: str = ""
 
 
-@kind(group=_GROUP, version="v1", plural="roles", custom=False)
+@kind(group=_GROUP, version="v1", plural="roles", custom=False, validators=[access.check_role])
 class Role(Object):
     rules: tuple[PolicyRule, ...] | None = ()
 
 
-@kind(group=_GROUP, version="v1", plural="clusterroles", namespaced=False, custom=False)
+@kind(
+    group=_GROUP,
+    version="v1",
+    plural="clusterroles",
+    namespaced=False,
+    custom=False,
+    validators=[access.check_cluster_role],
+)
 class ClusterRole(Object):
     rules: tuple[PolicyRule, ...] | None = ()
     aggregation_rule: AggregationRule | None = None
 
 
-@kind(group=_GROUP, version="v1", plural="rolebindings", custom=False, defaults=[defaults.role_binding])
+@kind(
+    group=_GROUP,
+    version="v1",
+    plural="rolebindings",
+    custom=False,
+    defaults=[defaults.role_binding],
+    validators=[access.check_role_binding],
+)
 class RoleBinding(Object):
     subjects: tuple[Subject, ...] = ()
     role_ref: RoleRef = RoleRef()
@@ -59,6 +74,7 @@ class RoleBinding(Object):
     namespaced=False,
     custom=False,
     defaults=[defaults.role_binding],
+    validators=[access.check_cluster_role_binding],
 )
 class ClusterRoleBinding(Object):
     subjects: tuple[Subject, ...] = ()

@@ -5,6 +5,7 @@ from datetime import datetime
 from trimtab.api.kind import Scale, kind
 from trimtab.api.kinds.native import defaults
 from trimtab.api.kinds.native.pod import PodTemplateSpec
+from trimtab.api.kinds.native.rules import workloads
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import IntOrString, Object, Value
 
@@ -47,6 +48,7 @@ class DeploymentStatus(Value):
     ready_replicas: int = 0
     available_replicas: int = 0
     unavailable_replicas: int = 0
+    terminating_replicas: int | None = None
     conditions: tuple[WorkloadCondition, ...] = ()
     collision_count: int | None = None
 
@@ -61,6 +63,7 @@ class DeploymentStatus(Value):
     scale=Scale(),
     custom=False,
     defaults=[defaults.deployment],
+    validators=[workloads.check_deployment],
 )
 class Deployment(Object):
     spec: DeploymentSpec = DeploymentSpec()
@@ -79,6 +82,7 @@ class ReplicaSetStatus(Value):
     fully_labeled_replicas: int = 0
     ready_replicas: int = 0
     available_replicas: int = 0
+    terminating_replicas: int | None = None
     observed_generation: int = 0
     conditions: tuple[WorkloadCondition, ...] = ()
 
@@ -93,6 +97,7 @@ class ReplicaSetStatus(Value):
     scale=Scale(),
     custom=False,
     defaults=[defaults.replica_set],
+    validators=[workloads.check_replica_set],
 )
 class ReplicaSet(Object):
     spec: ReplicaSetSpec = ReplicaSetSpec()
@@ -132,6 +137,7 @@ class StatefulSetStatus(Value):
     scale=Scale(),
     custom=False,
     defaults=[defaults.stateful_set],
+    validators=[workloads.check_stateful_set],
 )
 class StatefulSet(Object):
     spec: StatefulSetSpec = StatefulSetSpec()
@@ -167,6 +173,7 @@ class DaemonSetStatus(Value):
     status=True,
     custom=False,
     defaults=[defaults.daemon_set],
+    validators=[workloads.check_daemon_set],
 )
 class DaemonSet(Object):
     spec: DaemonSetSpec = DaemonSetSpec()
@@ -195,6 +202,7 @@ class ReplicationControllerSpec(Value):
     scale=Scale(),
     custom=False,
     defaults=[defaults.replication_controller],
+    validators=[workloads.check_replication_controller],
 )
 class ReplicationController(Object):
     spec: ReplicationControllerSpec = ReplicationControllerSpec()

@@ -2,6 +2,7 @@
 
 from trimtab.api.kind import OtherVersion, kind
 from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.rules import others
 from trimtab.api.value import Object, Raw, Value
 
 
@@ -71,6 +72,7 @@ def _from_stored(raw: Raw) -> Raw:
     status=True,
     custom=False,
     defaults=[defaults.autoscaler],
+    validators=[others.check_autoscaler],
 )
 class HorizontalPodAutoscaler(Object):
     spec: HorizontalPodAutoscalerSpec = HorizontalPodAutoscalerSpec()

@@ -5,6 +5,7 @@ from datetime import datetime
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
 from trimtab.api.kinds.native.pod import PodTemplateSpec
+from trimtab.api.kinds.native.rules import workloads
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta, Object, Value
 
@@ -42,7 +43,14 @@ class JobStatus(Value):
 
 
 @kind(
-    group="batch", version="v1", plural="jobs", categories=["all"], status=True, custom=False, defaults=[defaults.job]
+    group="batch",
+    version="v1",
+    plural="jobs",
+    categories=["all"],
+    status=True,
+    custom=False,
+    defaults=[defaults.job],
+    validators=[workloads.check_job],
 )
 class Job(Object):
     spec: JobSpec = JobSpec()
@@ -75,6 +83,7 @@ class CronJobSpec(Value):
     status=True,
     custom=False,
     defaults=[defaults.cron_job],
+    validators=[workloads.check_cron_job],
 )
 class CronJob(Object):
     spec: CronJobSpec = CronJobSpec()

@@ -2,17 +2,20 @@
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.rules import others
 from trimtab.api.value import Object, Value
 
 
-@kind(group="", version="v1", plural="configmaps", short=["cm"], custom=False)
+@kind(group="", version="v1", plural="configmaps", short=["cm"], custom=False, validators=[others.check_config_map])
 class ConfigMap(Object):
     data: dict[str, str] = {}
     binary_data: dict[str, str] = {}
     immutable: bool | None = None
 
 
-@kind(group="", version="v1", plural="secrets", custom=False, defaults=[defaults.secret])
+@kind(
+    group="", version="v1", plural="secrets", custom=False, defaults=[defaults.secret], validators=[others.check_secret]
+)
 class Secret(Object):
     data: dict[str, str] = {}
     """Values are base64 text, as on the wire."""

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native.rules import others
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, IntOrString, Object, Value
 
@@ -24,7 +25,15 @@ class PodDisruptionBudgetStatus(Value):
     conditions: tuple[Condition, ...] = ()
 
 
-@kind(group="policy", version="v1", plural="poddisruptionbudgets", short=["pdb"], status=True, custom=False)
+@kind(
+    group="policy",
+    version="v1",
+    plural="poddisruptionbudgets",
+    short=["pdb"],
+    status=True,
+    custom=False,
+    validators=[others.check_disruption_budget],
+)
 class PodDisruptionBudget(Object):
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Annotated
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native.rules import others
 from trimtab.api.value import MicroTime, Object, Raw, Value
 
 
@@ -29,7 +30,7 @@ class EventSeries(Value):
     last_observed_time: Annotated[datetime | None, MicroTime()] = None
 
 
-@kind(group="", version="v1", plural="events", short=["ev"], custom=False)
+@kind(group="", version="v1", plural="events", short=["ev"], custom=False, validators=[others.check_event])
 class Event(Object):
     involved_object: ObjectReference = ObjectReference()
     reason: str = ""
@@ -47,7 +48,15 @@ class Event(Object):
     reporting_instance: str = ""
 
 
-@kind(group="events.k8s.io", version="v1", plural="events", short=["ev"], custom=False, name="Event")
+@kind(
+    group="events.k8s.io",
+    version="v1",
+    plural="events",
+    short=["ev"],
+    custom=False,
+    name="Event",
+    validators=[others.check_event_v1],
+)
 class EventV1(Object):
     event_time: Annotated[datetime | None, MicroTime()] = None
     series: EventSeries | None = None

@@ -2,6 +2,7 @@
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.rules import extensions
 from trimtab.api.value import Object
 
 _CATEGORIES = ["api-extensions"]
@@ -17,6 +18,7 @@ _CATEGORIES = ["api-extensions"]
     status=True,
     custom=False,
     defaults=[defaults.custom_resource_definition],
+    validators=[extensions.check_definition],
 )
 class CustomResourceDefinition(Object):
     """The server reads it raw: its schema is data."""
@@ -30,6 +32,7 @@ class CustomResourceDefinition(Object):
     namespaced=False,
     custom=False,
     defaults=[defaults.mutating_webhooks],
+    validators=[extensions.check_webhooks],
 )
 class MutatingWebhookConfiguration(Object):
     """The server reads it raw."""
@@ -43,6 +46,7 @@ class MutatingWebhookConfiguration(Object):
     namespaced=False,
     custom=False,
     defaults=[defaults.validating_webhooks],
+    validators=[extensions.check_webhooks],
 )
 class ValidatingWebhookConfiguration(Object):
     """The server reads it raw."""

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Annotated
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native.rules import others
 from trimtab.api.value import MicroTime, Object, Value
 
 
@@ -15,6 +16,6 @@ class LeaseSpec(Value):
     lease_transitions: int | None = None
 
 
-@kind(group="coordination.k8s.io", version="v1", plural="leases", custom=False)
+@kind(group="coordination.k8s.io", version="v1", plural="leases", custom=False, validators=[others.check_lease])
 class Lease(Object):
     spec: LeaseSpec = LeaseSpec()

@@ -4,6 +4,7 @@ import msgspec
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.rules import others
 from trimtab.api.value import IntOrString, Object, Value
 
 
@@ -45,6 +46,7 @@ class ServiceStatus(Value):
     status=True,
     custom=False,
     defaults=[defaults.service],
+    validators=[others.check_service],
 )
 class Service(Object):
     spec: ServiceSpec = ServiceSpec()
@@ -65,7 +67,15 @@ class IngressStatus(Value):
     load_balancer: LoadBalancerStatus = LoadBalancerStatus()
 
 
-@kind(group="networking.k8s.io", version="v1", plural="ingresses", short=["ing"], status=True, custom=False)
+@kind(
+    group="networking.k8s.io",
+    version="v1",
+    plural="ingresses",
+    short=["ing"],
+    status=True,
+    custom=False,
+    validators=[others.check_ingress],
+)
 class Ingress(Object):
     status: IngressStatus = IngressStatus()
 

@@ -6,6 +6,7 @@ import msgspec
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.rules import others
 from trimtab.api.value import Object, QuantityText, Value
 
 
@@ -69,6 +70,7 @@ class NodeStatus(Value):
     status=True,
     custom=False,
     defaults=[defaults.node],
+    validators=[others.check_node],
 )
 class Node(Object):
     spec: NodeSpec = NodeSpec()

@@ -8,6 +8,7 @@ import msgspec
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
 from trimtab.api.kinds.native.node import Taint
+from trimtab.api.kinds.native.rules import pods
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.api.value import Meta, Object, OwnerReference, QuantityText, Value
 
@@ -260,6 +261,7 @@ class PodStatus(Value):
     status=True,
     custom=False,
     defaults=[defaults.pod],
+    validators=[pods.check_pod],
 )
 class Pod(Object):
     spec: PodSpec = PodSpec()

@@ -1,6 +1,7 @@
 """How much a namespace, and one object in it, may use."""
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native.rules import others
 from trimtab.api.value import Object, QuantityText, Value
 
 
@@ -25,7 +26,15 @@ class ResourceQuotaStatus(Value):
     used: dict[str, QuantityText] = {}
 
 
-@kind(group="", version="v1", plural="resourcequotas", short=["quota"], status=True, custom=False)
+@kind(
+    group="",
+    version="v1",
+    plural="resourcequotas",
+    short=["quota"],
+    status=True,
+    custom=False,
+    validators=[others.check_quota],
+)
 class ResourceQuota(Object):
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
     status: ResourceQuotaStatus = ResourceQuotaStatus()

@@ -2,6 +2,7 @@
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
+from trimtab.api.kinds.native.rules import others
 from trimtab.api.value import Object, QuantityText, Value
 
 
@@ -13,6 +14,7 @@ from trimtab.api.value import Object, QuantityText, Value
     namespaced=False,
     custom=False,
     defaults=[defaults.priority_class],
+    validators=[others.check_priority_class],
 )
 class PriorityClass(Object):
     value: int = 0

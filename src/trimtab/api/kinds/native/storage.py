@@ -3,6 +3,7 @@
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
 from trimtab.api.kinds.native.pod import NodeSelector
+from trimtab.api.kinds.native.rules import others
 from trimtab.api.value import Object, QuantityText, Value
 
 
@@ -31,6 +32,7 @@ class PersistentVolumeClaimStatus(Value):
     status=True,
     custom=False,
     defaults=[defaults.persistent_volume_claim],
+    validators=[others.check_claim],
 )
 class PersistentVolumeClaim(Object):
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
@@ -69,6 +71,7 @@ class PersistentVolume(Object):
     namespaced=False,
     custom=False,
     defaults=[defaults.storage_class],
+    validators=[others.check_storage_class],
 )
 class StorageClass(Object):
     provisioner: str = ""

@@ -1,0 +1,92 @@
+"""What kube-apiserver refuses in roles and their bindings."""
+
+from collections.abc import Iterator, Sequence
+
+from trimtab.api.complaints import invalid, not_supported, required
+from trimtab.api.kinds.native.rules import common
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+_GROUP = "rbac.authorization.k8s.io"
+
+
+def _rule(rule: Raw, field: str, *, namespaced: bool) -> Iterator[Cause]:
+    if not rule.get("verbs"):
+        yield required(f"{field}.verbs", "verbs must contain at least one value")
+    urls = rule.get("nonResourceURLs") or []
+    if urls:
+        if namespaced:
+            text = "namespaced rules cannot apply to non-resource URLs"
+            yield invalid(f"{field}.nonResourceURLs", urls, text)
+        if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+            text = "rules cannot apply to both regular resources and non-resource URLs"
+            yield invalid(f"{field}.nonResourceURLs", urls, text)
+        return
+    if not rule.get("apiGroups"):
+        yield required(f"{field}.apiGroups", "resource rules must supply at least one api group")
+    if not rule.get("resources"):
+        yield required(f"{field}.resources", "resource rules must supply at least one resource")
+
+
+def _rules(new: Raw, *, namespaced: bool) -> list[Cause]:
+    found: list[Cause] = []
+    for index, rule in enumerate(new.get("rules") or ()):
+        found += _rule(rule, f"rules[{index}]", namespaced=namespaced)
+    return found
+
+
+def check_role(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    return _rules(new, namespaced=True)
+
+
+def check_cluster_role(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    found = _rules(new, namespaced=False)
+    aggregation = new.get("aggregationRule")
+    if aggregation is not None and not aggregation.get("clusterRoleSelectors"):
+        found.append(
+            required(
+                "aggregationRule.clusterRoleSelectors",
+                "at least one clusterRoleSelector required if aggregationRule is non-nil",
+            )
+        )
+    return found
+
+
+def _binding(new: Raw, old: Raw | None, kinds: Sequence[str]) -> Iterator[Cause]:
+    ref = common.part(new, "roleRef")
+    if ref.get("apiGroup") != _GROUP:
+        yield not_supported("roleRef.apiGroup", ref.get("apiGroup", ""), [_GROUP])
+    if ref.get("kind") not in kinds:
+        yield not_supported("roleRef.kind", ref.get("kind", ""), kinds)
+    if not ref.get("name"):
+        yield required("roleRef.name")
+    for index, subject in enumerate(new.get("subjects") or ()):
+        yield from _subject(subject, f"subjects[{index}]", namespaced="Role" in kinds)
+    if old is not None and ref != common.part(old, "roleRef"):
+        yield invalid("roleRef", ref, "cannot change roleRef")
+
+
+def _subject(subject: Raw, field: str, *, namespaced: bool) -> Iterator[Cause]:
+    name, kind, group = subject.get("name", ""), subject.get("kind", ""), subject.get("apiGroup", "")
+    if not name:
+        yield required(f"{field}.name")
+    if kind == "ServiceAccount":
+        for fault in common.subdomain_faults(name) if name else ():
+            yield invalid(f"{field}.name", name, fault)
+        if group:
+            yield not_supported(f"{field}.apiGroup", group, [""])
+        if not subject.get("namespace") and not namespaced:
+            yield required(f"{field}.namespace")
+    elif kind in ("User", "Group"):
+        if group != _GROUP:
+            yield not_supported(f"{field}.apiGroup", group, [_GROUP])
+    else:
+        yield not_supported(f"{field}.kind", kind, ["ServiceAccount", "User", "Group"])
+
+
+def check_role_binding(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    return list(_binding(new, old, ("Role", "ClusterRole")))
+
+
+def check_cluster_role_binding(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    return list(_binding(new, old, ("ClusterRole",)))

@@ -1,0 +1,257 @@
+"""Rules that many kinds share: names, labels, selectors, numbers, ports, immutability."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from trimtab.api import quantity
+from trimtab.api.complaints import duplicate, forbidden, invalid, not_supported, required
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
+_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
+_CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+\Z")
+_PERCENT = re.compile(r"[0-9]+%\Z")
+
+LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_NAME_PART_TEXT = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_LABEL_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_CONFIG_KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+_PERCENT_TEXT = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
+_QUALIFIED_TEXT = (
+    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' "
+    "(e.g. 'example.com/MyName')"
+)
+IMMUTABLE = "field is immutable"
+
+
+def _too_long(limit: int) -> str:
+    return f"must be no more than {limit} bytes"
+
+
+def label_faults(name: str) -> list[str]:
+    faults = [_too_long(63)] if len(name.encode()) > 63 else []
+    return faults if _LABEL.match(name) else [*faults, LABEL_TEXT]
+
+
+def subdomain_faults(name: str) -> list[str]:
+    faults = [_too_long(253)] if len(name.encode()) > 253 else []
+    return faults if _SUBDOMAIN.match(name) else [*faults, SUBDOMAIN_TEXT]
+
+
+def qualified_name_faults(key: str) -> list[str]:
+    parts = key.split("/")
+    if len(parts) > 2:
+        return [_QUALIFIED_TEXT]
+    faults = []
+    if len(parts) == 2:
+        faults = [f"prefix part {fault}" for fault in subdomain_faults(parts[0])] if parts[0] else []
+        faults += [] if parts[0] else ["prefix part must be non-empty"]
+    name = parts[-1]
+    if not name:
+        faults.append("name part must be non-empty")
+    elif len(name) > 63:
+        faults.append(f"name part {_too_long(63)}")
+    if not _NAME_PART.match(name):
+        faults.append(_NAME_PART_TEXT)
+    return faults
+
+
+def label_value_faults(value: str) -> list[str]:
+    faults = [_too_long(63)] if len(value) > 63 else []
+    return faults if _LABEL_VALUE.match(value) else [*faults, _LABEL_VALUE_TEXT]
+
+
+def labels(found: Raw | None, field: str) -> Iterator[Cause]:
+    for key, value in sorted((found or {}).items()):
+        for fault in qualified_name_faults(key):
+            yield invalid(field, key, fault)
+        for fault in label_value_faults(value):
+            yield invalid(field, value, fault)
+
+
+def annotations(found: Raw | None, field: str) -> Iterator[Cause]:
+    for key in sorted(found or {}):
+        for fault in qualified_name_faults(key.lower()):
+            yield invalid(field, key, fault)
+
+
+def config_key_faults(key: str) -> list[str]:
+    if len(key) > 253:
+        return [_too_long(253)]
+    if key == ".":
+        return ["must not be '.'"]
+    if key == "..":
+        return ["must not be '..'"]
+    if key.startswith(".."):
+        return ["must not start with '..'"]
+    return [] if _CONFIG_KEY.match(key) else [_CONFIG_KEY_TEXT]
+
+
+_WITH_VALUES = ("In", "NotIn")
+_WITHOUT_VALUES = ("Exists", "DoesNotExist")
+
+
+def selector(found: Raw | None, field: str) -> Iterator[Cause]:
+    """A label selector, as far as its own form goes."""
+    if found is None:
+        return
+    yield from labels(found.get("matchLabels"), f"{field}.matchLabels")
+    for index, rule in enumerate(found.get("matchExpressions") or ()):
+        yield from _selector_rule(rule, f"{field}.matchExpressions[{index}]")
+
+
+def _selector_rule(rule: Raw, field: str) -> Iterator[Cause]:
+    operator, values = rule.get("operator", ""), rule.get("values") or []
+    if operator in _WITH_VALUES and not values:
+        yield required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in _WITHOUT_VALUES and values:
+        yield forbidden(f"{field}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+    elif operator not in (*_WITH_VALUES, *_WITHOUT_VALUES):
+        yield invalid(f"{field}.operator", operator, "not a valid selector operator")
+    for fault in qualified_name_faults(rule.get("key", "")):
+        yield invalid(f"{field}.key", rule.get("key", ""), fault)
+    for index, value in enumerate(values if operator in _WITH_VALUES else ()):
+        for fault in label_value_faults(value):
+            yield invalid(f"{field}.values[{index}]", value, fault)
+
+
+def is_empty_selector(found: Raw) -> bool:
+    return not found.get("matchLabels") and not found.get("matchExpressions")
+
+
+def selects(found: Raw, carried: Raw) -> bool:
+    """Whether labels fit a selector that is itself in order."""
+    if any(carried.get(key) != value for key, value in (found.get("matchLabels") or {}).items()):
+        return False
+    return all(_rule_holds(rule, carried) for rule in found.get("matchExpressions") or ())
+
+
+def _rule_holds(rule: Raw, carried: Raw) -> bool:
+    key, operator, values = rule.get("key", ""), rule.get("operator"), rule.get("values") or []
+    if operator == "In":
+        return carried.get(key) in values
+    if operator == "NotIn":
+        return key not in carried or carried[key] not in values
+    return (key in carried) == (operator == "Exists")
+
+
+def not_negative(value: Any, field: str) -> Iterator[Cause]:
+    if isinstance(value, int) and value < 0:
+        yield invalid(field, value, "must be greater than or equal to 0")
+
+
+def positive(value: Any, field: str) -> Iterator[Cause]:
+    if isinstance(value, int) and value <= 0:
+        yield invalid(field, value, "must be greater than 0")
+
+
+def count_or_percent(value: Any, field: str) -> Iterator[Cause]:
+    if isinstance(value, str):
+        if not _PERCENT.match(value):
+            yield invalid(field, value, _PERCENT_TEXT)
+    else:
+        yield from not_negative(value, field)
+
+
+def at_most_all(value: Any, field: str) -> Iterator[Cause]:
+    if isinstance(value, str) and _PERCENT.match(value) and int(value[:-1]) > 100:
+        yield invalid(field, value, "must not be greater than 100%")
+
+
+def amount(value: Any) -> int:
+    """A count or percentage as a number, for comparing with zero."""
+    if isinstance(value, str):
+        return int(value[:-1]) if _PERCENT.match(value) else 0
+    return value or 0
+
+
+def port_number(value: Any, field: str) -> Iterator[Cause]:
+    if not isinstance(value, int) or not 1 <= value <= 65535:
+        yield invalid(field, value, "must be between 1 and 65535, inclusive")
+
+
+def port_name_faults(name: str) -> list[str]:
+    faults = []
+    if len(name) > 15:
+        faults.append("must be no more than 15 bytes")
+    if not re.match(r"[-a-z0-9]+\Z", name):
+        faults.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search(r"[a-z]", name):
+        faults.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        faults.append("must not contain consecutive hyphens")
+    if name[:1] == "-" or name[-1:] == "-":
+        faults.append("must not begin or end with a hyphen")
+    return faults
+
+
+def port_or_name(value: Any, field: str) -> Iterator[Cause]:
+    if isinstance(value, str):
+        for fault in port_name_faults(value):
+            yield invalid(field, value, fault)
+    else:
+        yield from port_number(value, field)
+
+
+def one_of(value: Any, allowed: Iterable[str], field: str) -> Iterator[Cause]:
+    choices = tuple(allowed)
+    if value not in choices:
+        yield not_supported(field, value or "", choices)
+
+
+def unique(values: Iterable[tuple[Any, str]]) -> Iterator[Cause]:
+    """Complains about each (value, field) whose value came before."""
+    seen: list[Any] = []
+    for value, field in values:
+        if value in seen:
+            yield duplicate(field, value)
+        seen.append(value)
+
+
+def unchanged(new: Any, old: Any, field: str) -> Iterator[Cause]:
+    if new != old:
+        yield invalid(field, new, IMMUTABLE)
+
+
+def amounts(resources: Raw | None, field: str) -> Iterator[Cause]:
+    """Quantities by resource, none of them negative."""
+    for name, value in sorted((resources or {}).items()):
+        if quantity.parse(value) < 0:
+            yield invalid(f"{field}[{name}]", str(value), "must be greater than or equal to 0")
+
+
+def part(obj: Raw | None, *path: str) -> Raw:
+    """The map at this path; empty where there is none."""
+    value: Any = obj
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,182 @@
+"""What kube-apiserver refuses in CustomResourceDefinitions and webhook configurations, schemas of kinds aside."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from trimtab.api.complaints import duplicate, invalid, not_supported, required
+from trimtab.api.kinds.native.rules import common
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+_APPROVAL = "api-approved.kubernetes.io"
+_VERSION = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+_VERSION_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+
+
+def check_definition(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec, metadata = common.part(new, "spec"), common.part(new, "metadata")
+    names, group = common.part(spec, "names"), spec.get("group", "")
+    found: list[Cause] = []
+    wanted = f"{names.get('plural', '')}.{group}"
+    if metadata.get("name") != wanted:
+        found.append(invalid("metadata.name", metadata.get("name", ""), 'must be spec.names.plural+"."+spec.group'))
+    found += _group(group, metadata)
+    if not spec.get("scope"):
+        found.append(required("spec.scope"))
+    else:
+        found += common.one_of(spec["scope"], ("Cluster", "Namespaced"), "spec.scope")
+    found += _versions(spec.get("versions") or [])
+    found += _names(names)
+    if old is not None:
+        found += _fixed(spec, common.part(old, "spec"))
+    return found
+
+
+def _fixed(spec: Raw, before: Raw) -> Iterator[Cause]:
+    yield from common.unchanged(spec.get("group"), before.get("group"), "spec.group")
+    yield from common.unchanged(spec.get("scope"), before.get("scope"), "spec.scope")
+    for name in ("kind", "plural"):
+        now, then = common.part(spec, "names").get(name), common.part(before, "names").get(name)
+        yield from common.unchanged(now, then, f"spec.names.{name}")
+
+
+def _group(group: str, metadata: Raw) -> Iterator[Cause]:
+    if not group:
+        yield required("spec.group")
+        return
+    for fault in common.subdomain_faults(group):
+        yield invalid("spec.group", group, fault)
+    if "." not in group:
+        yield invalid("spec.group", group, "should be a domain with at least one dot")
+    protected = group.endswith((".k8s.io", ".kubernetes.io")) or group in ("k8s.io", "kubernetes.io")
+    if protected and not (metadata.get("annotations") or {}).get(_APPROVAL):
+        text = (
+            f'protected groups must have approval annotation "{_APPROVAL}", '
+            "see https://github.com/kubernetes/enhancements/pull/1111"
+        )
+        yield required(f"metadata.annotations[{_APPROVAL}]", text)
+
+
+def _versions(versions: Sequence[Raw]) -> Iterator[Cause]:
+    for index, version in enumerate(versions):
+        field, name = f"spec.versions[{index}]", version.get("name", "")
+        if not _VERSION.match(name):
+            yield invalid(f"{field}.name", name, _VERSION_TEXT)
+        if any(other.get("name") == name for other in versions[:index]):
+            yield duplicate(f"{field}.name", name)
+        yield from _root(common.part(version, "schema").get("openAPIV3Schema"), f"{field}.schema.openAPIV3Schema")
+    if not versions:
+        yield invalid("spec.versions", versions, "must have at least one version")
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        yield invalid("spec.versions", versions, "must have exactly one version marked as storage version")
+
+
+def _root(schema: Raw | None, field: str) -> Iterator[Cause]:
+    if schema is None:
+        yield required(field)
+    elif not schema.get("type"):
+        yield required(f"{field}.type", "must not be empty at the root")
+    elif schema["type"] != "object":
+        yield invalid(f"{field}.type", schema["type"], "must be object at the root")
+    elif schema.get("x-kubernetes-preserve-unknown-fields") is False:
+        yield invalid(f"{field}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+
+
+def _names(names: Raw) -> Iterator[Cause]:
+    for name in ("plural", "singular", "kind", "listKind"):
+        value = names.get(name, "")
+        lowered = value if name in ("plural", "singular") else value.lower()
+        if not value:
+            yield required(f"spec.names.{name}")
+        elif not _VERSION.match(lowered):
+            yield invalid(
+                f"spec.names.{name}",
+                value,
+                f"may have mixed case, but should otherwise match: {_VERSION_TEXT}"
+                if name in ("kind", "listKind")
+                else _VERSION_TEXT,
+            )
+    if names.get("kind") and names.get("kind") == names.get("listKind"):
+        yield invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
+    for part in ("shortNames", "categories"):
+        for index, value in enumerate(names.get(part) or ()):
+            if not _VERSION.match(value):
+                yield invalid(f"spec.names.{part}[{index}]", value, _VERSION_TEXT)
+
+
+def check_webhooks(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    found: list[Cause] = []
+    seen: set[str] = set()
+    for index, webhook in enumerate(new.get("webhooks") or ()):
+        field = f"webhooks[{index}]"
+        found += _webhook(webhook, field)
+        name = webhook.get("name", "")
+        if name in seen:
+            found.append(duplicate(f"{field}.name", name))
+        seen.add(name)
+    return found
+
+
+def _webhook(webhook: Raw, field: str) -> Iterator[Cause]:
+    name = webhook.get("name", "")
+    if not name:
+        yield required(f"{field}.name")
+    for fault in common.subdomain_faults(name) if name else ():
+        yield invalid(f"{field}.name", name, fault)
+    if name and name.count(".") < 2:
+        yield invalid(f"{field}.name", name, "should be a domain with at least three segments separated by dots")
+    for index, rule in enumerate(webhook.get("rules") or ()):
+        yield from _rule(rule, f"{field}.rules[{index}]")
+    if webhook.get("failurePolicy") not in ("Fail", "Ignore"):
+        yield not_supported(f"{field}.failurePolicy", webhook.get("failurePolicy", ""), ["Fail", "Ignore"])
+    effects = webhook.get("sideEffects")
+    if not effects:
+        yield required(f"{field}.sideEffects", "must specify one of None, NoneOnDryRun")
+    elif effects not in ("None", "NoneOnDryRun"):
+        yield not_supported(f"{field}.sideEffects", effects, ["None", "NoneOnDryRun"])
+    if not webhook.get("admissionReviewVersions"):
+        yield required(f"{field}.admissionReviewVersions", "must specify one of v1, v1beta1")
+    timeout = webhook.get("timeoutSeconds", 10)
+    if not 1 <= timeout <= 30:
+        yield invalid(f"{field}.timeoutSeconds", timeout, "the timeout value must be between 1 and 30 seconds")
+    for name_ in ("namespaceSelector", "objectSelector"):
+        yield from common.selector(webhook.get(name_), f"{field}.{name_}")
+    yield from _client(common.part(webhook, "clientConfig"), f"{field}.clientConfig")
+
+
+def _rule(rule: Raw, field: str) -> Iterator[Cause]:
+    operations = rule.get("operations") or []
+    if not operations:
+        yield required(f"{field}.operations")
+    if "*" in operations and len(operations) > 1:
+        yield invalid(f"{field}.operations", operations, "if '*' is present, must not specify other operations")
+    for index, operation in enumerate(operations):
+        choices = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+        yield from common.one_of(operation, choices, f"{field}.operations[{index}]")
+    for name in ("apiGroups", "apiVersions", "resources"):
+        if not rule.get(name):
+            yield required(f"{field}.{name}")
+
+
+def _client(client: Raw, field: str) -> Iterator[Cause]:
+    url, service = client.get("url"), client.get("service")
+    if (url is None) == (service is None):
+        yield required(field, "exactly one of url or service is required")
+        return
+    if url is not None and not url.startswith("https://"):
+        yield invalid(
+            f"{field}.url",
+            url.partition("://")[0],
+            "'https' is the only allowed URL scheme; desired format: https://host[/path]",
+        )
+    if service is not None:
+        for name in ("name", "namespace"):
+            if not service.get(name):
+                yield required(f"{field}.service.{name}", f"service {name} is required")
+        path = service.get("path")
+        if path is not None and not path.startswith("/"):
+            yield invalid(f"{field}.service.path", path, "must start with a '/'")

@@ -1,0 +1,390 @@
+"""What kube-apiserver refuses in pods and in the templates of pods."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from trimtab.api import quantity
+from trimtab.api.complaints import duplicate, forbidden, invalid, not_supported, required
+from trimtab.api.kinds.native.rules import common
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+_VARIABLE = re.compile(r"[ -<>-~]+\Z")
+_VARIABLE_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+_UPDATE_TEXT = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+
+
+def _not_found(field: str, value: Any) -> Cause:
+    return Cause("FieldValueNotFound", f'Not found: "{value}"', field)
+
+
+def check_pod(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    if old is not None:
+        return list(_update(new, old))
+    return list(pod_spec(common.part(new, "spec"), "spec"))
+
+
+def _update(new: Raw, old: Raw) -> Iterator[Cause]:
+    after, before = dict(common.part(new, "spec")), dict(common.part(old, "spec"))
+    tolerated = after.get("tolerations") or []
+    if any(toleration not in tolerated for toleration in before.get("tolerations") or ()):
+        yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+    for key in ("containers", "initContainers"):
+        now, then = after.get(key) or [], before.get(key) or []
+        if len(now) != len(then):
+            yield forbidden(f"spec.{key}", "pod updates may not add or remove containers")
+            return
+        yield from _images(now, f"spec.{key}")
+    yield from common.not_negative(after.get("activeDeadlineSeconds"), "spec.activeDeadlineSeconds")
+    if _fixed(after) != _fixed(before) and not (
+        _gated(before) and _fixed(after, gated=True) == _fixed(before, gated=True)
+    ):
+        yield forbidden("spec", _UPDATE_TEXT)
+
+
+def _gated(spec: Raw) -> bool:
+    return bool(spec.get("schedulingGates"))
+
+
+def _fixed(spec: Raw, *, gated: bool = False) -> Raw:
+    """The part of a pod's spec that an update may not change; a gated pod may still change where it may go."""
+    free = {"activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"}
+    if gated:
+        free |= {"nodeSelector", "affinity"}
+    fixed = {key: value for key, value in spec.items() if key not in free}
+    for key in ("containers", "initContainers"):
+        if fixed.get(key):
+            fixed[key] = [{k: v for k, v in container.items() if k != "image"} for container in fixed[key]]
+    return fixed
+
+
+def _images(containers: Sequence[Raw], field: str) -> Iterator[Cause]:
+    for index, container in enumerate(containers):
+        if not container.get("image"):
+            yield required(f"{field}[{index}].image")
+
+
+def template(found: Raw, field: str) -> Iterator[Cause]:
+    """A pod template: its labels, its annotations, its pod."""
+    metadata = common.part(found, "metadata")
+    yield from common.labels(metadata.get("labels"), f"{field}.labels")
+    yield from common.annotations(metadata.get("annotations"), f"{field}.annotations")
+    yield from pod_spec(common.part(found, "spec"), f"{field}.spec")
+
+
+def pod_spec(spec: Raw, field: str) -> Iterator[Cause]:
+    volumes = spec.get("volumes") or []
+    yield from _volumes(volumes, f"{field}.volumes")
+    names = {volume.get("name") for volume in volumes}
+    yield from _containers(spec.get("containers") or [], names, f"{field}.containers")
+    yield from _init_containers(spec, names, f"{field}.initContainers")
+    yield from common.one_of(spec.get("restartPolicy"), ("Always", "OnFailure", "Never"), f"{field}.restartPolicy")
+    yield from common.one_of(
+        spec.get("dnsPolicy"), ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"), f"{field}.dnsPolicy"
+    )
+    yield from common.labels(spec.get("nodeSelector"), f"{field}.nodeSelector")
+    yield from common.not_negative(spec.get("terminationGracePeriodSeconds"), f"{field}.terminationGracePeriodSeconds")
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= 2147483647:
+        yield invalid(f"{field}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
+    for key in ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName", "schedulerName"):
+        if value := spec.get(key):
+            for fault in common.subdomain_faults(value):
+                yield invalid(f"{field}.{key}", value, fault)
+    for key in ("hostname", "subdomain"):
+        if value := spec.get(key):
+            for fault in common.label_faults(value):
+                yield invalid(f"{field}.{key}", value, fault)
+    yield from _affinity(common.part(spec, "affinity"), f"{field}.affinity")
+    yield from _tolerations(spec.get("tolerations") or [], f"{field}.tolerations")
+    yield from _spreading(spec.get("topologySpreadConstraints") or [], f"{field}.topologySpreadConstraints")
+
+
+def _volumes(volumes: Sequence[Raw], field: str) -> Iterator[Cause]:
+    seen: set[str] = set()
+    for index, volume in enumerate(volumes):
+        name, where = volume.get("name", ""), f"{field}[{index}]"
+        if not name:
+            yield required(f"{where}.name")
+        for fault in common.label_faults(name) if name else ():
+            yield invalid(f"{where}.name", name, fault)
+        if name in seen:
+            yield duplicate(f"{where}.name", name)
+        seen.add(name)
+        sources = [key for key in volume if key != "name"]
+        for extra in sources[1:]:
+            yield forbidden(f"{where}.{extra}", "may not specify more than 1 volume type")
+        yield from _volume_source(volume, where)
+
+
+def _volume_source(volume: Raw, field: str) -> Iterator[Cause]:
+    for key, member in (
+        ("persistentVolumeClaim", "claimName"),
+        ("hostPath", "path"),
+        ("configMap", "name"),
+        ("secret", "secretName"),
+    ):
+        source = volume.get(key)
+        if isinstance(source, dict) and not source.get(member):
+            yield required(f"{field}.{key}.{member}")
+
+
+def _containers(containers: Sequence[Raw], volumes: set[Any], field: str) -> Iterator[Cause]:
+    if not containers:
+        yield required(field)
+        return
+    seen: set[str] = set()
+    for index, container in enumerate(containers):
+        where = f"{field}[{index}]"
+        yield from _container(container, volumes, where)
+        name = container.get("name")
+        if name and name in seen:
+            yield duplicate(f"{where}.name", name)
+        seen.add(name or "")
+
+
+def _init_containers(spec: Raw, volumes: set[Any], field: str) -> Iterator[Cause]:
+    taken = {container.get("name") for container in spec.get("containers") or ()}
+    for index, container in enumerate(spec.get("initContainers") or ()):
+        where = f"{field}[{index}]"
+        yield from _container(container, volumes, where)
+        name = container.get("name")
+        if name and name in taken:
+            yield duplicate(f"{where}.name", name)
+        taken.add(name)
+        if container.get("restartPolicy") is None:
+            for key in ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"):
+                if key in container:
+                    yield forbidden(f"{where}.{key}", "may not be set for init containers without restartPolicy=Always")
+
+
+def _container(container: Raw, volumes: set[Any], field: str) -> Iterator[Cause]:
+    name = container.get("name", "")
+    if not name:
+        yield required(f"{field}.name")
+    for fault in common.label_faults(name) if name else ():
+        yield invalid(f"{field}.name", name, fault)
+    image = container.get("image", "")
+    if not image:
+        yield required(f"{field}.image")
+    elif image != image.strip():
+        yield invalid(f"{field}.image", image, "must not have leading or trailing whitespace")
+    policies = ("Always", "IfNotPresent", "Never")
+    yield from common.one_of(container.get("imagePullPolicy"), policies, f"{field}.imagePullPolicy")
+    yield from _ports(container.get("ports") or [], f"{field}.ports")
+    yield from _environment(container.get("env") or [], f"{field}.env")
+    yield from _mounts(container.get("volumeMounts") or [], volumes, f"{field}.volumeMounts")
+    yield from _resources(common.part(container, "resources"), f"{field}.resources")
+    for key in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if key in container:
+            yield from _probe(container[key], f"{field}.{key}", key)
+
+
+def _ports(ports: Sequence[Raw], field: str) -> Iterator[Cause]:
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        where = f"{field}[{index}]"
+        if name := port.get("name"):
+            for fault in common.port_name_faults(name):
+                yield invalid(f"{where}.name", name, fault)
+            if name in names:
+                yield duplicate(f"{where}.name", name)
+            names.add(name)
+        number = port.get("containerPort", 0)
+        if number == 0:
+            yield required(f"{where}.containerPort")
+        else:
+            yield from common.port_number(number, f"{where}.containerPort")
+        if port.get("hostPort"):
+            yield from common.port_number(port["hostPort"], f"{where}.hostPort")
+        yield from common.one_of(port.get("protocol"), ("SCTP", "TCP", "UDP"), f"{where}.protocol")
+
+
+def _environment(variables: Sequence[Raw], field: str) -> Iterator[Cause]:
+    for index, variable in enumerate(variables):
+        where, name = f"{field}[{index}]", variable.get("name", "")
+        if not name:
+            yield required(f"{where}.name")
+        elif not _VARIABLE.match(name):
+            yield invalid(f"{where}.name", name, _VARIABLE_TEXT)
+        source = variable.get("valueFrom")
+        if source is None:
+            continue
+        if variable.get("value"):
+            yield invalid(f"{where}.valueFrom", "", "may not be specified when `value` is not empty")
+        if not source:
+            yield invalid(
+                f"{where}.valueFrom",
+                "",
+                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
+            )
+        elif len(source) > 1:
+            yield invalid(f"{where}.valueFrom", "", "may not have more than one field specified at a time")
+
+
+def _mounts(mounts: Sequence[Raw], volumes: set[Any], field: str) -> Iterator[Cause]:
+    paths: set[str] = set()
+    for index, mount in enumerate(mounts):
+        where, name, path = f"{field}[{index}]", mount.get("name", ""), mount.get("mountPath", "")
+        if not name:
+            yield required(f"{where}.name")
+        elif name not in volumes:
+            yield _not_found(f"{where}.name", name)
+        if not path:
+            yield required(f"{where}.mountPath")
+        if path in paths:
+            yield invalid(f"{where}.mountPath", path, "must be unique")
+        paths.add(path)
+
+
+def _resources(resources: Raw, field: str) -> Iterator[Cause]:
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for kind, found in (("limits", limits), ("requests", requests)):
+        for name, value in sorted(found.items()):
+            if "/" not in name and name not in _STANDARD and not name.startswith("hugepages-"):
+                where = f"{field}.{kind}[{name}]"
+                yield invalid(where, name, "must be a standard resource type or fully qualified")
+                yield invalid(where, name, "must be a standard resource for containers")
+            if quantity.parse(value) < 0:
+                yield invalid(f"{field}.{kind}[{name}]", str(value), "must be greater than or equal to 0")
+    for name, value in sorted(requests.items()):
+        limit = limits.get(name)
+        if limit is not None and quantity.parse(value) > quantity.parse(limit):
+            yield invalid(f"{field}.requests", str(value), f"must be less than or equal to {name} limit of {limit}")
+
+
+_STANDARD = {"cpu", "memory", "ephemeral-storage"}
+
+
+def _probe(probe: Raw, field: str, kind: str) -> Iterator[Cause]:
+    handlers = [key for key in ("exec", "httpGet", "tcpSocket", "grpc") if probe.get(key) is not None]
+    if not handlers:
+        yield required(field, "must specify a handler type")
+    for extra in handlers[1:]:
+        yield forbidden(f"{field}.{extra}", "may not specify more than 1 handler type")
+    for key in ("httpGet", "tcpSocket", "grpc"):
+        if isinstance(probe.get(key), dict):
+            yield from common.port_or_name(probe[key].get("port", 0), f"{field}.{key}.port")
+    for key in (
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+    ):
+        yield from common.not_negative(probe.get(key), f"{field}.{key}")
+    if kind != "readinessProbe" and probe.get("successThreshold", 1) != 1:
+        yield invalid(f"{field}.successThreshold", probe["successThreshold"], "must be 1")
+
+
+def _affinity(affinity: Raw, field: str) -> Iterator[Cause]:
+    node = common.part(affinity, "nodeAffinity")
+    needed = node.get("requiredDuringSchedulingIgnoredDuringExecution")
+    where = f"{field}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    if needed is not None:
+        terms = needed.get("nodeSelectorTerms") or []
+        if not terms:
+            yield required(where, "must have at least one node selector term")
+        for index, term in enumerate(terms):
+            yield from _node_term(term, f"{where}[{index}]")
+    preferred = f"{field}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+    for index, term in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
+        yield from _weight(term, f"{preferred}[{index}]")
+        yield from _node_term(common.part(term, "preference"), f"{preferred}[{index}].preference")
+    for kind in ("podAffinity", "podAntiAffinity"):
+        yield from _pod_affinity(common.part(affinity, kind), f"{field}.{kind}")
+
+
+def _weight(term: Raw, field: str) -> Iterator[Cause]:
+    weight = term.get("weight", 0)
+    if not 1 <= weight <= 100:
+        yield invalid(f"{field}.weight", weight, "must be in the range 1-100")
+
+
+def _node_term(term: Raw, field: str) -> Iterator[Cause]:
+    for index, rule in enumerate(term.get("matchExpressions") or ()):
+        where, operator, values = f"{field}.matchExpressions[{index}]", rule.get("operator"), rule.get("values") or []
+        if operator in ("In", "NotIn") and not values:
+            yield required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        elif operator in ("Exists", "DoesNotExist") and values:
+            yield forbidden(f"{where}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+        elif operator in ("Gt", "Lt") and len(values) != 1:
+            yield required(f"{where}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+        elif operator not in _OPERATORS:
+            yield invalid(f"{where}.operator", operator or "", "not a valid selector operator")
+        for fault in common.qualified_name_faults(rule.get("key", "")):
+            yield invalid(f"{where}.key", rule.get("key", ""), fault)
+
+
+def _pod_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
+    needed = "requiredDuringSchedulingIgnoredDuringExecution"
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    for index, term in enumerate(affinity.get(needed) or ()):
+        yield from _pod_term(term, f"{field}.{needed}[{index}]")
+    for index, term in enumerate(affinity.get(preferred) or ()):
+        yield from _weight(term, f"{field}.{preferred}[{index}]")
+        yield from _pod_term(common.part(term, "podAffinityTerm"), f"{field}.{preferred}[{index}].podAffinityTerm")
+
+
+def _pod_term(term: Raw, field: str) -> Iterator[Cause]:
+    yield from common.selector(term.get("labelSelector"), f"{field}.labelSelector")
+    yield from common.selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
+    if not term.get("topologyKey"):
+        yield required(f"{field}.topologyKey", "can not be empty")
+
+
+def _tolerations(tolerations: Sequence[Raw], field: str) -> Iterator[Cause]:
+    for index, toleration in enumerate(tolerations):
+        where = f"{field}[{index}]"
+        key, operator = toleration.get("key", ""), toleration.get("operator", "")
+        if key:
+            for fault in common.qualified_name_faults(key):
+                yield invalid(f"{where}.key", key, fault)
+        elif operator != "Exists":
+            yield invalid(
+                f"{where}.operator",
+                operator,
+                'operator must be Exists when `key` is empty, which means "match all values and all keys"',
+            )
+        if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
+            yield invalid(
+                f"{where}.effect",
+                toleration.get("effect", ""),
+                "effect must be 'NoExecute' when `tolerationSeconds` is set",
+            )
+        if operator == "Exists" and toleration.get("value"):
+            yield invalid(f"{where}.operator", toleration["value"], "value must be empty when `operator` is 'Exists'")
+        if operator not in ("", "Equal", "Exists"):
+            yield not_supported(f"{where}.operator", operator, ("Equal", "Exists"))
+        if toleration.get("effect"):
+            yield from common.one_of(toleration["effect"], _EFFECTS, f"{where}.effect")
+
+
+def _spreading(constraints: Sequence[Raw], field: str) -> Iterator[Cause]:
+    seen: list[tuple[Any, Any]] = []
+    for index, constraint in enumerate(constraints):
+        where = f"{field}[{index}]"
+        yield from common.positive(constraint.get("maxSkew", 0), f"{where}.maxSkew")
+        key, otherwise = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
+        if not key:
+            yield required(f"{where}.topologyKey", "can not be empty")
+        yield from common.one_of(otherwise, ("DoNotSchedule", "ScheduleAnyway"), f"{where}.whenUnsatisfiable")
+        if (key, otherwise) in seen:
+            yield duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {otherwise}}}")
+        seen.append((key, otherwise))
+        if constraint.get("minDomains") is not None:
+            yield from common.positive(constraint["minDomains"], f"{where}.minDomains")
+            if otherwise != "DoNotSchedule":
+                yield invalid(
+                    f"{where}.minDomains",
+                    constraint["minDomains"],
+                    f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {otherwise}",
+                )
+        yield from common.selector(constraint.get("labelSelector"), f"{where}.labelSelector")

@@ -1,0 +1,215 @@
+"""What kube-apiserver refuses in workloads: Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs, CronJobs."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from trimtab.api.complaints import forbidden, invalid, not_supported, required
+from trimtab.api.kinds.native.rules import common, cron, pods
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+_STATEFUL_TEXT = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+_STATEFUL_FREE = {
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+}
+
+
+def _selection(spec: Raw, noun: str) -> Iterator[Cause]:
+    """The selector, and that the template's labels fit it."""
+    found = spec.get("selector")
+    if found is None:
+        yield required("spec.selector")
+    else:
+        yield from common.selector(found, "spec.selector")
+        if common.is_empty_selector(found):
+            yield invalid("spec.selector", found, f"empty selector is invalid for {noun}")
+
+
+def _template(spec: Raw) -> Iterator[Cause]:
+    found, template = spec.get("selector"), common.part(spec, "template")
+    labels = common.part(template, "metadata", "labels")
+    if found is not None and not common.is_empty_selector(found) and not common.selects(found, labels):
+        yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    yield from pods.template(template, "spec.template")
+
+
+def _always_restarts(spec: Raw) -> Iterator[Cause]:
+    policy = common.part(spec, "template", "spec").get("restartPolicy")
+    if policy != "Always":
+        yield not_supported("spec.template.spec.restartPolicy", policy or "", ["Always"])
+    if common.part(spec, "template", "spec").get("activeDeadlineSeconds") is not None:
+        yield forbidden(
+            "spec.template.spec.activeDeadlineSeconds", "activeDeadlineSeconds in ReplicaSet is not Supported"
+        )
+
+
+def _counts(spec: Raw, *names: str) -> Iterator[Cause]:
+    for name in names:
+        yield from common.not_negative(spec.get(name), f"spec.{name}")
+
+
+def _same_selector(new: Raw, old: Raw | None) -> Iterator[Cause]:
+    if old is not None:
+        yield from common.unchanged(
+            common.part(new, "spec").get("selector"), common.part(old, "spec").get("selector"), "spec.selector"
+        )
+
+
+def check_deployment(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = common.part(new, "spec")
+    found = [*_counts(spec, "replicas"), *_selection(spec, "deployment"), *_template(spec), *_always_restarts(spec)]
+    found += _strategy(common.part(spec, "strategy"))
+    found += _counts(spec, "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
+    deadline = spec.get("progressDeadlineSeconds")
+    if deadline is not None and 0 <= deadline <= spec.get("minReadySeconds", 0):
+        found.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
+    return [*found, *_same_selector(new, old)]
+
+
+def _strategy(strategy: Raw) -> Iterator[Cause]:
+    field, kind = "spec.strategy", strategy.get("type", "")
+    if kind == "Recreate":
+        if strategy.get("rollingUpdate") is not None:
+            yield forbidden(f"{field}.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")
+    elif kind == "RollingUpdate":
+        rolling = common.part(strategy, "rollingUpdate")
+        unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+        yield from common.count_or_percent(unavailable, f"{field}.rollingUpdate.maxUnavailable")
+        yield from common.count_or_percent(surge, f"{field}.rollingUpdate.maxSurge")
+        if common.amount(unavailable) == 0 and common.amount(surge) == 0:
+            yield invalid(f"{field}.rollingUpdate.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
+        yield from common.at_most_all(unavailable, f"{field}.rollingUpdate.maxUnavailable")
+    else:
+        yield not_supported(f"{field}.type", kind, ["Recreate", "RollingUpdate"])
+
+
+def check_replica_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = common.part(new, "spec")
+    return [
+        *_counts(spec, "replicas", "minReadySeconds"),
+        *_selection(spec, "deployment"),
+        *_template(spec),
+        *_always_restarts(spec),
+        *_same_selector(new, old),
+    ]
+
+
+def check_replication_controller(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = common.part(new, "spec")
+    labels = spec.get("selector") or {}
+    found = [*_counts(spec, "minReadySeconds"), *common.labels(labels, "spec.selector")]
+    if not labels:
+        found.append(required("spec.selector"))
+    found += _counts(spec, "replicas")
+    if spec.get("template") is None:
+        return [*found, required("spec.template")]
+    carried = common.part(spec, "template", "metadata", "labels")
+    if labels and not common.selects({"matchLabels": labels}, carried):
+        text = "`selector` does not match template `labels`"
+        found.append(invalid("spec.template.metadata.labels", carried, text))
+    return [*found, *pods.template(spec["template"], "spec.template"), *_always_restarts(spec)]
+
+
+def check_stateful_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = common.part(new, "spec")
+    found: list[Cause] = []
+    if spec.get("podManagementPolicy") not in ("OrderedReady", "Parallel"):
+        text = "must be 'OrderedReady' or 'Parallel'"
+        found.append(invalid("spec.podManagementPolicy", spec.get("podManagementPolicy", ""), text))
+    found += _stateful_strategy(common.part(spec, "updateStrategy"))
+    found += [*_counts(spec, "replicas", "minReadySeconds"), *_selection(spec, "statefulset"), *_template(spec)]
+    found += _always_restarts(spec)
+    if old is not None:
+        before = common.part(old, "spec")
+        fixed = [{k: v for k, v in part.items() if k not in _STATEFUL_FREE} for part in (spec, before)]
+        if fixed[0] != fixed[1]:
+            found.append(forbidden("spec", _STATEFUL_TEXT))
+    return found
+
+
+def _stateful_strategy(strategy: Raw) -> Iterator[Cause]:
+    field, kind = "spec.updateStrategy", strategy.get("type", "")
+    if not kind:
+        yield required(field)
+    elif kind == "OnDelete":
+        if strategy.get("rollingUpdate") is not None:
+            text = "only allowed for updateStrategy 'RollingUpdate'"
+            yield invalid(f"{field}.rollingUpdate", strategy["rollingUpdate"], text)
+    elif kind == "RollingUpdate":
+        partition = common.part(strategy, "rollingUpdate").get("partition")
+        yield from common.not_negative(partition, f"{field}.rollingUpdate.partition")
+    else:
+        yield invalid(field, strategy, "must be 'RollingUpdate' or 'OnDelete'")
+
+
+def check_daemon_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = common.part(new, "spec")
+    found: list[Cause] = [*_selection(spec, "daemonset"), *_template(spec), *_always_restarts(spec)]
+    found += _counts(spec, "minReadySeconds", "revisionHistoryLimit")
+    strategy = common.part(spec, "updateStrategy")
+    if strategy.get("type") not in ("OnDelete", "RollingUpdate"):
+        choices = ["RollingUpdate", "OnDelete"]
+        found.append(not_supported("spec.updateStrategy.type", strategy.get("type", ""), choices))
+    elif strategy["type"] == "RollingUpdate":
+        rolling, field = common.part(strategy, "rollingUpdate"), "spec.updateStrategy.rollingUpdate"
+        found += common.count_or_percent(rolling.get("maxUnavailable"), f"{field}.maxUnavailable")
+        found += common.count_or_percent(rolling.get("maxSurge"), f"{field}.maxSurge")
+        if common.amount(rolling.get("maxUnavailable")) == 0 and common.amount(rolling.get("maxSurge")) == 0:
+            found.append(required(f"{field}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+    return [*found, *_same_selector(new, old)]
+
+
+def job_spec(spec: Raw, field: str) -> Iterator[Cause]:
+    for name in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
+        yield from common.not_negative(spec.get(name), f"{field}.{name}")
+    mode = spec.get("completionMode")
+    if mode is not None:
+        yield from common.one_of(mode, ("NonIndexed", "Indexed"), f"{field}.completionMode")
+    if mode == "Indexed" and spec.get("completions") is None:
+        yield required(f"{field}.completions", 'when completion mode is "Indexed"')
+    if spec.get("manualSelector") and spec.get("selector") is None:
+        yield required(f"{field}.selector")
+    yield from pods.template(common.part(spec, "template"), f"{field}.template")
+    if common.part(spec, "template", "spec").get("restartPolicy") == "Always":
+        yield required(f"{field}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+
+
+_JOB_FIXED = ("completions", "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex")
+
+
+def check_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = common.part(new, "spec")
+    found = list(job_spec(spec, "spec"))
+    if old is not None:
+        before = common.part(old, "spec")
+        for name in _JOB_FIXED:
+            if name == "template" and before.get("suspend") and not common.part(old, "status").get("startTime"):
+                continue  # a suspended job that never ran may still be told where to run
+            found += common.unchanged(spec.get(name), before.get(name), f"spec.{name}")
+    return found
+
+
+def check_cron_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec, name = common.part(new, "spec"), common.part(new, "metadata").get("name", "")
+    found: list[Cause] = []
+    schedule: Any = spec.get("schedule", "")
+    if not schedule:
+        found.append(required("spec.schedule"))
+    elif fault := cron.fault(schedule):
+        found.append(invalid("spec.schedule", schedule, fault))
+    found += _counts(spec, "startingDeadlineSeconds")
+    found += common.one_of(spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"), "spec.concurrencyPolicy")
+    found += job_spec(common.part(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
+    found += _counts(spec, "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+    if old is None and len(name) > 52:
+        found.append(invalid("metadata.name", name, "must be no more than 52 characters"))
+    return found
