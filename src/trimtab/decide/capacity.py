@@ -19,6 +19,7 @@ UNLIMITED = (1 << 31) - 1
 """What upstream takes for "as many as you like"."""
 
 _PODS_PER_NODE = 110
+_REQUESTS_KEPT = 64
 _LARGEST = (1 << 62) - 1
 
 Request = tuple[tuple[str, int], ...]
@@ -40,7 +41,7 @@ def allocatable(ask: Ask, fleet: Fleet[Cluster]) -> Array:
 def room_for(request: Request | None, fleet: Fleet[Cluster]) -> Array:
     """The pods of this size that fit into each cluster beside what it has and what was given away."""
     if not fleet.reserved:
-        return fleet.derived(("room", request), lambda: _room(request, fleet))
+        return fleet.derived(("room", request), lambda: _room(request, fleet), kept=_REQUESTS_KEPT)
     return _room(request, fleet)
 
 

@@ -36,6 +36,7 @@ _BULK_FROM = 64
 """From so many columns on, computing all by arithmetic is cheaper than judging these one by one."""
 _BYTES_KEPT = 128 << 20
 _DERIVED_KEPT = 1024
+_MANY_NAMES = 100
 
 
 class Note(NamedTuple):
@@ -71,7 +72,7 @@ class Memory:
         self.first_step = revision
         self.steps: list[_Step] = []
         self.kept: dict[Hashable, _Kept] = {}
-        self.derived: dict[Hashable, tuple[int, Any]] = {}
+        self.derived: dict[int, dict[Hashable, tuple[int, Any]]] = {}
         self.names: tuple[int, Array] | None = None
         self.bytes = 0
         self.tick = 0
@@ -208,6 +209,16 @@ class Fleet(Generic[T]):
         names: list[str] = memory.names[1][columns].tolist()
         return names
 
+    def columns(self, names: tuple[str, ...]) -> Array:
+        """The columns of those of the names that are targets."""
+        index = self.index
+
+        def look_up() -> Array:
+            return np.array([index[name] for name in names if name in index], dtype=np.intp)
+
+        # hashing many names costs less than looking them all up again
+        return look_up() if len(names) < _MANY_NAMES else self.derived(("columns", names), look_up)
+
     def about(self, kind: str, name: str) -> Any:
         """What the note of this kind says of this target, None when there is none or it no longer counts."""
         note = self.notes.get(kind, {}).get(name)
@@ -255,14 +266,18 @@ class Fleet(Generic[T]):
     def _judged(self, judge: Judge[T], dtype: DTypeLike) -> Array:
         return np.fromiter((judge(target) for target in self.targets), dtype, len(self.targets))
 
-    def derived(self, key: Hashable, compute: Callable[[], V]) -> V:
-        """Something computed as a whole from other columns of this very revision; kept until anything changes."""
-        memory = self.memory
-        found = memory.derived.get(key)
+    def derived(self, key: Hashable, compute: Callable[[], V], *, kept: int = _DERIVED_KEPT) -> V:
+        """Something computed as a whole from other columns of this very revision; kept until anything changes.
+
+        Of things with the same `kept` only so many are kept, the latest: a small number suits what may differ from ask
+        to ask, so that it does not crowd out what many asks share.
+        """
+        shelf = self.memory.derived.setdefault(kept, {})
+        found = shelf.get(key)
         if found is None or found[0] != self.revision:
-            if len(memory.derived) >= _DERIVED_KEPT:
-                memory.derived.clear()
-            found = memory.derived[key] = (self.revision, compute())
+            if len(shelf) >= kept:
+                del shelf[next(iter(shelf))]
+            found = shelf[key] = (self.revision, compute())
         value: V = found[1]
         return value
 

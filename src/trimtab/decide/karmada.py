@@ -128,14 +128,18 @@ def group_order(ask: Ask, *, wrap: bool) -> list[int]:
 def decide_all(
     asks: Sequence[Ask], fleet: Fleet[Cluster], profile: Profile = TRIMTAB
 ) -> tuple[list[Decision], Fleet[Cluster]]:
-    """Decide a batch, higher priority first, otherwise as they come; and the fleet with what was given away.
+    """Decide a batch, and the fleet in which what was given away is reserved, if the profile reserves.
 
-    Decisions are returned in the order of the asks.
+    Decisions are returned in the order of the asks. Where room is reserved, higher priority chooses first, otherwise
+    as they come; where nothing is reserved the order cannot matter, and asks of one policy are decided together.
     """
     decisions: dict[int, Decision] = {}
-    for position in sorted(range(len(asks)), key=lambda position: -asks[position].priority):
-        decision = decisions[position] = decide(asks[position], fleet, profile)
-        if profile.reserve_capacity:
+    if not profile.reserve_capacity:
+        for position in sorted(range(len(asks)), key=lambda position: id(asks[position].plan)):
+            decisions[position] = decide(asks[position], fleet, profile)
+    else:
+        for position in sorted(range(len(asks)), key=lambda position: -asks[position].priority):
+            decision = decisions[position] = decide(asks[position], fleet, profile)
             fleet = book(decision, fleet)
     return [decisions[position] for position in range(len(asks))], fleet
 

@@ -16,11 +16,13 @@ from trimtab.decide.capacity import allocatable
 from trimtab.decide.divide import apportion, apportion_within, contenders, fewest, roomiest
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import (
+    Check,
     Filter,
-    Mask,
     Objection,
+    Reason,
     Score,
     Sieve,
+    Sifted,
     filters,
     objections,
     prioritizers,
@@ -92,16 +94,10 @@ class Attempt:
         return {index[name]: replicas for name, replicas in self.ask.placed if name in index}
 
     @lazily
-    def feasible(self) -> Mask:
-        sieve = _sieve(len(filters), self.ask.gates.without)
-        mask = sieve.sift(self.ask, self.fleet, spared_columns(self.ask, self.fleet))
-        mask &= self.fleet.column("stays", lambda: stays, bool)
-        return mask
-
-    @lazily
-    def columns(self) -> Array:
-        """Of the feasible clusters, in order of names."""
-        return np.flatnonzero(self.feasible)
+    def feasible(self) -> Sifted:
+        ask = self.ask
+        spared = spared_columns(ask, self.fleet) if ask.placed else ()
+        return _sieve(len(filters), ask.gates.without).sift(ask, self.fleet, spared)
 
     @lazily
     def allocatable(self) -> Array:
@@ -128,7 +124,7 @@ class Attempt:
             if plugin is None:
                 continue
             question = Question(ranked.coordinate, self.ask.incumbents)
-            swept = plugin.sweep(question, self.fleet, self.feasible) if plugin.sweep is not None else None
+            swept = plugin.sweep(question, self.fleet, self.feasible.mask) if plugin.sweep is not None else None
             total += tally([(plugin, ranked.weight)], question, self.fleet) if swept is None else ranked.weight * swept
         return total
 
@@ -143,7 +139,7 @@ class Attempt:
     def standing(self) -> Standing:
         plugins = [plugin for plugin in scores_for(self.ask) if plugin.about is None or plugin.about(self.ask)]
         score = tally([(plugin, 1) for plugin in plugins], self.ask, self.fleet) if plugins else None
-        return Standing(self.available, score, self.total, self.overflow)
+        return Standing(self.available, score=score, total=self.total, overflow=self.overflow)
 
     @lazily
     def selected(self) -> Array | list[int] | Refusal:
@@ -151,11 +147,11 @@ class Attempt:
         that spread constraints took."""
         plan = self.ask.plan
         if not plan.spread_fields or plan.ignores_spread:
-            return self.columns
-        return spread(self.ask, self.fleet, self.columns, self.standing)
+            return self.feasible.columns
+        return spread(self.ask, self.fleet, self.feasible, self.standing)
 
     def _place(self) -> Shares | Failure:
-        if len(self.columns) == 0:
+        if len(self.feasible.columns) == 0:
             return Failure(NO_FIT, partial(why_none_fits, self.ask, self.fleet))
         if isinstance(self.selected, Refusal):
             return _failure(OTHER, f"failed to select clusters: {self.selected.message}")
@@ -257,7 +253,7 @@ class Attempt:
             return {}
         if isinstance(selected, list):
             return {column: replicas for column, replicas in self.placed.items() if column in selected}
-        return {column: replicas for column, replicas in self.placed.items() if self.feasible[column]}
+        return {column: replicas for column, replicas in self.placed.items() if self.feasible.mask[column]}
 
     def _share(
         self, what: str, target: int, selected: Selected, room: Array, keep: Mapping[int, int]
@@ -303,7 +299,7 @@ class Attempt:
         some = roomiest(target, weights, np.isin(columns, in_use) if in_use else None)
         columns, weights = columns[some], weights[some]
         if not self.standing.is_plain:  # otherwise equals stand in order of names already
-            position = np.argsort(self.standing.keys(columns).numbers)
+            position = np.argsort(self.standing.keys.numbers[columns])
             columns, weights = columns[position], weights[position]
         return columns.tolist(), weights.tolist()
 
@@ -320,7 +316,7 @@ def _filters(registered: int, without: frozenset[str]) -> tuple[Filter[Ask, Clus
 
 @lru_cache(maxsize=64)
 def _sieve(registered: int, without: frozenset[str]) -> Sieve[Ask, Cluster]:
-    return Sieve(_filters(registered, without))
+    return Sieve((_STAYS, *_filters(registered, without)))
 
 
 def scores_for(ask: Ask) -> tuple[Score[Ask, Cluster], ...]:
@@ -334,6 +330,14 @@ def _scores(registered: int, without: frozenset[str]) -> tuple[Score[Ask, Cluste
 
 def stays(cluster: Cluster) -> bool:
     return cluster.metadata.deletion_timestamp is None
+
+
+def _study_stays(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    return lambda cluster: None if stays(cluster) else Reason("Deleting", "cluster(s) is being deleted")
+
+
+_STAYS: Filter[Ask, Cluster] = Filter("Stays", _study_stays, reads=lambda _: None)
+"""Clusters on their way out are nobody's choice; upstream does not say so, hence it is not among the plugins."""
 
 
 def spared_columns(ask: Ask, fleet: Fleet[Cluster]) -> list[int]:

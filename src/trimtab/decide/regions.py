@@ -32,14 +32,18 @@ class _Choice(NamedTuple):
     positions: tuple[int, ...]
 
 
-def choose_groups(groups: Sequence[Group], wanted: Wanted) -> list[Group]:
-    """The chosen groups, heaviest first; empty when no choice is complete."""
+def choose_groups(groups: Sequence[Group], wanted: Wanted) -> list[str]:
+    """The names of the chosen groups, heaviest first; empty when no choice is complete."""
     if wanted.most <= 0:
         return []
     if 0 < wanted.least <= min(wanted.most, len(groups)) and _smallest(groups, wanted.least) >= wanted.clusters:
         # even the smallest groups have enough clusters, so every choice has the least length: take the heaviest
         heaviest = sorted([(-weight, -size, name) for name, size, weight in groups])[: wanted.least]
-        return [Group(name, -size, -weight) for weight, size, name in sorted(heaviest, key=lambda h: (h[0], h[2]))]
+        return [name for _, name in sorted([(weight, name) for weight, _, name in heaviest])]
+    return [group.name for group in _search(groups, wanted)]
+
+
+def _search(groups: Sequence[Group], wanted: Wanted) -> list[Group]:
     ordered = sorted(groups, key=lambda group: (group.size, -group.weight, group.name))
     search = _Search(ordered, wanted)
     choices = [choice for length in range(wanted.least, wanted.most + 1) if (choice := search.best(length))]

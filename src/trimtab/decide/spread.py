@@ -1,7 +1,6 @@
 """Which of the feasible clusters to use: how they rank, and what spread constraints take of them."""
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -10,53 +9,56 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import SpreadConstraint
 from trimtab.decide.ask import DUPLICATED, Ask
 from trimtab.decide.fleet import Array, Fleet
+from trimtab.decide.framework import Sifted
+from trimtab.decide.lazily import lazily
 from trimtab.decide.regions import Group, Wanted, choose_groups
 
 _GROUP_WEIGHT = 1000
 _KEY_BITS = 62
 _ROOM_BITS = 33
 _MOST_ROOM = (1 << _ROOM_BITS) - 1
-_HEAD = np.arange(8)
 
 
 class Keys(NamedTuple):
-    """One number per cluster, the better the smaller; its last `column_bits` bits are the column, all fit `width`."""
+    """One number per column, the better the cluster the smaller; its last `column_bits` bits are the column, and all
+    fit into `width` bits."""
 
     numbers: Array
     column_bits: int
     width: int
 
-    def columns(self, numbers: Array) -> Array:
-        return numbers & ((1 << self.column_bits) - 1)
 
-
-class Standing(NamedTuple):
+class Standing:
     """What clusters are ranked by, one number per column of the fleet."""
 
-    available: Array
-    """Room, what the workload already has there included."""
-    score: Array | None = None
-    """None: all the same."""
-    total: Array | None = None
-    """By the prioritizers of the placement; None: there are none."""
-    overflow: Array | None = None
-    """0 for the group's own clusters, then 1, 2 ... for those of its overflow affinities; None: no groups."""
-
-    @property
-    def is_plain(self) -> bool:
+    def __init__(
+        self, available: Array, *, score: Array | None = None, total: Array | None = None, overflow: Array | None = None
+    ) -> None:
+        self.available = available
+        """Room, what the workload already has there included."""
+        self.score = score
+        """None: all the same."""
+        self.total = total
+        """By the prioritizers of the placement; None: there are none."""
+        self.overflow = overflow
+        """0 for the group's own clusters, then 1, 2 ... for those of its overflow affinities; None: no groups."""
+        self.is_plain = score is None and total is None and overflow is None
         """Room and name alone decide."""
-        return self.score is None and self.total is None and self.overflow is None
 
-    def keys(self, columns: Array) -> Keys:
+    @lazily
+    def keys(self) -> Keys:
         column_bits = len(self.available).bit_length()
-        numbers = ((_MOST_ROOM - self.available[columns]) << column_bits) | columns
+        columns = np.arange(len(self.available))
+        numbers = _MOST_ROOM - self.available
+        numbers <<= column_bits
+        numbers |= columns
         width = column_bits + _ROOM_BITS
         if self.is_plain:
             return Keys(numbers, column_bits, width)
         for values, falls in ((self.score, True), (self.total, True), (self.overflow, False)):
             if values is None:
                 continue
-            here = -values[columns] if falls else values[columns]
+            here = -values if falls else values
             lowest = int(here.min(initial=0))
             step = (int(here.max(initial=0)) - lowest).bit_length()
             if width + step > _KEY_BITS:
@@ -67,17 +69,16 @@ class Standing(NamedTuple):
 
     def _ranks(self, columns: Array) -> Array:
         """The slow way to the same order, for numbers too large to stand side by side in one."""
-        by = [columns, -self.available[columns]]
-        by += [-array[columns] for array in (self.score, self.total) if array is not None]
-        by += [self.overflow[columns]] if self.overflow is not None else []
+        by = [columns, -self.available]
+        by += [-array for array in (self.score, self.total) if array is not None]
+        by += [self.overflow] if self.overflow is not None else []
         ranks = np.empty(len(columns), dtype=np.int64)
-        ranks[np.lexsort(by)] = np.arange(len(columns))
+        ranks[np.lexsort(by)] = columns
         return ranks
 
     def sort(self, columns: Array) -> Array:
         """The columns, best first: overflow order, prioritizers, score, available replicas, name."""
-        keys = self.keys(columns)
-        return keys.columns(np.sort(keys.numbers))
+        return np.sort(self.keys.numbers[columns]) & ((1 << self.keys.column_bits) - 1)
 
 
 class Refusal(NamedTuple):
@@ -86,14 +87,14 @@ class Refusal(NamedTuple):
     message: str
 
 
-def spread(ask: Ask, fleet: Fleet[Cluster], columns: Array, standing: Standing) -> list[int] | Refusal:
+def spread(ask: Ask, fleet: Fleet[Cluster], feasible: Sifted, standing: Standing) -> list[int] | Refusal:
     """The clusters that the placement's spread constraints leave, in the order in which they were taken."""
     plan = ask.plan
     if plan.region_spread is not None:
-        return _by_region(ask, fleet, columns, standing)
+        return _by_region(ask, fleet, feasible, standing)
     if plan.cluster_spread is not None:
         need = None if plan.strategy == DUPLICATED else 1 if ask.in_sets else ask.replicas
-        return _by_cluster(plan.cluster_spread, standing.sort(columns), standing.available, need)
+        return _by_cluster(plan.cluster_spread, standing.sort(feasible.columns), standing.available, need)
     return Refusal("just support cluster and region spread constraint")
 
 
@@ -123,56 +124,85 @@ def _swap_for_room(taken: Array, rest: Array, available: Array, need: int) -> Ar
     return taken
 
 
-def _by_region(ask: Ask, fleet: Fleet[Cluster], columns: Array, standing: Standing) -> list[int] | Refusal:
+def _by_region(ask: Ask, fleet: Fleet[Cluster], feasible: Sifted, standing: Standing) -> list[int] | Refusal:
     by_region, by_cluster = ask.plan.region_spread, ask.plan.cluster_spread or SpreadConstraint()
     if by_region is None:
         return Refusal("just support cluster and region spread constraint")
-    regions = _Regions(fleet, columns, standing)
+    regions = _Regions(fleet, feasible, standing)
     if len(regions.names) < by_region.min_groups:
         return Refusal("the number of feasible region is less than spreadConstraint.MinGroups")
     weights = regions.weights(ask, by_region.min_groups, max(by_region.min_groups, by_cluster.min_groups))
-    groups = list(map(Group._make, zip(regions.names, regions.sizes, weights, strict=True)))
+    groups = list(map(Group._make, zip(regions.names, regions.sizes.tolist(), weights, strict=True)))
     chosen = choose_groups(groups, Wanted(by_region.min_groups, by_region.max_groups, by_cluster.min_groups))
     if not chosen:
         return Refusal("the number of clusters is less than the cluster spreadConstraint.MinGroups")
-    return regions.take([group.name for group in chosen], by_cluster.max_groups)
+    return regions.take(chosen, by_cluster.max_groups)
+
+
+class _Found(NamedTuple):
+    """Which regions some clusters stand in; starts and sizes are those of each region when they stand region by region."""
+
+    names: list[str]
+    region_of: Array
+    starts: Array
+    sizes: Array
+    smallest: int
+
+    @staticmethod
+    def among(fleet: Fleet[Cluster], columns: Array) -> "_Found":
+        regions = fleet.column("region", lambda: lambda cluster: cluster.spec.region, object)[columns]
+        names, region_of, sizes = np.unique(regions.astype(str), return_inverse=True, return_counts=True)
+        return _Found(names.tolist(), region_of, np.cumsum(sizes) - sizes, sizes, int(sizes.min(initial=0)))
 
 
 class _Regions:
     """The feasible clusters region by region, each region's best first."""
 
-    def __init__(self, fleet: Fleet[Cluster], columns: Array, standing: Standing) -> None:
-        codes, names = fleet.derived("regions", lambda: _region_codes(fleet))
-        region_of = codes[columns]
-        self.keys = standing.keys(columns)
-        width = self.keys.width
-        if width + len(names).bit_length() <= _KEY_BITS:
-            self.ordered = np.sort(self.keys.numbers | (region_of << width))
-        else:
-            self.ordered = self.keys.numbers[np.lexsort((self.keys.numbers, region_of))]
-        self.columns = self.keys.columns(self.ordered)
-        """All of them, region after region."""
+    def __init__(self, fleet: Fleet[Cluster], feasible: Sifted, standing: Standing) -> None:
         self.standing = standing
-        counts = np.bincount(region_of, minlength=len(names)).tolist()
-        self.names: list[str] = [name for name, count in zip(names, counts, strict=True) if count]
-        self.sizes: list[int] = [count for count in counts if count]
-        self.starts: list[int] = list(accumulate(self.sizes[:-1], initial=0))
+        self.keys = standing.keys
+        if feasible.shared is None:
+            found = _Found.among(fleet, feasible.columns)
+        else:
+            found = fleet.derived(("regions", feasible.shared), lambda: _Found.among(fleet, feasible.columns))
+        self.names, self.starts, self.sizes, self.smallest = found.names, found.starts, found.sizes, found.smallest
+        numbers, width = self.keys.numbers[feasible.columns], self.keys.width
+        if width + len(found.names).bit_length() <= _KEY_BITS:
+            numbers |= found.region_of << width
+            numbers.sort()
+            self.ordered = numbers
+        else:
+            self.ordered = numbers[np.lexsort((numbers, found.region_of))]
+        self.columns = self.ordered & ((1 << self.keys.column_bits) - 1)
+        """All of them, region after region."""
 
     def weights(self, ask: Ask, least_regions: int, least_clusters: int) -> list[int]:
         if ask.plan.strategy == DUPLICATED:
             return self._weights_when_duplicated(ask.replicas)
         want = -(-ask.replicas // max(1, least_regions))
         available, score = self.standing.available, self.standing.score
-        heads = available[self.columns[np.minimum(np.array(self.starts)[:, None] + _HEAD, len(self.columns) - 1)]]
+        if score is None and least_clusters <= self.smallest:
+            heads = self.columns[self.starts[:, None] + np.arange(max(1, least_clusters))]
+            if int(available[heads].sum(axis=1).min()) >= want:  # as usual: the best of each have all that is wanted
+                return [want * _GROUP_WEIGHT] * len(heads)
+        rooms, scores = available[self.columns], score[self.columns] if score is not None else None
+        least = np.minimum(self.sizes, max(1, least_clusters))
+        first_rooms = self._sums(rooms, least)
+        first_points = self._sums(scores, least) if scores is not None else [0] * len(first_rooms)
+        counted = zip(self.starts.tolist(), self.sizes.tolist(), least.tolist(), first_rooms, first_points, strict=True)
         weights = []
-        for start, size, rooms in zip(self.starts, self.sizes, heads.tolist(), strict=True):
-            room, used = _walk(rooms[:size], want, least_clusters)
-            if used == len(rooms) < size and (room < want or used < least_clusters):
-                # the best few of a region usually have the room that is wanted; here they do not
-                room, used = _walk(available[self.columns[start : start + size]].tolist(), want, least_clusters)
-            points = int(score[self.columns[start : start + used]].sum()) if score is not None else 0
+        for start, size, used, room, points in counted:
+            if room < want and used < size:
+                room, used = _walk(rooms[start : start + size].tolist(), want, least_clusters)  # noqa: PLW2901
+                points = int(scores[start : start + used].sum()) if scores is not None else 0  # noqa: PLW2901
             weights.append(min(room, want) * _GROUP_WEIGHT + _truncated(points, used))
         return weights
+
+    def _sums(self, values: Array, counts: Array) -> list[int]:
+        """The sum of so many first values of each region."""
+        running = np.cumsum(values)
+        sums: list[int] = (running[self.starts + counts - 1] - running[self.starts] + values[self.starts]).tolist()
+        return sums
 
     def _weights_when_duplicated(self, replicas: int) -> list[int]:
         """The more clusters can take all replicas, the better; then their mean score."""
@@ -188,8 +218,7 @@ class _Regions:
 
     def take(self, names: Sequence[str], most_clusters: int) -> list[int]:
         """The best cluster of each region, then the best of what is left in them, up to `most_clusters`."""
-        at = {name: position for position, name in enumerate(self.names)}
-        spans = [(self.starts[at[name]], self.sizes[at[name]]) for name in names]
+        spans = [(int(self.starts[at]), int(self.sizes[at])) for at in map(self.names.index, names)]
         taken = [int(self.columns[start]) for start, _ in spans]
         more = min(sum(size for _, size in spans), most_clusters) - len(taken)
         if more <= 0:
@@ -214,10 +243,3 @@ def _walk(rooms: Sequence[int], want: int, least_clusters: int) -> tuple[int, in
 
 def _truncated(total: int, count: int) -> int:
     return total // count if total >= 0 else -(-total // count)
-
-
-def _region_codes(fleet: Fleet[Cluster]) -> tuple[Array, list[str]]:
-    regions = fleet.column("region", lambda: lambda cluster: cluster.spec.region, object).tolist()
-    names = sorted(set(regions))
-    codes = {name: code for code, name in enumerate(names)}
-    return np.fromiter((codes[region] for region in regions), np.int64, len(regions)), names
