@@ -66,6 +66,9 @@ class Profile(Value):
     descheduler_looks_ahead: Annotated[
         bool, Field("The descheduler takes the lowest priority first, remembers its evictions, and asks: will it fit.")
     ]
+    tell_routine: Annotated[
+        bool, Field("Every step of a propagation is told as an event; else only those that people act on.")
+    ]
     expired_scores_wake: Annotated[bool, Field("A score that expires wakes the Placements that use it.")]
     keep_decisions_when_misconfigured: Annotated[
         bool, Field("A Placement that cannot be understood keeps its decisions; else they are emptied.")
@@ -95,6 +98,7 @@ TRIMTAB = Profile(
     all_budgets_hold=True,
     preemption_obeys_budgets=True,
     descheduler_looks_ahead=True,
+    tell_routine=False,
     expired_scores_wake=True,
     keep_decisions_when_misconfigured=True,
 )
@@ -121,6 +125,7 @@ UPSTREAM = Profile(
     all_budgets_hold=False,
     preemption_obeys_budgets=False,
     descheduler_looks_ahead=False,
+    tell_routine=True,
     expired_scores_wake=False,
     keep_decisions_when_misconfigured=False,
 )

@@ -89,7 +89,7 @@ def aggregate(binding: Binding, view: View) -> Iterator[Wish]:
     if status != binding.status:
         yield binding.but(status=status)
         said = f"Update {marks.binding_text(binding)} with AggregatedStatus successfully."
-        yield Note(marks.ref_of(binding), "AggregateStatusSucceed", said, source)
+        yield Note(marks.ref_of(binding), "AggregateStatusSucceed", said, source, routine=True)
     yield from template_status(binding, items, view, source)
 
 

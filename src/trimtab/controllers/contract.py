@@ -61,6 +61,8 @@ class Note(NamedTuple):
     message: str
     source: str
     type: str = "Normal"
+    routine: bool = False
+    """A step that went as it should and that nobody acts on; told only where the profile says so."""
 
 
 class Within(NamedTuple):
@@ -232,11 +234,12 @@ def controller(
     priority: Callable[[Any], int] = same_rank,
     gone: Callable[..., Iterator[Wish]] | None = None,
     name: str = "",
+    registry: Registry[Controller] = controllers,
 ) -> Callable[[Reconcile], Reconcile]:
     """Wake this function for every object of the `subjects`, and let it change only the fields it `writes`.
 
     `writes` names what may be touched: `status`, `spec.clusters`, `metadata.finalizers` of the subject, or
-    `Kind`, `Kind.spec.field` of another kind.
+    `Kind`, `Kind.spec.field` of another kind. Whoever runs another set of controllers keeps it in a `registry` of its own.
     """
 
     def register(reconcile: Reconcile) -> Reconcile:
@@ -252,7 +255,7 @@ def controller(
             priority,
             gone,
         )
-        controllers.add(entry.name, entry)
+        registry.add(entry.name, entry)
         return reconcile
 
     return register

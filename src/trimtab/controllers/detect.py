@@ -269,7 +269,7 @@ def bind(template: Raw, policy: Policy, view: View) -> Iterator[Wish]:
             return
     yield wanted
     if wanted.spec.replica_requirements is not None or wanted.spec.replicas or counts(template, view):
-        yield Note(ref, "GetReplicasSucceed", "Get replicas of resource template successfully.", SOURCE)
+        yield Note(ref, "GetReplicasSucceed", "Get replicas of resource template successfully.", SOURCE, routine=True)
     yield Note(ref, "ApplyPolicySucceed", f"{policy_text(policy)} succeed", SOURCE)
 
 

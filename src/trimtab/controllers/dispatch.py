@@ -179,6 +179,6 @@ def told(binding: Binding, failures: list[str], view: View, *, changed: bool) ->
     key, generation = marks.ref_of(binding), binding.metadata.generation
     if changed or view.recall("dispatched", key) != generation:
         text = f"Sync work of {marks.binding_text(binding)} successful."
-        for about in abouts:
-            yield Note(about, "SyncWorkSucceed", text, source)
+        yield Note(abouts[0], "SyncWorkSucceed", text, source)
+        yield Note(abouts[1], "SyncWorkSucceed", text, source, routine=True)
         yield Remember("dispatched", key, generation)

@@ -273,7 +273,7 @@ def told(work: Work, status: WorkStatus) -> Iterator[Wish]:
         before = marks.condition_of(work.status.conditions, "Dispatching")
         after = marks.condition_of(status.conditions, "Dispatching")
         if after is not None and (before is None or before.status != after.status):
-            yield Note(marks.ref_of(work), "WorkDispatching", after.message, SOURCE)
+            yield Note(marks.ref_of(work), "WorkDispatching", after.message, SOURCE, routine=True)
 
 
 def dispatching(work: Work, now: datetime, *, suspended: bool) -> tuple[Condition, ...]:
@@ -295,7 +295,7 @@ def about_template(item: Delivery) -> Ref:
 
 def tell_success(work: Work, item: Delivery, cluster: Cluster) -> Iterator[Note]:
     text = f"Sync work({work.namespace}/{work.name}) to cluster({cluster.name}) successful."
-    yield Note(marks.ref_of(work), "SyncSucceed", text, SOURCE)
+    yield Note(marks.ref_of(work), "SyncSucceed", text, SOURCE, routine=True)
     place = f"{item.ref.namespace}/{item.ref.name}"
     said = f"Successfully applied resource({place}) to cluster {cluster.name}"
     yield Note(about_template(item), "SyncSucceed", said, SOURCE)

@@ -155,12 +155,13 @@ def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
     if keeps_decisions(placement, answer, view):
         yield from status_wish(placement, placement.status, [misconfigured(answer)], view)
     else:
-        yield from decision_wishes(placement, answer, scene)
-        wanted = placement.status.but(
-            number_of_selected_clusters=answer.chosen,
-            decision_groups=tuple(group_statuses(placement.name, answer.groups)),
+        wanted = list(pages(placement.name, answer.groups))
+        yield from decision_wishes(placement, answer, wanted, scene)
+        status = placement.status.but(
+            number_of_selected_clusters=answer.number,
+            decision_groups=tuple(group_statuses(answer.groups, wanted)),
         )
-        yield from status_wish(placement, wanted, [satisfied(answer, placement.spec), misconfigured(answer)], view)
+        yield from status_wish(placement, status, [satisfied(answer, placement.spec), misconfigured(answer)], view)
     yield Again(seconds_to_wait(answer, view))
 
 
@@ -172,22 +173,21 @@ def keeps_decisions(placement: OcmPlacement, answer: Answer, view: View) -> bool
 
 
 def seconds_to_wait(answer: Answer, view: View) -> float:
-    times = [answer.again_at]
+    times = [answer.found.again_at]
     if view.profile.expired_scores_wake:
-        times.append(answer.scores_until)
+        times.append(answer.found.scores_until)
     return min([LOOK_AGAIN, *((at - view.now).total_seconds() + 0.001 for at in times if at is not None)])
 
 
-def decision_wishes(placement: OcmPlacement, answer: Answer, scene: Scene) -> Iterator[Wish]:
-    held = scene.held_by(placement.namespace, placement.name)
-    wanted = list(pages(placement.name, answer.groups))
+def decision_wishes(placement: OcmPlacement, answer: Answer, wanted: list[Page], scene: Scene) -> Iterator[Wish]:
+    held = scene.held_by(placement.namespace, placement.name).pages
     totals = ""
     for page in wanted:
         before = held.get(page.name)
         if before is None:
             yield new_decision(placement, page)
             yield told(placement, "DecisionCreate", f"Decision {page.name} is created")
-        if list(page.clusters) != (before.clusters if before else []):
+        if page.clusters != (before.clusters if before else []):
             if before is not None:
                 yield before.decision.but(status=status_of(page))
             totals = totals or totals_in_words(answer, scene.fleet)

@@ -31,7 +31,9 @@ def reflect(work: Work, identifier: ResourceIdentifier, seen: Raw, view: View) -
     notes = []
     try:
         status = interpreter.reflect(seen)
-        notes.append(Note(about, "ReflectStatusSucceed", f"Reflect status for object({thing}) succeed.", SOURCE))
+        notes.append(
+            Note(about, "ReflectStatusSucceed", f"Reflect status for object({thing}) succeed.", SOURCE, routine=True)
+        )
     except Uninterpretable as fault:
         status = None
         said = f"Reflect status for object({thing}) failed, err: {fault}."
@@ -46,5 +48,5 @@ def reflect(work: Work, identifier: ResourceIdentifier, seen: Raw, view: View) -
             notes.append(Note(about, "InterpretHealthFailed", said, SOURCE, "Warning"))
     if health != "Unknown":
         said = f"Interpret health of object({thing}) as {health.lower()}."
-        notes.append(Note(about, "InterpretHealthSucceed", said, SOURCE))
+        notes.append(Note(about, "InterpretHealthSucceed", said, SOURCE, routine=True))
     return ManifestStatus(identifier=identifier, status=status, health=health), notes

@@ -316,6 +316,8 @@ class Beat:
             case Again():
                 return
             case Note():
+                if wish.routine and not self._around.profile.tell_routine:
+                    return
                 await self._around.recorder.tell(wish, self._around.clock.now())
             case Remember(topic, at, value):
                 self._around.memory[topic, at] = value
