@@ -31,17 +31,28 @@ end
 
 local function tick() charge(STEP) end
 
-local function finish(...)
+-- Each of these calls back from C, and C has room for 200 levels; at the last one the hook itself has none left to run
+-- in, so a script that stays down there would be counted no more.
+local DEEPEST, depth = 50, 0
+local function enter()
+  if depth >= DEEPEST then error("calls are protected or sorted within one another more than " .. DEEPEST .. " times", 0) end
+  depth = depth + 1
+  return depth
+end
+
+local function finish(level, ...)
+  depth = level - 1
   if state.spent then out_of_budget() end
   return ...
 end
 
-local function guarded_call(call, ...) return finish(raw_pcall(call, ...)) end
+local function guarded_call(call, ...) return finish(enter(), raw_pcall(call, ...)) end
 
 -- The handler of a real xpcall runs inside the hook, where no hook counts; here it runs after the unwinding.
 local function handled(handler, good, ...)
   if good then return true, ... end
-  return false, handler(...)
+  local _, answer = guarded_call(handler, ...)
+  return false, answer
 end
 local function guarded_xcall(call, handler) return handled(handler, guarded_call(call)) end
 
@@ -367,7 +378,12 @@ local function sized(call)
     return call(list, ...)
   end
 end
-local tables = { concat = sized(concat), insert = sized(insert), remove = sized(remove), sort = sized(sort), maxn = sized(maxn), getn = getn }
+local function guarded_sort(list, order)
+  local level = enter()
+  sort(list, order)
+  depth = level - 1
+end
+local tables = { concat = sized(concat), insert = sized(insert), remove = sized(remove), sort = sized(guarded_sort), maxn = sized(maxn), getn = getn }
 for name in pairs(table) do table[name] = nil end
 for name, call in pairs(tables) do table[name] = call end
 

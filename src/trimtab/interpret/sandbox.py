@@ -14,6 +14,7 @@ from trimtab.interpret.operations import Fault
 _PRELUDE = resources.files(__package__).joinpath("sandbox.lua").read_text()
 _DEEPEST = 100
 _PRECOMPILED = "\x1b"
+_IS_PRECOMPILED = Fault("BadScript", "the script is precompiled; only source text is run")
 
 
 class Limits(NamedTuple):
@@ -39,7 +40,7 @@ class Ran(NamedTuple):
 class Executor(Protocol):
     """Runs a script: `run_script` does so here and now, a worker process does so under a deadline."""
 
-    def __call__(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault: ...
+    def __call__(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits) -> Ran | Fault: ...
 
 
 class NotPlain(Exception):
@@ -49,11 +50,24 @@ class NotPlain(Exception):
 def run_script(script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault:
     """What the function `hook` of `script` returns for `arguments`, in a state that nobody used before."""
     if script.startswith(_PRECOMPILED):
-        return Fault("BadScript", "the script is precompiled; only source text is run")
+        return _IS_PRECOMPILED
     try:
         return _Sandbox(limits).call(script, hook, arguments)
     except lua51.LuaMemoryError:
         return Fault("OutOfMemory", f"the script needed more than {limits.memory >> 20} MiB of memory")
+
+
+def syntax_fault(script: str) -> Fault | None:
+    """What keeps the script from being loaded at all, if anything; nothing of it is run."""
+    if script.startswith(_PRECOMPILED):
+        return _IS_PRECOMPILED
+    try:
+        lua51.LuaRuntime(register_eval=False, register_builtins=False, max_memory=LIMITS.memory).compile(script)
+    except lua51.LuaSyntaxError as wrong:
+        return Fault("BadScript", str(wrong))
+    except lua51.LuaError as wrong:
+        return Fault("BadScript", str(wrong) or "the script is too large to be loaded")
+    return None
 
 
 class _Sandbox:
@@ -142,8 +156,8 @@ def plain(value: Any, depth: int = 0) -> Any:
 def _plain_table(entries: dict[Any, Any], depth: int) -> Any:
     if all(isinstance(key, str) for key in entries) and entries:
         return {key: plain(value, depth + 1) for key, value in entries.items()}
-    if set(entries) == set(range(1, len(entries) + 1)):
-        return [plain(entries[index], depth + 1) for index in range(1, len(entries) + 1)]
-    if all(isinstance(key, int) for key in entries):
+    if any(isinstance(key, bool) or not isinstance(key, int) for key in entries):
+        raise NotPlain("the keys of a table are neither all names nor all whole numbers")
+    if set(entries) != set(range(1, len(entries) + 1)):
         raise NotPlain("a list has holes")
-    raise NotPlain("a table mixes names and numbers as keys")
+    return [plain(entries[index], depth + 1) for index in range(1, len(entries) + 1)]

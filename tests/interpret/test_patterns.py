@@ -1,0 +1,69 @@
+"""Our counted pattern matcher gives the answers of Lua's own."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lupa import lua51
+
+from trimtab.interpret.operations import Fault
+from trimtab.interpret.sandbox import Limits, run_script
+
+LIMITS = Limits(instructions=5_000_000, memory=32 << 20)
+FIND = "function F(s, p, init) return pcall(string.find, s, p, init) end"
+EACH = "function F(s, p) local r = {} for a, b in s:gmatch(p) do r[#r + 1] = {a, b or '-'} end return r end"
+
+CASES = [
+    ("key=value", "(%w+)=(%w+)"), ("v1.30.2-rc", "^v(%d+)%.(%d+)%.(%d+)"), ("a.b", "."), ("a.b", "%."), ("abc", "b*"),
+    ("aaa", "a-b"), ("aaab", "a-b"), ("", "x*"), ("x", "()x()"), ("f(a(b)c)d", "%b()"), ("THE (quick) fox", "%f[%a]%a+"),
+    ("hello hello", "(%w+) %1"), ("[x]", "[%]]"), ("a-b", "[a-]+"), ("]", "[]]"), ("^", "[%^x]"), ("x^", "[^x]"), ("a\tb", "%s"),
+    ("A1_", "[%w_]+"), ("0x1F", "%x+$"), ("end", "d$"), ("end$", "d$$"), ("a$b", "a$b"), ("abc", "^b"), ("nine", "n?i"),
+    ("caf\u00e9", "[^%a]+"), ("x", "(x"), ("x", "x)"), ("x", "%"), ("x", "[x"), ("x", "%1"), ("x", "%f"), ("x", "%b"), ("x\0y", "%z"),
+    ("2024-01-01T00:00:00Z", "(%d+)-(%d+)-(%d+)T"), ("image:tag@sha256:abc", "^([^:@]+):?([^@]*)@?(.*)$"), ("a,b,,c", "[^,]*"),
+]  # fmt: skip
+
+
+def real(script: str, *arguments: object) -> object:
+    lua = lua51.LuaRuntime(unpack_returned_tuples=True, encoding="latin-1")
+    lua.execute(script)
+    return plain(lua.globals()["F"](*arguments))
+
+
+def plain(value: object) -> object:
+    if lua51.lua_type(value) == "table":
+        return [plain(inner) for inner in value.values()]  # type: ignore[attr-defined]
+    return tuple(map(plain, value)) if isinstance(value, tuple) else value
+
+
+def ours(script: str, *arguments: object) -> object:
+    outcome = run_script(script, "F", arguments, LIMITS)
+    assert not isinstance(outcome, Fault), outcome
+    return outcome.values if len(outcome.values) > 1 else outcome.values[0]
+
+
+def comparable(outcome: object) -> object:
+    """Texts of errors may differ; that there was one may not."""
+    return "error" if isinstance(outcome, tuple) and outcome[0] is False else outcome
+
+
+@pytest.mark.parametrize(("subject", "pattern"), [case for case in CASES if case[0].isascii()])
+def test_find_answers_as_lua_does(subject: str, pattern: str) -> None:
+    assert comparable(ours(FIND, subject, pattern)) == comparable(real(FIND, subject, pattern))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text("ab1 .", max_size=12), st.text("ab1%.*+-?[]^$()dw", max_size=7), st.integers(-4, 14))
+def test_find_agrees_on_patterns_nobody_thought_of(subject: str, pattern: str, init: int) -> None:
+    found = ours(FIND, subject, pattern, init)
+    if isinstance(found, tuple) and str(found[1]).startswith(("malformed", "missing", "unbalanced")):
+        return  # we read the whole pattern first; Lua complains only if it gets there
+    assert comparable(found) == comparable(real(FIND, subject, pattern, init))
+
+
+@pytest.mark.parametrize("pattern", ["[^,]+", "%a", "(%w)(%w)", "x*", "b"])
+def test_gmatch_answers_as_lua_does(pattern: str) -> None:
+    assert ours(EACH, "ab,cd,,e", pattern) == real(EACH, "ab,cd,,e", pattern)
+
+
+def test_a_long_text_is_read_line_by_line_within_the_budget() -> None:
+    script = "function F(s) local n = 0 for line in s:gmatch('[^\\n]+') do n = n + 1 end return n end"
+    assert ours(script, "some=line\n" * 2000) == 2000

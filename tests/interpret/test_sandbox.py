@@ -1,0 +1,227 @@
+"""Scripts that mean harm, scripts that are broken, and what honest ones may rely on."""
+
+import time
+from typing import Any
+
+import pytest
+
+from trimtab.interpret.operations import Fault
+from trimtab.interpret.sandbox import Limits, Ran, run_script, syntax_fault
+
+SMALL = Limits(instructions=1_000_000, memory=16 << 20, now=86_400)
+
+
+def run(body: str, *arguments: Any, limits: Limits = SMALL) -> Ran | Fault:
+    return run_script(f"function F(...) {body} end", "F", arguments, limits)
+
+
+def returned(body: str, *arguments: Any) -> Any:
+    outcome = run(body, *arguments)
+    assert isinstance(outcome, Ran), outcome
+    return outcome.values[0] if len(outcome.values) == 1 else outcome.values
+
+
+def reason(body: str, *arguments: Any) -> str:
+    outcome = run(body, *arguments)
+    assert isinstance(outcome, Fault), outcome
+    assert outcome.message
+    return outcome.reason
+
+
+ENDLESS = {
+    "a loop": "while true do end",
+    "a tail call": "local function f() return f() end f()",
+    "a loop around pcall": "while true do pcall(function() while true do end end) end",
+    "nested pcalls": "local function f() pcall(f) while true do pcall(f) end end f()",
+    "an error handler that loops": "xpcall(function() while true do end end, function() while true do end end)",
+    "a handler that raises again": "while true do xpcall(error, function() while true do error('again') end end) end",
+    "a comparator that never decides": "local t = {} for i = 1, 99 do t[i] = i end "
+    "table.sort(t, function() while true do end end)",
+    "an iterator without end": "for _ in function() return 1 end do end",
+    "a goto of repeats": "repeat local x until false",
+    "a pattern that backtracks": "local s = '' for i = 1, 60 do s = s .. 'a' end return s:find('a*a*a*a*a*a*a*b')",
+    "a lazy pattern that backtracks": "local s = '' for i = 1, 60 do s = s .. 'a' end return s:match('.-.-.-.-.-.-b')",
+    "a gmatch over nothing": "while true do for _ in (''):gmatch('x*') do end end",
+    "a plain search of its worst kind": "local s = 'a' for i = 1, 19 do s = s .. s end "
+    "local p = s:sub(1, 200000) .. 'b' return s:find(p, 1, true)",
+    "shifting a long list": "local t = {} for i = 1, 1e9 do table.insert(t, 1, 0) end",
+    "calling the library for ever": "local kube = require('kube') while true do kube.resourceAdd('1', '1') end",
+}
+
+
+@pytest.mark.parametrize("body", ENDLESS.values(), ids=ENDLESS.keys())
+def test_a_script_without_end_is_ended(body: str) -> None:
+    began = time.monotonic()
+    assert reason(body) == "OutOfInstructions"
+    assert time.monotonic() - began < 5
+
+
+GREEDY = {
+    "a string that doubles": "local s = 'x' while true do s = s .. s end",
+    "a table that grows": "local t = {} for i = 1, 1e9 do t[i] = {} end",
+    "a table of long keys": "local s = 'x' for i = 1, 16 do s = s .. s end local t = {} for i = 1, 1e9 do t[s .. i] = 1 end",
+    "throwing away what it makes": "local s = 'x' for i = 1, 18 do s = s .. s end for i = 1, 1e9 do local y = s .. i end",
+    "concat of one long word": "local s = 'x' for i = 1, 17 do s = s .. s end local t = {} for i = 1, 1000 do t[i] = s end "
+    "return table.concat(t)",
+}
+
+
+@pytest.mark.parametrize("body", GREEDY.values(), ids=GREEDY.keys())
+def test_a_script_that_wants_all_memory_is_stopped(body: str) -> None:
+    assert reason(body) == "OutOfMemory"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "io",
+        "debug",
+        "package",
+        "python",
+        "coroutine",
+        "os.execute",
+        "os.getenv",
+        "os.exit",
+        "os.remove",
+        "os.clock",
+        "gcinfo",
+    ],
+)
+def test_the_outside_world_is_out_of_reach(name: str) -> None:
+    assert returned(f"return {name} == nil")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "load('x')", "loadstring('return 1')", "dofile('/etc/passwd')", "loadfile('/etc/passwd')", "setmetatable({}, {})",
+        "getmetatable('')", "rawset({}, 1, 1)", "rawget({}, 1)", "rawequal(1, 1)", "setfenv(1, {})", "getfenv(1)",
+        "newproxy(true)", "module('m')", "collectgarbage('stop')", "string.dump(print)", "string.rep('x', 9)",
+        "string.gsub('a', 'a', 'b')", "('x'):rep(9)", "math.random()", "require('io')", "require('ffi')",
+    ],
+)  # fmt: skip
+def test_a_dangerous_function_refuses(call: str) -> None:
+    assert reason(f"return {call}") == "ScriptFailed"
+
+
+def test_the_library_gives_no_handle_on_python() -> None:
+    assert returned("local f = require('kube').resourceAdd return type(f)") == "function"
+
+
+def test_a_failing_library_call_raises_a_plain_string() -> None:
+    assert returned("local ok, e = pcall(require('kube').resourceAdd, {}) return type(e)") == "string"
+
+
+def test_precompiled_code_is_refused() -> None:
+    outcome = run_script("\x1bLuaQ\x00", "F", [], SMALL)
+    assert outcome == Fault("BadScript", "the script is precompiled; only source text is run")
+
+
+def test_globals_do_not_survive_from_one_call_to_the_next() -> None:
+    script = "function F() count = (count or 0) + 1 string.len = nil return count end"
+    run_script(script, "F", [], SMALL)
+    assert run_script(script, "F", [], SMALL) == Ran((1,))
+
+
+def test_deep_recursion_is_an_ordinary_failure() -> None:
+    assert reason("local function f() return 1 + f() end return f()") == "ScriptFailed"
+
+
+def test_a_script_that_does_not_parse_says_where() -> None:
+    outcome = run_script("function F(", "F", [], SMALL)
+    assert isinstance(outcome, Fault)
+    assert outcome.reason == "BadScript"
+    assert ":1:" in outcome.message
+
+
+def test_deeply_nested_source_is_refused() -> None:
+    outcome = run_script("return " + "(" * 100_000, "F", [], SMALL)
+    assert isinstance(outcome, Fault)
+    assert outcome.reason == "BadScript"
+
+
+def test_an_endless_loop_outside_of_the_function_is_ended() -> None:
+    outcome = run_script("while true do end", "F", [], SMALL)
+    assert isinstance(outcome, Fault)
+    assert outcome.reason == "OutOfInstructions"
+
+
+def test_a_missing_function_is_named() -> None:
+    assert run_script("x = 1", "F", [], SMALL) == Fault("NoFunction", "the script does not define the function F")
+
+
+def test_something_else_than_a_function_is_no_function() -> None:
+    outcome = run_script("F = {}", "F", [], SMALL)
+    assert isinstance(outcome, Fault)
+    assert outcome.reason == "NoFunction"
+
+
+def test_an_error_of_the_script_is_told() -> None:
+    outcome = run("error('no such luck', 0)")
+    assert outcome == Fault("ScriptFailed", "no such luck")
+
+
+def test_an_error_that_is_a_table_is_told_as_such() -> None:
+    assert reason("error({})") == "ScriptFailed"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "local t = {} t.t = t return t",
+        "local t = {} for i = 1, 500 do t = {t} end return t",
+        "return {1, 2, x = 3}",
+        "return {[1] = 1, [3] = 3}",
+        "return {[1.5] = 1}",
+        "return {[true] = 1}",
+        "return print",
+        "return 0 / 0",
+        "return 1 / 0",
+        "return {a = '\\255'}",
+    ],
+)
+def test_what_json_cannot_hold_is_a_bad_result(body: str) -> None:
+    assert reason(body) in ("BadResult", "ScriptFailed")
+
+
+def test_whole_numbers_stay_whole() -> None:
+    assert repr(returned("return 4 / 2")) == "2"
+
+
+def test_arguments_are_not_changed_by_a_script() -> None:
+    handed_in = {"list": [1, {"x": 1}]}
+    returned("local o = ... o.list[2].x = 2 o.list = nil", handed_in)
+    assert handed_in == {"list": [1, {"x": 1}]}
+
+
+def test_tuples_arrive_as_lists() -> None:
+    assert returned("local o = ... return #o.list", {"list": (1, 2)}) == 2
+
+
+def test_what_is_printed_comes_back_within_bounds() -> None:
+    outcome = run("for i = 1, 1000 do print('line', i) end")
+    assert isinstance(outcome, Ran)
+    assert outcome.printed[:2] == ("line\t1", "line\t2")
+    assert len(outcome.printed) == 100
+
+
+def test_pcall_still_catches_ordinary_errors() -> None:
+    assert returned("return pcall(error, 'x', 0)") == (False, "x")
+
+
+def test_xpcall_hands_the_error_to_its_handler() -> None:
+    assert returned("return xpcall(function() error('x', 0) end, function(e) return e .. '!' end)") == (False, "x!")
+
+
+def test_the_time_is_the_one_handed_in() -> None:
+    assert returned("return os.time(), os.date('!%Y-%m-%d')") == (86_400, "1970-01-02")
+
+
+def test_a_syntax_check_runs_nothing() -> None:
+    assert syntax_fault("while true do end") is None
+
+
+def test_a_syntax_check_finds_what_does_not_parse() -> None:
+    fault = syntax_fault("function (")
+    assert fault is not None
+    assert fault.reason == "BadScript"
