@@ -16,14 +16,15 @@ from trimtab.registry import discover
 from trimtab.server.admission import Admission, Plugin
 from trimtab.server.authenticate import Authenticator, Tokens
 from trimtab.server.authorize import RBAC, Authorizer
+from trimtab.server.births import Births
 from trimtab.server.bootstrap import first_objects
 from trimtab.server.caller import Caller, User
 from trimtab.server.catalogue import Catalogue, Served
 from trimtab.server.collect import Collector
-from trimtab.server.definitions import CRD, PREFIX, Definitions, complaints, fill
+from trimtab.server.definitions import CRD, PREFIX, Definitions, complaints
 from trimtab.server.discovery import Discovery
 from trimtab.server.edge import Edge
-from trimtab.server.fitting import Fitter, Rules
+from trimtab.server.fitting import Fitter
 from trimtab.server.handler import Handler
 from trimtab.server.landing import Landing
 from trimtab.server.openapi import OpenApi
@@ -54,8 +55,8 @@ class ApiServer:
         discover(kind_modules)
         self.store = store
         self.catalogue = Catalogue()
-        self.fitter = Fitter(None, {CRD: Rules(fill, complaints)})
-        self.admission = Admission(store.get, settings.plugins)
+        self.fitter = Fitter(None, {CRD: complaints})
+        self.admission = Admission(store.get, [Births(store), *settings.plugins])
         self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)
         self.authorizer = Authorizer(store)
         tokens = Tokens(settings.token_key or secrets.token_bytes(32), store.get)

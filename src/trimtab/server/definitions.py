@@ -1,12 +1,11 @@
 """Kinds that users define while the server runs: CRDs are accepted, served, changed and cleaned up here."""
 
-import re
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import orjson
 
+from trimtab.api.complaints import forbidden, required
 from trimtab.api.kind import Column, Kind, Scale, kinds
 from trimtab.api.value import Object, Raw
 from trimtab.errors import Cause, NotFound
@@ -15,149 +14,46 @@ from trimtab.server.catalogue import Catalogue, Served, Where
 from trimtab.server.deletion import CRD_FINALIZER
 from trimtab.server.fitting import Fitter, Wanted
 from trimtab.server.options import DeleteOptions, ListOptions, WriteOptions
-from trimtab.server.refuse import quoted
 from trimtab.server.verbs import Verbs, timestamp
 from trimtab.server.wire import unpack
 
 CRD = "customresourcedefinitions.apiextensions.k8s.io"
 PREFIX = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 _MANAGER = "kube-apiserver"
-_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
-
-
-def _required(field: str, detail: str = "") -> Cause:
-    return Cause("FieldValueRequired", f"Required value{': ' + detail if detail else ''}", field)
-
-
-def _invalid(field: str, value: Any, detail: str) -> Cause:
-    return Cause("FieldValueInvalid", f"Invalid value: {quoted(value)}: {detail}", field)
 
 
 def complaints(obj: Raw, old: Raw | None) -> list[Cause]:
-    """What is wrong with a CustomResourceDefinition."""
-    spec: Raw = obj.get("spec") or {}
-    names: Raw = spec.get("names") or {}
-    name, wanted = obj["metadata"].get("name", ""), f"{names.get('plural', '')}.{spec.get('group', '')}"
-    found = []
-    if name != wanted:
-        found.append(_invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
-    found += _spec_causes(spec)
-    if old is not None:
-        found += _immutable(spec, old.get("spec") or {}, old)
+    """What is wrong with the schemas of a definition; everything else about it is checked with its kind."""
+    found: list[Cause] = []
+    for index, version in enumerate((obj.get("spec") or {}).get("versions") or ()):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if schema:
+            found += _structural_causes(schema, f"spec.versions[{index}].schema.openAPIV3Schema", root=True)
     return found
-
-
-def _spec_causes(spec: Raw) -> Iterator[Cause]:
-    if not spec.get("group"):
-        yield _required("spec.group")
-    elif "." not in spec["group"]:
-        yield _invalid("spec.group", spec["group"], "should be a domain with at least one dot")
-    if not spec.get("scope"):
-        yield _required("spec.scope")
-    elif spec["scope"] not in {"Namespaced", "Cluster"}:
-        said = f'Unsupported value: {quoted(spec["scope"])}: supported values: "Cluster", "Namespaced"'
-        yield Cause("FieldValueNotSupported", said, "spec.scope")
-    versions = spec.get("versions") or []
-    if sum(1 for version in versions if version.get("storage")) != 1:
-        yield _invalid(
-            "spec.versions",
-            [v.get("name") for v in versions],
-            "must have exactly one version marked as storage version",
-        )
-    for index, version in enumerate(versions):
-        yield from _version_causes(version, f"spec.versions[{index}]")
-    yield from _name_causes(spec.get("names") or {})
-
-
-def _name_causes(names: Raw) -> Iterator[Cause]:
-    for key in ("plural", "singular", "kind", "listKind"):
-        field, value = f"spec.names.{key}", names.get(key)
-        if not value:
-            yield _required(field)
-        elif not _LABEL.match(value if key in {"plural", "singular"} else value.lower()):
-            yield _invalid(
-                field,
-                value,
-                "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-                "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
-                "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-                if key in {"plural", "singular"}
-                else "may have mixed case, but should otherwise match: a DNS-1035 label must consist of lower case "
-                "alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric "
-                "character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
-            )
-
-
-def _version_causes(version: Raw, field: str) -> Iterator[Cause]:
-    name = version.get("name") or ""
-    if not _LABEL.match(name):
-        yield _invalid(
-            f"{field}.name",
-            name,
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-            "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
-            "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
-        )
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    if not schema:
-        yield _required(f"{field}.schema.openAPIV3Schema")
-        return
-    where = f"{field}.schema.openAPIV3Schema"
-    if not schema.get("type"):
-        yield _required(f"{where}.type", "must not be empty at the root")
-    elif schema["type"] != "object":
-        yield _invalid(f"{where}.type", schema["type"], "must be object at the root")
-    yield from _structural_causes(schema, where, root=True)
 
 
 def _structural_causes(schema: Raw, field: str, *, root: bool = False) -> Iterator[Cause]:
     """A schema must say the type of everything it speaks of."""
     free = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
     if not root and not schema.get("type") and not free:
-        yield _required(
+        yield required(
             f"{field}.type",
             "must not be empty for specified object fields"
             if ".properties[" in field[-80:]
             else "must not be empty for specified array items",
         )
     if schema.get("properties") and schema.get("additionalProperties") not in (None, False):
-        yield Cause(
-            "FieldValueForbidden",
-            "Forbidden: additionalProperties and properties are mutual exclusive",
-            f"{field}.additionalProperties",
-        )
+        yield forbidden(f"{field}.additionalProperties", "additionalProperties and properties are mutual exclusive")
     if schema.get("type") == "array" and "items" not in schema:
-        yield _required(f"{field}.items", "must be specified")
+        yield required(f"{field}.items", "must be specified")
     if schema.get("x-kubernetes-list-type") == "map" and not schema.get("x-kubernetes-list-map-keys"):
-        yield _required(f"{field}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
+        yield required(f"{field}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
     for name, child in (schema.get("properties") or {}).items():
         if isinstance(child, dict) and not (root and name in {"metadata", "apiVersion", "kind"}):
             yield from _structural_causes(child, f"{field}.properties[{name}]")
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), dict):
             yield from _structural_causes(schema[key], f"{field}.{key}")
-
-
-def _immutable(spec: Raw, before: Raw, old: Raw) -> Iterator[Cause]:
-    pairs = [("group", spec.get("group"), before.get("group")), ("scope", spec.get("scope"), before.get("scope"))]
-    if _condition(old, "Established"):
-        names, had = spec.get("names") or {}, before.get("names") or {}
-        pairs += [(f"names.{key}", names.get(key), had.get(key)) for key in ("kind", "plural")]
-    for key, now, was in pairs:
-        if now != was:
-            yield _invalid(f"spec.{key}", now, "field is immutable")
-
-
-def fill(obj: Raw) -> Raw:
-    """What a definition may leave out: names that follow from others, and how versions convert."""
-    spec: Raw = {**(obj.get("spec") or {})}
-    names: Raw = {**(spec.get("names") or {})}
-    if kind := names.get("kind"):
-        names.setdefault("singular", kind.lower())
-        names.setdefault("listKind", f"{kind}List")
-    spec |= {"names": names}
-    spec.setdefault("conversion", {"strategy": "None"})
-    return {**obj, "spec": spec}
 
 
 def _condition(obj: Raw, kind: str) -> bool:

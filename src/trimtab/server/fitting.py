@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypedDict
 
-from trimtab.api.kind import Default, Validate
+from trimtab.api.kind import Validate
 from trimtab.api.kinds.native import codec
-from trimtab.api.kinds.native.fields import known, message_name
+from trimtab.api.kinds.native.fields import known, message, message_name
 from trimtab.api.patch.managed import Manager, track_update
 from trimtab.api.patch.shape import Shape, native_shape, shape_of
 from trimtab.api.structural import Cel, Structural
@@ -34,17 +34,11 @@ class Read(NamedTuple):
     problems: list[str]
 
 
-class Rules(NamedTuple):
-    """Rules about a kind that only the server knows, because they are about serving."""
-
-    fill: Default
-    check: Validate
-
-
 class Fitter:
     """Schemas at work, for all resources of one server."""
 
-    def __init__(self, cel: Cel | None = None, further: Mapping[str, Rules] = MappingProxyType({})) -> None:
+    # `further` are rules about a kind that only the server knows, because they are about serving
+    def __init__(self, cel: Cel | None = None, further: Mapping[str, Validate] = MappingProxyType({})) -> None:
         self._cel = cel
         self._further = further
         self._structural: dict[Served, Structural] = {}
@@ -128,14 +122,20 @@ class Fitter:
 
     # writing
 
+    def blank_status(self, served: Served) -> Raw | None:
+        """The status of a native object that nobody has reported on yet; None when none is shown."""
+        if not self.is_native(served):
+            return None
+        field = message(message_name(served.api_version, served.kind.name)).json.get("status")
+        return codec.empty(field.type) if field is not None and field.always else None
+
     def complete(self, served: Served, obj: Raw) -> Raw:
         """Defaults of the schema, then those of the kind."""
         if not self.is_native(served):
             obj = self.structural(served).fill(obj)
         for fill in served.kind.defaults:
             obj = fill(obj)
-        further = self._further.get(served.kind.id)
-        return further.fill(obj) if further else obj
+        return obj
 
     def complaints(self, served: Served, obj: Raw, old: Raw | None, subresource: str = "") -> list[Cause]:
         found: list[Cause] = []
@@ -147,7 +147,7 @@ class Fitter:
             causes: Sequence[Cause] = validate(obj, old)
             found += causes
         if further := self._further.get(served.kind.id):
-            found += further.check(obj, old)
+            found += further(obj, old)
         return found
 
     def shape(self, served: Served) -> Shape:

@@ -31,7 +31,7 @@ _STATUS_AT_BIRTH = {"nodes", "persistentvolumes", "services"}
 _ANNOTATIONS_COUNT = {"deployments.apps"}
 
 
-def prepare_create(served: Served, obj: Raw) -> None:
+def prepare_create(served: Served, obj: Raw, blank_status: Raw | None) -> None:
     """Drop what a client may not say at birth; `obj` and its metadata are the caller's own copies."""
     metadata = obj["metadata"]
     for key in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
@@ -40,8 +40,9 @@ def prepare_create(served: Served, obj: Raw) -> None:
         metadata["generation"] = 1
     if served.kind.status and served.kind.id not in _STATUS_AT_BIRTH:
         obj.pop("status", None)
+        if blank_status is not None:
+            obj["status"] = blank_status
     if served.kind.id == "namespaces":
-        metadata["labels"] = {**metadata.get("labels", {}), "kubernetes.io/metadata.name": metadata.get("name", "")}
         finalizers = (obj.get("spec") or {}).get("finalizers") or []
         obj["spec"] = {"finalizers": finalizers if "kubernetes" in finalizers else [*finalizers, "kubernetes"]}
         obj["status"] = {"phase": "Active"}

@@ -175,7 +175,7 @@ class Verbs:
         where, obj = attributes.where, wanted.obj
         served, now = where.served, timestamp(self.clock.now())
         obj = {**obj, "metadata": {**obj["metadata"]}}
-        prepare_create(served, obj)
+        prepare_create(served, obj, self.fitter.blank_status(served))
         obj = self.fitter.complete(served, obj)
         if not wanted.applied:
             obj = self.fitter.owned(where, obj, None, options.manager or attributes.caller.agent, now)
