@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple, Protocol
 
@@ -11,7 +12,6 @@ from lupa import lua51
 from trimtab.interpret.kube_library import FUNCTIONS, reply
 from trimtab.interpret.operations import Fault
 
-_PRELUDE = resources.files(__package__).joinpath("sandbox.lua").read_text()
 _DEEPEST = 100
 _PRECOMPILED = "\x1b"
 _IS_PRECOMPILED = Fault("BadScript", "the script is precompiled; only source text is run")
@@ -84,7 +84,7 @@ class _Sandbox:
         self._state = self._lua.table_from(
             {"left": limits.instructions, "now": limits.now, "printed": self._lua.table()}
         )
-        self._start = self._lua.compile(_PRELUDE)(self._state, host)
+        self._start = self._lua.compile(_prelude())(self._state, host)
 
     def _host_function(self, name: str) -> Callable[..., Any]:
         def call(count: int, *given: Any) -> tuple[bool, Any]:
@@ -132,6 +132,15 @@ class _Sandbox:
             return Fault("BadResult", str(odd))
         except UnicodeDecodeError:
             return Fault("BadResult", "the result holds a string that is not UTF-8")
+
+
+@cache
+def _prelude() -> bytes:
+    """What makes a fresh state safe, compiled once: reading the source again would double the cost of a call."""
+    source = resources.files(__package__).joinpath("sandbox.lua").read_bytes()
+    dump: Any = lua51.LuaRuntime(encoding=None).eval(b"function(code) return string.dump(loadstring(code)) end")
+    compiled: bytes = dump(source)
+    return compiled
 
 
 def _no_attributes(thing: object, name: object, is_setting: bool) -> object:
