@@ -173,12 +173,16 @@ class Trial:
 def victims_on(node: str, trial: Trial, covers: Sequence[Cover], *, enforced: bool) -> Candidate | None:
     """The fewest pods, the least important ones, that must leave this node; None when even all of them do not help."""
     weaker = trial.enter(node)
+    if enforced:
+        # the least important pods that their budgets let go
+        forbidden = breaking(reversed(weaker), covers)
+        candidate = _tried(node, trial, [one for one in weaker if one.key not in forbidden], spare=frozenset())
+        if candidate is not None:
+            return candidate
     candidate = _tried(node, trial, weaker, spare=breaking(weaker, covers))
     if candidate is None or not enforced or within_budgets(candidate.victims, covers):
         return candidate
-    # the least important pods that their budgets let go may be enough as well
-    forbidden = breaking(reversed(weaker), covers)
-    return _tried(node, trial, [one for one in weaker if one.key not in forbidden], spare=frozenset())
+    return None
 
 
 def _tried(

@@ -1,0 +1,152 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
+from trimtab.decide.pods.evictor import EvictorArgs, Round
+from trimtab.decide.pods.movers import movers, run_movers
+from trimtab.decide.pods.scene import Scene
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+
+
+def moved(
+    name: str,
+    nodes: list[Node],
+    pods: list[Pod],
+    *,
+    evictor: EvictorArgs | None = None,
+    profile: Profile = UPSTREAM,
+    **args: Any,
+) -> list[str]:
+    round_ = Round(Scene.of(nodes, pods, now=NOON), evictor, profile)
+    run_movers([(name, args)], round_)
+    assert all(eviction.reason and eviction.strategy == name for eviction in round_.evictions)
+    return [eviction.pod.name for eviction in round_.evictions]
+
+
+PAIR = [node("a", zone="east"), node("b", zone="west")]
+FAILED = {"phase": "Failed", "reason": "Evicted"}
+
+
+def born(hours: float) -> dict[str, Any]:
+    return {"creationTimestamp": NOON - timedelta(hours=hours)}
+
+
+def test_all_ten_strategies_are_here() -> None:
+    assert len(movers.names()) == 10
+
+
+def test_with_a_single_node_nothing_moves() -> None:
+    assert moved("RemoveFailedPods", [node("a")], [pod("p", on="a", status=FAILED)]) == []
+
+
+def test_failed_pods_are_cleared_away() -> None:
+    assert moved("RemoveFailedPods", PAIR, [pod("p", on="a", status=FAILED), pod("q", on="a")]) == ["p"]
+
+
+def test_the_oldest_goes_first() -> None:
+    pods = [
+        pod("young", on="a", metadata=born(1)),
+        pod("mid", on="a", metadata=born(5)),
+        pod("old", on="b", metadata=born(9)),
+    ]
+    assert moved("PodLifeTime", PAIR, pods, maxPodLifeTimeSeconds=7200) == ["old", "mid"]
+
+
+def test_restless_pods_move() -> None:
+    status = {"containerStatuses": [{"name": "c", "restartCount": 7}]}
+    found = moved("RemovePodsHavingTooManyRestarts", PAIR, [pod("p", on="a", status=status)], podRestartThreshold=7)
+    assert found == ["p"]
+
+
+def test_doubles_leave_until_every_node_has_its_share() -> None:
+    pods = [pod(f"p{i}", on="a") for i in range(4)]
+    assert moved("RemoveDuplicates", PAIR, pods) == ["p2", "p3"]
+
+
+def test_the_lesser_of_two_quarrelling_pods_goes() -> None:
+    avoids = near(HOSTNAME, repels=True)
+    pods = [pod("high", on="a", priority=9, **avoids), pod("low", on="a", priority=1, **avoids)]
+    assert moved("RemovePodsViolatingInterPodAntiAffinity", PAIR, pods) == ["low"]
+
+
+def test_a_pod_on_a_node_it_no_longer_wants_moves() -> None:
+    wanted = {"nodeSelectorTerms": [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["west"]}]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": wanted}}
+    kinds = ["requiredDuringSchedulingIgnoredDuringExecution"]
+    pods = [pod("p", on="a", affinity=affinity), pod("q", on="b", affinity=affinity)]
+    assert moved("RemovePodsViolatingNodeAffinity", PAIR, pods, nodeAffinityType=kinds) == ["p"]
+
+
+def test_a_pod_that_does_not_tolerate_a_new_taint_moves() -> None:
+    nodes = [node("a", taints=["old=x:NoSchedule"]), node("b")]
+    assert moved("RemovePodsViolatingNodeTaints", nodes, [pod("p", on="a")]) == ["p"]
+    assert moved("RemovePodsViolatingNodeTaints", nodes, [pod("p", on="a")], excludedTaints=["old=x"]) == []
+
+
+def test_pods_are_spread_and_the_least_important_goes_first_in_our_profile() -> None:
+    pods = [pod(f"p{i}", on="a", priority=i, **spread(ZONE)) for i in range(4)]
+    name = "RemovePodsViolatingTopologySpreadConstraint"
+    assert sorted(moved(name, PAIR, pods)) == ["p2", "p3"]
+    assert sorted(moved(name, PAIR, pods, profile=TRIMTAB)) == ["p0", "p1"]
+
+
+def crowd(count: int) -> list[Pod]:
+    return [pod(f"p{i}", on="a", cpu="500m", priority=i) for i in range(count)]
+
+
+LOW = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}
+
+
+def test_a_crowded_node_gives_to_an_idle_one_until_it_is_no_longer_crowded() -> None:
+    assert moved("LowNodeUtilization", PAIR, crowd(7), **LOW) == ["p0", "p1", "p2"]
+
+
+def test_a_hardly_used_node_is_emptied() -> None:
+    pods = [pod("p", on="a", cpu="100m"), *(pod(f"q{i}", on="b", cpu="500m") for i in range(4))]
+    assert moved("HighNodeUtilization", PAIR, pods, thresholds={"cpu": 20}) == ["p"]
+
+
+def test_limits_of_a_round_hold() -> None:
+    for limit in ("max_pods_to_evict_per_node", "max_pods_to_evict_per_namespace", "max_pods_to_evict_total"):
+        assert moved("LowNodeUtilization", PAIR, crowd(7), evictor=EvictorArgs(**{limit: 2}), **LOW) == ["p0", "p1"]
+
+
+PROTECTED = {
+    "bare": pod("p", on="a", owner=""),
+    "daemon": pod("p", on="a", owner="DaemonSet/d"),
+    "local storage": pod("p", on="a", volumes=[{"name": "v", "emptyDir": {}}]),
+    "mirror": pod("p", on="a", metadata={"annotations": {"kubernetes.io/config.mirror": "x"}}),
+    "system-critical": pod("p", on="a", priority=2_000_000_000),
+    "terminating": pod("p", on="a", metadata={"deletionTimestamp": NOON}),
+}
+
+
+@pytest.mark.parametrize("why", PROTECTED)
+def test_protected_pods_stay(why: str) -> None:
+    nodes = [node("a", taints=["old:NoSchedule"]), node("b")]
+    assert moved("RemovePodsViolatingNodeTaints", nodes, [PROTECTED[why]]) == []
+
+
+def test_an_invited_pod_goes_whatever_protects_it() -> None:
+    invited = pod("p", on="a", owner="", metadata={"annotations": {"descheduler.alpha.kubernetes.io/evict": ""}})
+    assert moved("RemovePodsViolatingNodeTaints", [node("a", taints=["old:NoSchedule"]), node("b")], [invited]) == ["p"]
+
+
+def test_upstream_forgets_what_the_round_has_promised_and_we_do_not() -> None:
+    nodes = [node("a", taints=["old:NoSchedule"]), node("b", pods=1)]
+    pods = [pod("p", on="a"), pod("q", on="a")]
+    fit = EvictorArgs(node_fit=True)
+    assert moved("RemovePodsViolatingNodeTaints", nodes, pods, evictor=fit) == ["p", "q"]
+    assert moved("RemovePodsViolatingNodeTaints", nodes, pods, profile=TRIMTAB) == ["p"]
+
+
+def test_looking_ahead_minds_the_neighbours() -> None:
+    nodes = [node("a", taints=["old:NoSchedule"]), node("b")]
+    shy = pod("shy", on="b", app="shy", **near(HOSTNAME, repels=True))
+    assert moved("RemovePodsViolatingNodeTaints", nodes, [pod("p", on="a"), shy], profile=TRIMTAB) == []

@@ -1,0 +1,12 @@
+from pod_builders import node, pod
+from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.schedule import explain
+
+
+def test_a_taken_host_port_keeps_the_node_closed() -> None:
+    fleet = NodeFleet.of([node("a")], [pod("holder", on="a", ports=(80,))])
+    (opinion,) = explain(pod("p", ports=(80,)), fleet)
+    assert opinion.objection is not None
+    assert "default/holder" in opinion.objection.reason.message
+    (opinion,) = explain(pod("p", ports=(81,)), fleet)
+    assert opinion.objection is None

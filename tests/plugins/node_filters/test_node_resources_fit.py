@@ -1,0 +1,29 @@
+from pod_builders import node, pod
+from trimtab.decide.framework import Reason
+from trimtab.decide.pods.answer import CROWDED, HOPELESS
+from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.schedule import explain
+
+
+def refusal(cpu: str, *running: str) -> Reason | None:
+    pods = [pod(f"r{i}", on="a", cpu=amount) for i, amount in enumerate(running)]
+    (opinion,) = explain(pod("p", cpu=cpu), NodeFleet.of([node("a", cpu="4", pods=3)], pods))
+    return opinion.objection.reason if opinion.objection else None
+
+
+def test_room_that_others_take_may_be_made() -> None:
+    reason = refusal("2", "1500m", "1")
+    assert reason is not None
+    assert reason.code == CROWDED
+    assert "asks for 2000m cpu, 1500m of 4000m is free" in reason.message
+
+
+def test_a_request_larger_than_the_node_is_hopeless() -> None:
+    reason = refusal("5")
+    assert reason is not None
+    assert reason.code == HOPELESS
+
+
+def test_places_for_pods_are_limited() -> None:
+    assert refusal("1m", "1m", "1m") is None
+    assert refusal("1m", "1m", "1m", "1m") is not None

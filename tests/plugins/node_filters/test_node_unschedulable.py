@@ -1,0 +1,13 @@
+from pod_builders import node, pod
+from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.schedule import schedule
+
+CORDON = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def test_a_cordoned_node_takes_no_new_pods() -> None:
+    assert schedule(pod("p"), NodeFleet.of([node("a", cordoned=True)])).node is None
+
+
+def test_a_pod_may_tolerate_the_cordon() -> None:
+    assert schedule(pod("p", tolerations=[CORDON]), NodeFleet.of([node("a", cordoned=True)])).node == "a"

@@ -1,0 +1,31 @@
+from pod_builders import ZONE, node, pod, spread
+from trimtab.decide.pods.answer import HOPELESS
+from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.schedule import explain, schedule
+
+
+def nodes() -> list[object]:
+    return [node("a", zone="east"), node("b", zone="west"), node("c")]
+
+
+def test_a_domain_too_far_ahead_is_closed() -> None:
+    fleet = NodeFleet.of([node("a", zone="east"), node("b", zone="west")], [pod("one", on="a")])
+    assert schedule(pod("p", **spread(ZONE)), fleet).node == "b"
+
+
+def test_a_node_without_the_label_is_hopeless() -> None:
+    (opinion,) = explain(pod("p", **spread(ZONE)), NodeFleet.of([node("c")]))
+    assert opinion.objection is not None
+    assert opinion.objection.reason.code == HOPELESS
+
+
+def test_too_few_domains_count_as_an_empty_one() -> None:
+    fleet = NodeFleet.of([node("a", zone="east")], [pod("one", on="a")])
+    assert schedule(pod("p", **spread(ZONE)), fleet).node == "a"
+    assert schedule(pod("p", **spread(ZONE, minDomains=2)), fleet).node is None
+
+
+def test_terminating_pods_do_not_count() -> None:
+    leaving = pod("one", on="a", metadata={"deletionTimestamp": "2026-08-01T00:00:00Z"})
+    fleet = NodeFleet.of([node("a", zone="east"), node("b", zone="west")], [leaving, pod("two", on="b")])
+    assert schedule(pod("p", **spread(ZONE)), fleet).node == "a"
