@@ -41,7 +41,10 @@ ROOT = "spec.validation.openAPIV3Schema"
         ),
         (
             {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "string"}},
-            [f"{ROOT}.additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive"],
+            [
+                f"{ROOT}.additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive",
+                f"{ROOT}.additionalProperties: Forbidden: must not be used at the root",
+            ],
         ),
         (
             {"type": "object", "properties": {"a": {"type": "string", "anyOf": [{"type": "string"}]}}},
@@ -68,6 +71,33 @@ ROOT = "spec.validation.openAPIV3Schema"
             ],
         ),
         ({"type": "object", "x-kubernetes-preserve-unknown-fields": True}, []),
+        (
+            {"type": "object", "properties": {"a": {"type": "null"}}},
+            [
+                f'{ROOT}.properties[a].type: Unsupported value: "null": supported values: "array", "boolean", "integer", "number", "object", "string"',
+                f"{ROOT}.properties[a].type: Forbidden: type cannot be set to null, use nullable as an alternative",
+            ],
+        ),
+        (
+            {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}},
+            [
+                f'{ROOT}.properties[a].pattern: Invalid value: "(": must be a valid regular expression, but isn\'t: error parsing regexp: missing closing ): `(`'
+            ],
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"type": "object", "default": {"z": 1}, "properties": {"b": {"type": "string"}}}},
+            },
+            [f'{ROOT}.properties[a].default: Invalid value: {{"z":1}}: must not have unknown fields'],
+        ),
+        (
+            {"type": "object", "properties": {"a": {"type": "string", "anyOf": [{"default": "x", "nullable": True}]}}},
+            [
+                f"{ROOT}.properties[a].anyOf[0].default: Forbidden: must be undefined to be structural",
+                f"{ROOT}.properties[a].anyOf[0].nullable: Forbidden: must be false to be structural",
+            ],
+        ),
     ],
 )
 def test_what_is_not_structural_is_told(schema: Raw | None, expected: list[str]) -> None:

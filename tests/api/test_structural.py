@@ -209,6 +209,12 @@ def test_unknown_fields_go_and_are_named() -> None:
     assert obj["extra"] == 1, "what was handed in stays as it was"
 
 
+def test_objects_where_none_belong_lose_their_members_whatever_the_type_says() -> None:
+    pruned, unknown = gizmo.prune({"spec": {"size": 3, "name": [{"a": 1}, "b"], "color": {"x": 1}}})
+    assert pruned["spec"] == {"size": 3, "name": [{}, "b"], "color": {}}
+    assert unknown == ["spec.color.x", "spec.name[0].a"]
+
+
 def test_an_object_with_nothing_to_prune_or_fill_in_is_handed_back_itself() -> None:
     obj = {"spec": {"size": 3, "color": "red"}}
     assert gizmo.prune(obj)[0] is obj

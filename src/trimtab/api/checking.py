@@ -49,8 +49,7 @@ Check = Callable[[Any, Place, list[Problem]], None]
 _TYPE_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _GO_FORMATS = {int: "int64", float: "float64"}
 _UNPLACED = "<nil>"
-_INT32 = range(-(1 << 31), 1 << 31)
-_INT64 = range(-(1 << 63), 1 << 63)
+_INTEGER_FORMATS = {"int32": range(-(1 << 31), 1 << 31), "int64": range(-(1 << 63), 1 << 63)}
 
 
 def compile_check(schema: Raw) -> Check | None:
@@ -76,6 +75,8 @@ def _types(schema: Raw) -> tuple[str, ...]:
 
 def _type(schema: Raw) -> Check | None:
     types, nullable, format_ = _types(schema), bool(schema.get("nullable")), schema.get("format", "")
+    if format_ not in FORMATS and format_ not in _INTEGER_FORMATS:
+        format_ = ""  # an unknown format says nothing
     if not types:
         return None
     exact = {python for python, name in _TYPE_NAMES.items() if name in types}
@@ -134,14 +135,15 @@ def _composites(schema: Raw) -> Check | None:
 
 def _any_of(branches: Sequence[Check | None]) -> Check:
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
-        failures = []
+        failures: list[list[Problem]] = []
         for branch in branches:
             found = _collect(branch, value, place)
             if not found:
                 return
             failures.append(found)
         problems.append(_unplaced(f'"{place.name}" must validate at least one schema (anyOf)', place))
-        problems.extend(min(failures, key=len))
+        nearest: list[Problem] = min(failures, key=len)
+        problems.extend(nearest)
 
     return check
 
@@ -155,7 +157,8 @@ def _one_of(branches: Sequence[Check | None]) -> Check:
         how = f"Found {passed} valid alternatives" if passed else "Found none valid"
         problems.append(_unplaced(f'"{place.name}" must validate one and only one schema (oneOf). {how}', place))
         if not passed:
-            problems.extend(min(results, key=len))
+            nearest: list[Problem] = min(results, key=len)
+            problems.extend(nearest)
 
     return check
 
@@ -217,11 +220,11 @@ def _format(schema: Raw) -> Check | None:
 
 
 def _out_of_range(value: float, first_type: str, format_: str) -> bool:
-    if first_type != "integer":
+    if first_type != "integer" or format_ not in _INTEGER_FORMATS:
         return False
     if isinstance(value, float) and not value.is_integer():
         return True
-    return int(value) not in (_INT32 if format_ == "int32" else _INT64)
+    return int(value) not in _INTEGER_FORMATS[format_]
 
 
 def _number(schema: Raw) -> Check | None:
@@ -240,14 +243,15 @@ def _number(schema: Raw) -> Check | None:
             problems.append(Problem(invalid(place.name, value, f"{place.name} in body should be {text}"), place.node))
 
         if _out_of_range(value, first_type, format_):
-            how = f"with format {format_}" if format_ else "(default format)"
-            problems.append(_unplaced(f"Checked value must be of type {first_type} {how} in {place.name}", place))
+            text = f"Checked value must be of type {first_type} with format {format_} in {place.name}"
+            problems.append(_unplaced(text, place))
+        bound = int if type(value) is int else float  # a whole number is compared with the whole part of a bound
         if step is not None and value % step:
             complain(f"a multiple of {go_number(step)}")
-        if least is not None and (value <= least if open_below else value < least):
-            complain(f"greater than {'' if open_below else 'or equal to '}{go_number(least)}")
-        if most is not None and (value >= most if open_above else value > most):
-            complain(f"less than {'' if open_above else 'or equal to '}{go_number(most)}")
+        if least is not None and (value <= bound(least) if open_below else value < bound(least)):
+            complain(f"greater than {'' if open_below else 'or equal to '}{go_number(bound(least))}")
+        if most is not None and (value >= bound(most) if open_above else value > bound(most)):
+            complain(f"less than {'' if open_above else 'or equal to '}{go_number(bound(most))}")
 
     return check
 
@@ -280,12 +284,15 @@ def _enumeration(schema: Raw) -> Check | None:
     allowed = schema.get("enum")
     if not allowed:
         return None
-    pairs = [(type(a), a) for a in allowed]
     texts = frozenset(a for a in allowed if isinstance(a, str))
 
+    def listed(value: Any) -> bool:
+        if type(value) is float:  # compared after conversion, as Go does
+            return any(type(a) in (int, float) and type(a)(value) == a for a in allowed)
+        return any(type(a) is type(value) and a == value for a in allowed)
+
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
-        kind = type(value)
-        if (value in texts) if kind is str else ((kind, value) in pairs):
+        if (value in texts) if type(value) is str else listed(value):
             return
         problems.append(Problem(not_supported(place.name, value, allowed), place.node))
 

@@ -1,6 +1,7 @@
 """Field complaints in the very words of Kubernetes, which people and tools know by heart."""
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -8,10 +9,18 @@ from trimtab.errors import Cause
 
 
 def go_number(value: float) -> str:
-    """A number as Go prints it: no trailing `.0`, an exponent only when it is huge or tiny."""
-    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e21):
-        return str(int(value))
-    return repr(value)
+    """A number as Go prints it: no trailing `.0`, an exponent when a float is a million or more, or tiny."""
+    if isinstance(value, int):
+        return str(value)
+    digits, _, exponent = f"{value!r:}".partition("e")
+    plain = digits.removesuffix(".0")
+    if exponent:
+        return f"{plain}e{int(exponent):+03d}"
+    if abs(value) < 1e6 or not math.isfinite(value):
+        return plain
+    mantissa, _, power = f"{value:.17e}".partition("e")
+    shortest = repr(float(mantissa)).removesuffix(".0")
+    return f"{shortest}e{int(power):+03d}"
 
 
 def shown(value: Any) -> str:
@@ -61,8 +70,7 @@ def too_long(field: str, most: int) -> Cause:
 
 
 def too_many(field: str, count: int, most: int) -> Cause:
-    plural = "item" if most == 1 else "items"
-    return Cause("FieldValueTooMany", f"Too many: {count}: must have at most {most} {plural}", field)
+    return Cause("FieldValueTooMany", f"Too many: {count}: must have at most {most} items", field)
 
 
 def sentence(causes: Sequence[Cause]) -> str:

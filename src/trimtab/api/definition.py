@@ -5,6 +5,8 @@ from typing import Any
 
 from trimtab.api.checking import Place, Problem, compile_check
 from trimtab.api.complaints import forbidden, invalid, not_supported, required
+from trimtab.api.formats import pattern_fault
+from trimtab.api.shaping import compile_prune
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -14,17 +16,19 @@ _EMPTY_TYPE = {
     "items": "must not be empty for specified array items",
     "field": "must not be empty for specified object fields",
 }
-_NESTED_FORBIDDEN = (
-    "type",
-    "default",
-    "title",
-    "description",
-    "nullable",
-    "additionalProperties",
-    "x-kubernetes-preserve-unknown-fields",
-    "x-kubernetes-embedded-resource",
-    "x-kubernetes-int-or-string",
-)
+_NESTED_FORBIDDEN = {
+    "type": "must be empty to be structural",
+    "default": "must be undefined to be structural",
+    "title": "must be empty to be structural",
+    "description": "must be empty to be structural",
+    "nullable": "must be false to be structural",
+    "additionalProperties": "must be undefined to be structural",
+    "x-kubernetes-preserve-unknown-fields": "must be false to be structural",
+    "x-kubernetes-embedded-resource": "must be false to be structural",
+    "x-kubernetes-int-or-string": "must be false to be structural",
+}
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_MAP_TYPES = ("atomic", "granular")
 _INT_OR_STRING_TYPES = [{"type": "integer"}, {"type": "string"}]
 _LIST_TYPES = ("atomic", "set", "map")
 
@@ -53,10 +57,13 @@ def schema_causes(schema: Raw, field: str) -> Iterator[Cause]:
 
 def _node(schema: Mapping[str, Any], field: str, level: str) -> Iterator[Cause]:
     yield from _unsupported(schema, field)
-    yield from _type(schema, field, level)
+    if not schema.get("$ref"):
+        yield from _type(schema, field, level)
     yield from _extensions(schema, field)
     yield from _list(schema, field)
-    if "default" in schema:
+    yield from _map(schema, field)
+    yield from _rules(schema, field)
+    if schema.get("default") is not None:
         yield from _default(schema, field)
     yield from _nested(schema, field)
     if level == "root" or schema.get("x-kubernetes-embedded-resource"):
@@ -80,14 +87,20 @@ def _unsupported(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
     if schema.get("uniqueItems"):
         why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         yield forbidden(f"{field}.uniqueItems", why)
-    if schema.get("additionalProperties") is False:
-        yield forbidden(f"{field}.additionalProperties", "additionalProperties cannot be set to false")
-    elif schema.get("additionalProperties") and schema.get("properties"):
+    if schema.get("additionalProperties") and schema.get("properties"):
         yield forbidden(f"{field}.additionalProperties", "additionalProperties and properties are mutual exclusive")
+    if schema.get("type") and schema["type"] not in _TYPES:
+        yield not_supported(f"{field}.type", schema["type"], _TYPES)
     if schema.get("type") == "null":
         yield forbidden(f"{field}.type", "type cannot be set to null, use nullable as an alternative")
-    if schema.get("type") == "array" and not isinstance(schema.get("items"), dict):
+    if isinstance(schema.get("items"), list):
+        yield forbidden(f"{field}.items", "items must be a schema object and not an array")
+    elif schema.get("type") == "array" and not isinstance(schema.get("items"), dict):
         yield required(f"{field}.items", "must be specified")
+    pattern = schema.get("pattern", "")
+    if why := pattern_fault(pattern):
+        why = f"must be a valid regular expression, but isn't: error parsing regexp: {why}"
+        yield invalid(f"{field}.pattern", pattern, why)
 
 
 def _type(schema: Mapping[str, Any], field: str, level: str) -> Iterator[Cause]:
@@ -98,8 +111,11 @@ def _type(schema: Mapping[str, Any], field: str, level: str) -> Iterator[Cause]:
         yield invalid(where, type_, why) if type_ else required(where, why)
     elif not type_ and not schema.get("x-kubernetes-int-or-string") and not _keeps(schema):
         yield required(where, _EMPTY_TYPE[level])
-    if level == "root" and type_ and type_ != "object":
-        yield invalid(where, type_, "must be object at the root")
+    if level == "root":
+        if type_ and type_ != "object":
+            yield invalid(where, type_, "must be object at the root")
+        if schema.get("additionalProperties"):
+            yield forbidden(f"{field}.additionalProperties", "must not be used at the root")
 
 
 def _keeps(schema: Mapping[str, Any]) -> bool:
@@ -113,8 +129,6 @@ def _extensions(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
         for key in ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"):
             if schema.get(key):
                 yield invalid(f"{field}.{key}", True, "must be false if x-kubernetes-int-or-string is true")
-        if schema.get("type"):
-            yield invalid(f"{field}.type", schema["type"], "must be empty if x-kubernetes-int-or-string is true")
     if schema.get("x-kubernetes-embedded-resource"):
         if schema.get("additionalProperties"):
             why = "must not be used if x-kubernetes-embedded-resource is set"
@@ -151,11 +165,34 @@ def _list(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
         why = "must be array if x-kubernetes-list-type is specified"
         yield invalid(f"{field}.type", schema["type"], why) if schema.get("type") else required(f"{field}.type", why)
     if kind not in _LIST_TYPES:
-        yield not_supported(f"{field}.x-kubernetes-list-type", kind, sorted(_LIST_TYPES))
+        yield not_supported(f"{field}.x-kubernetes-list-type", kind, _LIST_TYPES)
     elif kind == "map":
         yield from _map_keys(schema, keys, field)
     elif keys:
         yield invalid(f"{field}.x-kubernetes-list-type", kind, "must be map if x-kubernetes-list-map-keys is non-empty")
+    items = _mapping(schema.get("items"))
+    if kind == "set":
+        for type_, extension in (("object", "x-kubernetes-map-type"), ("array", "x-kubernetes-list-type")):
+            if items.get("type") == type_ and items.get(extension) != "atomic":
+                why = "must be atomic as item of a list with x-kubernetes-list-type=set"
+                yield invalid(f"{field}.items.{extension}", items.get(extension, "null"), why)
+
+
+def _map(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    kind, type_ = schema.get("x-kubernetes-map-type"), schema.get("type")
+    if kind is None:
+        return
+    if type_ != "object":
+        why = "must be object if x-kubernetes-map-type is specified"
+        yield invalid(f"{field}.type", type_, why) if type_ else required(f"{field}.type", why)
+    if kind not in _MAP_TYPES:
+        yield not_supported(f"{field}.x-kubernetes-map-type", kind, _MAP_TYPES)
+
+
+def _rules(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    for i, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+        if not str(_mapping(rule).get("rule", "")).strip():
+            yield required(f"{field}.x-kubernetes-validations[{i}].rule", "rule is not specified")
 
 
 def _map_keys(schema: Mapping[str, Any], keys: list[str], field: str) -> Iterator[Cause]:
@@ -168,9 +205,9 @@ def _map_keys(schema: Mapping[str, Any], keys: list[str], field: str) -> Iterato
         why = "must be object if parent array's x-kubernetes-list-type is map"
         yield invalid(f"{field}.items.type", items.get("type", ""), why)
         return
-    for i, key in enumerate(keys):
+    for key in keys:
         if key not in properties:
-            yield invalid(f"{where}[{i}]", key, "entries must all be names of item properties")
+            yield invalid(where, keys, "entries must all be names of item properties")
         elif key not in (items.get("required") or []) and "default" not in properties[key]:
             why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
             yield required(f"{field}.items.properties[{key}].default", why)
@@ -179,7 +216,13 @@ def _map_keys(schema: Mapping[str, Any], keys: list[str], field: str) -> Iterato
 
 
 def _default(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
-    """A default must itself pass the schema."""
+    """A default must itself pass the schema, and say nothing that the schema does not know."""
+    prune = compile_prune(dict(schema))
+    unknown: list[str] = []
+    if prune is not None:
+        prune(schema["default"], "", unknown)
+    if unknown:
+        yield invalid(f"{field}.default", schema["default"], "must not have unknown fields")
     check = compile_check(dict(schema))
     problems: list[Problem] = []
     if check is not None:
@@ -194,9 +237,10 @@ def _nested(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
     """Under anyOf and its like only limits may stand; what there is must be said outside."""
     for key in ("anyOf", "oneOf", "allOf"):
         for i, branch in enumerate(schema.get(key) or ()):
-            if schema.get("x-kubernetes-int-or-string") and branch in _INT_OR_STRING_TYPES:
-                continue
-            if schema.get("x-kubernetes-int-or-string") and _mapping(branch).get("anyOf") == _INT_OR_STRING_TYPES:
+            if schema.get("x-kubernetes-int-or-string") and _INT_OR_STRING_TYPES in (
+                schema.get("anyOf"),
+                _mapping(branch).get("anyOf"),
+            ):
                 continue
             yield from _limits_only(_mapping(branch), f"{field}.{key}[{i}]")
     if isinstance(schema.get("not"), dict):
@@ -204,9 +248,9 @@ def _nested(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
 
 
 def _limits_only(branch: Mapping[str, Any], field: str) -> Iterator[Cause]:
-    for key in _NESTED_FORBIDDEN:
+    for key, why in _NESTED_FORBIDDEN.items():
         if branch.get(key):
-            yield forbidden(f"{field}.{key}", "must be empty to be structural")
+            yield forbidden(f"{field}.{key}", why)
     yield from _nested(branch, field)
     for key, child in _mapping(branch.get("properties")).items():
         yield from _limits_only(_mapping(child), f"{field}.properties[{key}]")

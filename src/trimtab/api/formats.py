@@ -11,16 +11,17 @@ from urllib.parse import urlsplit
 
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))\Z")
 _DURATION = re.compile(r"[+-]?(0|(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))*)\Z")
-_WORDY_DURATION = re.compile(
-    r"((\d+)\s*([A-Za-zµ]+))+\Z"  # `2 days`, which Go's strfmt also takes
-)
+_WORDY_DURATION = re.compile(r"((\d+)\s*([A-Za-zµ]+))+\Z")
+"""`2 days`, which Go's strfmt also takes."""
+_ISO_DURATION = re.compile(r"P(?=.)(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?\Z")
 _DURATION_UNITS = re.compile(
     r"(ns|us|µs|ms|s|m|h|d|w|nanos?\w*|micros?\w*|millis?\w*|sec\w*|min\w*|h(ou)?rs?|days?|weeks?|wks?)\Z"
 )
 _HOST = re.compile(
-    r"(?=.{1,253}\.?\Z)([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?\.?\Z"
+    r"([a-zA-Z0-9](-?[a-zA-Z0-9]{0,62})?|([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z]{2,63})\Z"
 )
-_MAIL = re.compile(r"[^@\s<>]+@[^@\s<>]+\Z")
+_FOUR_NUMBERS = re.compile(r"\d{1,3}(\.\d{1,3}){3}\Z")
+_MAIL = re.compile(r"([^@\s<>]+@[^@\s<>]+|[^<>]*<[^@\s<>]+@[^@\s<>]+>)\Z")
 _MAC = re.compile(
     r"([0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){7}|([0-9A-Fa-f]{4}\.){2}[0-9A-Fa-f]{4})\Z"
 )
@@ -41,20 +42,21 @@ def is_date_time(text: str) -> bool:
 
 def _is_byte(text: str) -> bool:
     try:
-        base64.b64decode(text, validate=True)
+        return bool(base64.b64decode(text, validate=True))
     except binascii.Error:
         return False
-    return True
 
 
-def _is_address(version: int) -> Callable[[str], bool]:
-    def check(text: str) -> bool:
-        try:
-            return ipaddress.ip_address(text).version == version
-        except ValueError:
-            return False
+def _is_ipv4(text: str) -> bool:
+    """Zeros in front are let pass, as Go's older reading did."""
+    return _FOUR_NUMBERS.match(text) is not None and all(int(part) < 256 for part in text.split("."))
 
-    return check
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return "%" not in text and ipaddress.ip_address(text).version == 6
+    except ValueError:
+        return False
 
 
 def _is_network(text: str) -> bool:
@@ -72,7 +74,7 @@ def _is_uri(text: str) -> bool:
 
 
 def _is_duration(text: str) -> bool:
-    if _DURATION.match(text):
+    if _DURATION.match(text) or _ISO_DURATION.match(text):
         return True
     return _WORDY_DURATION.match(text) is not None and all(
         _DURATION_UNITS.match(unit) for unit in re.findall(r"[A-Za-zµ]+", text)
@@ -92,13 +94,14 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "date": _is_date,
     "byte": _is_byte,
     "duration": _is_duration,
-    "ipv4": _is_address(4),
-    "ipv6": _is_address(6),
+    "ipv4": _is_ipv4,
+    "ipv6": _is_ipv6,
     "cidr": _is_network,
     "mac": lambda text: _MAC.match(text) is not None,
     "hostname": lambda text: _HOST.match(text) is not None,
     "email": lambda text: _MAIL.match(text) is not None,
     "uri": _is_uri,
+    "password": lambda _: True,
     "uuid": _is_uuid(),
     "uuid3": _is_uuid("3"),
     "uuid4": _is_uuid("4"),
@@ -145,3 +148,22 @@ def go_pattern(pattern: str) -> re.Pattern[str] | None:
         return re.compile(_translate(pattern), re.ASCII)
     except re.error:
         return None
+
+
+_PATTERN_FAULTS = {
+    "missing ), unterminated subpattern": "missing closing ): `{}`",
+    "unbalanced parenthesis": "unexpected ): `{}`",
+    "unterminated character set": "missing closing ]: `{}`",
+    "nothing to repeat": "missing argument to repetition operator: `{}`",
+}
+
+
+def pattern_fault(pattern: str) -> str:
+    """Why Go cannot read a pattern; empty when it can, or when only Python cannot."""
+    try:
+        re.compile(_translate(pattern), re.ASCII)
+    except re.error as fault:
+        at = fault.pos or 0
+        where = {"unterminated character set": pattern[at:], "nothing to repeat": pattern[at : at + 1]}
+        return _PATTERN_FAULTS.get(fault.msg, "").format(where.get(fault.msg, pattern))
+    return ""

@@ -196,12 +196,9 @@ def crd(kind: Kind, webhook: Raw | None = None) -> Raw:
         }
     older = [_version(kind, name, served=webhook is not None) for name in kind.other_versions]
     spec["versions"] = [*older, _version(kind, kind.version, served=True)]
-    metadata: Raw = {"name": kind.id}
-    if kind.group.endswith(".k8s.io"):
-        metadata["annotations"] = {"api-approved.kubernetes.io": "unapproved, served for compatibility"}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": metadata,
+        "metadata": {"name": kind.id},
         "spec": spec,
     }

@@ -12,38 +12,58 @@ Prune = Callable[[Any, str, list[str]], Any]
 Fill = Callable[[Any], Any]
 """value -> the value with defaults; the very same when nothing was missing."""
 
+_CONTAINERS = frozenset((dict, list))
 _HEAD = frozenset(("apiVersion", "kind", "metadata"))
 
 
 def compile_prune(schema: Raw, *, root: bool = False) -> Prune | None:
-    """None when nothing below this schema can be pruned."""
-    if schema.get("type") == "array" or "items" in schema:
-        return _prune_array(schema)
-    if schema.get("type") != "object" and "properties" not in schema and "additionalProperties" not in schema:
+    """None when everything below this schema is kept; the value's shape decides, whatever type the schema names."""
+    inside = [key for key in ("properties", "items", "additionalProperties") if schema.get(key)]
+    if schema.get("x-kubernetes-preserve-unknown-fields") and not inside:
         return None
-    return _prune_object(schema, root=root)
-
-
-def _prune_array(schema: Raw) -> Prune | None:
-    inner = compile_prune(schema.get("items") or {})
-    if inner is None:
-        return None
+    if not inside and not root and not schema.get("x-kubernetes-embedded-resource"):
+        return _prune_all
+    of_object, of_array = _prune_object(schema, root=root), _prune_array(schema)
 
     def prune(value: Any, path: str, unknown: list[str]) -> Any:
-        if type(value) is not list:
+        if type(value) is dict:
+            return of_object(value, path, unknown)
+        return of_array(value, path, unknown) if type(value) is list else value
+
+    return prune
+
+
+def _prune_all(value: Any, path: str, unknown: list[str]) -> Any:
+    """Nothing is known inside: objects lose every member, and so do objects in lists."""
+    if type(value) is dict:
+        unknown.extend(f"{path}.{key}" if path else key for key in value)
+        return {} if value else value
+    if type(value) is list:
+        return _same_if_equal(value, [_prune_all(item, f"{path}[{i}]", unknown) for i, item in enumerate(value)])
+    return value
+
+
+def _same_if_equal(value: list[Any], pruned: list[Any]) -> list[Any]:
+    return value if all(a is b for a, b in zip(pruned, value, strict=True)) else pruned
+
+
+def _prune_array(schema: Raw) -> Prune:
+    inner = compile_prune(schema.get("items") or {})
+
+    def prune(value: Any, path: str, unknown: list[str]) -> Any:
+        if inner is None:
             return value
-        pruned = [inner(item, f"{path}[{i}]", unknown) for i, item in enumerate(value)]
-        return value if all(a is b for a, b in zip(pruned, value, strict=True)) else pruned
+        return _same_if_equal(value, [inner(item, f"{path}[{i}]", unknown) for i, item in enumerate(value)])
 
     return prune
 
 
 def _drops_null(schema: Raw) -> bool:
     """A null that the schema neither allows nor replaces by a default counts as not said."""
-    return not schema.get("nullable") and "default" not in schema and bool(schema.get("type"))
+    return not schema.get("nullable") and "default" not in schema
 
 
-def _prune_object(schema: Raw, *, root: bool) -> Prune | None:
+def _prune_object(schema: Raw, *, root: bool) -> Prune:
     head = _HEAD if root or schema.get("x-kubernetes-embedded-resource") else frozenset[str]()
     known = {
         key: (compile_prune(child), _drops_null(child))
@@ -56,8 +76,6 @@ def _prune_object(schema: Raw, *, root: bool) -> Prune | None:
     rest = (compile_prune(typed), _drops_null(typed)) if typed is not None else None
 
     def prune(value: Any, path: str, unknown: list[str]) -> Any:
-        if type(value) is not dict:
-            return value
         result = value
         prefix = f"{path}." if path else ""
         for key, item in value.items():
@@ -75,7 +93,7 @@ def _prune_object(schema: Raw, *, root: bool) -> Prune | None:
                 if drops_null:
                     result = dict(value) if result is value else result
                     del result[key]
-            elif inner is not None:
+            elif inner is not None and type(item) in _CONTAINERS:
                 pruned = inner(item, prefix + key, unknown)
                 if pruned is not item:
                     result = dict(value) if result is value else result
@@ -104,11 +122,11 @@ def _fill_array(items: Raw) -> Fill | None:
     def fill(value: Any) -> Any:
         if type(value) is not list:
             return value
-        filled = []
+        filled: list[Any] = []
         for item in value:
             new = copy.deepcopy(items["default"]) if item is None and replaces_null else item
             filled.append(inner(new) if inner is not None else new)
-        return value if all(a is b for a, b in zip(filled, value, strict=True)) else filled
+        return _same_if_equal(value, filled)
 
     return fill
 

@@ -13,6 +13,7 @@ from trimtab.api.complaints import (
     invalid_without_value,
     required,
 )
+from trimtab.api.names import service_name_faults
 from trimtab.api.shaping import compile_fill, compile_prune
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
@@ -165,19 +166,27 @@ def _doubles(schema: Raw, value: Any, path: str) -> Iterator[Cause]:
     """Items that occur twice in a list that is a set or a map."""
     kind = schema.get("x-kubernetes-list-type")
     if isinstance(value, list) and kind in ("set", "map"):
-        defaults = _item_defaults(schema)
-        keys = schema.get("x-kubernetes-list-map-keys") or ()
-        seen: set[str] = set()
-        for i, item in enumerate(value):
-            identity = item if kind == "set" else _identity(item, keys, defaults)
-            if identity is None:
-                continue
-            text = json.dumps(identity, sort_keys=True)
-            if text in seen:
-                yield duplicate(f"{path}[{i}]", identity)
-            seen.add(text)
+        yield from _doubles_of(schema, value, path) if kind == "map" else _repeated(value, path)
     for child, item, where, _ in _below(schema, value, path):
         yield from _doubles(child, item, where)
+
+
+def _doubles_of(schema: Raw, value: list[Any], path: str) -> Iterator[Cause]:
+    for i, item in enumerate(value):
+        if item is not None and not isinstance(item, dict):
+            yield invalid(f"{path}[{i}]", item, "must be an object for an array of list-type map")
+            return
+    defaults, keys = _item_defaults(schema), schema.get("x-kubernetes-list-map-keys") or ()
+    yield from _repeated([_identity(item, keys, defaults) if item is not None else {} for item in value], path)
+
+
+def _repeated(identities: list[Any], path: str) -> Iterator[Cause]:
+    seen: set[str] = set()
+    for i, identity in enumerate(identities):
+        text = json.dumps(identity, sort_keys=True)
+        if text in seen:
+            yield duplicate(f"{path}[{i}]", identity)
+        seen.add(text)
 
 
 def _embedded(schema: Raw, value: Any, path: str, *, root: bool = False) -> Iterator[Cause]:
@@ -201,6 +210,9 @@ def _embedded_head(value: Raw, path: str) -> Iterator[Cause]:
     if str(value.get("apiVersion", "")).count("/") > 1:
         where = _member(path, "apiVersion")
         yield invalid(where, value["apiVersion"], f"unexpected GroupVersion string: {value['apiVersion']}")
+    kind = value.get("kind")
+    for fault in service_name_faults(kind.lower()) if isinstance(kind, str) and kind else ():
+        yield invalid(_member(path, "kind"), kind, f"may have mixed case, but should otherwise match: {fault}")
     metadata = value.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         yield invalid(_member(path, "metadata"), metadata, "must be an object")
