@@ -17,6 +17,8 @@ from trimtab.server.caller import Caller
 from trimtab.server.catalogue import Served, Where
 from trimtab.server.decode import Body
 
+_OWN_RULES = {"binding", "ephemeralcontainers", "resize", "finalize"}
+"""Paths that may change what the main path may not."""
 _META = "meta.v1.ObjectMeta"
 
 
@@ -143,6 +145,8 @@ class Fitter:
             structural = self.structural(served)
             check = structural.check_status if subresource == "status" else structural.check
             found += check(obj, old, self._cel)
+        if subresource in _OWN_RULES:
+            return found
         for validate in served.kind.validators:
             causes: Sequence[Cause] = validate(obj, old)
             found += causes

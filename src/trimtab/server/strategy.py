@@ -65,6 +65,8 @@ def carry_over(served: Served, new: Raw, old: Raw, subresource: str) -> Raw:
     metadata = made["metadata"] = {**after}
     for key in (*_IDENTITY, *_LIFE):
         _take(metadata, before, key)
+    if subresource == "binding":
+        return made  # gives a pod its node and says so in its status, in one step
     if served.kind.status and subresource != "approval":
         _take(made, old, "status")
     if served.kind.id == "namespaces":

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import orjson
 
@@ -23,7 +23,7 @@ _BEFORE_END = 2.0
 class Seen(NamedTuple):
     """One event as a particular watcher sees it."""
 
-    type: str
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
     value: bytes
     revision: int
 
@@ -39,7 +39,8 @@ def plain_view(served: Served) -> View:
     return View(served.api_version, lambda value, revision: dress(served, value, revision))
 
 
-def _seen(event: Event, choice: Choice) -> Seen | None:
+def seen(event: Event, choice: Choice) -> Seen | None:
+    """The event, as it looks through a choice; None when it does not show there."""
     now = event.value if event.value is not None and choice.takes(event.value) else None
     before = event.prev_value if event.prev_value is not None and choice.takes(event.prev_value) else None
     if now is not None:
@@ -58,8 +59,8 @@ def line(type_: str, body: bytes) -> bytes:
 def _encode(event: Event, choice: Choice, view: View, make_line: Line) -> bytes:
     """The line of an event, kept beside it while everybody sees the same."""
     if choice is not EVERYTHING or not view.name:
-        seen = _seen(event, choice)
-        return make_line(seen.type, view.show(seen.value, seen.revision)) if seen else b""
+        found = seen(event, choice)
+        return make_line(found.type, view.show(found.value, found.revision)) if found else b""
     if event.memo is None:
         event.memo = {}
     made: bytes | None = event.memo.get(view.name)

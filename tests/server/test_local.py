@@ -1,0 +1,167 @@
+"""The client without HTTP, on the virtual loop, as controllers use it."""
+
+import asyncio
+
+import pytest
+
+from trimtab.client.client import Client, Resource
+from trimtab.clock import LoopClock, run_virtually
+from trimtab.errors import AlreadyExists, Conflict, NotFound
+from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.local import LocalClient
+from trimtab.store.log import Store
+
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+PODS = Resource("", "v1", "pods", "Pod")
+
+
+def config_map(name: str, **data: str) -> dict:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
+
+
+def live(story):
+    """Run `story(client)` against a fresh server in virtual time."""
+
+    async def run():
+        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        await server.start()
+        client: Client = LocalClient(server)
+        try:
+            return await story(client)
+        finally:
+            await server.stop()
+
+    return run_virtually(run())
+
+
+def test_what_was_created_can_be_read_and_listed() -> None:
+    async def story(client):
+        made = await client.create(CONFIG_MAPS, config_map("a", k="v"))
+        assert (await client.get(CONFIG_MAPS, "default", "a")) == made
+        listing = await client.list(CONFIG_MAPS, "default")
+        assert [item["metadata"]["name"] for item in listing.items] == ["a"]
+        with pytest.raises(AlreadyExists):
+            await client.create(CONFIG_MAPS, config_map("a"))
+
+    live(story)
+
+
+def test_a_stale_replacement_is_a_conflict() -> None:
+    async def story(client):
+        first = await client.create(CONFIG_MAPS, config_map("a", k="1"))
+        await client.replace(CONFIG_MAPS, {**first, "data": {"k": "2"}})
+        with pytest.raises(Conflict):
+            await client.replace(CONFIG_MAPS, {**first, "data": {"k": "3"}})
+
+    live(story)
+
+
+def test_a_watcher_sees_every_change_after_its_revision_once_and_in_order() -> None:
+    async def story(client):
+        start = (await client.list(CONFIG_MAPS)).revision
+        await client.create(CONFIG_MAPS, config_map("a", k="1"))
+        await client.patch(CONFIG_MAPS, "default", "a", {"data": {"k": "2"}})
+        await client.delete(CONFIG_MAPS, "default", "a")
+        seen = []
+        async for changes in client.watch(CONFIG_MAPS, revision=start):
+            seen += [(change.type, change.object["data"]["k"]) for change in changes]
+            if len(seen) == 3:
+                break
+        assert seen == [("ADDED", "1"), ("MODIFIED", "2"), ("DELETED", "2")]
+
+    live(story)
+
+
+def test_an_object_goes_when_its_owner_is_gone() -> None:
+    async def story(client):
+        owner = await client.create(CONFIG_MAPS, config_map("owner"))
+        child = config_map("child")
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+        child["metadata"]["ownerReferences"] = [reference]
+        await client.create(CONFIG_MAPS, child)
+        await client.delete(CONFIG_MAPS, "default", "owner")
+        await asyncio.sleep(1)
+        with pytest.raises(NotFound):
+            await client.get(CONFIG_MAPS, "default", "child")
+
+    live(story)
+
+
+def test_an_orphan_outlives_its_owner() -> None:
+    async def story(client):
+        owner = await client.create(CONFIG_MAPS, config_map("owner"))
+        child = config_map("child")
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+        child["metadata"]["ownerReferences"] = [reference]
+        await client.create(CONFIG_MAPS, child)
+        await client.delete(CONFIG_MAPS, "default", "owner", propagation="Orphan")
+        await asyncio.sleep(1)
+        assert "ownerReferences" not in (await client.get(CONFIG_MAPS, "default", "child"))["metadata"]
+        with pytest.raises(NotFound):
+            await client.get(CONFIG_MAPS, "default", "owner")
+
+    live(story)
+
+
+def test_a_namespace_takes_its_contents_with_it() -> None:
+    async def story(client):
+        await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}})
+        inside = config_map("a")
+        inside["metadata"]["namespace"] = "x"
+        await client.create(CONFIG_MAPS, inside)
+        await client.delete(NAMESPACES, "", "x")
+        await asyncio.sleep(1)
+        assert (await client.list(CONFIG_MAPS, "x")).items == []
+        with pytest.raises(NotFound):
+            await client.get(NAMESPACES, "", "x")
+
+    live(story)
+
+
+def test_a_bound_pod_is_given_time_to_end() -> None:
+    async def story(client):
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "default"},
+            "spec": {"containers": [{"name": "c", "image": "nginx"}], "nodeName": "n1"},
+        }
+        await client.create(PODS, pod)
+        await client.delete(PODS, "default", "p")
+        ending = await client.get(PODS, "default", "p")
+        assert ending["metadata"]["deletionGracePeriodSeconds"] == 30
+        await client.delete(PODS, "default", "p", grace_seconds=0)
+        with pytest.raises(NotFound):
+            await client.get(PODS, "default", "p")
+
+    live(story)
+
+
+def test_a_pod_is_bound_once() -> None:
+    async def story(client):
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "default"},
+            "spec": {"containers": [{"name": "c", "image": "nginx"}]},
+        }
+        await client.create(PODS, pod)
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"name": "n1"}}
+        await client.submit(PODS, "default", "p", "binding", binding)
+        assert (await client.get(PODS, "default", "p"))["spec"]["nodeName"] == "n1"
+        with pytest.raises(Conflict):
+            await client.submit(PODS, "default", "p", "binding", binding)
+
+    live(story)
+
+
+def test_every_declared_kind_is_listed_among_the_resources() -> None:
+    async def story(client):
+        found = {resource.id: resource for resource in await client.resources()}
+        assert found["deployments.apps"].verbs[0] == "create"
+        assert found["resourcebindings.work.karmada.io"].version == "v1alpha2"
+        assert (await client.fetch("/readyz")).body == b"ok"
+        assert (await client.fetch("/nothing")).code == 404
+
+    live(story)
