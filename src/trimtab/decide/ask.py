@@ -1,6 +1,6 @@
 """What one binding asks of the fleet: everything a decision about clusters depends on, and nothing else."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from trimtab.api.kinds.policy import (
 )
 from trimtab.api.kinds.work import Binding, Component
 from trimtab.api.quantity import milli, whole
+from trimtab.decide.fleet import Array
 
 DUPLICATED, STATIC, DYNAMIC, AGGREGATED, BY_SCORE = "Duplicated", "StaticWeight", "DynamicWeight", "Aggregated", "Score"
 _BLOCK_BY_DEFAULT = 600
@@ -131,7 +132,18 @@ class Question(NamedTuple):
     coordinate: ScoreCoordinate
     placed: tuple[str, ...] = ()
     decided: tuple[str, ...] = ()
-    """Which of the decisions that the fleet counts are the asker's own, cluster by cluster."""
+    """Which of the choices that are counted are the asker's own, cluster by cluster."""
+    popularity: "Popularity | None" = None
+    """None: nobody has chosen anything yet."""
+
+
+class Popularity(NamedTuple):
+    """How often each target was chosen, by whomever."""
+
+    times: Array
+    """By column of the fleet."""
+    elsewhere: Mapping[str, int]
+    """Targets that were chosen and are not in the fleet: they, too, may be the most popular."""
 
 
 _plans: dict[bytes, Plan] = {}

@@ -59,7 +59,8 @@ def _measure(value: Raw) -> Any:
 
 
 def _compare(left: Raw, right: Raw) -> int:
-    return (_measure(left) > _measure(right)) - (_measure(left) < _measure(right))
+    mine, other = _measure(left), _measure(right)
+    return int(mine > other) - int(mine < other)
 
 
 def _ip(text: str) -> Raw:

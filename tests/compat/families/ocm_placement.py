@@ -36,6 +36,7 @@ KINDS = {
     "decisions": PlacementDecision,
     "scores": AddOnPlacementScore,
 }
+FILES = ("ocm-placement", "ocm")
 CEL_TEXT = "compilation failed"
 
 
@@ -95,10 +96,11 @@ def list_fault(recorded: dict[str, Any], placement: OcmPlacement, view: FakeView
 
 def thought(answer: Answer, scene: Scene) -> dict[str, Any]:
     names = scene.fleet.names
-    totals = [] if answer.totals is None else answer.totals.tolist()
+    found = answer.found
+    totals = [] if found.totals is None else found.totals.tolist()
     return {
-        "selected": [names[column] for column in answer.ranked],
-        "totals": {names[column]: total for column, total in zip(answer.feasible, totals, strict=False)},
+        "selected": [names[column] for column in found.ranked],
+        "totals": {names[column]: total for column, total in zip(found.feasible, totals, strict=False)},
     }
 
 
@@ -126,7 +128,7 @@ def done(placement: OcmPlacement, things: list[Object], wishes: list[Wish], answ
     return {
         "placementDecisions": [shown(decisions[name]) for name in sorted(decisions)],
         "placementStatus": status_of(after),
-        "requeueAt": answer.again_at.isoformat().replace("+00:00", "Z") if answer.again_at else None,
+        "requeueAt": answer.found.again_at.isoformat().replace("+00:00", "Z") if answer.found.again_at else None,
         "writes": writes,
         "events": [f"{w.type} {w.reason} {w.message}" for w in wishes if isinstance(w, Note)],
         "syncError": answer.fault or None,

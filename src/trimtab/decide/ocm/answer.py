@@ -1,9 +1,10 @@
-"""What a Placement is answered: the clusters in order and in groups, and how well that went."""
+"""What a Placement is answered: the clusters, in groups, and how well that went."""
 
 from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from trimtab.decide.fleet import Array
 
@@ -37,40 +38,17 @@ class Group(NamedTuple):
     clusters: list[str]
 
 
-class Stage(NamedTuple):
-    """What was left after a filter and those before it; columns of the fleet."""
+class Found(NamedTuple):
+    """The result of the search. Columns are those of the fleet that was asked, in the order of names."""
 
-    name: str
-    columns: Array
-
-
-class Graded(NamedTuple):
-    """What one prioritizer says of every column."""
-
-    name: str
-    weight: int
-    grades: Array | None
-    """None: it says nothing."""
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer, and all that led to it. Columns are those of the fleet that was asked."""
-
-    bound: tuple[str, ...]
-    """The sets that the namespace is bound to, sorted."""
-    eligible: tuple[str, ...]
-    """Those of them that the Placement asks for."""
-    available: int
-    """How many clusters these sets have."""
-    stages: tuple[Stage, ...] = ()
     feasible: Array
     """The columns that passed every filter."""
-    graded: tuple[Graded, ...] = ()
+    chosen: Array
+    """Those of them that the Placement gets."""
     totals: Array | None = None
-    """Per feasible column; None when no prioritizer was reached."""
-    ranked: Array
-    """The chosen columns, best first."""
+    """The total of each feasible column; None when no prioritizer was reached."""
     unscheduled: int = 0
+    """How many clusters are missing."""
     status: Status = WENT_WELL
     warnings: tuple[Status, ...] = ()
     """All that could stand in `status`: upstream picks one of several at random."""
@@ -78,12 +56,39 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """When a toleration of a cluster in use ends."""
     scores_until: datetime | None = None
     """When the first of the scores in use expires."""
-    groups: tuple[Group, ...] = ()
-    group_fault: str = ""
 
     @property
-    def chosen(self) -> int:
-        return len(self.ranked)
+    def ranked(self) -> Array:
+        """The chosen columns, best first; equal totals in the order of names."""
+        if self.totals is None:
+            return self.chosen
+        places = np.searchsorted(self.feasible, self.chosen)
+        ranked: Array = self.chosen[np.argsort(-self.totals[places], kind="stable")]
+        return ranked
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to one Placement."""
+
+    bound: tuple[str, ...]
+    """The sets that the namespace is bound to, sorted."""
+    eligible: tuple[str, ...]
+    """Those of them that the Placement asks for."""
+    available: int
+    """How many clusters these sets have."""
+    found: Found
+    groups: tuple[Group, ...]
+    group_fault: str = ""
+    """Why some of the chosen clusters are in no group."""
+
+    @property
+    def status(self) -> Status:
+        return self.found.status
+
+    @property
+    def number(self) -> int:
+        """How many clusters were chosen."""
+        return len(self.found.chosen)
 
     @property
     def fault(self) -> str:

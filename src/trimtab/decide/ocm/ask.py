@@ -58,15 +58,14 @@ class PlacementAsk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ask_of(placement: OcmPlacement, scene: Scene, cel: Compiler | None = None) -> PlacementAsk:
-    held = scene.held_by(placement.namespace, placement.name)
-    decided = tuple([cluster for one in held.values() for cluster in one.clusters])
+    holding = scene.held_by(placement.namespace, placement.name)
     return PlacementAsk(
         namespace=placement.namespace,
         name=placement.name,
         spec=placement.spec,
         now=scene.now,
-        placed=decided if len(held) == 1 else tuple(dict.fromkeys(decided)),
-        decided=decided,
+        placed=holding.placed,
+        decided=holding.decided,
         cel=cel,
     )
 

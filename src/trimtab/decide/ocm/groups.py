@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from trimtab.api.kinds.ocm import DecisionGroup, GroupStrategy, ManagedCluster
 from trimtab.api.value import IntOrString
 from trimtab.decide.fleet import Array, Fleet
@@ -44,15 +42,10 @@ def matching(group: DecisionGroup, fleet: Fleet[ManagedCluster]) -> Array:
     return fleet.column(("in group", sealed(selector)), lambda: matcher_of(selector), bool)
 
 
-def names_of(fleet: Fleet[ManagedCluster]) -> Array:
-    """The names by column, for picking many at once."""
-    return fleet.column("names", lambda: lambda cluster: cluster.name, object)
-
-
 def _runs(name: str, columns: Array, size: int, fleet: Fleet[ManagedCluster]) -> Iterator[Group]:
     if len(columns) == 0:
         return
-    names: list[str] = np.take(names_of(fleet), columns).tolist()
+    names = fleet.called(columns)
     for start in range(0, len(names), size):
         yield Group(name, names[start : start + size])
 
@@ -63,7 +56,7 @@ class Page(NamedTuple):
     name: str
     group: str
     group_index: int
-    clusters: Sequence[str]
+    clusters: list[str]
 
 
 def pages(placement: str, groups: Sequence[Group]) -> Iterator[Page]:

@@ -1,25 +1,16 @@
 """From a Placement to its clusters: sets, filters, prioritizers, rank, groups; in that order and no other."""
 
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from trimtab.api.kinds.ocm import ManagedCluster, ManagedClusterSet
 from trimtab.decide.ask import Question
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Filter, Mask, grades, placement_filters, sealed, verdicts
-from trimtab.decide.ocm.answer import (
-    MISCONFIGURED,
-    WARNING,
-    WENT_WELL,
-    Answer,
-    Graded,
-    Misconfigured,
-    Stage,
-    Status,
-)
+from trimtab.decide.ocm.answer import MISCONFIGURED, WARNING, WENT_WELL, Answer, Found, Misconfigured, Status
 from trimtab.decide.ocm.ask import ADD_ON, PlacementAsk, Weighed, weighed
 from trimtab.decide.ocm.groups import grouped
 from trimtab.decide.ocm.scene import Scene, score_note
@@ -44,10 +35,16 @@ class _Eligible(NamedTuple):
 def decide(ask: PlacementAsk, scene: Scene) -> Answer:
     """The answer to one Placement; raises Unlistable."""
     eligible = eligibility(ask, scene)
-    answer = search(ask, scene, eligible)
-    chosen = np.sort(answer.ranked)
-    groups, fault = grouped(chosen, ask.spec.decision_strategy.group_strategy, scene.fleet)
-    return msgspec.structs.replace(answer, groups=groups, group_fault=fault)
+    found = search(ask, scene, eligible.mask)
+    groups, fault = grouped(found.chosen, ask.spec.decision_strategy.group_strategy, scene.fleet)
+    return Answer(
+        bound=eligible.bound,
+        eligible=eligible.sets,
+        available=eligible.size,
+        found=found,
+        groups=groups,
+        group_fault=fault,
+    )
 
 
 def eligibility(ask: PlacementAsk, scene: Scene) -> _Eligible:
@@ -85,41 +82,28 @@ def _staying(cluster: ManagedCluster) -> bool:
     return cluster.metadata.deletion_timestamp is None
 
 
-def search(ask: PlacementAsk, scene: Scene, eligible: _Eligible) -> Answer:
-    """Everything but the groups. What cannot be understood is an answer without clusters."""
-    stages: list[Stage] = []
+def search(ask: PlacementAsk, scene: Scene, mask: Mask) -> Found:
+    """The best of these columns. What cannot be understood finds nothing, and says why."""
     feasible = _NOBODY
     try:
-        feasible = sift(ask, scene, eligible.mask, stages)
+        mask = sift(ask, scene, mask)
+        feasible = np.flatnonzero(mask)
         plugins = weighed(ask.spec.prioritizer_policy)
         check_number(ask.spec.number_of_clusters)
     except Misconfigured as fault:
-        return Answer(
-            bound=eligible.bound,
-            eligible=eligible.sets,
-            available=eligible.size,
-            stages=tuple(stages),
-            feasible=feasible,
-            ranked=_NOBODY,
-            status=Status(MISCONFIGURED, fault.plugin, fault.message),
-        )
-    totals, graded = tally(ask, scene, feasible, plugins)
-    ranked = rank(totals, feasible, ask.spec.number_of_clusters)
-    expiry = scores_in_use(ask, scene, feasible, plugins)
-    return Answer(
-        bound=eligible.bound,
-        eligible=eligible.sets,
-        available=eligible.size,
-        stages=tuple(stages),
-        feasible=feasible,
-        graded=graded,
-        totals=totals,
-        ranked=ranked,
-        unscheduled=(ask.spec.number_of_clusters or len(ranked)) - len(ranked),
-        status=expiry.warnings[0] if expiry.warnings else WENT_WELL,
-        warnings=expiry.warnings,
-        again_at=first_end(ask, scene.fleet),
-        scores_until=expiry.first,
+        return Found(feasible, _NOBODY, status=Status(MISCONFIGURED, fault.plugin, fault.message))
+    totals = tally(ask, scene, mask, plugins)[feasible]
+    chosen = best(totals, feasible, ask.spec.number_of_clusters)
+    warnings, scores_until = expiry(scene, feasible, plugins)
+    return Found(
+        feasible,
+        chosen,
+        totals,
+        (ask.spec.number_of_clusters or len(chosen)) - len(chosen),
+        warnings[0] if warnings else WENT_WELL,
+        warnings,
+        first_end(ask, scene.fleet),
+        scores_until,
     )
 
 
@@ -128,87 +112,71 @@ def check_number(wanted: int | None) -> None:
         raise Misconfigured("", "numberOfClusters must not be negative")
 
 
-def in_order() -> list[Filter[Any, Any]]:
+@cache
+def in_order() -> tuple[Filter[Any, Any], ...]:
     """Predicates, then tolerations, then whatever else there is."""
     others = [name for name in placement_filters.names() if name not in FIRST_FILTERS]
-    return [placement_filters[name] for name in (*FIRST_FILTERS, *others)]
+    return tuple(placement_filters[name] for name in (*FIRST_FILTERS, *others))
 
 
-def sift(ask: PlacementAsk, scene: Scene, mask: Mask, stages: list[Stage]) -> Array:
+def sift(ask: PlacementAsk, scene: Scene, mask: Mask) -> Mask:
     """The columns that no filter turns down. A filter that nobody reaches is not even read."""
-    columns = np.flatnonzero(mask)
-    said = ""
     for plugin in in_order():
-        if len(columns) and not (plugin.skips and plugin.skips(ask)):
-            columns = columns[verdicts(plugin, ask, scene.fleet)[columns]]
-        said = f"{said},{plugin.name}" if said else plugin.name
-        stages.append(Stage(said, columns))
-    return columns
+        if plugin.skips is not None and plugin.skips(ask):
+            continue
+        if not mask.any():
+            break
+        mask = mask & verdicts(plugin, ask, scene.fleet)
+    return mask
 
 
-def tally(
-    ask: PlacementAsk, scene: Scene, feasible: Array, plugins: tuple[Weighed, ...]
-) -> tuple[Array, tuple[Graded, ...]]:
-    """The weighted sum of the grades of the feasible columns, and what each prioritizer said."""
-    fleet = scene.fleet
-    totals = np.zeros(len(feasible), dtype=np.int64)
-    if not len(feasible):
-        return totals, tuple(Graded(one.name, one.weight, None) for one in plugins)
-    mask = np.zeros(len(fleet), dtype=bool)
-    mask[feasible] = True
-    graded = []
+def graded(one: Weighed, ask: PlacementAsk, scene: Scene, feasible: Mask) -> Array | None:
+    """What one prioritizer says of every column; None: nothing. Borrowed."""
+    question = Question(one.coordinate, ask.placed, ask.decided, scene.popularity)
+    if one.plugin.sweep is not None:
+        return one.plugin.sweep(question, scene.fleet, feasible)
+    return grades(one.plugin, question, scene.fleet)
+
+
+def tally(ask: PlacementAsk, scene: Scene, feasible: Mask, plugins: tuple[Weighed, ...]) -> Array:
+    """The weighted sum of the grades, of every column."""
+    totals = np.zeros(len(scene.fleet), dtype=np.int64)
     for one in plugins:
-        question = Question(one.coordinate, ask.placed, ask.decided)
-        sweep = one.plugin.sweep
-        said = sweep(question, fleet, mask) if sweep is not None else grades(one.plugin, question, fleet)
+        said = graded(one, ask, scene, feasible)
         if said is not None:
-            totals += said[feasible] * one.weight if one.weight != 1 else said[feasible]
-        graded.append(Graded(one.name, one.weight, said))
-    return totals, tuple(graded)
+            totals += said if one.weight == 1 else said * one.weight
+    return totals
 
 
-def rank(totals: Array, feasible: Array, wanted: int | None) -> Array:
-    """The best columns, as many as wanted; equal totals in the order of names."""
-    count = len(feasible) if wanted is None else min(wanted, len(feasible))
-    if count == 0:
+def best(totals: Array, feasible: Array, wanted: int | None) -> Array:
+    """The best of the feasible columns, in the order of names; of equal totals the earlier names are better."""
+    size = len(feasible)
+    if wanted is None or wanted >= size:
+        return feasible
+    if wanted == 0:
         return _NOBODY
     # one number says it all: a higher total is smaller, then an earlier name is smaller
-    places = np.arange(len(feasible)) - totals * len(feasible)
-    if count * 4 < len(feasible):
-        best = np.argpartition(places, count - 1)[:count]
-        best = best[np.argsort(places[best])]
-    else:
-        best = np.argsort(places)[:count]
-    ranked: Array = feasible[best]
-    return ranked
+    merits = np.arange(size) - totals * size
+    chosen: Array = feasible[np.sort(np.partition(merits, wanted - 1)[:wanted] % size)]
+    return chosen
 
 
-class _Expiry(NamedTuple):
-    warnings: tuple[Status, ...]
-    first: datetime | None
-
-
-_NO_EXPIRY = _Expiry((), None)
-
-
-def scores_in_use(ask: PlacementAsk, scene: Scene, feasible: Array, plugins: tuple[Weighed, ...]) -> _Expiry:
+def expiry(scene: Scene, feasible: Array, plugins: tuple[Weighed, ...]) -> tuple[tuple[Status, ...], datetime | None]:
     """Which add-ons' scores of feasible clusters have expired, and when the next will."""
     fleet, warnings, first = scene.fleet, [], np.inf
-    now = scene.now.timestamp()
     for one in plugins:
         if one.coordinate.type != ADD_ON or one.coordinate.add_on is None:
             continue
-        resource = one.coordinate.add_on.resource_name
+        resource, now = one.coordinate.add_on.resource_name, scene.now.timestamp()
         ends = ends_of(resource, fleet)[feasible]
-        expired = ends < now
-        if expired.any():
-            clusters = [fleet.names[column] for column in feasible[expired]]
-            said = "".join(f" {cluster}/{resource}" for cluster in clusters)
+        soonest = float(ends.min(initial=np.inf))
+        if soonest < now:
+            expired = ends < now
+            said = "".join(f" {fleet.names[column]}/{resource}" for column in feasible[expired])
             warnings.append(Status(WARNING, one.name, f"AddOnPlacementScores{said} expired"))
-        first = min(first, float(np.min(ends, initial=np.inf, where=~expired)))
-    if not warnings and first == np.inf:
-        return _NO_EXPIRY
-    return _Expiry(tuple(warnings), None if first == np.inf else datetime.fromtimestamp(first, UTC))
+            soonest = float(ends[~expired].min(initial=np.inf))
+        first = min(first, soonest)
+    return tuple(warnings), None if first == np.inf else datetime.fromtimestamp(first, UTC)
 
 
 def ends_of(resource: str, fleet: Fleet[ManagedCluster]) -> Array:

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from trimtab.api.kinds.ocm import DecisionGroupStatus, ManagedCluster, PlacementSpec
 from trimtab.api.value import Condition
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.answer import ERROR, MISCONFIGURED, Answer, Group
-from trimtab.decide.ocm.groups import names_of, pages
+from trimtab.decide.ocm.groups import Page
 
 SATISFIED, MISCONFIGURATION = "PlacementSatisfied", "PlacementMisconfigured"
 _LONGEST_NOTE = 1000
@@ -32,11 +30,11 @@ def _satisfied(answer: Answer, spec: PlacementSpec) -> tuple[bool, str, str]:
         return False, "AllManagedClusterSetsEmpty", f"All ManagedClusterSets [{sets}] have no member ManagedCluster"
     if answer.status.code == ERROR:
         return False, "NotAllDecisionsScheduled", answer.status.message
-    if not answer.chosen:
+    if not answer.number:
         return False, "NoManagedClusterMatched", "No ManagedCluster matches any of the cluster predicate"
-    if answer.unscheduled == 0:
+    if answer.found.unscheduled == 0:
         return True, "AllDecisionsScheduled", "All cluster decisions scheduled"
-    return False, "NotAllDecisionsScheduled", f"{answer.unscheduled} cluster decisions unscheduled"
+    return False, "NotAllDecisionsScheduled", f"{answer.found.unscheduled} cluster decisions unscheduled"
 
 
 def misconfigured(answer: Answer) -> Condition:
@@ -52,10 +50,10 @@ def misconfigured(answer: Answer) -> Condition:
     return Condition(type=MISCONFIGURATION, status="False", reason="Succeedconfigured", message=passed)
 
 
-def group_statuses(placement: str, groups: Sequence[Group]) -> Iterator[DecisionGroupStatus]:
+def group_statuses(groups: Sequence[Group], pages: Sequence[Page]) -> Iterator[DecisionGroupStatus]:
     """Which objects hold each group."""
     names: dict[int, list[str]] = {}
-    for page in pages(placement, groups):
+    for page in pages:
         names.setdefault(page.group_index, []).append(page.name)
     for index, group in enumerate(groups):
         yield DecisionGroupStatus(
@@ -68,10 +66,10 @@ def group_statuses(placement: str, groups: Sequence[Group]) -> Iterator[Decision
 
 def totals_in_words(answer: Answer, fleet: Fleet[ManagedCluster]) -> str:
     """Every feasible cluster with its total, as far as an event can hold it; empty when there are none."""
-    if answer.totals is None:
-        return ""
-    told = ""
-    for name, total in zip(np.take(names_of(fleet), answer.feasible), answer.totals, strict=True):
+    found, told = answer.found, ""
+    if found.totals is None:
+        return told
+    for name, total in zip(fleet.called(found.feasible), found.totals.tolist(), strict=True):
         more = f"{name}:{total} "
         if len(told) + len(more) > _LONGEST_NOTE:
             return told + "......"

@@ -7,8 +7,11 @@ use it before the atlas learns the next thing.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import cached_property
 from heapq import heappop, heappush
 from typing import NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
 
 from trimtab.api.kinds.ocm import (
     CLUSTER_GROUP,
@@ -19,11 +22,10 @@ from trimtab.api.kinds.ocm import (
     PlacementDecision,
 )
 from trimtab.api.value import Object
-from trimtab.decide.fleet import LONG_AGO, Fleet, Note
+from trimtab.decide.ask import Popularity
+from trimtab.decide.fleet import LONG_AGO, Array, Fleet, Note
 
 PLACEMENT_LABEL = f"{CLUSTER_GROUP}/placement"
-DECISIONS = "Decisions"
-"""The kind of note that counts how often a cluster was decided for."""
 
 V = TypeVar("V")
 Owner: TypeAlias = tuple[str, str]
@@ -46,6 +48,35 @@ class Held(NamedTuple):
     clusters: list[str]
 
 
+class Holding:
+    """All that a Placement was answered with so far."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, Held] = {}
+
+    def put(self, name: str, held: Held | None) -> None:
+        if held is None:
+            self.pages.pop(name, None)
+        else:
+            self.pages[name] = held
+        self.__dict__.pop("decided", None)
+        self.__dict__.pop("placed", None)
+
+    @cached_property
+    def decided(self) -> tuple[str, ...]:
+        """The clusters, each as often as it is named."""
+        return tuple([cluster for held in self.pages.values() for cluster in held.clusters])
+
+    @cached_property
+    def placed(self) -> tuple[str, ...]:
+        """The clusters, each once."""
+        once = dict.fromkeys(self.decided)
+        return self.decided if len(once) == len(self.decided) else tuple(once)
+
+
+NOTHING_HELD = Holding()
+
+
 class Scene(NamedTuple):
     """The world of Placements at one time."""
 
@@ -54,11 +85,13 @@ class Scene(NamedTuple):
     sets: Mapping[str, ManagedClusterSet]
     bindings: Mapping[str, Mapping[str, ManagedClusterSetBinding]]
     """By namespace, then by name."""
-    held: Mapping[Owner, Mapping[str, Held]]
-    """The decisions of each Placement, by name."""
+    held: Mapping[Owner, Holding]
+    """The decisions of each Placement."""
+    popularity: Popularity
+    """How often each cluster was decided for, in all namespaces."""
 
-    def held_by(self, namespace: str, name: str) -> Mapping[str, Held]:
-        return self.held.get((namespace, name), {})
+    def held_by(self, namespace: str, name: str) -> Holding:
+        return self.held.get((namespace, name), NOTHING_HELD)
 
     def bound(self, namespace: str) -> tuple[str, ...]:
         """The sets that the namespace may use: those that exist and for which it has a binding of that name."""
@@ -80,8 +113,12 @@ class Atlas:
         self._fleet: Fleet[ManagedCluster] = Fleet.of(())
         self._sets: dict[str, ManagedClusterSet] = {}
         self._bindings: dict[str, dict[str, ManagedClusterSetBinding]] = {}
-        self._held: dict[Owner, dict[str, Held]] = {}
-        self._times: Counter[str] = Counter()
+        self._held: dict[Owner, Holding] = {}
+        self._chosen: Counter[str] = Counter()
+        self._recount: set[str] = set()
+        self._counted_for = -1
+        self._times: Array = np.zeros(0, dtype=np.int64)
+        self._elsewhere: dict[str, int] = {}
         self._moved: dict[str, ManagedCluster | None] = {}
         self._noted: dict[str, dict[str, Note | None]] = {}
         self._expiries: list[datetime] = []
@@ -112,18 +149,16 @@ class Atlas:
             self._ends.add(until)
 
     def _learn_decision(self, old: Object | None, new: Object | None) -> None:
-        touched: set[str] = set()
+        changes: Counter[str] = Counter()
         for decision, step in ((old, -1), (new, 1)):
-            if not isinstance(decision, PlacementDecision):
-                continue
-            held = Held(decision, clusters_of(decision))
-            owner = (decision.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, ""))
-            _put(self._held.setdefault(owner, {}), decision.name, held, gone=step < 0)
-            for cluster in held.clusters:
-                self._times[cluster] += step
-            touched.update(held.clusters)
-        counts = self._noted.setdefault(DECISIONS, {})
-        counts.update({name: Note(self._times[name]) if self._times[name] else None for name in touched})
+            if isinstance(decision, PlacementDecision):
+                clusters = clusters_of(decision)
+                owner = (decision.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, ""))
+                holding = self._held.setdefault(owner, Holding())
+                holding.put(decision.name, Held(decision, clusters) if step > 0 else None)
+                (changes.update if step > 0 else changes.subtract)(clusters)
+        self._chosen.update(changes)
+        self._recount.update(name for name, change in changes.items() if change)
 
     def scene(self, now: datetime) -> Scene:
         """The picture at this time, all that was learned included."""
@@ -135,7 +170,27 @@ class Atlas:
             self._fleet = self._fleet.amend(kind, changed)
         self._noted = {}
         self._let_expire(now)
-        return Scene(now, self._fleet, self._sets, self._bindings, self._held)
+        self._count()
+        popularity = Popularity(self._times, self._elsewhere)
+        return Scene(now, self._fleet, self._sets, self._bindings, self._held, popularity)
+
+    def _count(self) -> None:
+        """Bring the numbers up to date: of those that changed, or of all when the columns are others."""
+        index = self._fleet.index
+        if self._counted_for != self._fleet.layout:
+            self._counted_for = self._fleet.layout
+            self._times = np.zeros(len(index), dtype=np.int64)
+            self._elsewhere = {}
+            self._recount.update(self._chosen)
+        for name in self._recount:
+            column = index.get(name)
+            if column is not None:
+                self._times[column] = self._chosen[name]
+            elif self._chosen[name]:
+                self._elsewhere[name] = self._chosen[name]
+            else:
+                self._elsewhere.pop(name, None)
+        self._recount = set()
 
     def _let_expire(self, now: datetime) -> None:
         """Arrays depend on the time only through notes that end: between two ends the picture stays as it is."""

@@ -3,10 +3,8 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-import numpy as np
-
 from trimtab.api.kinds.ocm import ManagedCluster, ManagedClusterTaint, PlacementToleration
-from trimtab.decide.fleet import LONG_AGO, Array, Fleet
+from trimtab.decide.fleet import LONG_AGO, Fleet
 from trimtab.decide.ocm.answer import Misconfigured
 from trimtab.decide.ocm.ask import PlacementAsk
 
@@ -68,7 +66,7 @@ def first_end(ask: PlacementAsk, fleet: Fleet[ManagedCluster]) -> datetime | Non
     tolerations = ask.spec.tolerations
     if not ask.placed or all(t.toleration_seconds is None for t in tolerations):
         return None
-    columns = columns_of(ask.placed, fleet)
+    columns = fleet.columns(ask.placed)
     tainted = columns[fleet.column("tainted", lambda: lambda cluster: bool(cluster.spec.taints), bool)[columns]]
     now = ask.now.timestamp()
     first = min((_relied_on(fleet.targets[column], tolerations, now) for column in tainted), default=FOREVER)
@@ -86,13 +84,3 @@ def _relied_on(cluster: ManagedCluster, tolerations: Sequence[PlacementToleratio
             return FOREVER
         first = min(first, holding)
     return first
-
-
-def columns_of(names: tuple[str, ...], fleet: Fleet[ManagedCluster]) -> Array:
-    """The columns of those names that the fleet has."""
-    index = fleet.index
-
-    def look_up() -> Array:
-        return np.fromiter((index[name] for name in names if name in index), dtype=np.intp)
-
-    return look_up() if len(names) < 100 else fleet.derived(("columns", names), look_up)

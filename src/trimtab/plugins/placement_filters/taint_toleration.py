@@ -6,7 +6,17 @@ from trimtab.api.kinds.ocm import ManagedCluster
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Mask, Reason, placement_filter, sealed
 from trimtab.decide.ocm.ask import PlacementAsk
-from trimtab.decide.ocm.tolerate import PLUGIN, check, columns_of, ends, harmless
+from trimtab.decide.ocm.tolerate import PLUGIN, check, ends, harmless
+
+
+def repels_newcomers(fleet: Fleet[ManagedCluster]) -> bool:
+    """Whether any cluster treats those who are there already otherwise than those who come."""
+
+    def newcomers_only(cluster: ManagedCluster) -> bool:
+        return any(taint.effect == "NoSelectIfNew" for taint in cluster.spec.taints)
+
+    found = fleet.column("repels newcomers", lambda: newcomers_only, bool)
+    return fleet.derived("repels newcomers", lambda: bool(found.any()))
 
 
 def sweep(ask: PlacementAsk, fleet: Fleet[ManagedCluster]) -> Mask:
@@ -14,8 +24,8 @@ def sweep(ask: PlacementAsk, fleet: Fleet[ManagedCluster]) -> Mask:
     check(tolerations)
     key, now = sealed(tolerations), ask.now.timestamp()
     mask: Mask = fleet.column(("ends", key), lambda: ends(tolerations, in_use=False), np.float64) > now
-    if ask.placed:
-        columns = columns_of(ask.placed, fleet)
+    if ask.placed and repels_newcomers(fleet):
+        columns = fleet.columns(ask.placed)
         in_use = fleet.column(("ends in use", key), lambda: ends(tolerations, in_use=True), np.float64)
         mask[columns] = in_use[columns] > now
     return mask

@@ -8,40 +8,26 @@ from trimtab.decide.ask import Question
 from trimtab.decide.fleet import Array, Fleet, Named
 from trimtab.decide.framework import Grade, Mask, prioritizer
 
-NOTE = "Decisions"
+NEVER_CHOSEN = 100
 
 
 @lru_cache(maxsize=256)
 def ladder(most: int) -> Array:
     """The grade by how often a cluster was chosen, when the most popular was chosen so often."""
-    return np.array([100, *(2 * int(100 * (0.5 - times / most)) for times in range(1, most + 1))], dtype=np.int64)
-
-
-def chosen(fleet: Fleet[Named]) -> Array:
-    """How often each target was chosen."""
-    notes = fleet.notes.get(NOTE, {})
-    return fleet.column("times chosen", lambda: lambda target: notes[target.name].value if target.name in notes else 0)
-
-
-def strangers(fleet: Fleet[Named]) -> dict[str, int]:
-    """Clusters that were chosen and are not in the fleet: they, too, may be the most popular."""
-    notes = fleet.notes.get(NOTE, {})
-    return fleet.derived("strangers chosen", lambda: {name: notes[name].value for name in notes.keys() - fleet.index})
+    chosen = (2 * int(100 * (0.5 - times / most)) for times in range(1, most + 1))
+    return np.array([NEVER_CHOSEN, *chosen], dtype=np.int64)
 
 
 def sweep(question: Question, fleet: Fleet[Named], feasible: Mask) -> Array:
-    times, others = chosen(fleet), strangers(fleet)
+    if question.popularity is None:
+        return np.full(len(fleet), NEVER_CHOSEN, dtype=np.int64)
+    times, elsewhere = question.popularity
     if question.decided:
-        times = times.copy()
-        others = dict(others) if others else others
-        for name in question.decided:
-            if (column := fleet.index.get(name)) is not None:
-                times[column] -= 1
-            elif name in others:
-                others[name] -= 1
-    most = max(int(times.max(initial=0)), max(others.values(), default=0))
-    graded: Array = ladder(most)[times]
-    return graded
+        times = times - np.bincount(fleet.columns(question.decided), minlength=len(fleet))
+        if elsewhere:
+            elsewhere = {name: count - question.decided.count(name) for name, count in elsewhere.items()}
+    most = max(int(times.max(initial=0)), max(elsewhere.values(), default=0))
+    return ladder(most).take(times)
 
 
 @prioritizer("Balance", sweep=sweep)

@@ -9,7 +9,7 @@ from trimtab.decide.framework import Grade, Mask, prioritizer
 
 def sweep(question: Question, fleet: Fleet[Named], feasible: Mask) -> Array:
     graded = np.zeros(len(fleet), dtype=np.int64)
-    graded[[fleet.index[name] for name in question.placed if name in fleet.index]] = 100
+    graded[fleet.columns(question.placed)] = 100
     return graded
 
 
