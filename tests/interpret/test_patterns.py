@@ -67,3 +67,7 @@ def test_gmatch_answers_as_lua_does(pattern: str) -> None:
 def test_a_long_text_is_read_line_by_line_within_the_budget() -> None:
     script = "function F(s) local n = 0 for line in s:gmatch('[^\\n]+') do n = n + 1 end return n end"
     assert ours(script, "some=line\n" * 2000) == 2000
+
+
+def test_numbers_are_searched_as_the_text_they_print() -> None:
+    assert ours("function F() return string.find(1234, 34, -2) end") == (3, 4)

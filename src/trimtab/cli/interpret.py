@@ -1,5 +1,6 @@
 """`trimtab interpret`: try the scripts of a ResourceInterpreterCustomization on an object, without any cluster."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -60,7 +61,7 @@ def command(
     else:
         good = _ask(customizations, given, asked)
     if not good:
-        raise click.exceptions.Exit(1)
+        sys.exit(1)
 
 
 def _documents(file: Path) -> list[Any]:

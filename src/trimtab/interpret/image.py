@@ -12,6 +12,7 @@ _NAME = rf"(?:{_HOST}/)?{_WORD}(?:/{_WORD})*"
 _REFERENCE = re.compile(rf"({_NAME})(?::({_TAG}))?(?:@({_DIGEST}))?", re.ASCII)
 _TAG_ONLY, _DIGEST_ONLY = re.compile(_TAG, re.ASCII), re.compile(_DIGEST, re.ASCII)
 _LONGEST_NAME = 255
+_DIGEST_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 
 
 class BadImage(ValueError):
@@ -39,9 +40,14 @@ class Image(NamedTuple):
         return self
 
 
+def _is_whole(digest: str) -> bool:
+    algorithm, _, digits = digest.partition(":")
+    return not digest or (len(digits) == _DIGEST_LENGTHS.get(algorithm) and digits == digits.lower())
+
+
 def parse_image(text: str) -> Image:
     match = _REFERENCE.fullmatch(text)
-    if match is None or len(match[1]) > _LONGEST_NAME:
+    if match is None or len(match[1]) > _LONGEST_NAME or not _is_whole(match[3] or ""):
         raise BadImage(f"{text!r} is not an image reference")
     first, slash, rest = match[1].partition("/")
     named = slash and ("." in first or ":" in first or first == "localhost")

@@ -310,12 +310,12 @@ local function starting(subject, init)
   init = floor(tonumber(init) or 1)
   if init < 0 then init = #subject + init + 1 end
   if init < 1 then init = 1 end
-  return init
+  return init > #subject + 1 and #subject + 1 or init
 end
 
 local function safe_find(subject, pattern, init, plain)
-  subject, pattern, init = words(subject, 1, "find"), words(pattern, 2, "find"), starting(subject, init)
-  if init > #subject + 1 then init = #subject + 1 end
+  subject, pattern = words(subject, 1, "find"), words(pattern, 2, "find")
+  init = starting(subject, init)
   if plain or not find(pattern, "[%^%$%*%+%?%.%(%[%%%-]") then
     charge(#subject * #pattern / 64) -- the worst a plain search can cost
     return find(subject, pattern, init, true)
@@ -333,8 +333,8 @@ local function whole_or_captures(subject, start, stop, captures)
 end
 
 local function safe_match(subject, pattern, init)
-  subject, pattern, init = words(subject, 1, "match"), words(pattern, 2, "match"), starting(subject, init)
-  if init > #subject + 1 then init = #subject + 1 end
+  subject, pattern = words(subject, 1, "match"), words(pattern, 2, "match")
+  init = starting(subject, init)
   local start, stop, captures = first_match(subject, pattern, init)
   if start then return whole_or_captures(subject, start, stop, captures) end
   return nil

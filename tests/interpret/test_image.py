@@ -1,0 +1,42 @@
+import pytest
+
+from trimtab.interpret.image import BadImage, override_image, parse_image
+
+DIGEST = "sha256:" + "a" * 64
+
+
+def test_a_port_does_not_look_like_a_tag() -> None:
+    assert parse_image("localhost:5000/a") == ("localhost:5000", "a", "", "")
+
+
+def test_a_tag_beside_a_digest_is_the_one_that_counts() -> None:
+    assert str(parse_image(f"nginx:1@{DIGEST}")) == "nginx:1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a b",
+        "nginx:",
+        "nginx@sha256:abc",
+        f"nginx@md5:{'a' * 32}",
+        f"nginx@sha256:{'A' * 64}",
+        "x" * 256,
+        "/a",
+        "a//b",
+        "-a",
+    ],
+)
+def test_a_text_that_is_no_image_is_refused(text: str) -> None:
+    with pytest.raises(BadImage):
+        parse_image(text)
+
+
+def test_an_unknown_component_is_refused() -> None:
+    with pytest.raises(BadImage, match="no component 'Host'"):
+        override_image("nginx", "Host", "add", "x")
+
+
+def test_a_tag_takes_the_place_of_a_digest() -> None:
+    assert override_image(f"nginx@{DIGEST}", "Tag", "replace", "2") == "nginx:2"
