@@ -1,0 +1,182 @@
+"""How fast bindings are decided, beside Karmada's own scheduler: `python bench/decide_karmada.py [sizes...]` prints JSON.
+
+Full decisions per CPU-second, the list of names and replicas included, asks read from decoded bindings:
+cold      from decoded objects: a new fleet, and 2,000 bindings
+warm      the fleet unchanged; uid, replicas, previous result and request differ from ask to ask
+churning  one cluster in a hundred changes between batches of 200
+"""
+
+import gc
+import gzip
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from karmada_scenarios import BINDINGS, STRATEGIES, scenario
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.work import ResourceBinding
+from trimtab.api.profile import UPSTREAM
+from trimtab.decide.ask import ask_of
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.karmada import Decision, decide_all
+from trimtab.plugins import load
+
+SIZES = (100, 1000, 5000)
+BATCH = 200
+PASSES = 3
+RECORDED = Path(__file__).parent / "data" / "karmada-bench-1000-decisions.tsv.gz"
+
+KARMADA: dict[int, dict[str, float]] = {
+    100: {"duplicated": 1017, "static": 765, "dynamic": 804, "aggregated": 1032, "spread-region": 1060},
+    1000: {"duplicated": 80, "static": 64, "dynamic": 81, "aggregated": 80, "spread-region": 81},
+    5000: {"duplicated": 12.1, "static": 10.2, "dynamic": 12.9, "aggregated": 10.6, "spread-region": 10.4},
+}
+"""Its decisions per CPU-second, the better of one and two threads, measured on a machine of the same kind."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    if len(arguments) == 2 and arguments[1] in STRATEGIES:
+        print(json.dumps(measure(int(arguments[0]), arguments[1])))
+        return
+    sizes = [int(argument) for argument in arguments] or SIZES
+    cells = [cell(size, strategy) for size in sizes for strategy in STRATEGIES]
+    print(json.dumps({"bench": "decide karmada", "unit": "decisions per CPU-second", "cells": cells}, indent=1))
+
+
+def cell(size: int, strategy: str) -> dict[str, Any]:
+    """One process per cell: nothing is warm that was not warmed there, and its peak memory is its own."""
+    command = [sys.executable, __file__, str(size), strategy]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    measured: dict[str, Any] = json.loads(done.stdout)
+    peer = KARMADA.get(size, {}).get(strategy)
+    if peer is not None:
+        measured["karmada"] = peer
+        measured["ratio"] = {way: round(measured[way] / peer, 1) for way in ("cold", "warm", "churning")}
+    return measured
+
+
+def measure(size: int, strategy: str) -> dict[str, Any]:
+    load()
+    made = scenario(size)
+    clusters = msgspec.convert(made["clusters"], list[Cluster], strict=False)
+    bindings = bindings_of(next(one for one in made["strategies"] if one["name"] == strategy))
+    del made
+    gc.collect()
+    gc.freeze()
+    before = peak_mebibytes()
+    cold, (fleet, decisions) = clocked(partial(from_nothing, clusters, bindings))
+    wrong = differences(strategy, decisions) if size == 1000 else []
+    del decisions
+    asked = [varied(bindings, number) for number in range(PASSES)]
+    warm = min(clocked(partial(decided, asked[number], fleet))[0] for number in range(PASSES))
+    churn = min(clocked(partial(churning, fleet, clusters, bindings, number))[0] for number in range(PASSES))
+    return {
+        "clusters": size,
+        "strategy": strategy,
+        "cold": round(BINDINGS / cold, 1),
+        "warm": round(BINDINGS / warm, 1),
+        "churning": round(BINDINGS / churn, 1),
+        "peakMiB": round(peak_mebibytes(), 1),
+        "grownMiB": round(peak_mebibytes() - before, 1),
+        "decisionsUnlikeKarmada": wrong if size == 1000 else None,
+    }
+
+
+def peak_mebibytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def clocked(work: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.process_time()
+    result = work()
+    return time.process_time() - start, result
+
+
+def bindings_of(strategy: dict[str, Any]) -> list[ResourceBinding]:
+    return [
+        msgspec.convert(
+            {
+                "metadata": {"namespace": binding["spec"]["resource"]["namespace"], "name": f"app-{number}-deployment"},
+                "spec": {**binding["spec"], "placement": strategy["placements"][binding["placement"]]},
+            },
+            ResourceBinding,
+            strict=False,
+        )
+        for number, binding in enumerate(strategy["bindings"])
+    ]
+
+
+def varied(bindings: Sequence[ResourceBinding], number: int) -> list[ResourceBinding]:
+    """The same policies, but no two asks alike: other uids, and a request that nobody else has."""
+    return [with_request(binding, number * BINDINGS + position) for position, binding in enumerate(bindings)]
+
+
+def with_request(binding: ResourceBinding, number: int) -> ResourceBinding:
+    spec = binding.spec
+    request = {"cpu": f"{100 + number % 1900}m", "memory": f"{128 + number}Mi"}
+    requirements = spec.replica_requirements
+    assert requirements is not None
+    return binding.but(
+        spec=spec.but(
+            resource=spec.resource.but(uid=f"{number:08x}-{spec.resource.uid}"),
+            replica_requirements=requirements.but(resource_request=request),
+        )
+    )
+
+
+def from_nothing(clusters: Sequence[Cluster], bindings: Sequence[ResourceBinding]) -> Any:
+    fleet = Fleet.of(clusters)
+    return fleet, [decision for batch in batches(bindings) for decision in decided_batch(batch, fleet)]
+
+
+def decided(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> None:
+    for batch in batches(bindings):
+        decided_batch(batch, fleet)
+
+
+def decided_batch(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> list[Decision]:
+    return decide_all([ask_of(binding) for binding in bindings], fleet, UPSTREAM)[0]
+
+
+def batches(bindings: Sequence[ResourceBinding]) -> list[Sequence[ResourceBinding]]:
+    return [bindings[start : start + BATCH] for start in range(0, len(bindings), BATCH)]
+
+
+def churning(
+    fleet: Fleet[Cluster], clusters: Sequence[Cluster], bindings: Sequence[ResourceBinding], shift: int
+) -> None:
+    for number, batch in enumerate(batches(bindings)):
+        changed = clusters[shift * 10 + number :: 100]
+        fleet = fleet.change(busier(cluster, number) for cluster in changed)
+        decided_batch(batch, fleet)
+
+
+def busier(cluster: Cluster, number: int) -> Cluster:
+    summary = cluster.status.resource_summary
+    assert summary is not None
+    allocated = {**summary.allocated, "pods": str(int(summary.allocated["pods"]) + number + 1)}
+    return cluster.but(status=cluster.status.but(resource_summary=summary.but(allocated=allocated)))
+
+
+def differences(strategy: str, decisions: Sequence[Decision]) -> list[str]:
+    """Which of the recorded decisions at 1,000 clusters are not ours."""
+    wrong = []
+    with gzip.open(RECORDED, "rt") as lines:
+        for line in lines:
+            name, number, recorded = line.rstrip("\n").split("\t")
+            ours = ",".join(f"{cluster}={replicas}" for cluster, replicas in decisions[int(number)].clusters)
+            if name == strategy and ours != recorded:
+                wrong.append(f"{name} {number}: recorded {recorded}, ours {ours}")
+    return wrong
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
