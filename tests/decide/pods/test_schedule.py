@@ -1,5 +1,6 @@
 from pod_builders import node, pod
 from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.groups import Groups
 from trimtab.decide.pods.host import resident
 from trimtab.decide.pods.schedule import book, explain, schedule
 
@@ -32,3 +33,18 @@ def test_every_node_that_is_turned_down_has_a_sentence() -> None:
     assert best.node == "a"
     assert refused.objection is not None
     assert refused.objection.reason.message == "the node is cordoned"
+
+
+def test_a_node_to_be_avoided_is_taken_only_when_no_other_will_do() -> None:
+    fleet = NodeFleet.of([node("a"), node("b", cpu="1")], [pod("r", on="b", cpu="500m")])
+    assert schedule(pod("p"), fleet, avoided={"a"}).node == "b"
+    assert schedule(pod("p", cpu="2"), fleet, avoided={"a"}).node == "a"
+
+
+def test_pods_of_one_service_spread_without_being_told() -> None:
+    running = [pod("one", on="a"), pod("filler", on="b", app="other", cpu="200m")]
+    fleet = NodeFleet.of([node("a", zone="east"), node("b", zone="west"), node("c")], running)
+    grouped = fleet.with_groups(Groups(services={"default": [{"app": "web"}]}))
+    marks = {opinion.node: opinion.marks["PodTopologySpread"] for opinion in explain(pod("p"), grouped)}
+    assert marks["a"] < marks["b"] < marks["c"]  # a node outside every zone is ranked too, and is the emptiest
+    assert all("PodTopologySpread" not in opinion.marks for opinion in explain(pod("p"), fleet))

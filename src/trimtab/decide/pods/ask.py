@@ -6,10 +6,12 @@ from typing import NamedTuple
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.pods.count import Atlas
 from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.groups import Groups
 from trimtab.decide.pods.host import Resident, resident
 from trimtab.decide.pods.terms import Carried, Choice, Labels, choice, resolved
 
 HOSTNAME = "kubernetes.io/hostname"
+DEFAULT_SPREADS = ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))
 
 
 class Spread(NamedTuple):
@@ -23,6 +25,8 @@ class Spread(NamedTuple):
     honours_affinity: bool
     honours_taints: bool
     hard: bool
+    lenient: bool = False
+    """Nodes without the label are ranked too: the cluster's default, not the pod's own wish."""
 
 
 class PodAsk(NamedTuple):
@@ -46,13 +50,24 @@ def ask_for(pod: Pod | Resident, fleet: NodeFleet) -> PodAsk:
         atlas=fleet.atlas,
         wanted=tuple(own._replace(term=resolved(own.term, fleet.namespaces)) for own in me.carried),
         watched=_watching(me, fleet.carried, fleet.namespaces),
-        spreads=spreads(me.pod),
+        spreads=spreads(me.pod) or default_spreads(me, fleet.groups),
         nodes=len(fleet),
     )
 
 
 def _watching(me: Resident, running: Mapping[Carried, int], namespaces: Mapping[str, Labels]) -> tuple[Carried, ...]:
     return tuple(other for other in running if other.term.covers(me.namespace, me.labels, namespaces))
+
+
+def default_spreads(me: Resident, groups: Groups) -> tuple[Spread, ...]:
+    """Pods of one service or workload prefer different nodes and zones, unless they say what they want."""
+    selector = groups.selector_for(me.pod)
+    if selector is None:
+        return ()
+    return tuple(
+        Spread(key, skew, selector, selector.matches(me.labels), 1, True, False, hard=False, lenient=True)
+        for key, skew in DEFAULT_SPREADS
+    )
 
 
 def spreads(pod: Pod) -> tuple[Spread, ...]:

@@ -7,6 +7,7 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.fleet import LONG_AGO, Fleet
 from trimtab.decide.pods.count import Atlas
+from trimtab.decide.pods.groups import NO_GROUPS, Groups
 from trimtab.decide.pods.host import Host, Resident, host, resident
 from trimtab.decide.pods.terms import Carried, Labels
 
@@ -14,7 +15,7 @@ from trimtab.decide.pods.terms import Carried, Labels
 class NodeFleet:
     """One picture of a cluster; every change gives the next picture, which shares what did not change."""
 
-    __slots__ = ("atlas", "carried", "hosts", "namespaces", "nominated", "strays")
+    __slots__ = ("atlas", "carried", "groups", "hosts", "namespaces", "nominated", "strays")
 
     def __init__(
         self,
@@ -25,6 +26,7 @@ class NodeFleet:
         namespaces: Mapping[str, Labels],
         nominated: Mapping[str, tuple[Resident, ...]],
         strays: Mapping[str, tuple[Resident, ...]],
+        groups: Groups = NO_GROUPS,
     ) -> None:
         self.hosts = hosts
         self.atlas = atlas
@@ -36,6 +38,8 @@ class NodeFleet:
         """Pods that wait for room which preemption makes on a node."""
         self.strays = strays
         """Pods bound to nodes that are not here (yet)."""
+        self.groups = groups
+        """Services and workloads, whose pods are spread when they do not say how."""
 
     @staticmethod
     def of(
@@ -127,6 +131,10 @@ class NodeFleet:
         """The next picture, in which exactly these pods wait for room on these nodes."""
         return self._with(nominated=nominated)
 
+    def with_groups(self, groups: Groups) -> "NodeFleet":
+        """The next picture, in which these services and workloads group pods."""
+        return self._with(groups=groups)
+
     def with_namespaces(self, namespaces: Mapping[str, Labels]) -> "NodeFleet":
         """The next picture, in which these are the labels of namespaces."""
         return self._with(namespaces=namespaces)
@@ -156,6 +164,7 @@ class NodeFleet:
         namespaces: Mapping[str, Labels] | None = None,
         nominated: Mapping[str, tuple[Resident, ...]] | None = None,
         strays: Mapping[str, tuple[Resident, ...]] | None = None,
+        groups: Groups | None = None,
     ) -> "NodeFleet":
         return NodeFleet(
             self.hosts if hosts is None else hosts,
@@ -164,6 +173,7 @@ class NodeFleet:
             namespaces=self.namespaces if namespaces is None else namespaces,
             nominated=self.nominated if nominated is None else nominated,
             strays=self.strays if strays is None else strays,
+            groups=self.groups if groups is None else groups,
         )
 
 

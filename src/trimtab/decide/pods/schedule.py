@@ -1,6 +1,6 @@
 """Where a pod goes: the node filters, the node scores and the choice, on a picture of the cluster."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -82,16 +82,31 @@ class Opinion(NamedTuple):
         return sum(self.marks.values())
 
 
-def schedule(pod: Pod | Resident, fleet: NodeFleet, taste: Taste = DEFAULT) -> Decision:
-    """The best node for this pod now."""
+NEVER = -(1 << 62)
+AVOIDANCE = 1 << 40
+"""Outweighs every preference: a node that is to be avoided is taken only when there is no other."""
+
+
+def schedule(
+    pod: Pod | Resident, fleet: NodeFleet, taste: Taste = DEFAULT, *, avoided: Collection[str] = ()
+) -> Decision:
+    """The best node for this pod now; `avoided` nodes come after all others that would do."""
     ask = ask_for(pod, fleet)
     feasible = sifted(ask, fleet, taste)
     count = int(np.count_nonzero(feasible))
     if count == 0:
         return Decision(ask.me, None, 0, 0, 0)
     total = totals(ask, fleet, feasible, taste)
-    column, tied = best(total, feasible)
+    column, tied = best(_ranked(total, fleet, avoided), feasible)
     return Decision(ask.me, fleet.hosts.names[column], int(total[column]), count, tied)
+
+
+def _ranked(total: Array, fleet: NodeFleet, avoided: Collection[str]) -> Array:
+    if not avoided:
+        return total
+    ranked = total.copy()
+    ranked[[fleet.hosts.index[name] for name in avoided if name in fleet.hosts]] -= AVOIDANCE
+    return ranked
 
 
 def book(decision: Decision, fleet: NodeFleet) -> NodeFleet:
@@ -113,7 +128,7 @@ def explain(pod: Pod | Resident, fleet: NodeFleet, taste: Taste = DEFAULT) -> li
 
 def best(total: Array, feasible: Mask) -> tuple[int, int]:
     """The column with the highest total, the first name among equals, and how many are equal."""
-    ranked = np.where(feasible, total, -1)
+    ranked = np.where(feasible, total, NEVER)
     column = int(ranked.argmax())
     return column, int(np.count_nonzero(ranked == ranked[column]))
 

@@ -133,8 +133,8 @@ class Drain(NamedTuple):
 
     def _tolerates_some(self, pod: Resident) -> bool:
         """Whether a target's taints, of every effect, are all tolerated, by at least as many tolerations."""
-        if self.untainted:
-            return True
+        if self.untainted or self.round_.profile.descheduler_looks_ahead:
+            return True  # looking ahead asks the taints themselves
         tolerations = pod.pod.spec.tolerations
         return any(
             len(tolerations) >= len(taints)

@@ -16,7 +16,8 @@ def unbothered(ask: PodAsk) -> bool:
 
 def grades(ask: PodAsk, hosts: Fleet[Host], feasible: Mask) -> Array:
     soft = [constraint for constraint in ask.spreads if not constraint.hard]
-    eligible = labelled(ask, hosts, soft)
+    strict = [constraint for constraint in soft if not constraint.lenient]
+    eligible = labelled(ask, hosts, strict)
     ranked = feasible & eligible
     crowd = np.zeros(len(hosts))
     for constraint in soft:
@@ -32,14 +33,16 @@ def grades(ask: PodAsk, hosts: Fleet[Host], feasible: Mask) -> Array:
 def _crowd(ask: PodAsk, hosts: Fleet[Host], constraint: Spread, eligible: Mask, ranked: Mask) -> Array:
     """How full each node's domain is, weighted so that many domains count as much as few."""
     pods = chosen(hosts, ask.me.namespace, constraint.selector)
+    codes = domains(hosts, ask.atlas, constraint.topology_key)
     if constraint.topology_key == HOSTNAME:
         size, present = int(np.count_nonzero(ranked)), pods
     else:
-        codes = domains(hosts, ask.atlas, constraint.topology_key)
         known = ask.atlas.size(constraint.topology_key)
-        size = int(np.count_nonzero(np.bincount(codes[ranked], minlength=known)))
+        here = codes[ranked]
+        unlabelled = bool((here < 0).any())  # nodes without the label are one more domain, where they are ranked
+        size = int(np.count_nonzero(np.bincount(here[here >= 0], minlength=known))) + unlabelled
         present = at_home(per_domain(pods, codes, known, counting(ask, hosts, constraint, eligible)), codes)
-    weighted: Array = present * np.log(size + 2) + (constraint.max_skew - 1)
+    weighted: Array = np.where(codes >= 0, present * np.log(size + 2) + (constraint.max_skew - 1), 0.0)
     return weighted
 
 
