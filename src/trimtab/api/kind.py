@@ -50,6 +50,8 @@ class OtherVersion(NamedTuple):
     to_stored: Callable[[Raw], Raw] | None = None
     """Turns an object of this version into the stored one (apiVersion aside); None means nothing changes."""
     from_stored: Callable[[Raw], Raw] | None = None
+    alike: bool = False
+    """The stored version reads what this one writes, so a mere change of apiVersion loses nothing."""
 
 
 class Kind:
@@ -73,6 +75,7 @@ class Kind:
         custom: bool = True,
         other_versions: Mapping[str, OtherVersion] | None = None,
         text: str = "",
+        spelling: Sequence[Default] = (),
         defaults: Sequence[Default] = (),
         validators: Sequence[Validate] = (),
         admission_defaults: Sequence[Default] = (),
@@ -95,7 +98,9 @@ class Kind:
         """True: behaves as a custom resource born of a CRD; False: behaves as a Kubernetes built-in."""
         self.other_versions = dict(other_versions or {})
         self.text = text
-        self.defaults = tuple(defaults)
+        self.spelling = tuple(spelling)
+        """Puts older spellings right; done on each reading, since a kube-apiserver stores them as they came."""
+        self.defaults = (*self.spelling, *defaults)
         """Defaulting that belongs to the kind itself, beyond schema defaults (every server does it)."""
         self.validators = tuple(validators)
         """Validation that belongs to the kind itself (every server does it)."""
@@ -134,6 +139,10 @@ class Kind:
 
     def decode(self, raw: Raw | bytes) -> Object:
         """The typed value of an object as it is on the wire; fields we do not model are ignored."""
+        if self.spelling:
+            raw = msgspec.json.decode(raw, type=dict) if isinstance(raw, bytes) else raw
+            for put_right in self.spelling:
+                raw = put_right(raw)
         if isinstance(raw, bytes):
             return msgspec.json.decode(raw, type=self.type, strict=False)
         return msgspec.convert(raw, type=self.type, strict=False)

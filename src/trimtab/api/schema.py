@@ -180,8 +180,8 @@ def _version(kind: Kind, name: str, *, served: bool) -> Raw:
 def crd(kind: Kind, webhook: Raw | None = None) -> Raw:
     """The CustomResourceDefinition of a kind.
 
-    Older versions are served only when `webhook`, a webhook client configuration, can convert them: without it a
-    kube-apiserver would merely rename the apiVersion and drop what the stored version does not know.
+    Versions that are not alike are served only when `webhook`, a webhook client configuration, can convert them:
+    without it a kube-apiserver would merely rename the apiVersion and drop what the stored version does not know.
     """
     names: Raw = {"kind": kind.name, "listKind": f"{kind.name}List", "plural": kind.plural, "singular": kind.singular}
     if kind.short:
@@ -194,7 +194,9 @@ def crd(kind: Kind, webhook: Raw | None = None) -> Raw:
             "strategy": "Webhook",
             "webhook": {"clientConfig": webhook, "conversionReviewVersions": ["v1"]},
         }
-    older = [_version(kind, name, served=webhook is not None) for name in kind.other_versions]
+    older = [
+        _version(kind, name, served=other.alike or webhook is not None) for name, other in kind.other_versions.items()
+    ]
     spec["versions"] = [*older, _version(kind, kind.version, served=True)]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

@@ -39,14 +39,6 @@ class CustomizationSpec(CustomizationRules):
     )
     customizations: Annotated[CustomizationRules, Field("The scripts.")] = always(CustomizationRules())
 
-    def script(self, operation: str) -> str:
-        """The script of an operation (`health_interpretation`), wherever it stands; empty when there is none."""
-        for place in (self.customizations, self):
-            found: LuaOperation | None = getattr(place, operation)
-            if found is not None:
-                return found.lua_script
-        return ""
-
 
 @kind(
     group="config.karmada.io",
@@ -60,7 +52,7 @@ class CustomizationSpec(CustomizationRules):
         Column("TARGET-KIND", ".spec.target.kind"),
         Column("AGE", ".metadata.creationTimestamp", "date"),
     ),
-    defaults=(gather_customizations,),
+    spelling=(gather_customizations,),
     validators=(check_customization,),
     text="Explains a kind by Lua scripts.",
 )

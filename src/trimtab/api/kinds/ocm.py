@@ -373,6 +373,8 @@ class PlacementV1Alpha1(Object):
 
 def _config_from_v1alpha1(config: Raw) -> Raw:
     coordinate = dict(mapping(config.get("scoreCoordinate")))
+    if coordinate.get("type") in ("BuiltIn", "AddOn") and "name" not in config and "buildIn" not in coordinate:
+        return config
     built_in = coordinate.pop("builtIn", "") or coordinate.pop("buildIn", "")
     coordinate.pop("buildIn", None)
     if coordinate.get("type") in (None, "", "BuildIn"):
@@ -400,8 +402,11 @@ def _placement_to_v1alpha1(placement: Raw) -> Raw:
     name="Placement",
     group=CLUSTER_GROUP,
     version="v1beta1",
-    other_versions={"v1alpha1": OtherVersion(PlacementV1Alpha1, _placement_from_v1alpha1, _placement_to_v1alpha1)},
+    other_versions={
+        "v1alpha1": OtherVersion(PlacementV1Alpha1, _placement_from_v1alpha1, _placement_to_v1alpha1, alike=True)
+    },
     plural="placements",
+    spelling=(_placement_from_v1alpha1,),
     status=True,
     columns=(
         Column("Succeeded", '.status.conditions[?(@.type=="PlacementSatisfied")].status'),
@@ -428,7 +433,7 @@ class PlacementDecisionStatus(Value):
 @kind(
     group=CLUSTER_GROUP,
     version="v1beta1",
-    other_versions={"v1alpha1": OtherVersion()},
+    other_versions={"v1alpha1": OtherVersion(alike=True)},
     plural="placementdecisions",
     status=True,
     text="Clusters that a Placement was answered with.",

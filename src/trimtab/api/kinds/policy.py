@@ -150,10 +150,12 @@ class ScoreCoordinate(Value):
     built_in: Annotated[
         str, Field("Which one of ours: Balance, Steady, ResourceAllocatableCPU or ResourceAllocatableMemory.")
     ] = ""
+    build_in: Annotated[str, Field("The first spelling of builtIn.")] = ""
     add_on: Annotated[AddOnScore | None, Field("Where the add-on's score is found.")] = None
 
 
 class PrioritizerConfig(Value):
+    name: Annotated[str, Field("The first way to name one of our scores.")] = ""
     score_coordinate: Annotated[ScoreCoordinate | None, Field("The score.", required=True)] = None
     weight: Annotated[
         Int32 | None,

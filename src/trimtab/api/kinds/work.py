@@ -329,7 +329,7 @@ _BINDING_COLUMNS = (
     categories=("karmada-io",),
     status=True,
     columns=_BINDING_COLUMNS,
-    defaults=(rename_creation,),
+    spelling=(rename_creation,),
     admission_validators=(check_binding,),
     text="Says where one object of its namespace goes and how far it has come.",
 )
@@ -347,7 +347,7 @@ class ResourceBinding(Binding):
     namespaced=False,
     status=True,
     columns=_BINDING_COLUMNS,
-    defaults=(rename_creation,),
+    spelling=(rename_creation,),
     admission_validators=(check_binding,),
     text="Says where one cluster-wide object goes and how far it has come.",
 )
