@@ -1,0 +1,266 @@
+"""What is true of every answer to a Placement, whatever the fleet and whatever was asked."""
+
+from datetime import timedelta
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+
+from trimtab import plugins
+from trimtab.api.kind import find_kind
+from trimtab.api.kinds.ocm import ManagedCluster, OcmPlacement, PlacementDecision
+from trimtab.api.value import Object
+from trimtab.decide.ocm.answer import Answer
+from trimtab.decide.ocm.ask import ask_of
+from trimtab.decide.ocm.explain import aggregated, fates, shown
+from trimtab.decide.ocm.groups import pages
+from trimtab.decide.ocm.pipeline import decide
+from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas, Scene
+from views import NOON
+
+GROUP = "cluster.open-cluster-management.io"
+plugins.load()
+
+
+def made(kind: str, version: str, raw: dict[str, Any]) -> Any:
+    declared = find_kind(f"{GROUP}/{version}", kind)
+    assert declared is not None
+    return declared.decode(raw)
+
+
+values = st.sampled_from(["a", "b", "c"])
+effects = st.sampled_from(["NoSelect", "NoSelectIfNew", "PreferNoSelect"])
+taints = st.fixed_dictionaries(
+    {"key": values, "effect": effects},
+    optional={
+        "value": values,
+        "timeAdded": st.integers(-200, 200).map(lambda s: (NOON + timedelta(seconds=s)).isoformat()),
+    },
+)
+amounts = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.sampled_from(["1", "1500m", "8Gi", "3", "0"]))
+
+
+@st.composite
+def clusters(draw: st.DrawFn, name: str) -> ManagedCluster:
+    return made(
+        "ManagedCluster",
+        "v1",
+        {
+            "metadata": {"name": name, "labels": draw(st.dictionaries(st.sampled_from(["env", "tier"]), values))},
+            "spec": {"taints": draw(st.lists(taints, max_size=2))},
+            "status": {
+                "allocatable": draw(amounts),
+                "capacity": draw(amounts),
+                "clusterClaims": [{"name": "platform", "value": draw(values)}] if draw(st.booleans()) else [],
+            },
+        },
+    )
+
+
+names = st.lists(st.integers(0, 30).map(lambda n: f"c{n}"), unique=True, max_size=9)
+requirements = st.fixed_dictionaries(
+    {
+        "key": st.sampled_from(["env", "tier", "platform", "b a d"]),
+        "operator": st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt"]),
+        "values": st.lists(values, max_size=2),
+    }
+)
+selectors = st.fixed_dictionaries(
+    {}, optional={"labelSelector": st.fixed_dictionaries({"matchExpressions": st.lists(requirements, max_size=2)})}
+)
+tolerations = st.fixed_dictionaries(
+    {"operator": st.sampled_from(["Equal", "Exists", "", "Odd"])},
+    optional={
+        "key": values,
+        "value": values,
+        "effect": effects,
+        "tolerationSeconds": st.integers(-10, 300),
+    },
+)
+built_in = st.sampled_from(["Balance", "Steady", "ResourceAllocatableCPU", "ResourceAllocatableMemory"])
+add_on = st.sampled_from(["cost", "load"]).map(lambda r: {"resourceName": r, "scoreName": "s"})
+coordinates = st.one_of(
+    built_in.map(lambda name: {"type": "BuiltIn", "builtIn": name}),
+    add_on.map(lambda score: {"type": "AddOn", "addOn": score}),
+)
+
+
+def policies(weights: st.SearchStrategy[int]) -> st.SearchStrategy[dict[str, Any]]:
+    configuration = st.fixed_dictionaries({"scoreCoordinate": coordinates, "weight": weights})
+    return st.fixed_dictionaries(
+        {"mode": st.sampled_from(["Additive", "Exact"]), "configurations": st.lists(configuration, max_size=3)}
+    )
+
+
+any_weight, any_number = st.integers(-10, 10), st.integers(-1, 12)
+
+
+def specs(
+    weights: st.SearchStrategy[int] = any_weight, number: st.SearchStrategy[int] = any_number
+) -> st.SearchStrategy[dict[str, Any]]:
+    group = st.fixed_dictionaries({"groupName": st.just("canary"), "groupClusterSelector": selectors})
+    strategy = st.fixed_dictionaries(
+        {"clustersPerDecisionGroup": st.sampled_from([1, 2, 5, "25%", "100%", "7"])},
+        optional={"decisionGroups": st.lists(group, max_size=2)},
+    )
+    return st.fixed_dictionaries(
+        {"prioritizerPolicy": policies(weights)},
+        optional={
+            "numberOfClusters": number,
+            "predicates": st.lists(st.fixed_dictionaries({"requiredClusterSelector": selectors}), max_size=2),
+            "tolerations": st.lists(tolerations, max_size=3),
+            "decisionStrategy": st.fixed_dictionaries({"groupStrategy": strategy}),
+        },
+    )
+
+
+def placement(spec: dict[str, Any]) -> OcmPlacement:
+    return made("Placement", "v1beta1", {"metadata": {"name": "p", "namespace": "ns"}, "spec": spec})
+
+
+def decision(owner: str, chosen: list[str], number: int = 1) -> PlacementDecision:
+    return made(
+        "PlacementDecision",
+        "v1beta1",
+        {
+            "metadata": {"name": f"{owner}-decision-{number}", "namespace": "ns", "labels": {PLACEMENT_LABEL: owner}},
+            "status": {"decisions": [{"clusterName": name, "reason": ""} for name in chosen]},
+        },
+    )
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> list[Object]:
+    fleet = [draw(clusters(name)) for name in draw(names)]
+    ends = st.none() | st.integers(-100, 100).map(lambda s: (NOON + timedelta(seconds=s)).isoformat())
+    scores = [
+        made(
+            "AddOnPlacementScore",
+            "v1alpha1",
+            {
+                "metadata": {"name": resource, "namespace": cluster.name},
+                "status": {"scores": [{"name": "s", "value": draw(st.integers(-100, 100))}], "validUntil": draw(ends)},
+            },
+        )
+        for cluster in fleet
+        for resource in ("cost", "load")
+        if draw(st.booleans())
+    ]
+    everything = {"clusterSelector": {"selectorType": "LabelSelector", "labelSelector": {}}}
+    return [
+        *fleet,
+        *scores,
+        decision("other", draw(names)),
+        made("ManagedClusterSet", "v1beta2", {"metadata": {"name": "all"}, "spec": everything}),
+        made(
+            "ManagedClusterSetBinding",
+            "v1beta2",
+            {"metadata": {"name": "all", "namespace": "ns"}, "spec": {"clusterSet": "all"}},
+        ),
+    ]
+
+
+def answer(spec: dict[str, Any], scene: Scene) -> Answer:
+    return decide(ask_of(placement(spec), scene), scene)
+
+
+def told(found: Answer, scene: Scene) -> Any:
+    ranked = scene.fleet.called(found.found.ranked)
+    return ranked, found.groups, found.group_fault, found.status, found.found.again_at, found.found.unscheduled
+
+
+QUICK = settings(max_examples=80, deadline=None)
+
+
+@QUICK
+@given(worlds(), specs(), st.randoms())
+def test_the_order_of_clusters_does_not_matter(world: list[Object], spec: dict[str, Any], dice: Any) -> None:
+    shuffled = list(world)
+    dice.shuffle(shuffled)
+    one, other = Atlas(world).scene(NOON), Atlas(shuffled).scene(NOON)
+    assert told(answer(spec, one), one) == told(answer(spec, other), other)
+
+
+@QUICK
+@given(worlds(), specs())
+def test_what_is_chosen_is_what_no_rule_objects_to_and_the_totals_rank(
+    world: list[Object], spec: dict[str, Any]
+) -> None:
+    scene = Atlas(world).scene(NOON)
+    ask = ask_of(placement(spec), scene)
+    found = decide(ask, scene)
+    by_name = {fate.cluster: fate for fate in fates(ask, scene)}
+    selected = set(scene.fleet.called(found.found.chosen))
+    assert selected == {name for name, fate in by_name.items() if fate.outcome == "Selected"}
+    assert not any(fate.reason for name, fate in by_name.items() if name in selected)
+    if found.found.totals is not None:
+        ranking = aggregated(found.found.totals, scene.fleet.called(found.found.feasible))
+        assert scene.fleet.called(found.found.ranked) == [name for name, _ in ranking[: found.number]]
+        refused = {name for name, fate in by_name.items() if fate.outcome == "Filtered"}
+        assert refused == set(by_name) - {name for name, _ in ranking}
+
+
+@QUICK
+@given(worlds(), specs())
+def test_the_debug_answer_tells_the_same_totals(world: list[Object], spec: dict[str, Any]) -> None:
+    scene = Atlas(world).scene(NOON)
+    ask = ask_of(placement(spec), scene)
+    found, debug = decide(ask, scene).found, shown(placement(spec), ask, scene)
+    expected = aggregated(found.totals, scene.fleet.called(found.feasible))
+    assert [(entry["clusterName"], entry["score"]) for entry in debug.get("aggregatedScores", ())] == expected
+    for entry in debug.get("prioritizeResults", ()):
+        assert entry["weight"] != 0
+
+
+@QUICK
+@given(worlds(), specs(weights=st.integers(1, 10)))
+def test_deciding_again_after_the_decision_is_booked_changes_nothing(world: list[Object], spec: dict[str, Any]) -> None:
+    spec = {**spec, "prioritizerPolicy": {**spec["prioritizerPolicy"], "mode": "Additive"}}
+    atlas = Atlas(world)
+    scene = atlas.scene(NOON)
+    first = answer(spec, scene)
+    atlas.learn(None, decision("p", scene.fleet.called(first.found.chosen)))
+    again = atlas.scene(NOON)
+    assert answer(spec, again).found.chosen.tolist() == first.found.chosen.tolist()
+
+
+@QUICK
+@given(worlds(), specs(number=st.integers(0, 9)))
+def test_one_cluster_more_takes_none_away(world: list[Object], spec: dict[str, Any]) -> None:
+    scene = Atlas(world).scene(NOON)
+    number = spec.get("numberOfClusters", 3)
+    fewer = answer({**spec, "numberOfClusters": number}, scene).found.chosen.tolist()
+    more = answer({**spec, "numberOfClusters": number + 1}, scene).found.chosen.tolist()
+    assert set(fewer) <= set(more)
+    assert len(more) - len(fewer) <= 1
+
+
+@QUICK
+@given(worlds(), worlds(), specs())
+def test_an_atlas_that_followed_the_changes_answers_as_a_new_one(
+    before: list[Object], after: list[Object], spec: dict[str, Any]
+) -> None:
+    def key(thing: Object) -> tuple[str, str, str]:
+        return type(thing).__name__, thing.namespace, thing.name
+
+    old, new = {key(thing): thing for thing in before}, {key(thing): thing for thing in after}
+    atlas = Atlas(before)
+    answer(spec, atlas.scene(NOON))
+    for which in sorted(old.keys() | new.keys()):
+        atlas.learn(old.get(which), new.get(which))
+    later = NOON + timedelta(seconds=50)
+    followed, fresh = atlas.scene(later), Atlas(after).scene(later)
+    assert told(answer(spec, followed), followed) == told(answer(spec, fresh), fresh)
+
+
+@QUICK
+@given(worlds(), specs())
+def test_groups_hold_each_chosen_cluster_once_and_pages_are_small(world: list[Object], spec: dict[str, Any]) -> None:
+    scene = Atlas(world).scene(NOON)
+    found = answer(spec, scene)
+    grouped = [name for group in found.groups for name in group.clusters]
+    assert len(grouped) == len(set(grouped))
+    if not found.group_fault:
+        assert sorted(grouped) == scene.fleet.called(found.found.chosen)
+    assert [name for page in pages("p", found.groups) for name in page.clusters] == grouped
+    assert all(len(page.clusters) <= 100 for page in pages("p", found.groups))
