@@ -5,7 +5,7 @@ from enum import Enum
 from functools import cache, cached_property
 from typing import Any
 
-from trimtab.api.kinds.native import codec, openapi, traits
+from trimtab.api.kinds.native import codec, openapi
 from trimtab.api.kinds.native.fields import message_name
 from trimtab.api.value import Raw
 
@@ -72,9 +72,7 @@ class Shape:
         found = {}
         for key in self.keys:
             schema = self.item.fields[key].schema if key in self.item.fields else {}
-            if key in traits.KEY_DEFAULTS and "enum" in schema:
-                found[key] = traits.KEY_DEFAULTS[key]
-            elif "default" in schema and schema["default"] not in ("", 0):
+            if schema.get("default") not in (None, "", 0):
                 found[key] = schema["default"]
         return found
 

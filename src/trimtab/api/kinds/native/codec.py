@@ -284,6 +284,14 @@ def zero_of(field: NativeField) -> Any:
     return empty(field.type) if field.is_message else _ZEROS.get(field.type)
 
 
+_TYPE_META = tuple(
+    NativeField(name, 0, "string", "one", required=False, always=False, omit_zero=True, null=False)
+    for name in ("apiVersion", "kind")
+)
+_TYPED_PARTS = frozenset({"core.v1.PersistentVolumeClaim", "meta.v1.DeleteOptions"})
+"""Whole objects that also stand inside others, where they may say their kind."""
+
+
 class _Plan(NamedTuple):
     readers: dict[str, Read]
     always: tuple[tuple[str, NativeField], ...]
@@ -292,8 +300,9 @@ class _Plan(NamedTuple):
 @cache
 def _plan(name: str) -> _Plan:
     described: Message = message(name)
+    head = [field for field in _TYPE_META if name in _TYPED_PARTS]
     return _Plan(
-        {field.name: _field_reader(field, described.short) for field in described.json.values()},
+        {field.name: _field_reader(field, described.short) for field in (*head, *described.json.values())},
         tuple((field.name, field) for field in described.json.values() if field.always),
     )
 

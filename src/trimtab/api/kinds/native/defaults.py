@@ -10,6 +10,7 @@ from typing import Any
 from trimtab.api.value import Raw
 
 Fill = Callable[[Raw], Raw]
+_GENERATION = "deprecated.daemonset.template.generation"
 
 
 def _inside(obj: Raw, key: str, fill: Fill) -> Raw:
@@ -118,15 +119,22 @@ _VOLUMES: dict[str, Fill] = {
     "ephemeral": _ephemeral,
     "hostPath": lambda source: _set(source, type=""),
     "iscsi": lambda source: _set(source, iscsiInterface="default"),
+    "rbd": lambda source: _set(source, pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
+    "azureDisk": lambda source: _set(source, cachingMode="ReadWrite", fsType="ext4", kind="Shared", readOnly=False),
+    "scaleIO": lambda source: _set(source, storageMode="ThinProvisioned", fsType="xfs"),
 }
+
+
+def _sources(volume: Raw) -> Raw:
+    for key, fill in _VOLUMES.items():
+        volume = _inside(volume, key, fill)
+    return volume
 
 
 def _volume(volume: Raw) -> Raw:
     if set(volume) <= {"name"}:
         return {**volume, "emptyDir": {}}
-    for key, fill in _VOLUMES.items():
-        volume = _inside(volume, key, fill)
-    return volume
+    return _sources(volume)
 
 
 # pods
@@ -216,10 +224,14 @@ def stateful_set(obj: Raw) -> Raw:
         )
         spec = _inside(spec, "persistentVolumeClaimRetentionPolicy", _retain)
         spec = _inside(spec, "updateStrategy", lambda strategy: _rolling(strategy, partition=0))
-        spec = _each(spec, "volumeClaimTemplates", persistent_volume_claim)
+        spec = _each(spec, "volumeClaimTemplates", claim_template)
         return _inside(spec, "template", pod_template)
 
     return _inside(obj, "spec", fill)
+
+
+def claim_template(claim: Raw) -> Raw:
+    return _set(persistent_volume_claim(claim), apiVersion="v1", kind="PersistentVolumeClaim")
 
 
 def _retain(policy: Raw) -> Raw:
@@ -232,7 +244,10 @@ def daemon_set(obj: Raw) -> Raw:
         spec = _inside(spec, "updateStrategy", lambda strategy: _rolling(strategy, maxUnavailable=1, maxSurge=0))
         return _inside(spec, "template", pod_template)
 
-    return _inside(obj, "spec", fill)
+    def annotate(metadata: Raw) -> Raw:
+        return _inside({"annotations": {}, **metadata}, "annotations", lambda notes: {_GENERATION: "1", **notes})
+
+    return _inside(_inside(obj, "spec", fill), "metadata", annotate)
 
 
 def replication_controller(obj: Raw) -> Raw:
@@ -283,6 +298,8 @@ def job_selector(obj: Raw) -> Raw:
     selector = spec.get("selector") or {}
     matched = {**selector.get("matchLabels", {}), "batch.kubernetes.io/controller-uid": metadata["uid"]}
     template = {**template, "metadata": {**template_metadata, "labels": labels}}
+    if template_metadata.get("labels") and metadata.get("labels") == template_metadata["labels"]:
+        obj = {**obj, "metadata": {**metadata, "labels": labels}}  # labels taken from the template follow it here
     return {**obj, "spec": {**spec, "selector": {**selector, "matchLabels": matched}, "template": template}}
 
 
@@ -374,7 +391,8 @@ def persistent_volume_claim(obj: Raw) -> Raw:
 
 def persistent_volume(obj: Raw) -> Raw:
     def fill(spec: Raw) -> Raw:
-        return _set(spec, persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
+        spec = _set(spec, persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
+        return _sources(spec)
 
     obj = _inside(obj, "spec", fill)
     return {**obj, "status": _set(obj.get("status") or {}, phase="Pending")}
@@ -382,6 +400,17 @@ def persistent_volume(obj: Raw) -> Raw:
 
 def storage_class(obj: Raw) -> Raw:
     return _set(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
+
+
+def limit_range(obj: Raw) -> Raw:
+    def fill(item: Raw) -> Raw:
+        if item.get("type") != "Container":
+            return item
+        limits = {**item.get("max", {}), **item.get("default", {})}
+        requests = {**item.get("min", {}), **limits, **item.get("defaultRequest", {})}
+        return item | ({"default": limits} if limits else {}) | ({"defaultRequest": requests} if requests else {})
+
+    return _inside(obj, "spec", lambda spec: _each(spec, "limits", fill))
 
 
 def node(obj: Raw) -> Raw:

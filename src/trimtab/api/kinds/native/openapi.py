@@ -102,7 +102,7 @@ def _single(type_: str, *, filled: bool) -> Raw:
     """The schema of a field's value; `filled` ones come with the default of their type."""
     if scalar := _SCALARS.get(type_):
         return {**scalar, "default": _ZEROS[type_]} if filled and type_ in _ZEROS else dict(scalar)
-    if filled and type_ not in ("Time", "MicroTime", "Quantity", "IntOrString"):
+    if filled and "." in type_:
         return {"allOf": [reference(type_)], "default": {}}
     return {"allOf": [reference(type_)]}
 
@@ -123,14 +123,16 @@ def _property(owner: str, field: NativeField) -> Raw:
             schema["x-kubernetes-map-type"] = "atomic"
     else:
         schema = _single(field.type, filled=field.always and not field.null)
-        if path in traits.GRANULAR_FIELDS:
-            schema["x-kubernetes-map-type"] = "granular"
+    if path in traits.GRANULAR_FIELDS:
+        schema["x-kubernetes-map-type"] = "granular"
     if merge.patch_key:
         schema["x-kubernetes-patch-merge-key"] = merge.patch_key
     if merge.strategy:
         schema["x-kubernetes-patch-strategy"] = merge.strategy
     if values := traits.enums().get(path):
         (schema["items"] if field.shape == "list" else schema)["enum"] = list(values)
+    if path in traits.DEFAULTS:
+        schema["default"] = traits.DEFAULTS[path]
     if text := traits.FIELD_TEXTS.get(field.name):
         schema["description"] = text
     return schema
@@ -172,7 +174,7 @@ def _object(type_: str) -> Raw:
     fields = {field.name: _property(owners[field.name], field) for field in described.json.values()}
     schema: Raw = {"type": "object", "properties": fields}
     kind_part = _kind_part(type_)
-    if kind_part:
+    if kind_part or type_ in ("meta.v1.DeleteOptions", "meta.v1.Status"):
         schema["properties"] = _type_meta() | fields
     if text := traits.KIND_TEXTS.get(described.short) if kind_part else None:
         schema = {"description": text, **schema}

@@ -1,6 +1,7 @@
 """How much a namespace, and one object in it, may use."""
 
 from trimtab.api.kind import kind
+from trimtab.api.kinds.native import defaults
 from trimtab.api.kinds.native.rules import others
 from trimtab.api.value import Object, QuantityText, Value
 
@@ -40,6 +41,6 @@ class ResourceQuota(Object):
     status: ResourceQuotaStatus = ResourceQuotaStatus()
 
 
-@kind(group="", version="v1", plural="limitranges", short=["limits"], custom=False)
+@kind(group="", version="v1", plural="limitranges", short=["limits"], custom=False, defaults=[defaults.limit_range])
 class LimitRange(Object):
     """Only its presence matters to us."""

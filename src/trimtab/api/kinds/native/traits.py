@@ -76,8 +76,37 @@ def merges() -> dict[str, dict[str, Merge]]:
     return table
 
 
-KEY_DEFAULTS = {"protocol": "TCP"}
-"""Values that a list key has when an item leaves it out."""
+DEFAULTS: dict[str, str | int | bool] = {
+    "apps.v1.StatefulSetOrdinals.start": 0,
+    "core.v1.AzureDiskVolumeSource.cachingMode": "ReadWrite",
+    "core.v1.AzureDiskVolumeSource.fsType": "ext4",
+    "core.v1.AzureDiskVolumeSource.kind": "Shared",
+    "core.v1.AzureDiskVolumeSource.readOnly": False,
+    "core.v1.ConfigMapEnvSource.name": "",
+    "core.v1.ConfigMapKeySelector.name": "",
+    "core.v1.ConfigMapProjection.name": "",
+    "core.v1.ConfigMapVolumeSource.name": "",
+    "core.v1.ContainerPort.protocol": "TCP",
+    "core.v1.GRPCAction.service": "",
+    "core.v1.ISCSIPersistentVolumeSource.iscsiInterface": "default",
+    "core.v1.ISCSIVolumeSource.iscsiInterface": "default",
+    "core.v1.LocalObjectReference.name": "",
+    "core.v1.RBDPersistentVolumeSource.keyring": "/etc/ceph/keyring",
+    "core.v1.RBDPersistentVolumeSource.pool": "rbd",
+    "core.v1.RBDPersistentVolumeSource.user": "admin",
+    "core.v1.RBDVolumeSource.keyring": "/etc/ceph/keyring",
+    "core.v1.RBDVolumeSource.pool": "rbd",
+    "core.v1.RBDVolumeSource.user": "admin",
+    "core.v1.ScaleIOPersistentVolumeSource.fsType": "xfs",
+    "core.v1.ScaleIOPersistentVolumeSource.storageMode": "ThinProvisioned",
+    "core.v1.ScaleIOVolumeSource.fsType": "xfs",
+    "core.v1.ScaleIOVolumeSource.storageMode": "ThinProvisioned",
+    "core.v1.SecretEnvSource.name": "",
+    "core.v1.SecretKeySelector.name": "",
+    "core.v1.SecretProjection.name": "",
+    "core.v1.ServicePort.protocol": "TCP",
+}
+"""Defaults that the schema itself publishes, by `message.field`; list keys take them too."""
 
 ATOMIC_MESSAGES = frozenset(
     {
@@ -96,6 +125,11 @@ ATOMIC_MESSAGES = frozenset(
         "core.v1.ObjectFieldSelector",
         "core.v1.ResourceFieldSelector",
         "core.v1.ScopeSelector",
+        "core.v1.EndpointAddress",
+        "core.v1.EndpointPort",
+        "discovery.v1.EndpointPort",
+        "networking.v1.ServiceBackendPort",
+        "autoscaling.v1.CrossVersionObjectReference",
         "rbac.v1.RoleRef",
         "rbac.v1.Subject",
     }
@@ -105,11 +139,12 @@ ATOMIC_MAPS = frozenset(
         "core.v1.PodSpec.nodeSelector",
         "core.v1.ServiceSpec.selector",
         "core.v1.ReplicationControllerSpec.selector",
-        "discovery.v1.Endpoint.deprecatedTopology",
         "node.v1.Scheduling.nodeSelector",
     }
 )
-GRANULAR_FIELDS = frozenset({"core.v1.PersistentVolumeSpec.claimRef"})
+GRANULAR_FIELDS = frozenset(
+    {"core.v1.PersistentVolumeSpec.claimRef", "core.v1.PersistentVolumeClaimStatus.allocatedResourceStatuses"}
+)
 
 _ENUMS = """
 core.v1.PodSpec.restartPolicy: Always Never OnFailure
@@ -131,7 +166,7 @@ core.v1.ServiceSpec.internalTrafficPolicy: Cluster Local
 core.v1.ServiceSpec.ipFamilyPolicy: PreferDualStack RequireDualStack SingleStack
 core.v1.Taint.effect: NoExecute NoSchedule PreferNoSchedule
 core.v1.Toleration.effect: NoExecute NoSchedule PreferNoSchedule
-core.v1.Toleration.operator: Equal Exists Gt Lt
+core.v1.Toleration.operator: Equal Exists
 core.v1.NodeSelectorRequirement.operator: DoesNotExist Exists Gt In Lt NotIn
 core.v1.TopologySpreadConstraint.whenUnsatisfiable: DoNotSchedule ScheduleAnyway
 core.v1.TopologySpreadConstraint.nodeAffinityPolicy: Honor Ignore
@@ -174,7 +209,23 @@ admissionregistration.v1.ValidatingWebhook.matchPolicy: Equivalent Exact
 admissionregistration.v1.MutatingWebhook.reinvocationPolicy: IfNeeded Never
 admissionregistration.v1.MutatingWebhook.sideEffects: None NoneOnDryRun Some Unknown
 admissionregistration.v1.ValidatingWebhook.sideEffects: None NoneOnDryRun Some Unknown
-admissionregistration.v1.Rule.scope: * Cluster Namespaced
+admissionregistration.v1.RuleWithOperations.operations: * CONNECT CREATE DELETE UPDATE
+core.v1.AzureDiskVolumeSource.cachingMode: None ReadOnly ReadWrite
+core.v1.AzureDiskVolumeSource.kind: Dedicated Managed Shared
+core.v1.ImageVolumeSource.pullPolicy: Always IfNotPresent Never
+core.v1.ModifyVolumeStatus.status: InProgress Infeasible Pending
+core.v1.NodeStatus.phase: Pending Running Terminated
+core.v1.PersistentVolumeClaimSpec.accessModes: ReadOnlyMany ReadWriteMany ReadWriteOnce ReadWriteOncePod
+core.v1.PersistentVolumeClaimStatus.accessModes: ReadOnlyMany ReadWriteMany ReadWriteOnce ReadWriteOncePod
+core.v1.PersistentVolumeSpec.accessModes: ReadOnlyMany ReadWriteMany ReadWriteOnce ReadWriteOncePod
+core.v1.PodSecurityContext.supplementalGroupsPolicy: Merge Strict
+core.v1.PortStatus.protocol: SCTP TCP UDP
+core.v1.ResourceQuotaSpec.scopes: BestEffort CrossNamespacePodAffinity NotBestEffort NotTerminating PriorityClass Terminating
+core.v1.ScopedResourceSelectorRequirement.scopeName: BestEffort CrossNamespacePodAffinity NotBestEffort NotTerminating PriorityClass Terminating
+core.v1.ServiceSpec.ipFamilies: "" IPv4 IPv6
+discovery.v1.EndpointPort.protocol: SCTP TCP UDP
+networking.v1.IngressPortStatus.protocol: SCTP TCP UDP
+apiextensions.v1.ValidationRule.reason: FieldValueDuplicate FieldValueForbidden FieldValueInvalid FieldValueRequired
 """
 
 
