@@ -180,6 +180,21 @@ def test_preemption_makes_room_and_breaks_no_budget(
             assert opinions[candidate.node].objection is None
 
 
+@given(clusters(), st.lists(st.data(), min_size=1, max_size=1))
+def test_preemption_remembers_nothing_that_is_no_longer_true(
+    cluster: tuple[list[Node], list[Pod]], data: list[Any]
+) -> None:
+    places, running = cluster
+    grown = NodeFleet.of(places, running)
+    asked = data[0].draw(a_pod("p"))
+    asked = asked.but(spec=asked.spec.but(priority=5))
+    for i in range(3):
+        found = preempt(asked, grown, (), TRIMTAB)
+        assert found == preempt(asked, NodeFleet.of(places, running), (), TRIMTAB)
+        late = data[0].draw(a_pod(f"late{i}", f"n{data[0].draw(st.integers(0, len(places) - 1))}"))
+        grown, running = grown.with_pod(late), [*running, late]
+
+
 @given(clusters(), a_pod("p"))
 def test_room_can_be_made_where_the_sentence_says_so(cluster: tuple[list[Node], list[Pod]], asked: Pod) -> None:
     fleet = NodeFleet.of(*cluster)

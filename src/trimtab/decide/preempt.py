@@ -1,8 +1,8 @@
 """Who must go so that a more important pod can run: victims node by node, and the node where it hurts least."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,9 @@ class Candidate(NamedTuple):
     """Most important first."""
     violations: int
     """Victims whose budget does not allow it."""
+    cost: tuple[float, ...]
+    """Compared in order, less is better: broken budgets, the highest priority hurt, priorities together, number of
+    victims, and how long the most important of them have run."""
 
 
 class Preemption(NamedTuple):
@@ -104,8 +107,13 @@ def _candidates(
     nodes = potential(ask, fleet, taste)
     enough = max(len(nodes) // 10, FEWEST_CANDIDATES)
     trial, found, harmless = Trial(ask, fleet, taste), 0, False
+    known = trial.known(tuple(covers), enforced=enforced)
     for node in nodes:
-        candidate = victims_on(node, trial, covers, enforced=enforced)
+        here = fleet.hosts.targets[fleet.hosts.index[node]]
+        seen = known.get(node)
+        if seen is None or seen[0] is not here:
+            seen = known[node] = (here, victims_on(node, trial, covers, enforced=enforced))
+        candidate: Candidate | None = seen[1]
         if candidate is None:
             continue
         yield candidate
@@ -140,6 +148,14 @@ class Trial:
         self._fleet = fleet if self._alone else fleet.fork()
         self._here: Host | None = None
         self._node = ""
+        self._question = tuple((plugin.name, plugin.reads(ask)) for plugin in plugins if plugin.reads is not None)
+        self._comparable = self._alone and len(self._question) == len(plugins)
+
+    def known(self, covers: tuple[Cover, ...], *, enforced: bool) -> dict[str, tuple[Host, Any]]:
+        """What the same question found on nodes before; nothing when answers depend on more than node and question."""
+        if not self._comparable:
+            return {}
+        return self._fleet.notebook.page((self._question, self.me.priority, covers, enforced))
 
     def enter(self, node: str) -> tuple[Resident, ...]:
         """From now on it is about this node; returns whom it would cost at most, most important first."""
@@ -200,8 +216,9 @@ def _tried(
             trial.take([one])
             victims.append(one)
     trial.put_back(victims)
+    victims.sort(key=importance)
     violations = sum(one.key in spare for one in victims)
-    return Candidate(node, tuple(sorted(victims, key=importance)), violations)
+    return Candidate(node, tuple(victims), violations, cost(victims, violations))
 
 
 def importance(pod: Resident) -> tuple[int, datetime, tuple[str, str]]:
@@ -227,29 +244,18 @@ def within_budgets(victims: Sequence[Resident], covers: Iterable[Cover]) -> bool
 
 
 def cheapest(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates that hurt least, by rule after rule; those still equal are all returned, by name."""
-    rules: tuple[Callable[[Candidate], float], ...] = (
-        lambda candidate: candidate.violations,
-        _highest_priority,
-        lambda candidate: sum(one.priority + PRIORITY_OFFSET for one in candidate.victims),
-        lambda candidate: len(candidate.victims),
-        _youngest_first,
+    """The candidates that hurt least, by name; more than one when nothing tells them apart."""
+    lowest = min(candidate.cost for candidate in candidates)
+    return sorted(
+        (candidate for candidate in candidates if candidate.cost == lowest), key=lambda candidate: candidate.node
     )
-    left = list(candidates)
-    for rule in rules:
-        lowest = min(map(rule, left))
-        left = [candidate for candidate in left if rule(candidate) == lowest]
-    return sorted(left, key=lambda candidate: candidate.node)
 
 
-def _highest_priority(candidate: Candidate) -> float:
-    return candidate.victims[0].priority if candidate.victims else -PRIORITY_OFFSET
-
-
-def _youngest_first(candidate: Candidate) -> float:
-    """Later starts are lower: the one whose most important victims have run for the shortest time is best."""
-    if not candidate.victims:
-        return 0
-    highest = candidate.victims[0].priority
-    started = [one.pod.status.start_time or NOT_STARTED for one in candidate.victims if one.priority == highest]
-    return -min(started).timestamp()
+def cost(victims: Sequence[Resident], violations: int) -> tuple[float, ...]:
+    """See `Candidate.cost`; `victims` are sorted, the most important first."""
+    if not victims:
+        return (violations, -PRIORITY_OFFSET, 0, 0, 0)
+    highest = victims[0].priority
+    started = min(one.pod.status.start_time or NOT_STARTED for one in victims if one.priority == highest)
+    total = sum(one.priority + PRIORITY_OFFSET for one in victims)
+    return (violations, highest, total, len(victims), -started.timestamp())

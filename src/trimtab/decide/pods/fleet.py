@@ -1,7 +1,8 @@
 """The nodes of one cluster with their pods, kept up to date one event at a time."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
@@ -12,10 +13,30 @@ from trimtab.decide.pods.host import Host, Resident, host, resident
 from trimtab.decide.pods.terms import Carried, Labels
 
 
+class Notebook:
+    """What was found out about nodes as they were; a finding counts only while the node is that very value."""
+
+    def __init__(self) -> None:
+        self._pages: dict[Hashable, dict[str, tuple[Host, Any]]] = {}
+
+    def page(self, question: Hashable) -> dict[str, tuple[Host, Any]]:
+        """Findings on one question, by node; the one asked longest ago is forgotten when there are too many."""
+        page = self._pages.pop(question, None)
+        if page is None:
+            page = {}
+            if len(self._pages) >= PAGES_KEPT:
+                del self._pages[next(iter(self._pages))]
+        self._pages[question] = page
+        return page
+
+
+PAGES_KEPT = 64
+
+
 class NodeFleet:
     """One picture of a cluster; every change gives the next picture, which shares what did not change."""
 
-    __slots__ = ("atlas", "carried", "groups", "hosts", "namespaces", "nominated", "strays")
+    __slots__ = ("atlas", "carried", "groups", "hosts", "namespaces", "nominated", "notebook", "strays")
 
     def __init__(
         self,
@@ -27,6 +48,7 @@ class NodeFleet:
         nominated: Mapping[str, tuple[Resident, ...]],
         strays: Mapping[str, tuple[Resident, ...]],
         groups: Groups = NO_GROUPS,
+        notebook: Notebook | None = None,
     ) -> None:
         self.hosts = hosts
         self.atlas = atlas
@@ -40,6 +62,7 @@ class NodeFleet:
         """Pods bound to nodes that are not here (yet)."""
         self.groups = groups
         """Services and workloads, whose pods are spread when they do not say how."""
+        self.notebook = notebook or Notebook()
 
     @staticmethod
     def of(
@@ -174,6 +197,7 @@ class NodeFleet:
             nominated=self.nominated if nominated is None else nominated,
             strays=self.strays if strays is None else strays,
             groups=self.groups if groups is None else groups,
+            notebook=self.notebook,
         )
 
 
