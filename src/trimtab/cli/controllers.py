@@ -1,7 +1,6 @@
 """`trimtab controllers`: all controllers, against any API server."""
 
 import asyncio
-import logging
 import os
 import platform
 import signal
@@ -19,6 +18,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.runtime.election import Election
+from trimtab.telemetry import speak
 
 
 @click.command()
@@ -28,6 +28,7 @@ from trimtab.runtime.election import Election
 @click.option("--leader-elect-resource-namespace", default="kube-system", show_default=True)
 @click.option("--lease-seconds", default=15.0, show_default=True, help="How long a Lease is believed.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A controller setting; may be repeated.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
 def command(
     kubeconfig: str,
@@ -37,10 +38,11 @@ def command(
     leader_elect_resource_namespace: str,
     lease_seconds: float,
     settings: tuple[str, ...],
+    log_format: str,
     verbose: int,
 ) -> None:
     """Run every controller against the API server of a kubeconfig."""
-    logging.basicConfig(level=logging.WARNING - 10 * min(2, verbose))
+    speak(verbosity=verbose, as_json=log_format == "json")
 
     async def lead() -> None:
         client = KubeClient(load(kubeconfig or None, context))

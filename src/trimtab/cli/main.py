@@ -35,7 +35,8 @@ def trimtab() -> None:
 def main() -> None:
     """Run the command; what went wrong is one sentence on standard error, never a traceback."""
     try:
-        trimtab.main(standalone_mode=False)
+        outcome = trimtab.main(standalone_mode=False)
+        sys.exit(outcome if isinstance(outcome, int) else 0)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as mistake:

@@ -1,0 +1,161 @@
+"""Short words for long objects."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from trimtab.api.kind import wire
+from trimtab.api.kinds.cluster import Cluster, ClusterSpec, ClusterStatus, Taint
+from trimtab.api.kinds.policy import (
+    ClusterPropagationPolicy,
+    Placement,
+    PropagationPolicy,
+    PropagationSpec,
+    ResourceSelector,
+)
+from trimtab.api.kinds.work import (
+    AggregatedStatusItem,
+    BindingSpec,
+    BindingStatus,
+    ObjectReference,
+    ResourceBinding,
+    TargetCluster,
+    Work,
+)
+from trimtab.api.value import Condition, Meta, Raw
+from trimtab.controllers import marks
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def deployment(name: str = "web", replicas: int = 3, **metadata: Any) -> Raw:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": name,
+            "namespace": "demo",
+            "uid": f"uid-{name}",
+            "resourceVersion": "7",
+            "generation": 1,
+            **metadata,
+        },
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": "nginx:1.25"}]},
+            },
+        },
+    }
+
+
+def configmap(name: str = "conf", **metadata: Any) -> Raw:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "demo", "uid": f"uid-{name}", "resourceVersion": "7", **metadata},
+        "data": {"k": "v"},
+    }
+
+
+def placement(**fields: Any) -> Placement:
+    """A placement from its wire form."""
+    return msgspec.convert(fields, Placement, strict=False)
+
+
+def policy(name: str = "pp", *, kind: str = "Deployment", selects: str = "", **spec: Any) -> PropagationPolicy:
+    api_version = {"Deployment": "apps/v1", "ConfigMap": "v1"}[kind]
+    selector = ResourceSelector(api_version=api_version, kind=kind, namespace="demo", name=selects)
+    return PropagationPolicy(
+        metadata=Meta(
+            name=name,
+            namespace="demo",
+            uid=f"uid-{name}",
+            resource_version="3",
+            generation=1,
+            labels={marks.PP_ID: f"id-{name}"},
+            finalizers=(marks.POLICY_FINALIZER,),
+        ),
+        spec=PropagationSpec(resource_selectors=(selector,)).but(**spec),
+    )
+
+
+def cluster_policy(name: str = "cpp", **spec: Any) -> ClusterPropagationPolicy:
+    selector = ResourceSelector(api_version="apps/v1", kind="Deployment")
+    return ClusterPropagationPolicy(
+        metadata=Meta(
+            name=name,
+            uid=f"uid-{name}",
+            resource_version="3",
+            generation=1,
+            labels={marks.CPP_ID: f"id-{name}"},
+            finalizers=(marks.CLUSTER_POLICY_FINALIZER,),
+        ),
+        spec=PropagationSpec(resource_selectors=(selector,)).but(**spec),
+    )
+
+
+def claimed(template: Raw, by: PropagationPolicy) -> Raw:
+    labels = {marks.PP_ID: by.metadata.labels[marks.PP_ID]}
+    annotations = {marks.PP_NAMESPACE: by.namespace, marks.PP_NAME: by.name}
+    return marks.remarked(template, labels=labels, annotations=annotations)
+
+
+def binding(name: str = "web", *, clusters: dict[str, int] | None = None, **fields: Any) -> ResourceBinding:
+    """A scheduled binding of the Deployment `name`; further fields go into spec, `status_` ones into status."""
+    status = {key.removeprefix("status_"): value for key, value in fields.items() if key.startswith("status_")}
+    spec = {key: value for key, value in fields.items() if not key.startswith("status_")}
+    targets = tuple(TargetCluster(name=c, replicas=n) for c, n in (clusters or {}).items())
+    return ResourceBinding(
+        metadata=Meta(
+            name=f"{name}-deployment",
+            namespace="demo",
+            uid=f"uid-rb-{name}",
+            resource_version="9",
+            generation=2,
+            labels={marks.RB_ID: f"id-rb-{name}", marks.PP_ID: "id-pp"},
+            annotations={marks.PP_NAMESPACE: "demo", marks.PP_NAME: "pp", marks.APPLIED_PLACEMENT: "{}"},
+            finalizers=(marks.BINDING_FINALIZER,),
+        ),
+        spec=BindingSpec(
+            resource=ObjectReference(
+                api_version="apps/v1", kind="Deployment", namespace="demo", name=name, uid=f"uid-{name}"
+            ),
+            replicas=sum((clusters or {}).values()),
+            clusters=targets,
+            placement=Placement(),
+            scheduler_name="default-scheduler",
+            conflict_resolution="Abort",
+        ).but(**spec),
+        status=BindingStatus(scheduler_observed_generation=2, last_scheduled_time=NOON - MINUTE).but(**status),
+    )
+
+
+def item(cluster: str, health: str = "Healthy", **fields: Any) -> AggregatedStatusItem:
+    return AggregatedStatusItem(cluster_name=cluster, applied=True, health=health).but(**fields)
+
+
+def cluster(name: str, *taints: str, ready: str = "True", **spec: Any) -> Cluster:
+    """Taints as `key:Effect`; ready as the status of the condition, empty for none yet."""
+    parsed = tuple(Taint(key=k, effect=e, time_added=NOON - MINUTE) for k, e in (t.split(":") for t in taints))
+    conditions = (Condition(type="Ready", status=ready, last_transition_time=NOON - MINUTE),) if ready else ()
+    return Cluster(
+        metadata=Meta(
+            name=name, uid=f"uid-{name}", resource_version="5", generation=1, finalizers=(marks.CLUSTER_FINALIZER,)
+        ),
+        spec=ClusterSpec(sync_mode="Push", taints=parsed).but(**spec),
+        status=ClusterStatus(conditions=conditions),
+    )
+
+
+def raw_of(thing: Any) -> Raw:
+    return wire(thing)
+
+
+def works(wishes: list[Any]) -> dict[str, Work]:
+    """The Works among the wishes, by the cluster they are for."""
+    return {marks.cluster_of(wish.namespace): wish for wish in wishes if isinstance(wish, Work)}

@@ -1,0 +1,169 @@
+"""The member has what the Work says, and the Work says how it fares there."""
+
+from datetime import timedelta
+
+from builders import NOON, binding, cluster, deployment, works
+from views import FakeView
+
+from trimtab.controllers import marks
+from trimtab.controllers.contract import Again, Fault, Gone, Look, Make, Note, Remember, Within
+from trimtab.controllers.dispatch import dispatch
+from trimtab.controllers.execute import execute
+from trimtab.interpret.interpreter import Interpreter
+
+
+def view(*things, members=None, **more) -> FakeView:
+    return FakeView(things, members=members or {}, parts={"interpreter": Interpreter.of()}, **more)
+
+
+def work_for(template=None, **fields):
+    seen = FakeView([], raws=[template or deployment()], parts={"interpreter": Interpreter.of()})
+    (work,) = works(list(dispatch(binding(clusters={"m1": 3}, **fields), seen))).values()
+    return work.but(metadata=work.metadata.but(resource_version="4", generation=1))
+
+
+def place(work):
+    return ("m1", marks.ref_of_raw(work.spec.workload.manifests[0])._replace(uid=""))
+
+
+def live(work, **changes):
+    manifest = work.spec.workload.manifests[0]
+    metadata = manifest["metadata"] | {"resourceVersion": "40", "uid": "there", "generation": 1}
+    return {**manifest, "metadata": metadata, **changes}
+
+
+def test_a_missing_object_is_created_and_told() -> None:
+    work = work_for()
+    wishes = list(execute(work, view(cluster("m1"), work)))
+    (write,) = [w for w in wishes if isinstance(w, Within)]
+    assert write.wish == Make(work.spec.workload.manifests[0])
+    assert [w.reason for w in wishes if isinstance(w, Note)] == ["SyncSucceed", "SyncSucceed"]
+
+
+def test_an_object_in_place_is_reported_with_status_and_health() -> None:
+    work = work_for()
+    there = live(work, status={"observedGeneration": 1, "updatedReplicas": 3, "availableReplicas": 3, "replicas": 3})
+    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    status = wishes[0].status
+    assert {c.type: c.status for c in status.conditions} == {"Dispatching": "True", "Applied": "True"}
+    assert status.manifest_statuses[0].health == "Healthy"
+    assert status.manifest_statuses[0].status["replicas"] == 3
+
+
+def test_a_changed_object_is_put_back_but_keeps_what_is_the_members_own() -> None:
+    work = work_for()
+    manifest = work.spec.workload.manifests[0]
+    there = live(work, spec=manifest["spec"] | {"replicas": 9})
+    there["metadata"]["labels"] = there["metadata"]["labels"] | {"theirs": "yes"}
+    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    (write,) = [w for w in wishes if isinstance(w, Within)]
+    assert write.wish.wanted["spec"]["replicas"] == 3
+    assert write.wish.wanted["metadata"]["labels"]["theirs"] == "yes"
+    assert write.wish.wanted["metadata"]["resourceVersion"] == "40"
+
+
+def test_a_label_we_no_longer_set_is_taken_away() -> None:
+    work = work_for()
+    there = live(work)
+    ledger = there["metadata"]["annotations"][marks.MANAGED_LABELS] + ",old"
+    there["metadata"] = there["metadata"] | {
+        "labels": there["metadata"]["labels"] | {"old": "x"},
+        "annotations": there["metadata"]["annotations"] | {marks.MANAGED_LABELS: ledger},
+    }
+    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    (write,) = [w for w in wishes if isinstance(w, Within)]
+    assert "old" not in write.wish.wanted["metadata"]["labels"]
+
+
+def test_what_the_member_defaulted_on_top_of_what_we_sent_is_no_reason_to_send_it_again() -> None:
+    work = work_for()
+    there = live(work, spec=work.spec.workload.manifests[0]["spec"] | {"filledIn": True})
+    seen = view(cluster("m1"), work, members={place(work): there})
+    (sent,) = [w for w in execute(work, seen) if isinstance(w, Remember)]
+    seen.memory[sent.topic, sent.key] = sent.value
+    settled = list(execute(work, seen))
+    assert not [w for w in settled if isinstance(w, Within)]
+    (memory,) = [w for w in settled if isinstance(w, Remember)]
+    seen.memory[memory.topic, memory.key] = memory.value
+    drifted = live(work, spec=there["spec"] | {"replicas": 1})
+    seen.members = {place(work): drifted}
+    assert [w for w in execute(work, seen) if isinstance(w, Within)]
+
+
+def test_an_object_of_somebody_else_is_not_touched() -> None:
+    work = work_for()
+    foreign = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
+    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): foreign})))
+    applied = marks.condition_of(wishes[0].status.conditions, "Applied")
+    assert (applied.status, applied.reason) == ("False", "AppliedFailed")
+    assert "already exists in the cluster m1" in applied.message
+    assert not [w for w in wishes if isinstance(w, Within)]
+    assert any(isinstance(w, Again) for w in wishes)
+
+
+def test_unless_the_policy_says_overwrite() -> None:
+    work = work_for(conflict_resolution="Overwrite")
+    foreign = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
+    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): foreign})))
+    assert [w for w in wishes if isinstance(w, Within)]
+
+
+def test_a_refusal_by_the_member_is_written_down_and_tried_again() -> None:
+    work = work_for()
+    refused = Fault(422, "Invalid", "spec is wrong", "m1", 1)
+    wishes = list(execute(work, view(cluster("m1"), work, fault=refused)))
+    assert "(0/1): spec is wrong" in marks.condition_of(wishes[0].status.conditions, "Applied").message
+    assert [w for w in wishes if isinstance(w, Within)]
+
+
+def test_a_suspended_work_is_not_sent() -> None:
+    work = work_for()
+    work = work.but(spec=work.spec.but(suspend_dispatching=True))
+    (said, note) = execute(work, view(cluster("m1"), work))
+    assert marks.condition_of(said.status.conditions, "Dispatching").reason == "SuspendDispatching"
+    assert note.reason == "WorkDispatching"
+
+
+def test_a_cluster_that_does_not_answer_is_waited_for() -> None:
+    work = work_for()
+    (wish,) = execute(work, view(cluster("m1", ready="False"), work))
+    assert isinstance(wish, Again)
+
+
+def dying(work):
+    return work.but(metadata=work.metadata.but(deletion_timestamp=NOON - timedelta(seconds=1)))
+
+
+def test_a_deleted_work_takes_our_object_with_it() -> None:
+    work = dying(work_for())
+    gone, released = execute(work, view(cluster("m1"), work, members={place(work): live(work)}))
+    assert isinstance(gone.wish, Gone)
+    assert released.metadata.finalizers == ()
+
+
+def test_a_deleted_work_leaves_the_object_of_somebody_else() -> None:
+    work = dying(work_for())
+    foreign = {place(work): deployment()}
+    (released,) = execute(work, view(cluster("m1"), work, members=foreign))
+    assert released.metadata.finalizers == ()
+
+
+def test_before_deleting_it_looks_whose_object_it_is() -> None:
+    work = dying(work_for())
+    (look,) = execute(work, view(cluster("m1"), work))
+    assert isinstance(look, Look)
+
+
+def test_an_object_that_shall_stay_only_loses_our_marks() -> None:
+    work = work_for(preserve_resources_on_deletion=True)
+    kept, _ = execute(dying(work), view(cluster("m1"), work, members={place(work): live(work)}))
+    metadata = kept.wish.wanted["metadata"]
+    assert marks.MANAGED not in metadata["labels"]
+    assert list(metadata["annotations"]) == [marks.CONFLICT_RESOLUTION]
+
+
+def test_a_pull_cluster_is_served_by_its_agent_alone() -> None:
+    work = work_for()
+    pull = cluster("m1", sync_mode="Pull")
+    assert list(execute(work, view(pull, work))) == []
+    assert list(execute(work, view(pull, work, settings={"agent": "m1"})))
