@@ -1,0 +1,381 @@
+"""The pod scheduler of a simulated cluster: takes waiting pods by priority, chooses a node, and binds them."""
+
+import asyncio
+import contextlib
+import heapq
+import logging
+from collections import Counter
+from typing import NamedTuple, cast
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.kinds.native.namespace import Namespace
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.profile import Profile
+from trimtab.api.value import Raw
+from trimtab.client.client import resource_of
+from trimtab.clock import Clock
+from trimtab.decide.pods.ask import ask_for
+from trimtab.decide.pods.fleet import NodeFleet, takes_room
+from trimtab.decide.pods.host import Resident, resident
+from trimtab.decide.pods.schedule import DEFAULT, refusals, schedule
+from trimtab.decide.pods.terms import choice
+from trimtab.decide.preempt import PREEMPTED, Cover, Preemption, preempt
+from trimtab.errors import ApiFault, NotFound
+from trimtab.plugins import node_filters, node_scores
+from trimtab.registry import discover
+from trimtab.runtime.cache import Cache, Entry
+from trimtab.runtime.notes import stamp
+
+Name = tuple[str, str]
+PODS, NODES = resource_of(kind_of(Pod)), resource_of(kind_of(Node))
+OURS = frozenset(("", "default-scheduler"))
+RETRY_SECONDS = 1.0
+"""After something changed that may help, pods that found no node are tried again, all together."""
+PATIENCE_SECONDS = 300.0
+"""They are tried again after so long even when nothing changed."""
+AT_ONCE = 64
+log = logging.getLogger("trimtab.binder")
+
+
+class Verdict(NamedTuple):
+    """A node for the pod, or why there is none."""
+
+    pod: Resident
+    node: str | None
+    message: str = ""
+
+
+class Binder:
+    """Keeps a picture of the cluster up to date, one event at a time, and decides on it."""
+
+    def __init__(self, cache: Cache, *, clock: Clock, profile: Profile, first_fit: bool = False) -> None:
+        discover(node_filters)
+        discover(node_scores)
+        self._cache = cache
+        self._client = cache.client
+        self._clock = clock
+        self._profile = profile
+        self._first_fit = first_fit
+        self.fleet = NodeFleet.of(())
+        self._heap: list[tuple[int, int, Name]] = []
+        self._waiting: set[Name] = set()
+        self._stuck: set[Name] = set()
+        """Waiting for the cluster to change."""
+        self._assumed: dict[Name, str] = {}
+        """Decided, and not yet seen as bound."""
+        self._nominated: dict[Name, str] = {}
+        self._count = 0
+        self._wake = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        tables = [self._cache.table_of(type_) for type_ in (Node, Pod, Namespace, PodDisruptionBudget)]
+        for table in tables:
+            await table.synced.wait()
+        nodes, pods, namespaces, _ = tables
+        nodes.listen(self._node_changed)
+        namespaces.listen(self._namespace_changed)
+        pods.listen(self._pod_changed)
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    @property
+    def idle(self) -> bool:
+        return not self._waiting and not self._assumed
+
+    # what is heard
+
+    def _node_changed(self, old: Entry | None, new: Entry | None) -> None:
+        before = cast("Node", old.typed) if old else None
+        if new is None:
+            self.fleet = self.fleet.without_node(cast("Entry", old).name[1])
+            return
+        node = cast("Node", new.typed)
+        if before is None or (before.spec, before.metadata.labels, before.status.allocatable) != (
+            node.spec,
+            node.metadata.labels,
+            node.status.allocatable,
+        ):
+            self.fleet = self.fleet.with_node(node)
+            self._stir()
+
+    def _namespace_changed(self, old: Entry | None, new: Entry | None) -> None:
+        name = (new or cast("Entry", old)).name[1]
+        labels = {key: value for key, value in self.fleet.namespaces.items() if key != name}
+        if new is not None:
+            labels[name] = cast("Namespace", new.typed).metadata.labels
+        if labels != self.fleet.namespaces:
+            self.fleet = self.fleet.with_namespaces(labels)
+
+    def _pod_changed(self, old: Entry | None, new: Entry | None) -> None:
+        before = cast("Pod", old.typed) if old else None
+        after = cast("Pod", new.typed) if new else None
+        if after is not None and takes_room(after):
+            self._bound(before, after, cast("Entry", new).name)
+            return
+        if before is not None and takes_room(before):
+            self.fleet = self.fleet.without_pod(before)
+            self._stir()
+        name = cast("Entry", new or old).name
+        if after is not None and _wants_a_node(after):
+            self._queue(name, after)
+        else:
+            self._forget(name)
+
+    def _bound(self, before: Pod | None, after: Pod, name: Name) -> None:
+        settled = self._assumed.pop(name, None) == after.spec.node_name
+        self._waiting.discard(name)
+        self._stuck.discard(name)
+        self._withdraw(name)
+        seen = before is not None and takes_room(before)
+        if settled and not seen:
+            return  # it was booked when it was decided
+        if before is None or not seen or _facts(before) != _facts(after):
+            self.fleet = self.fleet.with_pod(after)
+
+    def _forget(self, name: Name) -> None:
+        """The pod no longer wants a node; room that was booked for it is free again."""
+        self._waiting.discard(name)
+        self._stuck.discard(name)
+        self._withdraw(name)
+        if (node := self._assumed.pop(name, None)) is not None:
+            self._unbook(name, node)
+
+    def _unbook(self, name: Name, node: str) -> None:
+        here = self.fleet.get(node)
+        leaving = [one for one in here.residents if one.key == name] if here else []
+        if leaving:
+            self.fleet = self.fleet.vacated(leaving, node)
+            self._stir()
+
+    def _queue(self, name: Name, pod: Pod) -> None:
+        if name in self._waiting or name in self._stuck or name in self._assumed:
+            return
+        self._waiting.add(name)
+        self._count += 1
+        heapq.heappush(self._heap, (-(pod.spec.priority or 0), self._count, name))
+        self._wake.set()
+
+    def _stir(self) -> None:
+        """Something changed that may help those who found no node."""
+        if self._stuck:
+            self._ring_in(RETRY_SECONDS)
+
+    def _ring_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._alarm is not None and not self._alarm.cancelled():
+            if self._alarm.when() <= loop.time() + seconds:
+                return
+            self._alarm.cancel()
+        self._alarm = loop.call_later(seconds, self._retry)
+
+    def _retry(self) -> None:
+        self._alarm = None
+        stuck, self._stuck = sorted(self._stuck), set()
+        for name in stuck:
+            if (pod := self._pod(name)) is not None:
+                self._queue(name, pod)
+
+    # what is decided
+
+    def _pod(self, name: Name) -> Pod | None:
+        entry = self._cache.table(PODS).entries.get(name)
+        pod = cast("Pod", entry.typed) if entry else None
+        return pod if pod is not None and _wants_a_node(pod) else None
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while verdicts := self._decide(AT_ONCE):
+                await asyncio.gather(*map(self._carry_out, verdicts))
+
+    def _decide(self, most: int) -> list[Verdict]:
+        verdicts: list[Verdict] = []
+        while self._heap and len(verdicts) < most:
+            _, _, name = heapq.heappop(self._heap)
+            if name not in self._waiting:
+                continue
+            self._waiting.discard(name)
+            if (pod := self._pod(name)) is None:
+                continue
+            verdict = self._choose(resident(pod))
+            if verdict.node is not None:
+                self._assumed[name] = verdict.node
+                self.fleet = self.fleet.settled(verdict.pod, verdict.node)
+            else:
+                self._stuck.add(name)
+            verdicts.append(verdict)
+        return verdicts
+
+    def _choose(self, pod: Resident) -> Verdict:
+        if self._first_fit:
+            node = first_fit(pod, self.fleet)
+            return Verdict(pod, node, "" if node else f"0/{len(self.fleet)} nodes are available.")
+        decision = schedule(pod, self.fleet)
+        if decision.node is None:
+            return Verdict(pod, None, why_nowhere(pod, self.fleet))
+        return Verdict(pod, decision.node)
+
+    async def _carry_out(self, verdict: Verdict) -> None:
+        name = verdict.pod.key
+        try:
+            if verdict.node is not None:
+                await self._bind(verdict.pod.pod, verdict.node)
+                return
+            self._ring_in(PATIENCE_SECONDS)
+            await self._explain(verdict)
+            if not self._first_fit:
+                await self._make_room(verdict.pod)
+        except (ApiFault, OSError, TimeoutError) as fault:
+            if not isinstance(fault, NotFound):
+                log.warning("cannot bind %s/%s: %s", *name, fault)
+            if (node := self._assumed.pop(name, None)) is not None:
+                self._unbook(name, node)
+                self._stuck.add(name)
+                self._ring_in(RETRY_SECONDS)
+
+    async def _bind(self, pod: Pod, node: str) -> None:
+        meta = pod.metadata
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self._client.submit(PODS, meta.namespace, meta.name, "binding", binding)
+
+    async def _explain(self, verdict: Verdict) -> None:
+        said = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": verdict.message,
+        }
+        await self._set_condition(verdict.pod.pod, said)
+
+    async def _set_condition(self, pod: Pod, said: Raw, **further: str) -> None:
+        """Put this condition on the pod, unless it is there."""
+        entry = self._cache.table(PODS).entries.get((pod.namespace, pod.name))
+        if entry is None:
+            return
+        conditions = (entry.raw.get("status") or {}).get("conditions") or []
+        known: Raw = next((one for one in conditions if one["type"] == said["type"]), {})
+        if said.items() <= known.items() and not further:
+            return
+        since = known["lastTransitionTime"] if known.get("status") == said["status"] else stamp(self._clock.now())
+        others = [one for one in conditions if one["type"] != said["type"]]
+        body = {
+            "metadata": {"resourceVersion": entry.revision},
+            "status": {"conditions": [*others, {**said, "lastTransitionTime": since}], **further},
+        }
+        answer = await self._client.patch(
+            PODS, pod.namespace, pod.name, body, subresource="status", manager="kube-scheduler"
+        )
+        self._cache.table(PODS).put(answer)
+
+    # preemption
+
+    async def _make_room(self, pod: Resident) -> None:
+        """Send less important pods away, if that helps."""
+        if not any(one.priority < pod.priority for here in self.fleet.hosts for one in here.residents):
+            return
+        found = preempt(pod, self.fleet, self._covers(), self._profile)
+        if not isinstance(found, Preemption):
+            return
+        chosen = found.chosen
+        self._nominate(pod, chosen.node)
+        said = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": why_nowhere(pod, self.fleet),
+        }
+        await self._set_condition(pod.pod, said, nominatedNodeName=chosen.node)
+        for victim in chosen.victims:
+            notice = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": PREEMPTED,
+                "message": "default-scheduler: preempting to accommodate a higher priority pod",
+            }
+            with contextlib.suppress(NotFound):
+                await self._set_condition(victim.pod, notice)
+                await self._client.delete(PODS, victim.namespace, victim.name, uid=victim.pod.metadata.uid)
+
+    def _covers(self) -> list[Cover]:
+        found = []
+        for entry in self._cache.table_of(PodDisruptionBudget).entries.values():
+            budget = cast("PodDisruptionBudget", entry.typed)
+            disrupted = frozenset(budget.status.disrupted_pods)
+            selector = choice(budget.spec.selector, {})
+            found.append(Cover(budget.namespace, selector, budget.status.disruptions_allowed, disrupted))
+        return found
+
+    def _nominate(self, pod: Resident, node: str) -> None:
+        self._withdraw(pod.key)
+        self._nominated[pod.key] = node
+        waiting = (*self.fleet.nominated.get(node, ()), pod)
+        self.fleet = self.fleet.with_nominated({**self.fleet.nominated, node: waiting})
+
+    def _withdraw(self, name: Name) -> None:
+        node = self._nominated.pop(name, None)
+        if node is None:
+            return
+        waiting = tuple(one for one in self.fleet.nominated.get(node, ()) if one.key != name)
+        others = {key: value for key, value in self.fleet.nominated.items() if key != node}
+        self.fleet = self.fleet.with_nominated(others | ({node: waiting} if waiting else {}))
+
+
+def _wants_a_node(pod: Pod) -> bool:
+    return (
+        not pod.spec.node_name
+        and not pod.terminal
+        and pod.metadata.deletion_timestamp is None
+        and pod.spec.scheduler_name in OURS
+        and not pod.spec.scheduling_gates
+    )
+
+
+def _facts(pod: Pod) -> tuple[object, ...]:
+    """What other pods and preemption can see of a bound pod."""
+    return (
+        pod.metadata.labels,
+        pod.metadata.deletion_timestamp,
+        pod.spec,
+        pod.status.start_time,
+    )
+
+
+def first_fit(pod: Resident, fleet: NodeFleet) -> str | None:
+    """The first node by name with room, whatever else may be said of it."""
+    for name in sorted(fleet.hosts.names):
+        here = fleet.get(name)
+        if here is None or here.node.spec.unschedulable or here.free_pods < 1:
+            continue
+        if all(here.free(resource) >= amount for resource, amount in pod.demand.requests.items()):
+            return name
+    return None
+
+
+def why_nowhere(pod: Resident, fleet: NodeFleet) -> str:
+    """The sentence with which kube-scheduler says that no node will do."""
+    total = len(fleet)
+    if not total:
+        return "no nodes available to schedule pods"
+    reasons: Counter[str] = Counter()
+    for _, objection in refusals(ask_for(pod, fleet), fleet, range(total), DEFAULT):
+        if objection is not None:
+            reasons[objection.reason.message] += 1
+    counted = ", ".join(sorted(f"{count} {message}" for message, count in reasons.items()))
+    return f"0/{total} nodes are available: {counted}."

@@ -1,0 +1,219 @@
+"""The description of a simulated fleet, `fleet.yaml`: which members there are, of what size, and how fast pods start."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import yaml
+
+from trimtab.api.quantity import BadQuantity, canonical, from_milli, milli, whole
+from trimtab.api.value import Field, QuantityText, Value
+from trimtab.errors import InputFault
+
+RENEWALS_PER_SECOND = 50
+"""All kubelets of a fleet together renew about so many leases a second at most."""
+
+
+class Pace(Value, forbid_unknown_fields=True):
+    """How long things take on a node, in seconds."""
+
+    start: Annotated[float, Field("From being bound to running.", minimum=0)] = 0.0
+    ready: Annotated[float, Field("From running to ready.", minimum=0)] = 0.0
+    stop: Annotated[float, Field("From being asked to end to being gone, within the grace period.", minimum=0)] = 0.0
+    run: Annotated[float, Field("How long a pod of a Job runs.", minimum=0)] = 1.0
+    jitter: Annotated[float, Field("By what part of itself each of these may be longer.", minimum=0)] = 0.0
+
+
+PACES: Mapping[str, Pace] = {
+    "instant": Pace(),
+    "fast": Pace(start=0.2, ready=0.1, stop=0.1, run=2.0, jitter=0.5),
+    "typical": Pace(start=3.0, ready=2.0, stop=1.0, run=30.0, jitter=0.5),
+    "slow": Pace(start=20.0, ready=20.0, stop=10.0, run=120.0, jitter=0.5),
+}
+
+
+class NodeTaint(Value, forbid_unknown_fields=True):
+    key: str = ""
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+class Pool(Value, forbid_unknown_fields=True):
+    """Nodes of one size."""
+
+    nodes: Annotated[int, Field("How many.", minimum=0)] = 1
+    cpu: QuantityText = "8"
+    memory: Annotated[QuantityText | None, Field("4 GiB per cpu when not said.")] = None
+    pods: int = 110
+    zone: Annotated[str, Field("By default the zones of the member in turn.")] = ""
+    name: Annotated[str, Field("Goes into the names of the nodes.")] = ""
+    labels: dict[str, str] = {}
+    taints: tuple[NodeTaint, ...] = ()
+    resources: Annotated[dict[str, QuantityText], Field("Further resources, such as nvidia.com/gpu.")] = {}
+
+    @property
+    def amounts(self) -> dict[str, str]:
+        """What a node of this pool has, as it reports it."""
+        memory = self.memory if self.memory is not None else from_milli(milli(self.cpu) * (4 << 30), binary=True)
+        further = {name: canonical(amount) for name, amount in sorted(self.resources.items())}
+        return {"cpu": canonical(self.cpu), "memory": canonical(memory), "pods": str(self.pods), **further}
+
+
+class NodePlan(Value):
+    """One node to be."""
+
+    name: str
+    region: str
+    zone: str
+    pool: Pool
+
+
+class MemberPlan(Value, forbid_unknown_fields=True):
+    """One member cluster."""
+
+    name: str
+    nodes: Annotated[int | None, Field("How many nodes of `cpu` and `memory`; or give `pools`.")] = None
+    cpu: QuantityText = "8"
+    memory: QuantityText | None = None
+    pods: int = 110
+    pools: tuple[Pool, ...] = ()
+    region: str = ""
+    zones: tuple[str, ...] = ()
+    provider: str = ""
+    labels: dict[str, str] = {}
+    pace: Annotated[str | Pace | None, Field("How fast pods start: a name, or the times. By default the fleet's.")] = (
+        None
+    )
+
+    @property
+    def all_pools(self) -> tuple[Pool, ...]:
+        if self.pools:
+            return self.pools
+        return (Pool(nodes=3 if self.nodes is None else self.nodes, cpu=self.cpu, memory=self.memory, pods=self.pods),)
+
+    def node_plans(self) -> Iterator[NodePlan]:
+        for pool in self.all_pools:
+            stem = "-".join(part for part in (self.name, pool.name, "node") if part)
+            for number in range(1, pool.nodes + 1):
+                zone = pool.zone or (self.zones[(number - 1) % len(self.zones)] if self.zones else "")
+                yield NodePlan(name=f"{stem}-{number}", region=self.region, zone=zone, pool=pool)
+
+
+class FleetPlan(Value, forbid_unknown_fields=True):
+    """All members, and what they have in common."""
+
+    members: tuple[MemberPlan, ...] = ()
+    pace: str | Pace = "fast"
+    binder: Annotated[str, Field("`pods`: schedule as kube-scheduler does; `first-fit`: the first node with room.")] = (
+        "pods"
+    )
+    heartbeat: Annotated[
+        float | None,
+        Field("Seconds between the heartbeats of a node: 10 by default, more in fleets of more than 500 nodes."),
+    ] = None
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are in all."""
+        return sum(pool.nodes for member in self.members for pool in member.all_pools)
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        return self.heartbeat or max(10.0, self.size / RENEWALS_PER_SECOND)
+
+    def pace_of(self, member: MemberPlan) -> Pace:
+        pace = self.pace if member.pace is None else member.pace
+        return PACES[pace] if isinstance(pace, str) else pace
+
+
+def default_fleet() -> FleetPlan:
+    """Three members in two regions."""
+    return FleetPlan(
+        members=(
+            MemberPlan(name="member1", nodes=3, region="eu", zones=("eu-a", "eu-b"), provider="sim"),
+            MemberPlan(name="member2", nodes=3, region="eu", zones=("eu-c",), provider="sim"),
+            MemberPlan(name="member3", nodes=3, region="us", zones=("us-a", "us-b"), provider="sim"),
+        )
+    )
+
+
+def flows_fleet() -> FleetPlan:
+    """The members against which the flows of a live control plane were recorded, and how they behaved."""
+    return FleetPlan(
+        members=(
+            MemberPlan(name="member1", nodes=4, region="r1", zones=("z1",), provider="p1", labels={"tier": "a"}),
+            MemberPlan(name="member2", nodes=2, region="r1", zones=("z2",), provider="p1", labels={"tier": "b"}),
+            MemberPlan(name="member3", nodes=1, region="r2", zones=("z3",), provider="p2", labels={"tier": "b"}),
+        ),
+        pace="instant",
+        binder="first-fit",
+    )
+
+
+def uniform_fleet(clusters: int, nodes: int) -> FleetPlan:
+    """So many members of so many nodes each, over as many regions as make groups of ten."""
+    regions = max(2, clusters // 10)
+    return FleetPlan(
+        members=tuple(
+            MemberPlan(
+                name=f"member{number}",
+                nodes=nodes,
+                region=f"region{(number - 1) % regions + 1}",
+                zones=(f"zone{number}",),
+                provider="sim",
+            )
+            for number in range(1, clusters + 1)
+        )
+    )
+
+
+def read_fleet(path: Path) -> FleetPlan:
+    """The fleet described in a file; `InputFault` says what is wrong with it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputFault(f"cannot read {path}: {error}") from error
+    try:
+        return parse_fleet(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise InputFault(f"{path} is not YAML: {error}") from error
+    except InputFault as fault:
+        raise InputFault(f"{path}: {fault}") from fault
+
+
+def parse_fleet(description: Any) -> FleetPlan:
+    """The fleet of an already decoded description."""
+    try:
+        plan = msgspec.convert(description, FleetPlan, strict=False)
+    except msgspec.ValidationError as error:
+        raise InputFault(f"the fleet cannot be read: {error}") from error
+    for complaint in _complaints(plan):
+        raise InputFault(complaint)
+    return plan
+
+
+def _complaints(plan: FleetPlan) -> Iterator[str]:
+    names = [member.name for member in plan.members]
+    if not names:
+        yield "the fleet has no members"
+    if len(set(names)) != len(names):
+        yield "two members of the fleet have the same name"
+    if plan.binder not in ("pods", "first-fit"):
+        yield f"binder is {plan.binder!r}; it must be pods or first-fit"
+    for owner, pace in [("the fleet", plan.pace), *((member.name, member.pace) for member in plan.members)]:
+        if isinstance(pace, str) and pace not in PACES:
+            yield f"the pace of {owner} is {pace!r}; it must be one of {', '.join(PACES)}, or the times themselves"
+    for member in plan.members:
+        if member.pools and member.nodes is not None:
+            yield f"{member.name} has both nodes and pools; give one of them"
+        for pool in member.all_pools:
+            yield from _size_complaints(member.name, pool)
+
+
+def _size_complaints(member: str, pool: Pool) -> Iterator[str]:
+    for name, amount in {"cpu": pool.cpu, "memory": pool.memory or "1", **pool.resources}.items():
+        try:
+            whole(amount)
+        except BadQuantity as error:
+            yield f"{name} of {member}: {error}"

@@ -1,0 +1,165 @@
+"""The line between a member cluster and the rest of the world, which may be cut, slow or ring unanswered."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from trimtab.api.value import Raw
+from trimtab.client.client import Answer, Change, Client, Listing, PatchType, Propagation, Resource
+
+T = TypeVar("T")
+
+
+class Line:
+    """A Client that reaches another one, as well as the line allows."""
+
+    def __init__(self, inner: Client, cluster: str) -> None:
+        self._inner = inner
+        self._cluster = cluster
+        self._fault: Callable[[], Exception] | None = None
+        self._silence = 0.0
+        self._open: asyncio.Event | None = None
+        self.delay = 0.0
+        """Seconds that every request takes longer."""
+        self._watches: set[asyncio.Future[Any]] = set()
+
+    @property
+    def cut(self) -> bool:
+        return self._fault is not None
+
+    def break_off(self, *, silent_seconds: float = 0.0) -> None:
+        """From now on nothing gets through: refused at once, or a time-out after so many seconds of silence."""
+        self._silence = silent_seconds
+        self._fault = self._timed_out if silent_seconds else self._refused
+        for waiting in self._watches:
+            waiting.cancel()
+
+    def mend(self) -> None:
+        self._fault = None
+
+    def hold(self) -> None:
+        """From now on every request waits, as a patient client would, until the line is let go."""
+        self._open = asyncio.Event()
+
+    def let_go(self) -> None:
+        if self._open is not None:
+            self._open.set()
+            self._open = None
+
+    def _refused(self) -> Exception:
+        return ConnectionRefusedError(f"the API server of {self._cluster} refuses connections")
+
+    def _timed_out(self) -> Exception:
+        return TimeoutError(f"the API server of {self._cluster} does not answer")
+
+    async def _through(self, request: Callable[[], Awaitable[T]]) -> T:
+        await self._pass()
+        answer = await request()
+        if self._fault is not None:  # it was carried out, but nobody will ever hear of it
+            raise self._fault()
+        return answer
+
+    async def _pass(self) -> None:
+        if self._fault is not None:
+            fault = self._fault()
+            await asyncio.sleep(self._silence)
+            raise fault
+        while self._open is not None:
+            await self._open.wait()
+        if self.delay:
+            await asyncio.sleep(self.delay)
+            if self._fault is not None:
+                raise self._fault()
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
+        return await self._through(lambda: self._inner.get(resource, namespace, name))
+
+    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
+        return await self._through(lambda: self._inner.list(resource, namespace, labels=labels, fields=fields))
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
+    ) -> AsyncIterator[Sequence[Change]]:
+        await self._pass()
+        changes = aiter(self._inner.watch(resource, namespace, revision=revision, labels=labels, fields=fields))
+        while True:
+            try:
+                news = await self._next(changes)
+            except StopAsyncIteration:
+                return
+            if self.delay:
+                await asyncio.sleep(self.delay)
+            yield news
+
+    async def _next(self, changes: AsyncIterator[Sequence[Change]]) -> Sequence[Change]:
+        """The next news, unless the line is cut while we wait for them."""
+        waiting = asyncio.ensure_future(anext(changes))
+        self._watches.add(waiting)
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            if self._fault is None or not waiting.cancelled():
+                waiting.cancel()
+                raise
+            raise self._fault() from None
+        finally:
+            self._watches.discard(waiting)
+
+    async def create(self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False) -> Raw:
+        return await self._through(lambda: self._inner.create(resource, obj, manager=manager, dry_run=dry_run))
+
+    async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
+        return await self._through(lambda: self._inner.replace(resource, obj, subresource=subresource, manager=manager))
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Any,
+        *,
+        type: PatchType = "merge",  # noqa: A002 - it is what kubectl calls it
+        subresource: str = "",
+        manager: str = "trimtab",
+        force: bool = False,
+    ) -> Raw:
+        return await self._through(
+            lambda: self._inner.patch(
+                resource, namespace, name, patch, type=type, subresource=subresource, manager=manager, force=force
+            )
+        )
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        revision: str = "",
+        propagation: Propagation = "Background",
+        grace_seconds: int | None = None,
+    ) -> None:
+        await self._through(
+            lambda: self._inner.delete(
+                resource,
+                namespace,
+                name,
+                uid=uid,
+                revision=revision,
+                propagation=propagation,
+                grace_seconds=grace_seconds,
+            )
+        )
+
+    async def submit(self, resource: Resource, namespace: str, name: str, subresource: str, obj: Raw) -> Raw:
+        return await self._through(lambda: self._inner.submit(resource, namespace, name, subresource, obj))
+
+    async def resources(self) -> Sequence[Resource]:
+        return await self._through(self._inner.resources)
+
+    async def fetch(self, path: str) -> Answer:
+        return await self._through(lambda: self._inner.fetch(path))
+
+    async def close(self) -> None:
+        """The line goes with the world that owns it."""

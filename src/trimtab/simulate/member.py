@@ -1,0 +1,243 @@
+"""One simulated member cluster: an API server, its controllers, a pod scheduler, kubelets, and what can go wrong."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.profile import Profile
+from trimtab.api.quantity import from_milli
+from trimtab.api.value import Raw
+from trimtab.client.client import Client
+from trimtab.clock import Clock
+from trimtab.errors import AlreadyExists, NotFound, TooManyRequests
+from trimtab.registry import discover
+from trimtab.runtime.beat import Surroundings
+from trimtab.runtime.cache import Cache
+from trimtab.runtime.manager import Manager
+from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.local import LocalClient
+from trimtab.simulate import workloads as workload_modules
+from trimtab.simulate.admission import PodAdmission
+from trimtab.simulate.behaviour import Spell
+from trimtab.simulate.binder import Binder
+from trimtab.simulate.fleet import FleetPlan, MemberPlan
+from trimtab.simulate.kubelet import NODES, PODS, Kubelets, Shape
+from trimtab.simulate.line import Line
+from trimtab.simulate.usage import Usage
+from trimtab.simulate.workloads.registry import workloads
+from trimtab.store.index import Keep
+from trimtab.store.log import Store
+
+SHORT_MEMORY = Keep(revisions=2_000, seconds=300.0, size=2 * 1024 * 1024)
+"""A fleet in one process cannot afford a long past per member."""
+FILLER = "simulate.trimtab.dev/filler"
+DRAIN_RETRY_SECONDS = 5.0
+
+
+class Nobody:
+    """A member has no members of its own."""
+
+    def get(self, cluster: str) -> None:
+        return None
+
+
+class Ground(NamedTuple):
+    """What all members of a world stand on."""
+
+    clock: Clock
+    profile: Profile
+    dice: random.Random
+    """Theirs alone."""
+    directory: Path | None = None
+    """Where members keep their data; None is in memory."""
+
+
+class Member:
+    """A cluster that can be talked to through `client`, as from afar, and that lives on by itself."""
+
+    def __init__(self, plan: MemberPlan, fleet: FleetPlan, ground: Ground) -> None:
+        discover(workload_modules)
+        self.plan = plan
+        self.name = plan.name
+        self._fleet = fleet
+        self._ground = ground
+        self._dice = ground.dice
+        store = Store.open(ground.directory / plan.name) if ground.directory else Store(SHORT_MEMORY)
+        uid = seeded_uids(ground.dice)
+        self.server = ApiServer(
+            store,
+            Settings(
+                clock=ground.clock, plugins=[PodAdmission(store)], new_uid=uid, token_key=ground.dice.randbytes(32)
+            ),
+        )
+        local = LocalClient(self.server)
+        self._inside = Line(local, plan.name)
+        self._outside = Line(local, plan.name)
+        self.usage = Usage()
+        self.cache: Cache
+        self.manager: Manager
+        self.binder: Binder
+        self.kubelets: Kubelets
+
+    @property
+    def client(self) -> Client:
+        """The cluster as the control plane and users reach it."""
+        return self._outside
+
+    @property
+    def inside(self) -> Client:
+        """The cluster as its own components reach it: no partition cuts them off."""
+        return self._inside
+
+    async def start(self) -> None:
+        ground, fleet = self._ground, self._fleet
+        await self.server.start()
+        self.cache = Cache(self._inside)
+        around = Surroundings(cache=self.cache, clock=ground.clock, profile=ground.profile, members=Nobody())
+        self.manager = Manager(around, workloads.values())
+        shape = Shape(self.name, fleet.pace_of(self.plan), fleet.heartbeat_seconds)
+        self.kubelets = Kubelets(self.cache, self.plan.node_plans(), shape, clock=ground.clock, dice=ground.dice)
+        self.binder = Binder(
+            self.cache, clock=ground.clock, profile=ground.profile, first_fit=fleet.binder == "first-fit"
+        )
+        await self.kubelets.start()
+        await self.manager.start()
+        await self.binder.start()
+
+    async def stop(self) -> None:
+        await self.binder.stop()
+        await self.kubelets.stop()
+        await self.manager.stop()
+        await self.server.stop()
+
+    # the line to the cluster
+
+    def partition(self, *, silent_seconds: float = 0.0) -> None:
+        """Cut the cluster off: connections are refused, or ring unanswered for so long. Inside, life goes on."""
+        self._outside.break_off(silent_seconds=silent_seconds)
+
+    def heal(self) -> None:
+        self._outside.mend()
+
+    def slow(self, seconds: float) -> None:
+        """Every request from outside takes so much longer; 0 is as before."""
+        self._outside.delay = seconds
+
+    def stop_api(self) -> None:
+        """The API server is down: nobody reaches it, its own components wait for it."""
+        self._outside.break_off()
+        self._inside.hold()
+
+    def start_api(self) -> None:
+        self._inside.let_go()
+        self._outside.mend()
+
+    @property
+    def reachable(self) -> bool:
+        return not self._outside.cut
+
+    # nodes
+
+    def fail_node(self, node: str) -> None:
+        self.kubelets.fail(node)
+
+    async def recover_node(self, node: str) -> None:
+        await self.kubelets.recover(node)
+
+    async def cordon(self, node: str, *, closed: bool = True) -> None:
+        await self.inside.patch(NODES, "", node, {"spec": {"unschedulable": closed or None}}, manager="kubectl")
+
+    async def drain(self, node: str) -> None:
+        """Close the node and evict what runs there, waiting for budgets as long as it takes."""
+        await self.cordon(node)
+        while left := [pod for pod in await self._pods_on(node) if not _stays(pod)]:
+            for pod in left:
+                if not pod["metadata"].get("deletionTimestamp"):
+                    await self._evict(pod)
+            await asyncio.sleep(DRAIN_RETRY_SECONDS)
+
+    async def drain_all(self) -> None:
+        await asyncio.gather(*map(self.drain, self.kubelets.machines))
+
+    async def _pods_on(self, node: str) -> list[Raw]:
+        return list((await self.inside.list(PODS, fields=f"spec.nodeName={node}")).items)
+
+    async def _evict(self, pod: Raw) -> None:
+        metadata = pod["metadata"]
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+        }
+        with contextlib.suppress(NotFound, TooManyRequests):
+            await self.inside.submit(PODS, metadata["namespace"], metadata["name"], "eviction", eviction)
+
+    # room
+
+    async def claim(self, factor: float) -> None:
+        """Lie: every node reports so many times what its kubelet really admits; 1 is the truth."""
+        await self.kubelets.claim(factor)
+
+    async def fill(self, part: float = 1.0) -> None:
+        """Take this part of the free room of every node away, with pods that belong to nobody."""
+        for here in list(self.binder.fleet.hosts):
+            needs = {name: int(here.free(name) * part) for name in ("cpu", "memory")}
+            if any(amount > 0 for amount in needs.values()) and here.free_pods > 0:
+                with contextlib.suppress(AlreadyExists):
+                    await self.inside.create(PODS, _filler(here.name, needs), manager="filler")
+
+    async def empty(self) -> None:
+        """Give back what `fill` took."""
+        for pod in (await self.inside.list(PODS, "kube-system", labels=FILLER)).items:
+            with contextlib.suppress(NotFound):
+                await self.inside.delete(PODS, "kube-system", pod["metadata"]["name"], grace_seconds=0)
+
+    # pods
+
+    def cast(self, spell: Spell) -> None:
+        """Make some pods behave badly (see `simulate.behaviour`), until `lift`."""
+        self.kubelets.cast(spell)
+
+    def lift(self, name: str) -> None:
+        self.kubelets.lift(name)
+
+    @property
+    def pods(self) -> list[Pod]:
+        """Every pod, as the components of the cluster see it."""
+        table = self.cache.table(PODS)
+        return [table.entries[name].typed for name in table.names()]  # type: ignore[misc]
+
+    @property
+    def idle(self) -> bool:
+        """No component has anything to do right now."""
+        return self.manager.idle and self.binder.idle and self.kubelets.idle
+
+
+def seeded_uids(dice: random.Random) -> Callable[[], str]:
+    return lambda: str(UUID(bytes=dice.randbytes(16), version=4))
+
+
+def _stays(pod: Raw) -> bool:
+    """What a drain leaves alone: daemons, what belongs to the node, and what has ended."""
+    owners: list[dict[str, Any]] = pod["metadata"].get("ownerReferences") or []
+    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return ended or any(owner["kind"] in ("DaemonSet", "Node") and owner.get("controller") for owner in owners)
+
+
+def _filler(node: str, needs: dict[str, int]) -> Raw:
+    requests = {"cpu": from_milli(needs["cpu"]), "memory": str(needs["memory"])}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"filler-{node}", "namespace": "kube-system", "labels": {FILLER: "true"}},
+        "spec": {
+            "nodeName": node,
+            "containers": [{"name": "filler", "image": "filler", "resources": {"requests": requests}}],
+            "tolerations": [{"operator": "Exists"}],
+        },
+    }

@@ -1,0 +1,117 @@
+"""CronJobs: a Job whenever the time has come."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from trimtab.api.kinds.native.batch import CronJob, Job
+from trimtab.api.value import Raw
+from trimtab.controllers.contract import Again, Gone, Make, View, Wish
+from trimtab.runtime.notes import stamp
+from trimtab.simulate.workloads.offspring import (
+    children,
+    oldest_first,
+    owner_reference,
+    raw_of,
+    when_child_changes,
+    with_status,
+)
+from trimtab.simulate.workloads.registry import workload
+
+JOBS = children(Job)
+SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+
+
+@workload(CronJob, writes=["Job", "status"], wakes=[when_child_changes(CronJob, Job)])
+def cronjob(wanted: CronJob, view: View) -> Iterator[Wish]:
+    if wanted.metadata.deletion_timestamp is not None:
+        return
+    raw = raw_of(wanted, view)
+    jobs = oldest_first(view.having(JOBS, wanted.metadata.uid))
+    active = [one for one in jobs if not one.finished("Complete") and not one.finished("Failed")]
+    status = dict(raw.get("status") or {})
+    due = None if wanted.spec.suspend else _due(wanted, raw, view.now)
+    if due is not None and not (active and wanted.spec.concurrency_policy == "Forbid"):
+        for one in active if wanted.spec.concurrency_policy == "Replace" else ():
+            yield Gone(one)
+        yield Make(_job(wanted, raw, due))
+        status["lastScheduleTime"] = stamp(due)
+    yield from _tidied(raw, jobs)
+    done = [one.status.completion_time for one in jobs if one.finished("Complete") and one.status.completion_time]
+    if done:
+        status["lastSuccessfulTime"] = stamp(max(done))
+    status["active"] = [_reference(one) for one in active]
+    yield from with_status(raw, status)
+    if (wait := _wait(wanted, view.now)) is not None:
+        yield Again(wait)
+
+
+def _times(wanted: CronJob, after: datetime) -> Iterator[datetime]:
+    """When it is due after a moment; never when the schedule cannot be read."""
+    try:
+        zone = ZoneInfo(wanted.spec.time_zone) if wanted.spec.time_zone else UTC
+        for moment in CronSim(wanted.spec.schedule, after.astimezone(zone)):
+            yield moment.astimezone(UTC)
+    except (CronSimError, KeyError, ValueError):
+        return
+
+
+def _due(wanted: CronJob, raw: Raw, now: datetime) -> datetime | None:
+    """The last time it should have run and has not."""
+    last = (raw.get("status") or {}).get("lastScheduleTime")
+    since = datetime.fromisoformat(last) if last else wanted.metadata.creation_timestamp or now
+    found = None
+    for moment in _times(wanted, max(since, now - timedelta(hours=24))):
+        if moment > now:
+            break
+        found = moment
+    return found
+
+
+def _wait(wanted: CronJob, now: datetime) -> float | None:
+    if wanted.spec.suspend:
+        return None
+    moment = next(_times(wanted, now), None)
+    return None if moment is None else (moment - now).total_seconds()
+
+
+def _job(wanted: CronJob, raw: Raw, due: datetime) -> Raw:
+    template = raw["spec"]["jobTemplate"]
+    metadata = template.get("metadata") or {}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": f"{wanted.name}-{int(due.timestamp()) // 60}",
+            "namespace": wanted.namespace,
+            "labels": metadata.get("labels") or {},
+            "annotations": {**(metadata.get("annotations") or {}), SCHEDULED: stamp(due)},
+            "ownerReferences": [owner_reference(wanted)],
+        },
+        "spec": template["spec"],
+    }
+
+
+def _tidied(raw: Raw, jobs: list[Job]) -> Iterator[Wish]:
+    """Of the finished Jobs only the latest few are kept."""
+    for how, field, usual in (
+        ("Complete", "successfulJobsHistoryLimit", 3),
+        ("Failed", "failedJobsHistoryLimit", 1),
+    ):
+        kept = raw["spec"].get(field, usual)
+        finished = [one for one in jobs if one.finished(how)]
+        for one in finished[: max(0, len(finished) - kept)]:
+            yield Gone(one)
+
+
+def _reference(one: Job) -> Raw:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "namespace": one.namespace,
+        "name": one.name,
+        "uid": one.metadata.uid,
+        "resourceVersion": one.metadata.resource_version,
+    }

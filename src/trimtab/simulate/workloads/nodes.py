@@ -1,0 +1,145 @@
+"""Nodes whose kubelet has fallen silent: they are marked, and what runs there is sent away in time."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.native.lease import Lease
+from trimtab.api.kinds.native.node import Node, NodeCondition, Taint
+from trimtab.api.kinds.native.pod import Pod, PodCondition
+from trimtab.api.value import Key
+from trimtab.controllers.contract import Again, Gone, View, Wake, Wish
+from trimtab.simulate.workloads.offspring import PODS_ON
+from trimtab.simulate.workloads.registry import workload
+
+LEASES = "kube-node-lease"
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+OURS = frozenset((NOT_READY, UNREACHABLE))
+SILENT = "Kubelet stopped posting node status."
+
+
+def _changed(old: Node | None, new: Node) -> bool:
+    """Anything but a heartbeat."""
+    return old is None or old.spec != new.spec or _ready(old) != _ready(new)
+
+
+def _when_pods_arrive(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
+    """Only a node with NoExecute taints cares who comes."""
+    if new is None or not new.spec.node_name or (old is not None and old.spec.node_name):
+        return
+    node = view.get(Node, "", new.spec.node_name)
+    if node is not None and any(taint.effect == "NoExecute" for taint in node.spec.taints):
+        yield Key(kind_of(Node).id, "", node.name)
+
+
+@workload(
+    Node,
+    writes=["Node", "Pod"],
+    wakes=[Wake(Pod, _when_pods_arrive)],
+    changed=_changed,
+    name="node-lifecycle",
+)
+def node_lifecycle(node: Node, view: View) -> Iterator[Wish]:
+    silent_at = _silent_at(node, view)
+    if silent_at is not None and view.now >= silent_at and _ready(node) != "Unknown":
+        yield from _given_up(node, view)
+        return
+    marked = node.but(spec=node.spec.but(taints=_taints(node, view.now)))
+    yield marked
+    if _ready(node) != "True":
+        for pod in view.having(PODS_ON, node.name):
+            if pod.ready:
+                yield _not_ready(pod, view.now)
+    yield from _evicted(marked, view)
+    if silent_at is not None:
+        yield Again(max(1.0, (silent_at - view.now).total_seconds()))
+
+
+def _ready(node: Node) -> str:
+    return next((one.status for one in node.status.conditions if one.type == "Ready"), "Unknown")
+
+
+def _silent_at(node: Node, view: View) -> datetime | None:
+    """When the node will have been silent for too long; None when it never said how often it speaks."""
+    lease = view.get(Lease, LEASES, node.name)
+    if lease is None or lease.spec.renew_time is None or not lease.spec.lease_duration_seconds:
+        return None
+    return lease.spec.renew_time + timedelta(seconds=lease.spec.lease_duration_seconds)
+
+
+def _given_up(node: Node, view: View) -> Iterator[Wish]:
+    conditions = tuple(
+        NodeCondition(
+            type=one.type,
+            status="Unknown",
+            last_heartbeat_time=one.last_heartbeat_time,
+            last_transition_time=view.now,
+            reason="NodeStatusUnknown",
+            message=SILENT,
+        )
+        for one in node.status.conditions
+    )
+    yield node.but(status=node.status.but(conditions=conditions))
+
+
+def _taints(node: Node, now: datetime) -> tuple[Taint, ...]:
+    """The taints that say in what state the node is, beside those that others have put there."""
+    key = {"True": "", "False": NOT_READY}.get(_ready(node), UNREACHABLE)
+    present = {(taint.key, taint.effect): taint for taint in node.spec.taints}
+    wanted = [present.get((key, effect)) or Taint(key=key, effect=effect) for effect in ("NoSchedule", "NoExecute")]
+    stamped = [
+        taint.but(time_added=taint.time_added or now.replace(microsecond=0)) if taint.effect == "NoExecute" else taint
+        for taint in wanted
+    ]
+    others = tuple(taint for taint in node.spec.taints if taint.key not in OURS)
+    return (*others, *stamped) if key else others
+
+
+def _not_ready(pod: Pod, now: datetime) -> Pod:
+    conditions = tuple(
+        one.but(status="False", last_transition_time=now) if one.type == "Ready" else one
+        for one in pod.status.conditions
+    )
+    return pod.but(status=pod.status.but(conditions=conditions))
+
+
+def _evicted(node: Node, view: View) -> Iterator[Wish]:
+    """Pods leave a node that does not tolerate them any longer."""
+    taints = [taint for taint in node.spec.taints if taint.effect == "NoExecute"]
+    for pod in view.having(PODS_ON, node.name) if taints else ():
+        if pod.metadata.deletion_timestamp is not None or pod.terminal:
+            continue
+        wait = _patience(pod, taints, view.now)
+        if wait is None:
+            continue
+        if wait > 0:
+            yield Again(wait)
+        else:
+            yield _disrupted(pod, view.now)
+            yield Gone(pod)
+
+
+def _patience(pod: Pod, taints: list[Taint], now: datetime) -> float | None:
+    """How long the pod may stay; None is for ever."""
+    waits = []
+    for taint in taints:
+        covering = [one for one in pod.spec.tolerations if one.covers(taint)]
+        if not covering:
+            return 0.0
+        limits = [one.toleration_seconds for one in covering if one.toleration_seconds is not None]
+        if limits:
+            since = taint.time_added or now
+            waits.append((since + timedelta(seconds=max(0, min(limits))) - now).total_seconds())
+    return min(waits, default=None)
+
+
+def _disrupted(pod: Pod, now: datetime) -> Pod:
+    said = PodCondition(
+        type="DisruptionTarget",
+        status="True",
+        last_transition_time=now,
+        reason="DeletionByTaintManager",
+        message="Taint manager: deleting due to NoExecute taint",
+    )
+    others = tuple(one for one in pod.status.conditions if one.type != "DisruptionTarget")
+    return pod.but(status=pod.status.but(conditions=(*others, said)))

@@ -1,0 +1,9 @@
+"""The controllers that every simulated cluster runs, kept apart from those of the control plane."""
+
+from functools import partial
+
+from trimtab.controllers.contract import Controller, controller
+from trimtab.registry import Registry
+
+workloads: Registry[Controller] = Registry("workload controller")
+workload = partial(controller, registry=workloads)

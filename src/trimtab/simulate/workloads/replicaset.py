@@ -1,0 +1,129 @@
+"""ReplicaSets: as many pods by one template as are asked for."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from trimtab.api.kinds.native.apps import ReplicaSet
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.value import Raw
+from trimtab.controllers.contract import Again, Gone, Make, View, Wish
+from trimtab.runtime.notes import stamp
+from trimtab.simulate.workloads.offspring import (
+    PODS_OF,
+    Always,
+    Kid,
+    fresh_names,
+    leaving,
+    living,
+    pod_from,
+    raw_of,
+    ready_since,
+    tally,
+    when_child_changes,
+    with_status,
+)
+from trimtab.simulate.workloads.registry import workload
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+EVER = datetime.min.replace(tzinfo=UTC)
+MOST_AT_ONCE = 500
+
+
+@workload(ReplicaSet, writes=["Pod", "status"], wakes=[when_child_changes(ReplicaSet, Pod)])
+def replicaset(wanted: ReplicaSet, view: View) -> Iterator[Wish]:
+    pods = view.having(PODS_OF, wanted.metadata.uid)
+    alive = living(pods)
+    surplus = len(alive) - _replicas(wanted)
+    refused = view.fault is not None and view.fault.code == 403
+    if refused:
+        # what is refused does not become true by asking again at once: say so first
+        yield from _status(wanted, pods, alive, view, refused=True)
+    if wanted.metadata.deletion_timestamp is None:
+        if surplus < 0:
+            yield from _births(wanted, view, min(-surplus, MOST_AT_ONCE))
+        for pod in sacrificed(alive, surplus, view):
+            yield Gone(pod)
+    if not refused:
+        yield from _status(wanted, pods, alive, view, refused=False)
+
+
+def _replicas(wanted: ReplicaSet) -> int:
+    return 1 if wanted.spec.replicas is None else wanted.spec.replicas
+
+
+def _births(wanted: ReplicaSet, view: View, count: int) -> Iterator[Make]:
+    template = raw_of(wanted, view)["spec"]["template"]
+    for name in fresh_names(wanted, view, count):
+        yield Make(pod_from(template, wanted, Kid(name)))
+
+
+def sacrificed(alive: Sequence[Pod], surplus: int, view: View) -> list[Pod]:
+    """Whom it hurts least to lose: the same order in which Kubernetes chooses."""
+    if surplus <= 0:
+        return []
+    crowd: dict[str, int] = {}
+    for pod in alive:
+        crowd[pod.spec.node_name] = crowd.get(pod.spec.node_name, 0) + 1
+
+    def rank(pod: Pod) -> tuple[object, ...]:
+        since, born = ready_since(pod) or EVER, pod.metadata.creation_timestamp or EVER
+        return (
+            bool(pod.spec.node_name),
+            PHASES.get(pod.status.phase, 2),
+            pod.ready,
+            _cost(pod),
+            -crowd[pod.spec.node_name],
+            -since.timestamp() if since is not EVER else 0.0,
+            -max((status.restart_count for status in pod.status.container_statuses), default=0),
+            -born.timestamp() if born is not EVER else 0.0,
+            pod.metadata.name,
+        )
+
+    return sorted(alive, key=rank)[:surplus]
+
+
+def _cost(pod: Pod) -> int:
+    try:
+        return int(pod.metadata.annotations.get(DELETION_COST, "0"))
+    except ValueError:
+        return 0
+
+
+def _status(
+    wanted: ReplicaSet, pods: Sequence[Pod], alive: Sequence[Pod], view: View, *, refused: bool
+) -> Iterator[Wish]:
+    raw = raw_of(wanted, view)
+    labels = wanted.spec.template.metadata.labels
+    count = tally(alive, wanted.spec.min_ready_seconds, view.now)
+    yield from with_status(
+        raw,
+        {
+            "replicas": Always(len(alive)),
+            "fullyLabeledReplicas": sum(labels.items() <= pod.metadata.labels.items() for pod in alive),
+            "readyReplicas": count.ready,
+            "availableReplicas": count.available,
+            "terminatingReplicas": Always(len(leaving(pods))),
+            "observedGeneration": wanted.metadata.generation,
+            "conditions": _conditions(raw, view, refused=refused),
+        },
+    )
+    if count.wait is not None:
+        yield Again(count.wait)
+
+
+def _conditions(raw: Raw, view: View, *, refused: bool) -> list[Raw]:
+    others = [c for c in (raw.get("status") or {}).get("conditions") or [] if c["type"] != "ReplicaFailure"]
+    if not refused or view.fault is None:
+        return others
+    known = [c for c in (raw.get("status") or {}).get("conditions") or [] if c["type"] == "ReplicaFailure"]
+    if known:
+        return [*others, *known]
+    failure = {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "lastTransitionTime": stamp(view.now),
+        "reason": "FailedCreate",
+        "message": view.fault.message,
+    }
+    return [*others, failure]

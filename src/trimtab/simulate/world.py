@@ -1,0 +1,68 @@
+"""A world of simulated member clusters in one process, on the wall clock or on a virtual one."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+from trimtab.api.profile import TRIMTAB, Profile
+from trimtab.clock import Clock, LoopClock
+from trimtab.simulate.fleet import FleetPlan, MemberPlan
+from trimtab.simulate.member import Ground, Member
+
+
+class World:
+    """The members by name. All chance comes from one seed, so on a virtual loop a world lives the same life again."""
+
+    def __init__(
+        self,
+        fleet: FleetPlan,
+        *,
+        seed: int = 0,
+        clock: Clock | None = None,
+        profile: Profile = TRIMTAB,
+        directory: Path | None = None,
+    ) -> None:
+        self.fleet = fleet
+        self._seed = seed
+        self._clock = clock or LoopClock()
+        self._profile = profile
+        self._directory = directory
+        self.members: dict[str, Member] = {}
+        for plan in fleet.members:
+            self._found(plan)
+
+    def _found(self, plan: MemberPlan) -> Member:
+        dice = random.Random(f"{self._seed}/{plan.name}")  # noqa: S311 - a simulation must be repeatable
+        ground = Ground(self._clock, self._profile, dice, self._directory)
+        member = Member(plan, self.fleet, ground)
+        self.members[plan.name] = member
+        return member
+
+    def __getitem__(self, name: str) -> Member:
+        return self.members[name]
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self.members.values())
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    async def start(self) -> None:
+        for member in self:
+            await member.start()
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(member.stop() for member in self))
+
+    async def add(self, plan: MemberPlan) -> Member:
+        """A new cluster comes into the world."""
+        if plan.name in self.members:
+            raise ValueError(f"there is a member {plan.name} already")
+        member = self._found(plan)
+        await member.start()
+        return member
+
+    async def remove(self, name: str) -> None:
+        """The cluster is gone, with all that ran there."""
+        await self.members.pop(name).stop()
