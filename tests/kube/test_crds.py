@@ -1,13 +1,14 @@
 """A real kube-apiserver takes our definitions and the objects of the design documents."""
 
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
-
 from kube.rig import ControlPlane
+
 from trimtab.cli.crds import command
 
 SEEDS = sorted((Path(__file__).parents[1] / "compat" / "seeds").glob("*.yaml"))
@@ -31,7 +32,6 @@ def defined(host: ControlPlane) -> ControlPlane:
 def test_an_object_of_the_documents_applies(defined: ControlPlane, path: Path) -> None:
     namespace = yaml.safe_load(path.read_text())["metadata"].get("namespace", "default")
     if namespace != "default":
-        kubectl(
-            defined, "apply", "-f", "-", given=f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}"
-        )
+        wanted = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        kubectl(defined, "apply", "-f", "-", given=json.dumps(wanted))
     kubectl(defined, "apply", "-f", str(path))

@@ -31,17 +31,28 @@ class Problem(NamedTuple):
     node: Path
 
 
-class Place(NamedTuple):
-    """Where a value stands: its name in texts, and the steps that lead there."""
+Place = tuple[Any, str | int] | None
+"""Where a value stands: the place of what holds it, and its key there. Names are made only for complaints."""
 
-    name: str = ""
-    node: Path = ()
 
-    def member(self, key: str) -> "Place":
-        return Place(f"{self.name}.{key}" if self.name else key, (*self.node, key))
+def steps_to(place: Place) -> Path:
+    steps: list[str | int] = []
+    while place is not None:
+        place, step = place
+        steps.append(step)
+    return tuple(reversed(steps))
 
-    def item(self, index: int) -> "Place":
-        return Place(f"{self.name}[{index}]", (*self.node, index))
+
+def name_of(place: Place) -> str:
+    """As Kubernetes writes it: `spec.items[0].name`."""
+    name = ""
+    for step in steps_to(place):
+        name += f"[{step}]" if isinstance(step, int) else f".{step}" if name else step
+    return name
+
+
+def _problem(cause: Cause, place: Place) -> Problem:
+    return Problem(cause, steps_to(place))
 
 
 Check = Callable[[Any, Place, list[Problem]], None]
@@ -84,8 +95,8 @@ def _type(schema: Raw) -> Check | None:
     expected = ",".join(types)
 
     def complain(place: Place, problems: list[Problem], wanted: str, got: str) -> None:
-        text = f"{place.name} in body must be of type {wanted}: {shown(got)}"
-        problems.append(Problem(type_invalid(place.name or _UNPLACED, got, text), place.node))
+        text = f"{name_of(place)} in body must be of type {wanted}: {shown(got)}"
+        problems.append(_problem(type_invalid(name_of(place) or _UNPLACED, got, text), place))
 
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
         kind = type(value)
@@ -115,12 +126,14 @@ def _collect(check: Check | None, value: Any, place: Place) -> list[Problem]:
 
 
 def _unplaced(text: str, place: Place) -> Problem:
-    return Problem(invalid(_UNPLACED, "", text), place.node)
+    return _problem(invalid(_UNPLACED, "", text), place)
 
 
 def _composites(schema: Raw) -> Check | None:
     makers = (("anyOf", _any_of), ("oneOf", _one_of), ("allOf", _all_of))
     steps = [make([compile_check(s) for s in schema[key]]) for key, make in makers if schema.get(key)]
+    if schema.get("anyOf") == [{"type": "integer"}, {"type": "string"}]:
+        steps[0] = _int_or_string(steps[0])
     if schema.get("not"):
         steps.append(_not(compile_check(schema["not"])))
     if not steps:
@@ -141,9 +154,19 @@ def _any_of(branches: Sequence[Check | None]) -> Check:
             if not found:
                 return
             failures.append(found)
-        problems.append(_unplaced(f'"{place.name}" must validate at least one schema (anyOf)', place))
+        problems.append(_unplaced(f'"{name_of(place)}" must validate at least one schema (anyOf)', place))
         nearest: list[Problem] = min(failures, key=len)
         problems.extend(nearest)
+
+    return check
+
+
+def _int_or_string(fallback: Check) -> Check:
+    """The usual anyOf of int-or-string fields, without trying its branches on what obviously fits."""
+
+    def check(value: Any, place: Place, problems: list[Problem]) -> None:
+        if type(value) is not str and type(value) is not int:
+            fallback(value, place, problems)
 
     return check
 
@@ -155,7 +178,7 @@ def _one_of(branches: Sequence[Check | None]) -> Check:
         if passed == 1:
             return
         how = f"Found {passed} valid alternatives" if passed else "Found none valid"
-        problems.append(_unplaced(f'"{place.name}" must validate one and only one schema (oneOf). {how}', place))
+        problems.append(_unplaced(f'"{name_of(place)}" must validate one and only one schema (oneOf). {how}', place))
         if not passed:
             nearest: list[Problem] = min(results, key=len)
             problems.extend(nearest)
@@ -171,7 +194,7 @@ def _all_of(branches: Sequence[Check | None]) -> Check:
             problems.extend(found)
         if passed < len(results):
             how = "" if passed else ". None validated"
-            problems.append(_unplaced(f'"{place.name}" must validate all the schemas (allOf){how}', place))
+            problems.append(_unplaced(f'"{name_of(place)}" must validate all the schemas (allOf){how}', place))
 
     return check
 
@@ -179,7 +202,7 @@ def _all_of(branches: Sequence[Check | None]) -> Check:
 def _not(branch: Check | None) -> Check:
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
         if not _collect(branch, value, place):
-            problems.append(_unplaced(f'"{place.name}" must not validate the schema (not)', place))
+            problems.append(_unplaced(f'"{name_of(place)}" must not validate the schema (not)', place))
 
     return check
 
@@ -194,13 +217,13 @@ def _text(schema: Raw) -> Check | None:
         if type(value) is not str:
             return
         if most is not None and len(value) > most:
-            problems.append(Problem(too_long(place.name, most), place.node))
+            problems.append(_problem(too_long(name_of(place), most), place))
         elif least is not None and len(value) < least:
-            text = f"{place.name} in body should be at least {least} chars long"
-            problems.append(Problem(invalid(place.name, value, text), place.node))
+            text = f"{name_of(place)} in body should be at least {least} chars long"
+            problems.append(_problem(invalid(name_of(place), value, text), place))
         elif matcher is not None and not matcher.search(value):
-            text = f"{place.name} in body should match '{pattern}'"
-            problems.append(Problem(invalid(place.name, value, text), place.node))
+            text = f"{name_of(place)} in body should match '{pattern}'"
+            problems.append(_problem(invalid(name_of(place), value, text), place))
 
     return check
 
@@ -213,8 +236,8 @@ def _format(schema: Raw) -> Check | None:
 
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
         if type(value) is str and not fits(value):
-            text = f"{place.name} in body must be of type {name}: {shown(value)}"
-            problems.append(Problem(type_invalid(place.name, value, text), place.node))
+            text = f"{name_of(place)} in body must be of type {name}: {shown(value)}"
+            problems.append(_problem(type_invalid(name_of(place), value, text), place))
 
     return check
 
@@ -240,10 +263,12 @@ def _number(schema: Raw) -> Check | None:
             return
 
         def complain(text: str) -> None:
-            problems.append(Problem(invalid(place.name, value, f"{place.name} in body should be {text}"), place.node))
+            problems.append(
+                _problem(invalid(name_of(place), value, f"{name_of(place)} in body should be {text}"), place)
+            )
 
         if _out_of_range(value, first_type, format_):
-            text = f"Checked value must be of type {first_type} with format {format_} in {place.name}"
+            text = f"Checked value must be of type {first_type} with format {format_} in {name_of(place)}"
             problems.append(_unplaced(text, place))
         bound = int if type(value) is int else float  # a whole number is compared with the whole part of a bound
         if step is not None and value % step:
@@ -267,15 +292,15 @@ def _items(schema: Raw) -> Check | None:
             return
         if inner is not None:
             for i, item in enumerate(value):
-                inner(item, place.item(i), problems)
+                inner(item, (place, i), problems)
         if least is not None and len(value) < least:
-            text = f"{place.name} in body should have at least {least} items"
-            problems.append(Problem(invalid(place.name, len(value), text), place.node))
+            text = f"{name_of(place)} in body should have at least {least} items"
+            problems.append(_problem(invalid(name_of(place), len(value), text), place))
         if most is not None and len(value) > most:
-            problems.append(Problem(too_many(place.name, len(value), most), place.node))
+            problems.append(_problem(too_many(name_of(place), len(value), most), place))
         if unique and len({shown(item) for item in value}) < len(value):
-            text = f"{place.name} in body shouldn't contain duplicates"
-            problems.append(Problem(invalid(place.name, "", text), place.node))
+            text = f"{name_of(place)} in body shouldn't contain duplicates"
+            problems.append(_problem(invalid(name_of(place), "", text), place))
 
     return check
 
@@ -294,50 +319,52 @@ def _enumeration(schema: Raw) -> Check | None:
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
         if (value in texts) if type(value) is str else listed(value):
             return
-        problems.append(Problem(not_supported(place.name, value, allowed), place.node))
+        problems.append(_problem(not_supported(name_of(place), value, allowed), place))
 
     return check
 
 
+_LIMITS = frozenset(("enum", "pattern", "minLength", "maxLength", "format", "anyOf", "oneOf", "allOf", "not"))
+
+
+def _plain_type(schema: Raw) -> type | None:
+    """The Python type of which every value passes, where there is one: most fields are such."""
+    if _LIMITS & schema.keys():
+        return None
+    return {"string": str, "boolean": bool}.get(schema.get("type", ""))
+
+
 def _members(schema: Raw) -> Check | None:
-    known = {key: compile_check(child) for key, child in sorted((schema.get("properties") or {}).items())}
+    properties = schema.get("properties") or {}
     additional = schema.get("additionalProperties")
     rest = compile_check(additional) if isinstance(additional, dict) else None
+    rest_plain = _plain_type(additional) if isinstance(additional, dict) else None
     needed = tuple(schema.get("required") or ())
     least, most = schema.get("minProperties"), schema.get("maxProperties")
-    inners = {key: inner for key, inner in known.items() if inner is not None}
-    if not inners and rest is None and not needed and least is None and most is None and additional is not False:
+    inners = {key: inner for key, child in properties.items() if (inner := compile_check(child)) is not None}
+    plain = {key: _plain_type(child) for key, child in properties.items()}
+    if not inners and rest is None and not needed and least is None and most is None:
         return None
 
     def check_size(count: int, place: Place, problems: list[Problem]) -> bool:
         if least is not None and count < least:
-            text = f"{place.name} in body should have at least {least} properties"
-            problems.append(Problem(invalid(place.name, count, text), place.node))
+            text = f"{name_of(place)} in body should have at least {least} properties"
+            problems.append(_problem(invalid(name_of(place), count, text), place))
             return False
         if most is not None and count > most:
-            problems.append(Problem(too_many(place.name, count, most), place.node))
+            problems.append(_problem(too_many(name_of(place), count, most), place))
             return False
         return True
 
-    def check_rest(value: Raw, place: Place, problems: list[Problem]) -> None:
-        for key, item in value.items():
-            if key in known:
-                continue
-            if additional is False:
-                problems.append(_unplaced(f"{place.name}.{key} in body is a forbidden property", place))
-            elif rest is not None:
-                rest(item, place.member(key), problems)
-
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
-        if type(value) is not dict:
+        if type(value) is not dict or not check_size(len(value), place, problems):
             return
-        if not check_size(len(value), place, problems):
-            return
-        if rest is not None or additional is False:
-            check_rest(value, place, problems)
-        for key, inner in inners.items():
-            if key in value:
-                inner(value[key], place.member(key), problems)
-        problems.extend(Problem(required(place.member(key).name), place.node) for key in needed if key not in value)
+        if rest is not None:
+            for key, item in value.items():
+                if key not in properties and type(item) is not rest_plain:
+                    rest(item, (place, key), problems)
+        for key in sorted(key for key, item in value.items() if key in inners and type(item) is not plain[key]):
+            inners[key](value[key], (place, key), problems)
+        problems.extend(_problem(required(name_of((place, key))), place) for key in needed if key not in value)
 
     return check

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trimtab.api.checking import Place, Problem, compile_check
+from trimtab.api.checking import Problem, compile_check
 from trimtab.api.complaints import forbidden, invalid, not_supported, required
 from trimtab.api.formats import pattern_fault
 from trimtab.api.shaping import compile_prune
@@ -226,7 +226,7 @@ def _default(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
     check = compile_check(dict(schema))
     problems: list[Problem] = []
     if check is not None:
-        check(schema["default"], Place(), problems)
+        check(schema["default"], None, problems)
     for problem in problems:
         inner = problem.cause.field
         where = f"{field}.default" if inner in ("", "<nil>") else f"{field}.default.{inner}"

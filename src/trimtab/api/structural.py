@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
-from trimtab.api.checking import Path, Place, Problem, compile_check
+from trimtab.api.checking import Path, Problem, compile_check
 from trimtab.api.complaints import (
     duplicate,
     forbidden,
@@ -68,7 +68,7 @@ class Structural:
         """Complaints about a whole object; what was already there and did not change is forgiven."""
         problems: list[Problem] = []
         if self._check is not None:
-            self._check(obj, Place(), problems)
+            self._check(obj, None, problems)
         return self._finish(obj, old, cel, [p.cause for p in _forgive(problems, obj, old)])
 
     def check_status(self, obj: Raw, old: Raw | None = None, cel: Cel | None = None) -> list[Cause]:
@@ -76,7 +76,7 @@ class Structural:
         problems: list[Problem] = []
         status, before = obj.get("status"), (old or {}).get("status")
         if self._status_check is not None and "status" in obj:
-            self._status_check(status, Place(), problems)
+            self._status_check(status, None, problems)
         causes = [_under("status", p.cause) for p in _forgive(problems, status, before)]
         return self._finish(obj, old, cel, causes, only="status")
 
