@@ -1,0 +1,91 @@
+"""What the members say becomes the status of the binding and of the template."""
+
+from builders import NOON, binding, cluster, deployment, works
+from views import FakeView
+
+from trimtab.api.kinds.work import ManifestStatus, ResourceBinding, WorkStatus
+from trimtab.api.profile import UPSTREAM
+from trimtab.api.value import Condition
+from trimtab.controllers import marks
+from trimtab.controllers.aggregate import aggregate
+from trimtab.controllers.contract import Again, Make
+from trimtab.controllers.dispatch import dispatch
+from trimtab.interpret.interpreter import Interpreter
+
+READY = {"replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "updatedReplicas": 2}
+
+
+def applied(work, health="Healthy", **status):
+    conditions = (Condition(type="Applied", status="True", last_transition_time=NOON),)
+    numbers = READY | {"generation": 1, "observedGeneration": 1, "resourceTemplateGeneration": 1} | status
+    return work.but(
+        metadata=work.metadata.but(resource_version="4"),
+        status=WorkStatus(conditions=conditions, manifest_statuses=(ManifestStatus(status=numbers, health=health),)),
+    )
+
+
+def scene(*shares, profile=None, **fields):
+    placed = binding(clusters=dict(shares), **fields)
+    seen = FakeView([], raws=[deployment()], parts={"interpreter": Interpreter.of()})
+    made = works(list(dispatch(placed, seen)))
+    clusters = [cluster(name) for name, _ in shares]
+    more = {"profile": profile} if profile else {}
+
+    def view(*statuses):
+        return FakeView([*clusters, *statuses], raws=[deployment()], parts={"interpreter": Interpreter.of()}, **more)
+
+    return placed, made, view
+
+
+def test_all_applied_is_fully_applied_and_the_template_shows_the_sum() -> None:
+    placed, made, view = scene(("m1", 2), ("m2", 2))
+    wishes = list(aggregate(placed, view(*map(applied, made.values()))))
+    (said,) = [w for w in wishes if isinstance(w, ResourceBinding)]
+    assert [(i.cluster_name, i.applied, i.health) for i in said.status.aggregated_status] == [
+        ("m1", True, "Healthy"),
+        ("m2", True, "Healthy"),
+    ]
+    assert marks.condition_of(said.status.conditions, "FullyApplied").status == "True"
+    (template,) = [w for w in wishes if isinstance(w, Make)]
+    assert template.subresource == "status"
+    assert template.wanted["status"]["readyReplicas"] == 4
+
+
+def test_while_a_cluster_has_not_answered_it_waits_a_moment() -> None:
+    placed, made, view = scene(("m1", 2), ("m2", 2))
+    one = [applied(made["m1"]), made["m2"].but(metadata=made["m2"].metadata.but(resource_version="3"))]
+    seen = view(*one)
+    memory, again = aggregate(placed, seen)
+    assert isinstance(again, Again)
+    seen.memory[memory.topic, memory.key] = (
+        memory.value.replace(minute=memory.value.minute - 1) if memory.value.minute else memory.value
+    )
+    seen.now = seen.now.replace(second=30)
+    (said, *_) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
+    assert marks.condition_of(said.status.conditions, "FullyApplied").status == "False"
+    assert said.status.aggregated_status[1].health == "Unknown"
+
+
+def test_a_second_look_writes_nothing() -> None:
+    placed, made, view = scene(("m1", 2))
+    seen = view(*map(applied, made.values()))
+    (said,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
+    assert not [w for w in aggregate(said, seen) if isinstance(w, ResourceBinding)]
+
+
+def test_a_dark_cluster_makes_health_unknown_but_upstream_keeps_what_was_seen() -> None:
+    for profile, expected in ((None, "Unknown"), (UPSTREAM, "Healthy")):
+        placed, made, view = scene(("m1", 2), profile=profile)
+        seen = view(*map(applied, made.values()))
+        seen.things = [cluster("m1", ready="False"), *seen.things[1:]]
+        seen.things = [t for t in seen.things if not (t.name == "m1" and t is not seen.things[0])]
+        (said,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
+        assert said.status.aggregated_status[0].health == expected
+
+
+def test_an_answer_to_an_older_template_is_not_full_application() -> None:
+    for profile, expected in ((None, "False"), (UPSTREAM, "True")):
+        placed, made, view = scene(("m1", 2), profile=profile)
+        old = [applied(work, resourceTemplateGeneration=0) for work in made.values()]
+        (said,) = [w for w in aggregate(placed, view(*old)) if isinstance(w, ResourceBinding)]
+        assert marks.condition_of(said.status.conditions, "FullyApplied").status == expected
