@@ -66,24 +66,14 @@ def _versions(versions: Sequence[Raw]) -> Iterator[Cause]:
         field, name = f"spec.versions[{index}]", version.get("name", "")
         if not _VERSION.match(name):
             yield invalid(f"{field}.name", name, _VERSION_TEXT)
+            if index == 0:
+                yield invalid("spec.version", name, _VERSION_TEXT)
         if any(other.get("name") == name for other in versions[:index]):
             yield duplicate(f"{field}.name", name)
-        yield from _root(common.part(version, "schema").get("openAPIV3Schema"), f"{field}.schema.openAPIV3Schema")
-    if not versions:
-        yield invalid("spec.versions", versions, "must have at least one version")
     if sum(bool(version.get("storage")) for version in versions) != 1:
         yield invalid("spec.versions", versions, "must have exactly one version marked as storage version")
-
-
-def _root(schema: Raw | None, field: str) -> Iterator[Cause]:
-    if schema is None:
-        yield required(field)
-    elif not schema.get("type"):
-        yield required(f"{field}.type", "must not be empty at the root")
-    elif schema["type"] != "object":
-        yield invalid(f"{field}.type", schema["type"], "must be object at the root")
-    elif schema.get("x-kubernetes-preserve-unknown-fields") is False:
-        yield invalid(f"{field}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+    if not any(version.get("storage") for version in versions):
+        yield invalid("status.storedVersions", None, "must have at least one stored version")
 
 
 def _names(names: Raw) -> Iterator[Cause]:

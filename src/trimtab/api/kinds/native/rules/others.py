@@ -14,6 +14,23 @@ from trimtab.errors import Cause
 _LARGEST_CONFIG = 1024 * 1024
 _FROZEN = "field is immutable when `immutable` is set"
 _PRIORITY_LIMIT = 1_000_000_000
+_TAINTS_TEXT = "taints must be unique by key and effect pair"
+_QUOTA_RESOURCES = frozenset(
+    f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory", "ephemeral-storage")
+) | frozenset(
+    {
+        "requests.storage",
+        "pods",
+        "services",
+        "services.nodeports",
+        "services.loadbalancers",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+    }
+)
 
 
 # configuration
@@ -40,7 +57,7 @@ def check_config_map(new: Raw, old: Raw | None) -> Sequence[Cause]:
                 found.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
             size += len(value.encode()) if part == "data" else len(base64.b64decode(value))
     if size > _LARGEST_CONFIG:
-        found.append(too_long("", _LARGEST_CONFIG))
+        found.append(too_long("[]", _LARGEST_CONFIG))  # the whole object, as the other system names it
     return found
 
 
@@ -66,7 +83,7 @@ def check_secret(new: Raw, old: Raw | None) -> Sequence[Cause]:
         if key not in data:
             found.append(required(f"data[{key}]"))
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & set(data):
-        found += [required("data[%s][username]"), required("data[%s][password]")]
+        found += [required("data[username]"), required("data[password]")]
     annotation = "kubernetes.io/service-account.name"
     if kind == "kubernetes.io/service-account-token" and not common.part(new, "metadata", "annotations").get(
         annotation
@@ -141,8 +158,13 @@ def _service_ports(ports: Sequence[Raw]) -> Iterator[Cause]:
         yield from common.port_number(port.get("port", 0), f"{field}.port")
         yield from common.one_of(port.get("protocol"), ("SCTP", "TCP", "UDP"), f"{field}.protocol")
         yield from common.port_or_name(port.get("targetPort", 0), f"{field}.targetPort")
-    pairs = [({"protocol": p.get("protocol"), "port": p.get("port")}, f"spec.ports[{i}]") for i, p in enumerate(ports)]
-    yield from common.unique(pairs)
+    yield from common.unique([(_as_go(port), f"spec.ports[{index}]") for index, port in enumerate(ports)])
+
+
+def _as_go(port: Raw) -> Raw:
+    """What makes a port distinct, under the names of the server's own types."""
+    distinct = {"Protocol": port.get("protocol", ""), "AppProtocol": None, "Port": port.get("port", 0)}
+    return {"Name": "", **distinct, "TargetPort": 0, "NodePort": 0}
 
 
 def check_ingress(new: Raw, old: Raw | None) -> Sequence[Cause]:
@@ -150,7 +172,7 @@ def check_ingress(new: Raw, old: Raw | None) -> Sequence[Cause]:
     found: list[Cause] = []
     if not spec.get("rules") and spec.get("defaultBackend") is None:
         text = "either `defaultBackend` or `rules` must be specified"
-        return [invalid("spec", spec, text)]
+        return [invalid("spec", None, text)]
     if spec.get("defaultBackend") is not None:
         found += _backend(spec["defaultBackend"], "spec.defaultBackend")
     for index, rule in enumerate(spec.get("rules") or ()):
@@ -171,17 +193,18 @@ def _ingress_rule(rule: Raw, field: str) -> Iterator[Cause]:
     if not http.get("paths"):
         yield required(f"{field}.http.paths")
     for index, path in enumerate(http.get("paths") or ()):
-        where, kind = f"{field}.http.paths[{index}]", path.get("pathType", "")
-        text = path.get("path", "")
-        if (kind in ("Exact", "Prefix") and not text.startswith("/")) or (
-            kind == "ImplementationSpecific" and text and not text.startswith("/")
-        ):
-            yield invalid(f"{where}.path", text, "must be an absolute path")
-        if not kind:
-            yield required(f"{where}.pathType", "pathType must be specified")
-        elif kind not in ("Exact", "Prefix", "ImplementationSpecific"):
-            yield not_supported(f"{where}.pathType", kind, ["Exact", "ImplementationSpecific", "Prefix"])
-        yield from _backend(common.part(path, "backend"), f"{where}.backend")
+        yield from _ingress_path(path, f"{field}.http.paths[{index}]")
+
+
+def _ingress_path(path: Raw, field: str) -> Iterator[Cause]:
+    kind, text = path.get("pathType"), path.get("path", "")
+    if not kind:
+        yield required(f"{field}.pathType", "pathType must be specified")
+        return
+    if not text.startswith("/") and (text or kind != "ImplementationSpecific"):
+        yield invalid(f"{field}.path", text, "must be an absolute path")
+    yield from common.one_of(kind, ("Exact", "ImplementationSpecific", "Prefix"), f"{field}.pathType")
+    yield from _backend(common.part(path, "backend"), f"{field}.backend")
 
 
 def _backend(backend: Raw, field: str) -> Iterator[Cause]:
@@ -191,7 +214,7 @@ def _backend(backend: Raw, field: str) -> Iterator[Cause]:
         return
     if target is None:
         if backend.get("resource") is None:
-            yield required(field)
+            yield invalid(field, "", "resource or service backend is required")
         return
     if not target.get("name"):
         yield required(f"{field}.service.name")
@@ -213,7 +236,7 @@ def check_node(new: Raw, old: Raw | None) -> Sequence[Cause]:
     found: list[Cause] = []
     seen: list[tuple[Any, Any]] = []
     for index, taint in enumerate(common.part(new, "spec").get("taints") or ()):
-        field, key, effect = f"spec.taints[{index}]", taint.get("key", ""), taint.get("effect", "")
+        field, key, effect = f"metadata.taints[{index}]", taint.get("key", ""), taint.get("effect", "")
         found += [invalid(f"{field}.key", key, fault) for fault in common.qualified_name_faults(key)]
         value = taint.get("value", "")
         found += [invalid(f"{field}.value", value, fault) for fault in common.label_value_faults(value)]
@@ -222,7 +245,8 @@ def check_node(new: Raw, old: Raw | None) -> Sequence[Cause]:
         else:
             found += common.one_of(effect, ("NoSchedule", "PreferNoSchedule", "NoExecute"), f"{field}.effect")
         if (key, effect) in seen:
-            found.append(duplicate(field, taint))
+            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+            found.append(duplicate(field, shown)._replace(message=f"{duplicate(field, shown).message}: {_TAINTS_TEXT}"))
         seen.append((key, effect))
     return found
 
@@ -259,9 +283,11 @@ def _same_claim(spec: Raw, before: Raw) -> Iterator[Cause]:
 def check_storage_class(new: Raw, old: Raw | None) -> Sequence[Cause]:
     found: list[Cause] = []
     if not new.get("provisioner"):
-        found.append(required("provisioner", "provisioner is required"))
+        found.append(required("provisioner"))
     if new.get("reclaimPolicy") not in ("Delete", "Retain"):
         found.append(not_supported("reclaimPolicy", new.get("reclaimPolicy", ""), ["Delete", "Retain"]))
+    binding = ("Immediate", "WaitForFirstConsumer")
+    found += common.one_of(new.get("volumeBindingMode"), binding, "volumeBindingMode")
     if old is not None:
         fixed = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
         changed = (name for name in fixed if new.get(name) != old.get(name))
@@ -340,7 +366,13 @@ def check_disruption_budget(new: Raw, old: Raw | None) -> Sequence[Cause]:
     found: list[Cause] = []
     both = spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None
     if both:
-        found.append(invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
+        shown = {
+            "MinAvailable": spec["minAvailable"],
+            "Selector": spec.get("selector"),
+            "MaxUnavailable": spec["maxUnavailable"],
+            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+        }
+        found.append(invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
     for name in ("minAvailable", "maxUnavailable"):
         if spec.get(name) is not None:
             found += common.count_or_percent(spec[name], f"spec.{name}")
@@ -355,7 +387,12 @@ def check_disruption_budget(new: Raw, old: Raw | None) -> Sequence[Cause]:
 
 def check_quota(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = common.part(new, "spec")
-    found = list(common.amounts(spec.get("hard"), "spec.hard"))
+    found: list[Cause] = []
+    for name in sorted(spec.get("hard") or {}):
+        if "/" not in name and name not in _QUOTA_RESOURCES and "hugepages-" not in name:
+            found.append(invalid(f"spec.hard[{name}]", name, "must be a standard resource type or fully qualified"))
+            found.append(invalid(f"spec.hard[{name}]", name, "must be a standard resource for quota"))
+    found += common.amounts(spec.get("hard"), "spec.hard")
     if old is not None:
         found += common.unchanged(spec.get("scopes"), common.part(old, "spec").get("scopes"), "spec.scopes")
     return found
@@ -396,5 +433,9 @@ def check_autoscaler(new: Raw, old: Raw | None) -> Sequence[Cause]:
     if least is not None and most < least:
         found.append(invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
     target = common.part(spec, "scaleTargetRef")
+    kinds = {metric.get("type") for metric in spec.get("metrics") or ()}
+    if least == 0 and not kinds & {"Object", "External"}:
+        text = "must specify at least one Object or External metric to support scaling to zero replicas"
+        found.append(forbidden("spec.metrics", text))
     found += (required(f"spec.scaleTargetRef.{name}") for name in ("kind", "name") if not target.get(name))
     return found

@@ -90,11 +90,10 @@ def pod_spec(spec: Raw, field: str) -> Iterator[Cause]:
         spec.get("dnsPolicy"), ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"), f"{field}.dnsPolicy"
     )
     yield from common.labels(spec.get("nodeSelector"), f"{field}.nodeSelector")
-    yield from common.not_negative(spec.get("terminationGracePeriodSeconds"), f"{field}.terminationGracePeriodSeconds")
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= 2147483647:
         yield invalid(f"{field}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
-    for key in ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName", "schedulerName"):
+    for key in ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"):
         if value := spec.get(key):
             for fault in common.subdomain_faults(value):
                 yield invalid(f"{field}.{key}", value, fault)
@@ -336,8 +335,11 @@ def _pod_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
 def _pod_term(term: Raw, field: str) -> Iterator[Cause]:
     yield from common.selector(term.get("labelSelector"), f"{field}.labelSelector")
     yield from common.selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
-    if not term.get("topologyKey"):
+    key = term.get("topologyKey", "")
+    if not key:
         yield required(f"{field}.topologyKey", "can not be empty")
+    for fault in common.qualified_name_faults(key):
+        yield invalid(f"{field}.topologyKey", key, fault)
 
 
 def _tolerations(tolerations: Sequence[Raw], field: str) -> Iterator[Cause]:
@@ -367,20 +369,24 @@ def _tolerations(tolerations: Sequence[Raw], field: str) -> Iterator[Cause]:
             yield from common.one_of(toleration["effect"], _EFFECTS, f"{where}.effect")
 
 
+def _above_zero(value: int, field: str) -> Iterator[Cause]:
+    if value <= 0:
+        yield invalid(field, value, "must be greater than zero")
+
+
 def _spreading(constraints: Sequence[Raw], field: str) -> Iterator[Cause]:
-    seen: list[tuple[Any, Any]] = []
+    pairs = [(c.get("topologyKey", ""), c.get("whenUnsatisfiable", "")) for c in constraints]
     for index, constraint in enumerate(constraints):
         where = f"{field}[{index}]"
-        yield from common.positive(constraint.get("maxSkew", 0), f"{where}.maxSkew")
+        yield from _above_zero(constraint.get("maxSkew", 0), f"{where}.maxSkew")
         key, otherwise = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
         if not key:
             yield required(f"{where}.topologyKey", "can not be empty")
         yield from common.one_of(otherwise, ("DoNotSchedule", "ScheduleAnyway"), f"{where}.whenUnsatisfiable")
-        if (key, otherwise) in seen:
+        if (key, otherwise) in pairs[index + 1 :]:
             yield duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {otherwise}}}")
-        seen.append((key, otherwise))
         if constraint.get("minDomains") is not None:
-            yield from common.positive(constraint["minDomains"], f"{where}.minDomains")
+            yield from _above_zero(constraint["minDomains"], f"{where}.minDomains")
             if otherwise != "DoNotSchedule":
                 yield invalid(
                     f"{where}.minDomains",

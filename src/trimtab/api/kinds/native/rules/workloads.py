@@ -23,21 +23,31 @@ _STATEFUL_FREE = {
 }
 
 
-def _selection(spec: Raw, noun: str) -> Iterator[Cause]:
-    """The selector, and that the template's labels fit it."""
+def _selection(spec: Raw, noun: str, *, needed: bool = True) -> Iterator[Cause]:
+    """The selector by itself."""
     found = spec.get("selector")
     if found is None:
-        yield required("spec.selector")
-    else:
-        yield from common.selector(found, "spec.selector")
-        if common.is_empty_selector(found):
-            yield invalid("spec.selector", found, f"empty selector is invalid for {noun}")
+        if needed:
+            yield required("spec.selector")
+        return
+    faults = list(common.selector(found, "spec.selector"))
+    yield from faults
+    if common.is_empty_selector(found):
+        yield invalid("spec.selector", found, f"empty selector is invalid for {noun}")
+    if faults:
+        yield invalid("spec.selector", found, "invalid label selector")
 
 
-def _template(spec: Raw) -> Iterator[Cause]:
+def _template(spec: Raw, *, absent_matches: bool = False) -> Iterator[Cause]:
+    """The template, and that its labels fit the selector."""
     found, template = spec.get("selector"), common.part(spec, "template")
-    labels = common.part(template, "metadata", "labels")
-    if found is not None and not common.is_empty_selector(found) and not common.selects(found, labels):
+    labels = common.part(template, "metadata").get("labels")
+    if found is None:
+        matches = absent_matches
+    else:
+        unreadable = common.is_empty_selector(found) or any(common.selector(found, ""))
+        matches = unreadable or common.selects(found, labels or {})
+    if not matches:
         yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
     yield from pods.template(template, "spec.template")
 
@@ -66,11 +76,12 @@ def _same_selector(new: Raw, old: Raw | None) -> Iterator[Cause]:
 
 def check_deployment(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = common.part(new, "spec")
-    found = [*_counts(spec, "replicas"), *_selection(spec, "deployment"), *_template(spec), *_always_restarts(spec)]
+    found = [*_counts(spec, "replicas"), *_selection(spec, "deployment")]
+    found += [*_template(spec, absent_matches=True), *_always_restarts(spec)]
     found += _strategy(common.part(spec, "strategy"))
     found += _counts(spec, "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
     deadline = spec.get("progressDeadlineSeconds")
-    if deadline is not None and 0 <= deadline <= spec.get("minReadySeconds", 0):
+    if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
         found.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
     return [*found, *_same_selector(new, old)]
 
@@ -89,7 +100,12 @@ def _strategy(strategy: Raw) -> Iterator[Cause]:
             yield invalid(f"{field}.rollingUpdate.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
         yield from common.at_most_all(unavailable, f"{field}.rollingUpdate.maxUnavailable")
     else:
-        yield not_supported(f"{field}.type", kind, ["Recreate", "RollingUpdate"])
+        yield not_supported(field, _as_go(strategy), ["Recreate", "RollingUpdate"])
+
+
+def _as_go(strategy: Raw) -> Raw:
+    """A strategy under the names of the server's own types, which it shows when it cannot read one."""
+    return {"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")}
 
 
 def check_replica_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
@@ -143,22 +159,23 @@ def _stateful_strategy(strategy: Raw) -> Iterator[Cause]:
     elif kind == "OnDelete":
         if strategy.get("rollingUpdate") is not None:
             text = "only allowed for updateStrategy 'RollingUpdate'"
-            yield invalid(f"{field}.rollingUpdate", strategy["rollingUpdate"], text)
+            partition = strategy["rollingUpdate"].get("partition", 0)
+            yield invalid(f"{field}.rollingUpdate", {"Partition": partition, "MaxUnavailable": None}, text)
     elif kind == "RollingUpdate":
         partition = common.part(strategy, "rollingUpdate").get("partition")
         yield from common.not_negative(partition, f"{field}.rollingUpdate.partition")
     else:
-        yield invalid(field, strategy, "must be 'RollingUpdate' or 'OnDelete'")
+        yield invalid(field, _as_go(strategy), "must be 'RollingUpdate' or 'OnDelete'")
 
 
 def check_daemon_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = common.part(new, "spec")
-    found: list[Cause] = [*_selection(spec, "daemonset"), *_template(spec), *_always_restarts(spec)]
+    found: list[Cause] = [*_selection(spec, "daemonset", needed=False), *_template(spec), *_always_restarts(spec)]
     found += _counts(spec, "minReadySeconds", "revisionHistoryLimit")
     strategy = common.part(spec, "updateStrategy")
     if strategy.get("type") not in ("OnDelete", "RollingUpdate"):
         choices = ["RollingUpdate", "OnDelete"]
-        found.append(not_supported("spec.updateStrategy.type", strategy.get("type", ""), choices))
+        found.append(not_supported("spec.updateStrategy", _as_go(strategy), choices))
     elif strategy["type"] == "RollingUpdate":
         rolling, field = common.part(strategy, "rollingUpdate"), "spec.updateStrategy.rollingUpdate"
         found += common.count_or_percent(rolling.get("maxUnavailable"), f"{field}.maxUnavailable")
@@ -179,8 +196,16 @@ def job_spec(spec: Raw, field: str) -> Iterator[Cause]:
     if spec.get("manualSelector") and spec.get("selector") is None:
         yield required(f"{field}.selector")
     yield from pods.template(common.part(spec, "template"), f"{field}.template")
-    if common.part(spec, "template", "spec").get("restartPolicy") == "Always":
+    if spec.get("manualSelector"):
+        labels = common.part(spec, "template", "metadata").get("labels")
+        if not common.selects(spec.get("selector") or {"matchExpressions": [{"operator": "In"}]}, labels or {}):
+            text = "`selector` does not match template `labels`"
+            yield invalid(f"{field}.template.metadata.labels", labels, text)
+    policy = common.part(spec, "template", "spec").get("restartPolicy")
+    if policy == "Always":
         yield required(f"{field}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+    elif policy not in ("OnFailure", "Never"):
+        yield not_supported(f"{field}.template.spec.restartPolicy", policy or "", ["OnFailure", "Never"])
 
 
 _JOB_FIXED = ("completions", "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex")
