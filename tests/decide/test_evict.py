@@ -19,11 +19,6 @@ def test_an_open_budget_pays_one() -> None:
     assert debit.disruptions_allowed == 1
 
 
-def test_the_last_disruption_closes_the_condition() -> None:
-    (debit,) = ask(RUNNING, OPEN._replace(disruptions_allowed=1, condition_reason="SufficientPods")).debits
-    assert debit.condition_reason == "InsufficientPods"
-
-
 def test_all_budgets_must_agree_and_none_pays_when_one_refuses() -> None:
     refused = ask(RUNNING, OPEN, CLOSED)
     assert refused.refusal is not None

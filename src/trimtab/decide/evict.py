@@ -75,11 +75,10 @@ class Refusal(NamedTuple):
 
 
 class Debit(NamedTuple):
-    """A budget's status after it paid."""
+    """What is left of a budget after it paid."""
 
     budget: str
     disruptions_allowed: int
-    condition_reason: str
     rate: Rate | None
 
 
@@ -197,6 +196,4 @@ def _joined(refusals: Sequence[Refusal]) -> Refusal:
 
 
 def _debit(budget: Budget, now: datetime) -> Debit:
-    left = budget.disruptions_allowed - 1
-    reason = "InsufficientPods" if left == 0 else budget.condition_reason
-    return Debit(budget.name, left, reason, budget.rate.spent(now) if budget.rate else None)
+    return Debit(budget.name, budget.disruptions_allowed - 1, budget.rate.spent(now) if budget.rate else None)

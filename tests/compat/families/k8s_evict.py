@@ -5,8 +5,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from compat.k8s_cases import Outcome, differences, judged
-from trimtab.decide.evict import Budget, EvictedPod, Preconditions, Verdict, verdict
+
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.profile import UPSTREAM
+from trimtab.decide.evict import Preconditions, Verdict
+from trimtab.decide.pods.disruption import debited, judge_eviction
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 
@@ -30,20 +36,9 @@ def judge(case: dict[str, Any]) -> list[str]:
 
 def answer(case: dict[str, Any]) -> dict[str, Any]:
     dry = bool(case.get("dryRunInRequest") or case.get("dryRunInBody"))
-    given = verdict(
-        EvictedPod(
-            name="p",
-            uid=case["podUID"],
-            resource_version=case["podResourceVersion"],
-            phase=case["podPhase"],
-            ready=case["podReady"],
-            terminating=bool(case.get("podTerminating")),
-        ),
-        [budget(entry) for entry in case["pdbs"] or [] if entry["selectorApp"] == case["podApp"]],
-        Preconditions(case.get("preconditionUID") or "", case.get("preconditionResourceVersion") or ""),
-        NOON,
-        several_allowed=False,
-    )
+    budgets = [budget(entry) for entry in case["pdbs"] or []]
+    preconditions = Preconditions(case.get("preconditionUID") or "", case.get("preconditionResourceVersion") or "")
+    given = judge_eviction(pod(case), budgets, preconditions, NOON, several_allowed=UPSTREAM.all_budgets_hold)
     done = given.allowed and not dry
     refusal = given.refusal
     return {
@@ -55,24 +50,49 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
         "deleted": done,
         "disruptionTargetConditionSet": done,
         "deletePreconditionRV": sent_version(given, dry=dry),
-        "pdbsAfter": [after(entry, given, dry=dry) for entry in case["pdbs"] or []],
+        "pdbsAfter": [after(one, given, dry=dry) for one in budgets],
     }
 
 
-def budget(entry: dict[str, Any]) -> Budget:
-    return Budget(
-        name=entry["name"],
-        generation=entry["generation"],
-        observed_generation=entry["observedGeneration"],
-        disruptions_allowed=entry["disruptionsAllowed"],
-        current_healthy=entry["currentHealthy"],
-        desired_healthy=entry["desiredHealthy"],
-        unconfirmed=entry["disruptedPodsCount"],
-        always_allow_unhealthy=entry.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
-        condition_status="True" if entry["disruptionsAllowed"] > 0 else "False",
-        condition_reason=entry["conditionReason"],
-        condition_message=entry.get("conditionMessage") or "",
-    )
+def pod(case: dict[str, Any]) -> Pod:
+    raw = {
+        "metadata": {
+            "name": "p",
+            "namespace": "default",
+            "uid": case["podUID"],
+            "resourceVersion": case["podResourceVersion"],
+            "labels": {"app": case["podApp"]},
+            "deletionTimestamp": NOON if case.get("podTerminating") else None,
+        },
+        "status": {
+            "phase": case["podPhase"],
+            "conditions": [{"type": "Ready", "status": "True" if case["podReady"] else "False"}],
+        },
+    }
+    return msgspec.convert(raw, Pod)
+
+
+def budget(entry: dict[str, Any]) -> PodDisruptionBudget:
+    condition = {
+        "type": "DisruptionAllowed",
+        "status": "True" if entry["disruptionsAllowed"] > 0 else "False",
+        "reason": entry["conditionReason"],
+        "message": entry.get("conditionMessage") or "",
+    }
+    fields = ("observedGeneration", "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    raw = {
+        "metadata": {"name": entry["name"], "namespace": "default", "generation": entry["generation"]},
+        "spec": {
+            "selector": {"matchLabels": {"app": entry["selectorApp"]}},
+            "unhealthyPodEvictionPolicy": entry.get("unhealthyPodEvictionPolicy"),
+        },
+        "status": {
+            **{field: entry[field] for field in fields},
+            "disruptedPods": {f"x{i}": NOON for i in range(entry["disruptedPodsCount"])},
+            "conditions": [condition],
+        },
+    }
+    return msgspec.convert(raw, PodDisruptionBudget)
 
 
 def sent_version(given: Verdict, *, dry: bool) -> str | None:
@@ -82,16 +102,13 @@ def sent_version(given: Verdict, *, dry: bool) -> str | None:
     return given.pinned_version if dry else str(int(given.pinned_version) + 1)
 
 
-def after(entry: dict[str, Any], given: Verdict, *, dry: bool) -> dict[str, Any]:
-    debit = next((debit for debit in given.debits if debit.budget == entry["name"]), None)
-    if debit is None or dry:
-        allowed, reason, taken = entry["disruptionsAllowed"], entry["conditionReason"], False
-    else:
-        allowed, reason, taken = debit.disruptions_allowed, debit.condition_reason, True
+def after(before: PodDisruptionBudget, given: Verdict, *, dry: bool) -> dict[str, Any]:
+    debit = next((debit for debit in given.debits if debit.budget == before.name), None)
+    status = before.status if debit is None or dry else debited(before, debit, "p", NOON)
     return {
-        "name": entry["name"],
-        "disruptionsAllowed": allowed,
-        "disruptedPodsCount": entry["disruptedPodsCount"] + taken,
-        "podInDisruptedPods": taken,
-        "conditionReason": reason,
+        "name": before.name,
+        "disruptionsAllowed": status.disruptions_allowed,
+        "disruptedPodsCount": len(status.disrupted_pods),
+        "podInDisruptedPods": "p" in status.disrupted_pods,
+        "conditionReason": status.conditions[0].reason,
     }

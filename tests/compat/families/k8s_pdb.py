@@ -5,8 +5,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from compat.k8s_cases import Outcome, differences, judged
-from trimtab.decide.budget import Controller, CoveredPod, Limit, Strength, assess
+
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.decide.budget import Controller
+from trimtab.decide.pods.disruption import next_status
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 COMPARED = (
@@ -31,40 +36,53 @@ def judge(case: dict[str, Any]) -> list[str]:
 
 
 def answer(case: dict[str, Any]) -> dict[str, Any]:
+    status = next_status(budget(case), [pod(entry) for entry in case.get("pods") or []], controllers(case), NOON)
+    (condition,) = status.conditions
+    return {
+        "conditionReason": condition.reason,
+        "conditionStatus": condition.status,
+        "currentHealthy": status.current_healthy,
+        "desiredHealthy": status.desired_healthy,
+        "disruptedPods": sorted(status.disrupted_pods),
+        "disruptionsAllowed": status.disruptions_allowed,
+        "expectedPods": status.expected_pods,
+        "observedGeneration": status.observed_generation,
+    }
+
+
+def budget(case: dict[str, Any]) -> PodDisruptionBudget:
     disrupted = {
         name: NOON - timedelta(seconds=age) for name, age in (case.get("disruptedPodsAgeSeconds") or {}).items()
     }
-    limit = Limit(case.get("minAvailable"), case.get("maxUnavailable"))
-    strength = assess(limit, covered(case), controllers(case), disrupted, NOON)
-    if not isinstance(strength, Strength):
-        return {"conditionReason": "SyncFailed", "conditionStatus": "False", "disruptedPods": sorted(disrupted)}
-    return {
-        "conditionReason": "SufficientPods" if strength.allowed > 0 else "InsufficientPods",
-        "conditionStatus": "True" if strength.allowed > 0 else "False",
-        "currentHealthy": strength.current_healthy,
-        "desiredHealthy": strength.desired_healthy,
-        "disruptedPods": sorted(strength.disrupted),
-        "disruptionsAllowed": strength.allowed,
-        "expectedPods": strength.expected,
-        "observedGeneration": case["generation"],
-    }
-
-
-def covered(case: dict[str, Any]) -> list[CoveredPod]:
+    spec = {field: case[field] for field in ("minAvailable", "maxUnavailable") if case.get(field) is not None}
     wanted = case["selectorApp"]
-    if wanted is None:
-        return []
-    return [
-        CoveredPod(
-            name=pod["name"],
-            ready=pod.get("ready", False),
-            terminating=pod.get("terminating", False),
-            controller=pod.get("owner", ""),
-            controller_uid=pod.get("owner", ""),
-        )
-        for pod in case.get("pods") or []
-        if wanted in {"", pod["app"]}
-    ]
+    if wanted is not None:
+        spec["selector"] = {"matchLabels": {"app": wanted}} if wanted else {}
+    raw = {
+        "metadata": {"name": "b", "namespace": "default", "generation": case["generation"]},
+        "spec": spec,
+        "status": {"disruptedPods": disrupted},
+    }
+    return msgspec.convert(raw, PodDisruptionBudget)
+
+
+def pod(entry: dict[str, Any]) -> Pod:
+    kind, _, name = entry.get("owner", "").partition("/")
+    owner = {"kind": kind, "name": name, "uid": entry.get("owner"), "controller": True}
+    raw = {
+        "metadata": {
+            "name": entry["name"],
+            "namespace": "default",
+            "labels": {"app": entry["app"]},
+            "deletionTimestamp": NOON if entry.get("terminating") else None,
+            "ownerReferences": [owner] if name else [],
+        },
+        "status": {
+            "phase": entry["phase"],
+            "conditions": [{"type": "Ready", "status": "True" if entry.get("ready") else "False"}],
+        },
+    }
+    return msgspec.convert(raw, Pod)
 
 
 def controllers(case: dict[str, Any]) -> dict[str, Controller]:

@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
 from compat.families.k8s_sched import picture
 from compat.k8s_cases import Outcome, differences, judged
+
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import UPSTREAM
-from trimtab.api.selectors import LabelSelector
 from trimtab.decide.framework import Reason
+from trimtab.decide.pods.disruption import cover
 from trimtab.decide.pods.schedule import explain
-from trimtab.decide.pods.terms import choice
-from trimtab.decide.preempt import Cover, preempt
+from trimtab.decide.preempt import preempt
 
 
 def run(path: str | Path) -> Iterator[Outcome]:
@@ -38,7 +38,8 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
         "filter": {opinion.node: opinion.objection.plugin if opinion.objection else "" for opinion in opinions},
         "filterCode": {opinion.node: opinion.objection.reason.code for opinion in opinions if opinion.objection},
     }
-    found = preempt(pod, fleet, [cover(entry) for entry in case.get("pdbs") or []], UPSTREAM)
+    budgets = msgspec.convert(case.get("pdbs") or [], list[PodDisruptionBudget], strict=False)
+    found = preempt(pod, fleet, [cover(budget) for budget in budgets], UPSTREAM)
     if isinstance(found, Reason):
         return filtered
     return filtered | {
@@ -47,13 +48,3 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
         "chosen": found.chosen.node,
         "tied": found.tied,
     }
-
-
-def cover(entry: dict[str, Any]) -> Cover:
-    selector = entry["spec"].get("selector")
-    return Cover(
-        namespace=entry["metadata"]["namespace"],
-        selector=choice(msgspec.convert(selector, LabelSelector), {}) if selector is not None else None,
-        allowed=entry["status"]["disruptionsAllowed"],
-        disrupted=frozenset(entry["status"].get("disruptedPods") or ()),
-    )
