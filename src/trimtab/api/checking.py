@@ -283,6 +283,7 @@ def _number(schema: Raw) -> Check | None:
 
 def _items(schema: Raw) -> Check | None:
     inner = compile_check(schema["items"]) if isinstance(schema.get("items"), dict) else None
+    plain = _plain_type(schema["items"]) if inner is not None else None
     least, most, unique = schema.get("minItems"), schema.get("maxItems"), bool(schema.get("uniqueItems"))
     if inner is None and least is None and most is None and not unique:
         return None
@@ -292,7 +293,8 @@ def _items(schema: Raw) -> Check | None:
             return
         if inner is not None:
             for i, item in enumerate(value):
-                inner(item, (place, i), problems)
+                if type(item) is not plain:
+                    inner(item, (place, i), problems)
         if least is not None and len(value) < least:
             text = f"{name_of(place)} in body should have at least {least} items"
             problems.append(_problem(invalid(name_of(place), len(value), text), place))

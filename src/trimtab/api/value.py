@@ -4,6 +4,7 @@ A field is described where it is declared, with `Annotated[type, Field("what it 
 `kubectl explain` texts, defaulting and validation all derive from that one place (see `api.schema`).
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple, Self, TypeAlias, TypeVar, dataclass_transform
 
@@ -56,7 +57,8 @@ Int64: TypeAlias = Annotated[int, Field(format="int64")]
 
 def always(value: T) -> T:
     """A default that is written out even when it was not changed: for what readers of the wire require."""
-    written: T = msgspec.field(default_factory=lambda: value)
+    factory: Callable[[], Any] = value.copy if isinstance(value, dict) else lambda: value
+    written: T = msgspec.field(default_factory=factory)
     return written
 
 

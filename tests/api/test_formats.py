@@ -1,0 +1,59 @@
+"""Formats and patterns mean what they mean to kube-apiserver (each pair was held against a real one)."""
+
+import pytest
+
+from trimtab.api.complaints import go_number, shown
+from trimtab.api.formats import FORMATS, go_pattern, pattern_fault
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        (
+            "date-time",
+            ["2024-01-01T00:00:00Z", "2024-01-01t00:00:00.123+02:00"],
+            ["2024-01-01T00:00:00", "2024-02-30T00:00:00Z"],
+        ),
+        ("date", ["2024-01-01"], ["2024-1-1", "2024-02-30"]),
+        ("duration", ["1h30m", "5 days", "P1D"], ["", "1 foo"]),
+        ("ipv4", ["1.2.3.4", "01.2.3.4"], ["1.2.3", "::1", "1.2.3.256"]),
+        ("ipv6", ["::1"], ["1.2.3.4", "fe80::1%eth0"]),
+        ("cidr", ["10.0.0.1/8", "::/0"], ["10.0.0.0"]),
+        ("uri", ["http://a", "/a", "mailto:x@y"], ["a", ""]),
+        ("uuid", ["00000000-0000-0000-0000-000000000000"], ["0000"]),
+        ("mac", ["01:02:03:04:05:06", "0102.0304.0506"], ["0102"]),
+        ("hostname", ["a", "a-", "example.com"], ["a.b", "-a", "a_b"]),
+        ("email", ["a@b", '"A" <a@b.c>'], ["a", "a b@c"]),
+        ("byte", ["YQ=="], ["", "!"]),
+    ],
+)
+def test_a_format_tells_good_from_bad(name: str, good: list[str], bad: list[str]) -> None:
+    assert [text for text in good if not FORMATS[name](text)] == []
+    assert [text for text in bad if FORMATS[name](text)] == []
+
+
+def test_the_end_of_a_pattern_is_the_end_of_the_text() -> None:
+    pattern = go_pattern("^[[:alpha:]$]+$")
+    assert pattern is not None
+    assert pattern.search("a$")
+    assert not pattern.search("a\n")
+
+
+def test_a_pattern_that_cannot_be_read_is_explained_and_one_that_only_python_cannot_read_is_let_pass() -> None:
+    assert pattern_fault("(") == "missing closing ): `(`"
+    assert pattern_fault("a)") == "unexpected ): `a)`"
+    assert pattern_fault("[a") == "missing closing ]: `[a`"
+    assert pattern_fault(r"\p{L}") == ""
+    assert go_pattern(r"\p{L}") is None
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(3, "3"), (3.0, "3"), (2.5, "2.5"), (1e10, "1e+10"), (1234567.0, "1.234567e+06"), (10**12, str(10**12))],
+)
+def test_numbers_are_shown_as_go_shows_them(number: float, text: str) -> None:
+    assert go_number(number) == text
+
+
+def test_values_are_shown_as_json() -> None:
+    assert shown({"a": [1, True, None]}) == '{"a":[1,true,null]}'
