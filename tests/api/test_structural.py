@@ -174,6 +174,12 @@ def test_what_was_wrong_before_and_did_not_change_is_forgiven() -> None:
     assert check({"size": 31, "color": "green"}, {"size": 30, "color": "green"}) != []
 
 
+def test_an_item_of_a_map_list_is_known_by_its_keys_wherever_it_stands() -> None:
+    old = {"size": 3, "items": [{"name": "a", "v": "odd"}, {"name": "b"}]}
+    assert check({"size": 3, "items": [{"name": "c"}, {"name": "a", "v": "odd"}]}, old) == []
+    assert check({"size": 3, "items": [{"name": "c"}, {"name": "a", "v": "other"}]}, old) != []
+
+
 def test_a_status_write_is_judged_by_the_status_alone_and_named_from_there() -> None:
     obj = {"spec": {}, "status": {"replicas": 166, "conditions": [{"type": "A"}]}}
     assert texts(gizmo.check_status(obj, None, cel)) == [

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from trimtab.api.checking import Path, Problem, compile_check
@@ -69,7 +68,7 @@ class Structural:
         problems: list[Problem] = []
         if self._check is not None:
             self._check(obj, None, problems)
-        return self._finish(obj, old, cel, [p.cause for p in _forgive(problems, obj, old)])
+        return self._finish(obj, old, cel, [p.cause for p in _forgive(problems, self.schema, obj, old)])
 
     def check_status(self, obj: Raw, old: Raw | None = None, cel: Cel | None = None) -> list[Cause]:
         """Complaints about the status alone, as on a write through the status subresource."""
@@ -77,7 +76,7 @@ class Structural:
         status, before = obj.get("status"), (old or {}).get("status")
         if self._status_check is not None and "status" in obj:
             self._status_check(status, None, problems)
-        causes = [_under("status", p.cause) for p in _forgive(problems, status, before)]
+        causes = [_under("status", p.cause) for p in _forgive(problems, self._status_schema or {}, status, before)]
         return self._finish(obj, old, cel, causes, only="status")
 
     def _finish(self, obj: Raw, old: Raw | None, cel: Cel | None, causes: list[Cause], only: str = "") -> list[Cause]:
@@ -93,11 +92,6 @@ class Structural:
             return [*causes, *_rules(_Node(self.schema, obj, old, ""), cel)]
         child = self.schema["properties"].get(only, {})
         return [*causes, *_rules(_Node(child, obj.get(only), (old or {}).get(only), only), cel)]
-
-    @cached_property
-    def list_kinds(self) -> dict[str, tuple[str, tuple[str, ...]]]:
-        """Every list's path (`spec.items`) with its list type and map keys, for merging."""
-        return dict(_list_kinds(self.schema, ""))
 
 
 def _under(prefix: str, cause: Cause) -> Cause:
@@ -137,17 +131,6 @@ def _below(schema: Raw, value: Any, path: str) -> Iterator[tuple[Raw, Any, str, 
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for i, item in enumerate(value):
             yield schema["items"], item, f"{path}[{i}]", i
-
-
-def _list_kinds(schema: Raw, path: str) -> Iterator[tuple[str, tuple[str, tuple[str, ...]]]]:
-    if "items" in schema:
-        yield (
-            path,
-            (schema.get("x-kubernetes-list-type", "atomic"), tuple(schema.get("x-kubernetes-list-map-keys", ()))),
-        )
-        yield from _list_kinds(schema["items"], path)
-    for key, child in (schema.get("properties") or {}).items():
-        yield from _list_kinds(child, _member(path, key))
 
 
 def _identity(item: Any, keys: Sequence[str], defaults: Raw) -> Any:
@@ -218,21 +201,20 @@ def _embedded_head(value: Raw, path: str) -> Iterator[Cause]:
         yield invalid(_member(path, "metadata"), metadata, "must be an object")
 
 
-def _forgive(problems: list[Problem], value: Any, old: Any) -> list[Problem]:
-    """Without the complaints about nodes that are as they were before (lists are one node)."""
+def _forgive(problems: list[Problem], schema: Raw, value: Any, old: Any) -> list[Problem]:
+    """Without the complaints about nodes that are as they were before."""
     if old is None or not problems:
         return problems
-    return [problem for problem in problems if not _unchanged(problem.node, value, old)]
+    return [problem for problem in problems if not _unchanged(problem.node, _Node(schema, value, old, ""))]
 
 
-def _unchanged(node: Path, value: Any, old: Any) -> bool:
-    for step in (*node, None):
-        if value == old:
-            return True
-        if not isinstance(step, str) or not isinstance(value, dict) or not isinstance(old, dict) or step not in old:
-            return False
-        value, old = value.get(step), old[step]
-    return False
+def _unchanged(steps: Path, node: "_Node") -> bool:
+    if node.value == node.old:
+        return True
+    if not steps:
+        return False
+    child = node.child(steps[0])
+    return child is not None and child.old is not None and _unchanged(steps[1:], child)
 
 
 _REASONS: dict[str, Callable[[str, str], Cause]] = {
@@ -252,8 +234,14 @@ class _Node(NamedTuple):
     path: str
 
     def children(self) -> "Iterator[_Node]":
+        return (child for child, _ in self._keyed())
+
+    def _keyed(self) -> "Iterator[tuple[_Node, str | int]]":
         for child, item, path, key in _below(self.schema, self.value, self.path):
-            yield _Node(child, item, self._before(item, key), path)
+            yield _Node(child, item, self._before(item, key), path), key
+
+    def child(self, step: str | int) -> "_Node | None":
+        return next((child for child, key in self._keyed() if key == step), None)
 
     def _before(self, item: Any, key: str | int) -> Any:
         """By name in an object, by its keys in a map list, unknown in other lists."""
