@@ -22,9 +22,9 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.decide.framework import Reason
-from trimtab.decide.pods.evictor import EvictorArgs, Round
+from trimtab.decide.pods.evictor import Cycle, EvictorArgs
 from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.movers import run_movers
+from trimtab.decide.pods.movers import run_mover
 from trimtab.decide.pods.scene import Scene
 from trimtab.decide.pods.schedule import book, schedule
 from trimtab.decide.preempt import preempt
@@ -181,11 +181,11 @@ def planning(nodes: int) -> dict[str, Any]:
 
 
 def plan(scene: Scene, name: str, args: dict[str, Any], profile: Profile, *, fit: bool) -> dict[str, Any]:
-    round_ = Round(scene, EvictorArgs(node_fit=fit), profile)
+    cycle = Cycle(scene, profile)
     start = process_time()
-    run_movers([(name, args)], round_)
+    run_mover(name, args, cycle, EvictorArgs(node_fit=fit))
     seconds = process_time() - start
-    told: dict[str, Any] = {"cpuSeconds": round(seconds, 3), "evictions": len(round_.evictions)}
+    told: dict[str, Any] = {"cpuSeconds": round(seconds, 3), "evictions": len(cycle.evictions)}
     published = DESCHEDULER_SECONDS.get((len(scene.hosts), fit)) if name == "LowNodeUtilization" else None
     if published:
         told |= {"descheduler": published, "ratio": round(published / seconds, 1)}

@@ -12,8 +12,8 @@ import trimtab.plugins.node_scores
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import UPSTREAM, Profile
-from trimtab.decide.pods.evictor import EvictorArgs, Round
-from trimtab.decide.pods.movers import run_movers
+from trimtab.decide.pods.evictor import Cycle, EvictorArgs, Limits
+from trimtab.decide.pods.movers import run_mover
 from trimtab.decide.pods.scene import Scene
 from trimtab.registry import discover
 
@@ -38,11 +38,16 @@ def evictor(case: dict[str, Any]) -> EvictorArgs:
     return msgspec.convert(given, EvictorArgs, strict=False)
 
 
+def limits(case: dict[str, Any]) -> Limits:
+    given = case.get("evictor") or {}
+    return Limits(*(given.get(f"maxPodsToEvict{scope}") for scope in ("PerNode", "PerNamespace", "Total")))
+
+
 def evicted(case: dict[str, Any], arguments: dict[str, Any], profile: Profile = UPSTREAM) -> list[str]:
     """Namespace and name of each evicted pod, in order."""
-    round_ = Round(scene(case), evictor(case), profile)
-    run_movers([(case["plugin"], arguments)], round_)
-    return [f"{eviction.pod.namespace}/{eviction.pod.name}" for eviction in round_.evictions]
+    cycle = Cycle(scene(case), profile, limits(case))
+    run_mover(case["plugin"], arguments, cycle, evictor(case))
+    return [f"{eviction.pod.namespace}/{eviction.pod.name}" for eviction in cycle.evictions]
 
 
 def judge(case: dict[str, Any], arguments: dict[str, Any]) -> list[str]:

@@ -7,8 +7,8 @@ from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
-from trimtab.decide.pods.evictor import EvictorArgs, Round
-from trimtab.decide.pods.movers import movers, run_movers
+from trimtab.decide.pods.evictor import NO_LIMITS, Cycle, EvictorArgs, Limits
+from trimtab.decide.pods.movers import movers, run_mover
 from trimtab.decide.pods.scene import Scene
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -21,12 +21,13 @@ def moved(
     *,
     evictor: EvictorArgs | None = None,
     profile: Profile = UPSTREAM,
+    limits: Limits = NO_LIMITS,
     **args: Any,
 ) -> list[str]:
-    round_ = Round(Scene.of(nodes, pods, now=NOON), evictor, profile)
-    run_movers([(name, args)], round_)
-    assert all(eviction.reason and eviction.strategy == name for eviction in round_.evictions)
-    return [eviction.pod.name for eviction in round_.evictions]
+    cycle = Cycle(Scene.of(nodes, pods, now=NOON), profile, limits)
+    run_mover(name, args, cycle, evictor)
+    assert all(eviction.reason and eviction.strategy == name for eviction in cycle.evictions)
+    return [eviction.pod.name for eviction in cycle.evictions]
 
 
 PAIR = [node("a", zone="east"), node("b", zone="west")]
@@ -113,8 +114,8 @@ def test_a_hardly_used_node_is_emptied() -> None:
 
 
 def test_limits_of_a_round_hold() -> None:
-    for limit in ("max_pods_to_evict_per_node", "max_pods_to_evict_per_namespace", "max_pods_to_evict_total"):
-        assert moved("LowNodeUtilization", PAIR, crowd(7), evictor=EvictorArgs(**{limit: 2}), **LOW) == ["p0", "p1"]
+    for limits in (Limits(per_node=2), Limits(per_namespace=2), Limits(total=2)):
+        assert moved("LowNodeUtilization", PAIR, crowd(7), limits=limits, **LOW) == ["p0", "p1"]
 
 
 PROTECTED = {

@@ -7,14 +7,14 @@ def remove_failed_pods(args: FailedArgs, round: Round) -> None:
             round.evict(pod, "why")
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw, Value
-from trimtab.decide.pods.evictor import Answer, Round
+from trimtab.decide.pods.evictor import Answer, Cycle, EvictorArgs, Round
 from trimtab.decide.pods.host import Host, Resident
 from trimtab.registry import Registry
 
@@ -65,14 +65,12 @@ def mover(name: str, *, args: type[Value], balances: bool = False) -> Callable[[
     return register
 
 
-def run_movers(wanted: Sequence[tuple[str, Raw]], round_: Round) -> None:
-    """Run these movers with these arguments: first those that judge single pods, then those that balance."""
-    if len(round_.scene.hosts) < FEWEST_NODES:
+def run_mover(name: str, raw: Raw, cycle: Cycle, evictor: EvictorArgs | None = None) -> None:
+    """Give one mover, with these arguments, its turn."""
+    if len(cycle.scene.hosts) < FEWEST_NODES:
         return
-    chosen = [(movers[name], raw) for name, raw in wanted]
-    for one, raw in sorted(chosen, key=lambda pair: pair[0].balances):
-        round_.strategy = one.name
-        one.run(msgspec.convert(raw, one.args, strict=False), round_)
+    one = movers[name]
+    one.run(msgspec.convert(raw, one.args, strict=False), Round(cycle, evictor, name))
 
 
 def take(pods: Iterable[tuple[Resident, str]], round_: Round) -> Answer:

@@ -6,11 +6,14 @@ from functools import cached_property
 
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.selectors import Selector
 from trimtab.decide.fleet import LONG_AGO
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Host, Resident, resident
 from trimtab.decide.pods.terms import Labels
 from trimtab.decide.preempt import Cover
+
+EVERY_NODE = Selector()
 
 
 class Scene:
@@ -24,6 +27,8 @@ class Scene:
         now: datetime = LONG_AGO,
         covers: tuple[Cover, ...] = (),
         storage_classes: Mapping[tuple[str, str], str] | None = None,
+        priorities: Mapping[str, int] | None = None,
+        nodes: Selector = EVERY_NODE,
     ) -> None:
         self.fleet = fleet
         self.finished = finished
@@ -33,6 +38,10 @@ class Scene:
         """Disruption budgets, for movers that spare pods without one."""
         self.storage_classes = storage_classes or {}
         """The class of each claim that can be resolved, by namespace and name."""
+        self.priorities = priorities or {}
+        """The value of each PriorityClass, by name."""
+        self.nodes = nodes
+        """Which nodes are looked at."""
 
     @staticmethod
     def of(
@@ -43,6 +52,7 @@ class Scene:
         namespaces: Mapping[str, Labels] | None = None,
         covers: tuple[Cover, ...] = (),
         storage_classes: Mapping[tuple[str, str], str] | None = None,
+        priorities: Mapping[str, int] | None = None,
     ) -> "Scene":
         running: list[Pod] = []
         finished: dict[str, list[Resident]] = {}
@@ -53,12 +63,24 @@ class Scene:
                 running.append(pod)
         fleet = NodeFleet.of(nodes, running, namespaces=namespaces, now=now)
         done = {node: tuple(there) for node, there in finished.items()}
-        return Scene(fleet, done, now=now, covers=covers, storage_classes=storage_classes)
+        return Scene(fleet, done, now=now, covers=covers, storage_classes=storage_classes, priorities=priorities)
 
     @cached_property
     def hosts(self) -> tuple[Host, ...]:
-        """Nodes on which pods can be judged: all but those known not to be ready."""
-        return tuple(here for here in self.fleet.hosts if _may_be_ready(here.node))
+        """Nodes on which pods can be judged: all that are meant, but those known not to be ready."""
+        return tuple(here for here in self.fleet.hosts if _may_be_ready(here.node) and self.nodes.matches(here.labels))
+
+    def among(self, nodes: Selector) -> "Scene":
+        """The same scene, where only these nodes are looked at."""
+        return Scene(
+            self.fleet,
+            self.finished,
+            now=self.now,
+            covers=self.covers,
+            storage_classes=self.storage_classes,
+            priorities=self.priorities,
+            nodes=nodes,
+        )
 
     def pods_on(self, node: str) -> list[Resident]:
         """The pods of a node that are not finished, by namespace and name."""

@@ -18,13 +18,10 @@ class AffinityArgs(PodArgs):
 
 @mover("RemovePodsViolatingNodeAffinity", args=AffinityArgs)
 def remove_misplaced_pods(args: AffinityArgs, round_: Round) -> None:
-    taken: set[tuple[str, str]] = set()
     for kind in args.node_affinity_type:
         misplaced = _RULES[kind](round_)
-        found = [pod for here, pod in each_pod(round_, args) if pod.key not in taken and misplaced(pod, here)]
-        before = len(round_.evictions)
+        found = [pod for here, pod in each_pod(round_, args) if misplaced(pod, here)]
         take(((pod, f"another node suits its {kind[:9]} node affinity better") for pod in found), round_)
-        taken |= {eviction.pod.key for eviction in round_.evictions[before:]}
 
 
 def _violating(round_: Round) -> Callable[[Resident, Host], bool]:

@@ -1,0 +1,89 @@
+"""A DeschedulerPolicy (descheduler/v1alpha2) as people have it, and the moves it asks for."""
+
+import msgspec
+
+from trimtab.api.profile import UPSTREAM, Profile
+from trimtab.api.selectors import parse_selector
+from trimtab.api.value import Raw, Value
+from trimtab.decide.pods.evictor import Cycle, Eviction, EvictorArgs, Limits
+from trimtab.decide.pods.movers import movers, run_mover
+from trimtab.decide.pods.scene import Scene
+from trimtab.errors import InputFault
+
+EVICTOR = "DefaultEvictor"
+
+
+class PluginConfig(Value):
+    name: str = ""
+    args: Raw = {}
+
+
+class PluginSet(Value):
+    enabled: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+
+    def chosen(self) -> list[str]:
+        return [name for name in self.enabled if name not in self.disabled]
+
+
+class Plugins(Value):
+    deschedule: PluginSet = PluginSet()
+    balance: PluginSet = PluginSet()
+
+
+class PolicyProfile(Value):
+    name: str = ""
+    plugin_config: tuple[PluginConfig, ...] = ()
+    plugins: Plugins = Plugins()
+
+    def arguments(self, name: str) -> Raw:
+        return next((config.args for config in self.plugin_config if config.name == name), {})
+
+
+class DeschedulerPolicy(Value):
+    profiles: tuple[PolicyProfile, ...] = ()
+    node_selector: str = ""
+    max_no_of_pods_to_evict_per_node: int | None = None
+    max_no_of_pods_to_evict_per_namespace: int | None = None
+    max_no_of_pods_to_evict_total: int | None = None
+    grace_period_seconds: int | None = None
+
+
+def read_policy(raw: Raw) -> DeschedulerPolicy:
+    """The policy of a decoded file; what is wrong with it is told by name."""
+    if raw.get("kind") != "DeschedulerPolicy":
+        raise InputFault(f"kind is {raw.get('kind')!r}, not DeschedulerPolicy")
+    try:
+        policy = msgspec.convert(raw, DeschedulerPolicy, strict=False)
+        for profile in policy.profiles:
+            _check(profile)
+    except msgspec.ValidationError as fault:
+        raise InputFault(f"the DeschedulerPolicy cannot be read: {fault}") from fault
+    return policy
+
+
+def _check(profile: PolicyProfile) -> None:
+    msgspec.convert(profile.arguments(EVICTOR), EvictorArgs, strict=False)
+    for kind, balances in ((profile.plugins.deschedule, False), (profile.plugins.balance, True)):
+        for name in kind.chosen():
+            if name not in movers or movers[name].balances != balances:
+                point = "balance" if balances else "deschedule"
+                raise InputFault(f"profile {profile.name}: there is no {point} plugin {name}")
+            msgspec.convert(profile.arguments(name), movers[name].args, strict=False)
+
+
+def moves(policy: DeschedulerPolicy, scene: Scene, profile: Profile = UPSTREAM) -> list[Eviction]:
+    """What one cycle would evict: all profiles judge single pods first, then all balance groups."""
+    limits = Limits(
+        policy.max_no_of_pods_to_evict_per_node,
+        policy.max_no_of_pods_to_evict_per_namespace,
+        policy.max_no_of_pods_to_evict_total,
+    )
+    meant = scene.among(parse_selector(policy.node_selector)) if policy.node_selector else scene
+    cycle = Cycle(meant, profile, limits)
+    for balances in (False, True):
+        for one in policy.profiles:
+            evictor = msgspec.convert(one.arguments(EVICTOR), EvictorArgs, strict=False)
+            for name in (one.plugins.balance if balances else one.plugins.deschedule).chosen():
+                run_mover(name, one.arguments(name), cycle, evictor)
+    return cycle.evictions
