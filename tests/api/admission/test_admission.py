@@ -104,6 +104,17 @@ def test_dispatching_is_stopped_everywhere_or_somewhere() -> None:
     assert refused(POLICIES, given)[0].startswith("spec.suspension: Invalid value")
 
 
+def test_a_complaint_quotes_what_it_is_about_in_the_order_of_its_declaration() -> None:
+    (complaint,) = refused(
+        POLICIES,
+        policy(placement={"spreadConstraints": [{"minGroups": 3, "maxGroups": 2, "spreadByField": "cluster"}]}),
+    )
+    assert complaint == (
+        'spec.placement.spreadConstraints[0]: Invalid value: {"spreadByField":"cluster","maxGroups":2,"minGroups":3}: '
+        "maxGroups lower than minGroups is not allowed"
+    )
+
+
 def test_overrides_are_checked_rule_by_rule() -> None:
     def override(**overriders: Any) -> list[str]:
         rules = [{"targetCluster": {"clusterNames": ["m1"]}, "overriders": overriders}]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from trimtab.api.admission.raw import at, change_items, mapping, number, objects, put
+from trimtab.api.admission.raw import at, change_items, in_order, mapping, number, objects, put
 from trimtab.api.complaints import invalid, not_supported
 from trimtab.api.names import qualified_name_faults
 from trimtab.api.value import Raw
@@ -30,7 +30,7 @@ def _fill_spread(constraint: Raw) -> Raw:
 
 def check_placement(placement: Raw, field: str) -> Iterator[Cause]:
     if placement.get("clusterAffinity") is not None and placement.get("clusterAffinities") is not None:
-        yield invalid(field, placement, "clusterAffinities cannot co-exist with clusterAffinity")
+        yield invalid(field, in_order(placement), "clusterAffinities cannot co-exist with clusterAffinity")
     yield from check_affinity(mapping(placement.get("clusterAffinity")), f"{field}.clusterAffinity")
     yield from _check_terms(placement, f"{field}.clusterAffinities")
     yield from _check_spread(placement.get("spreadConstraints"), f"{field}.spreadConstraints")
@@ -52,7 +52,7 @@ def check_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
         elif operator not in _FIELD_OPERATORS:
             why = f'unsupported operator "{operator}", must be In or NotIn'
         if why:
-            yield invalid(f"{field}.fieldSelector", selector, why)
+            yield invalid(f"{field}.fieldSelector", in_order(selector), why)
             return
 
 
@@ -64,7 +64,7 @@ def _check_terms(placement: Raw, field: str) -> Iterator[Cause]:
         for fault in qualified_name_faults(name):
             yield invalid(f"{field}[{i}]", name, fault)
         if name in seen:
-            yield invalid(field, terms, "each affinity term in a policy must have a unique name")
+            yield invalid(field, in_order(terms), "each affinity term in a policy must have a unique name")
         seen.add(name)
         yield from check_affinity(term, f"{field}[{i}]")
         if term.get("overflowAffinities") is not None:
@@ -86,9 +86,11 @@ def _check_overflow(term: Raw, scheduling: Raw, field: str) -> Iterator[Cause]:
     overflow = term["overflowAffinities"]
     if not _divides_by_room(scheduling):
         why = "overflowAffinities can only be used together with dynamic weight or aggregated scheduling"
-        yield invalid(field, overflow, why)
+        yield invalid(field, in_order(overflow), why)
     if not any(term.get(part) for part in _INLINE):
-        yield invalid(field, overflow, "overflowAffinities can only be used together with the inline ClusterAffinity")
+        yield invalid(
+            field, in_order(overflow), "overflowAffinities can only be used together with the inline ClusterAffinity"
+        )
     taken = {term.get("affinityName", "")}
     for i, affinity in objects(overflow):
         name = str(affinity.get("affinityName", ""))
@@ -107,20 +109,20 @@ def _check_spread(constraints: Any, field: str) -> Iterator[Cause]:
         by_field, where = str(constraint.get("spreadByField") or ""), f"{field}[{i}]"
         least, most = number(constraint.get("minGroups")), number(constraint.get("maxGroups"))
         if by_field and constraint.get("spreadByLabel"):
-            yield invalid(where, constraint, "spreadByLabel should not co-exist with spreadByField")
+            yield invalid(where, in_order(constraint), "spreadByLabel should not co-exist with spreadByField")
         if least < 0:
-            yield invalid(where, constraint, "minGroups lower than 0 is not allowed")
+            yield invalid(where, in_order(constraint), "minGroups lower than 0 is not allowed")
         if most < 0:
-            yield invalid(where, constraint, "maxGroups lower than 0 is not allowed")
+            yield invalid(where, in_order(constraint), "maxGroups lower than 0 is not allowed")
         if 0 < most < least:
-            yield invalid(where, constraint, "maxGroups lower than minGroups is not allowed")
+            yield invalid(where, in_order(constraint), "maxGroups lower than minGroups is not allowed")
         if by_field:
             counts[by_field] = counts.get(by_field, 0) + 1
             if counts[by_field] == 2:  # told once, however often it is repeated
-                yield invalid(field, constraints, f"multiple {by_field} spread constraints are not allowed")
+                yield invalid(field, in_order(constraints), f"multiple {by_field} spread constraints are not allowed")
     if counts and "cluster" not in counts:
         why = "the cluster spread constraint must be enabled in one of the constraints in case of SpreadByField is enabled"
-        yield invalid(field, constraints, why)
+        yield invalid(field, in_order(constraints), why)
 
 
 def _check_workload_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
@@ -131,4 +133,4 @@ def _check_workload_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
             for fault in qualified_name_faults(keys[name]):
                 yield invalid(f"{field}.{name}.groupByLabelKey", keys[name], fault)
     if len(keys) == 2 and keys["affinity"] == keys["antiAffinity"]:
-        yield invalid(field, affinity, "affinity and antiAffinity must not use the same groupByLabelKey")
+        yield invalid(field, in_order(affinity), "affinity and antiAffinity must not use the same groupByLabelKey")

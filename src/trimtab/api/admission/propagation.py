@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trimtab.api.admission.placement import check_placement, fill_placement
-from trimtab.api.admission.raw import at, change_items, mapping, objects, put, texts
+from trimtab.api.admission.raw import at, change_items, in_order, mapping, objects, put, texts
 from trimtab.api.complaints import forbidden, invalid, not_supported
 from trimtab.api.names import qualified_name_faults
 from trimtab.api.value import Raw
@@ -87,7 +87,7 @@ def _check_spec(spec: Raw) -> Iterator[Cause]:
     dispatching = at(spec, "suspension", "dispatching")
     if dispatching is True and texts(at(spec, "suspension", "dispatchingOnClusters", "clusterNames")):
         why = "suspension dispatching cannot co-exist with dispatchingOnClusters.clusterNames"
-        yield invalid("spec.suspension", spec["suspension"], why)
+        yield invalid("spec.suspension", in_order(spec["suspension"]), why)
 
 
 def _check_names(spec: Raw) -> Iterator[Cause]:

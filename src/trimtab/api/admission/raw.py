@@ -26,6 +26,54 @@ def objects(value: Any) -> Iterator[tuple[int, Raw]]:
                 yield i, item
 
 
+_ORDER = [
+    "affinityName",
+    "clusterAffinity",
+    "clusterAffinities",
+    "labelSelector",
+    "fieldSelector",
+    "clusterNames",
+    "exclude",
+    "overflowAffinities",
+    "clusterTolerations",
+    "spreadConstraints",
+    "replicaScheduling",
+    "workloadAffinity",
+    "matchLabels",
+    "matchExpressions",
+    "spreadByField",
+    "spreadByLabel",
+    "maxGroups",
+    "minGroups",
+    "replicaSchedulingType",
+    "replicaDivisionPreference",
+    "weightPreference",
+    "staticWeightList",
+    "dynamicWeight",
+    "targetCluster",
+    "weight",
+    "affinity",
+    "antiAffinity",
+    "dispatching",
+    "dispatchingOnClusters",
+    "key",
+    "operator",
+    "value",
+    "values",
+    "effect",
+    "tolerationSeconds",
+]
+_RANKS = {key: rank for rank, key in enumerate(_ORDER)}
+
+
+def in_order(value: Any) -> Any:
+    """The value with its members as Karmada declares them: its complaints quote them in that order."""
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: (_RANKS.get(key, len(_RANKS)), key))
+        return {key: in_order(value[key]) for key in keys if value[key] not in (None, [], "")}
+    return [in_order(item) for item in value] if isinstance(value, list) else value
+
+
 def texts(value: Any) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
