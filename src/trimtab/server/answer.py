@@ -18,6 +18,8 @@ class Ask(msgspec.Struct):
     groups: list[str] = []
     """Every `Impersonate-Group` header."""
     body: bytes = b""
+    protobuf: bool = False
+    """Whether a refusal should be told in protobuf."""
     certificate_user: User | None = None
     server_address: str = ""
     caller: Caller = msgspec.field(default_factory=Caller)
@@ -32,7 +34,6 @@ class Answer(msgspec.Struct):
     headers: list[tuple[bytes, bytes]] = []
     verbatim: bool = False
     """The body is sent as it is, whatever the client's taste."""
-    yaml: bool = False
 
 
 class Stream(msgspec.Struct):

@@ -44,6 +44,8 @@ class Settings(NamedTuple):
     plugins: Sequence[Plugin] = ()
     """Further admission, such as policy admission in `trimtab up`."""
     new_uid: Callable[[], str] = lambda: str(uuid4())
+    collects: bool = True
+    """Clean up after deletions, as a controller manager does beside a kube-apiserver."""
     several_budgets: bool = False
     """Ask all budgets of a pod, where Kubernetes refuses to judge."""
 
@@ -77,13 +79,17 @@ class ApiServer:
         )
         self.definitions = Definitions(self.verbs, self.fitter)
         self.app = Edge(self.handler)
+        self._collects = settings.collects
         self._duties: list[asyncio.Task[None]] = []
         for kind in kinds.values():
             for served in served_by(kind):
                 self.catalogue.add(served)
 
     def _checks(self) -> dict[str, Callable[[], bool]]:
-        return {"ping": lambda: True, "log": lambda: True, "etcd": lambda: self.store.fault is None}
+        return {"ping": lambda: True, "log": lambda: True, "etcd": self._stores, "shutdown": lambda: True}
+
+    def _stores(self) -> bool:
+        return self.store.fault is None
 
     async def start(self) -> None:
         """Write what a new server needs, then begin the background duties."""
@@ -91,7 +97,8 @@ class ApiServer:
         self.definitions.load()
         self._begin(self._watch_roles())
         self._begin(self.definitions.follow())
-        self._begin(Collector(self.verbs).run())
+        if self._collects:
+            self._begin(Collector(self.verbs).run())
 
     def _declared(self) -> list[Kind]:
         """Kinds of ours that are not yet in the store as definitions."""

@@ -1,11 +1,10 @@
 """Kinds that users define while the server runs: CRDs are accepted, served, changed and cleaned up here."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import orjson
 
-from trimtab.api.complaints import forbidden, required
+from trimtab.api.definition import definition_causes
 from trimtab.api.kind import Column, Kind, Scale, kinds
 from trimtab.api.value import Object, Raw
 from trimtab.errors import Cause, NotFound
@@ -24,36 +23,7 @@ _MANAGER = "kube-apiserver"
 
 def complaints(obj: Raw, old: Raw | None) -> list[Cause]:
     """What is wrong with the schemas of a definition; everything else about it is checked with its kind."""
-    found: list[Cause] = []
-    for index, version in enumerate((obj.get("spec") or {}).get("versions") or ()):
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        if schema:
-            found += _structural_causes(schema, f"spec.versions[{index}].schema.openAPIV3Schema", root=True)
-    return found
-
-
-def _structural_causes(schema: Raw, field: str, *, root: bool = False) -> Iterator[Cause]:
-    """A schema must say the type of everything it speaks of."""
-    free = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
-    if not root and not schema.get("type") and not free:
-        yield required(
-            f"{field}.type",
-            "must not be empty for specified object fields"
-            if ".properties[" in field[-80:]
-            else "must not be empty for specified array items",
-        )
-    if schema.get("properties") and schema.get("additionalProperties") not in (None, False):
-        yield forbidden(f"{field}.additionalProperties", "additionalProperties and properties are mutual exclusive")
-    if schema.get("type") == "array" and "items" not in schema:
-        yield required(f"{field}.items", "must be specified")
-    if schema.get("x-kubernetes-list-type") == "map" and not schema.get("x-kubernetes-list-map-keys"):
-        yield required(f"{field}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
-    for name, child in (schema.get("properties") or {}).items():
-        if isinstance(child, dict) and not (root and name in {"metadata", "apiVersion", "kind"}):
-            yield from _structural_causes(child, f"{field}.properties[{name}]")
-    for key in ("items", "additionalProperties"):
-        if isinstance(schema.get(key), dict):
-            yield from _structural_causes(schema[key], f"{field}.{key}")
+    return definition_causes(obj)
 
 
 def _condition(obj: Raw, kind: str) -> bool:

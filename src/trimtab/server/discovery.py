@@ -10,7 +10,7 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.server.catalogue import Catalogue, Served, Subresource
 
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+AGGREGATED = "{};g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 
 
 def _storage_hash(served: Served) -> str:

@@ -12,6 +12,7 @@ import orjson
 from trimtab.errors import ApiFault, InternalError, TooLarge
 from trimtab.server import refuse
 from trimtab.server.answer import Answer, Ask, Stream
+from trimtab.server.frames import single
 from trimtab.server.handler import Handler
 from trimtab.server.negotiate import JSON, YAML, entries, wants_pretty
 
@@ -48,7 +49,7 @@ class Edge:
             ask.body = await _body(scope, receive)
             answer = await self._handler.answer(ask)
         except ApiFault as fault:
-            answer = fault_answer(fault)
+            answer = fault_answer(fault, protobuf=ask.protobuf)
         except (asyncio.CancelledError, _Gone):
             raise
         except Exception:
@@ -112,8 +113,9 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
                 return b"".join(parts) if len(parts) > 1 else part
 
 
-def fault_answer(fault: ApiFault) -> Answer:
-    answer = Answer(fault.code, orjson.dumps(refuse.status_of(fault)))
+def fault_answer(fault: ApiFault, *, protobuf: bool = False) -> Answer:
+    status = refuse.status_of(fault)
+    answer = single(fault.code, status) if protobuf else Answer(fault.code, orjson.dumps(status))
     if fault.retry_after is not None and fault.retry_after <= 10:
         answer.headers.append((b"retry-after", str(fault.retry_after).encode()))
     if fault.code == 401:
@@ -140,7 +142,7 @@ def _dressed(answer: Answer, ask: Ask) -> bytes:
     """The body as this client wants to read it."""
     if answer.media != JSON or answer.verbatim:
         return answer.body
-    if wants_yaml(ask) or answer.yaml:
+    if wants_yaml(ask):
         import yaml  # noqa: PLC0415 - only few answers are YAML
 
         answer.media = YAML

@@ -41,3 +41,39 @@ def watch_frame(type_: str, body: bytes) -> bytes:
     """One event of a watch, with its length in front."""
     frame = _field(1, type_.encode()) + _field(2, _field(1, body))
     return struct.pack(">I", len(frame)) + frame
+
+
+def discovery(document: Raw) -> bytes:
+    """The aggregated discovery document."""
+    body = _field(1, b"") + b"".join(_field(2, _group(item)) for item in document["items"])
+    kind = _field(1, document["apiVersion"].encode()) + _field(2, document["kind"].encode())
+    return protobuf.MAGIC + _field(1, kind) + _field(2, body) + _field(3, b"") + _field(4, b"")
+
+
+def _group(item: Raw) -> bytes:
+    metadata = _field(1, item["metadata"].get("name", "").encode())
+    return _field(1, metadata) + b"".join(_field(2, _version(version)) for version in item["versions"])
+
+
+def _version(version: Raw) -> bytes:
+    resources = b"".join(_field(2, _resource(resource)) for resource in version["resources"])
+    return _field(1, version["version"].encode()) + resources + _field(3, version["freshness"].encode())
+
+
+def _kind(kind: Raw) -> bytes:
+    return b"".join(_field(n, kind[key].encode()) for n, key in enumerate(("group", "version", "kind"), 1))
+
+
+def _texts(number: int, texts: list[str] | None) -> bytes:
+    return b"".join(_field(number, text.encode()) for text in texts or ())
+
+
+def _resource(resource: Raw) -> bytes:
+    parts = _field(1, resource["resource"].encode()) + _field(2, _kind(resource["responseKind"]))
+    parts += _field(3, resource["scope"].encode()) + _field(4, resource["singularResource"].encode())
+    parts += _texts(5, resource["verbs"]) + _texts(6, resource.get("shortNames"))
+    parts += _texts(7, resource.get("categories"))
+    for sub in resource.get("subresources") or ():
+        inner = _field(1, sub["subresource"].encode()) + _field(2, _kind(sub["responseKind"]))
+        parts += _field(8, inner + _texts(4, sub["verbs"]))
+    return parts

@@ -15,10 +15,10 @@ from trimtab.server.decode import Body, read_body
 from trimtab.server.deletion import RETURNS_OBJECT
 from trimtab.server.fitting import Wanted
 from trimtab.server.landing import Landing
-from trimtab.server.negotiate import content_media
+from trimtab.server.negotiate import content_media, prefers_protobuf
 from trimtab.server.options import delete_options, list_options, write_options
 from trimtab.server.patching import Patcher
-from trimtab.server.present import list_answer, object_answer, raw_answer, watch_answer
+from trimtab.server.present import form_for, list_answer, object_answer, raw_answer, watch_answer
 from trimtab.server.reviews import Reviews
 from trimtab.server.routes import Target, resolve, verb_of
 from trimtab.server.subresources import Subresources
@@ -98,11 +98,12 @@ class Handler:
         return self._landing.answer(ask, target)
 
     async def _resource(self, ask: Ask, target: Target) -> Answer | Stream:
+        served = self._verbs.catalogue.find(target.group, target.version, target.resource)
+        ask.protobuf = served is not None and not served.kind.custom and prefers_protobuf(ask.headers.get("accept", ""))
         verb = verb_of(ask.method, target, ask.query)
         action = _action(verb or ask.method.lower(), target)
         if not self._authorizer.allows(ask.caller.user, action):
             raise self._denied(ask.caller.user, action)
-        served = self._verbs.catalogue.find(target.group, target.version, target.resource)
         if served is None:
             return self._landing.missing(target)
         if target.subresource:
@@ -115,6 +116,8 @@ class Handler:
         return await self._verb(ask, target, served, verb)
 
     def _check_scope(self, served: Served, target: Target, verb: str) -> None:
+        if bool(target.name) == (verb == "create") and verb in {"create", "update", "patch"}:
+            raise refuse.no_such_method()
         if served.kind.namespaced == bool(target.namespace):
             return
         if not served.kind.namespaced or target.name:
@@ -177,7 +180,7 @@ class Handler:
         options = delete_options(self._delete_body(ask), ask.query)
         outcome, status = await self._verbs.delete(where, options, ask.caller)
         if outcome.deleted and where.served.storage not in RETURNS_OBJECT:
-            return raw_answer(200, status)
+            return raw_answer(200, status, form_for(ask, where.served, single=True)._replace(transform=""))
         return object_answer(ask, outcome.found, 200, self._now())
 
     async def _delete_collection(self, ask: Ask, where: Where) -> Answer:

@@ -10,7 +10,8 @@ from trimtab.server import refuse
 from trimtab.server.answer import Answer, Ask
 from trimtab.server.catalogue import Catalogue
 from trimtab.server.discovery import AGGREGATED, Discovery
-from trimtab.server.negotiate import JSON, entries
+from trimtab.server.frames import discovery
+from trimtab.server.negotiate import JSON, PROTOBUF, entries
 from trimtab.server.openapi import OpenApi
 from trimtab.server.routes import Target
 
@@ -95,21 +96,22 @@ class Landing:
     def _root(self, ask: Ask, root: str) -> Answer:
         for entry in entries(ask.headers.get("accept", "")):
             parameters = entry.parameters
-            if entry.media == JSON and parameters.get("as") == "APIGroupDiscoveryList":
+            if entry.media in {JSON, PROTOBUF} and parameters.get("as") == "APIGroupDiscoveryList":
                 version = parameters.get("v", "")
                 if parameters.get("g") == "apidiscovery.k8s.io" and version in {"v2", "v2beta1"}:
-                    return self._aggregated(ask, root, version)
+                    return self._aggregated(ask, root, version, entry.media)
             elif "as" not in parameters:
                 break
         body: Any = self._discovery.versions(ask.server_address) if root == "api" else self._discovery.groups()
         return Answer(200, orjson.dumps(body))
 
-    def _aggregated(self, ask: Ask, root: str, version: str) -> Answer:
+    def _aggregated(self, ask: Ask, root: str, version: str, media: str) -> Answer:
         body, etag = self._discovery.aggregated(root, version)
         headers = [(b"etag", etag.encode()), (b"vary", b"Accept"), (b"cache-control", b"public")]
         if ask.headers.get("if-none-match") == etag:
             return Answer(304, b"", "", headers)
-        return Answer(200, body, AGGREGATED.format(version), headers, verbatim=True)
+        told = discovery(orjson.loads(body)) if media == PROTOBUF else body
+        return Answer(200, told, AGGREGATED.format(media, version), headers, verbatim=True)
 
     def _health(self, ask: Ask, path: str) -> Answer:
         kind, _, single = path.strip("/").partition("/")

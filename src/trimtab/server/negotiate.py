@@ -93,3 +93,10 @@ def wants_pretty(query: str | None, user_agent: str) -> bool:
 def content_media(content_type: str) -> str:
     """The media type of a request body, without its parameters."""
     return content_type.partition(";")[0].strip().lower()
+
+
+@lru_cache(maxsize=256)
+def prefers_protobuf(accept: str) -> bool:
+    """Whether a built-in kind, and a refusal about it, is best told in protobuf."""
+    known = (entry.media for entry in entries(accept) if entry.media in _WILD or entry.media in {YAML, PROTOBUF})
+    return next(known, "") == PROTOBUF

@@ -170,7 +170,16 @@ class OpenApi:
             definitions |= _schemas(self._resources(name))
         text = orjson.dumps(definitions).replace(REF.encode(), b"#/definitions/")
         info = {"title": "Kubernetes", "version": "1.32"}
-        return {"swagger": "2.0", "info": info, "paths": {}, "definitions": orjson.loads(text)}
+        security = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}
+        return {
+            "swagger": "2.0",
+            "info": info,
+            "paths": {},
+            "definitions": orjson.loads(text),
+            "parameters": {},
+            "securityDefinitions": security,
+            "security": [{"BearerToken": []}],
+        }
 
 
 def _document(resources: list[Served]) -> Raw:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import orjson
+
 from trimtab.api.kinds.native import codec
 from trimtab.api.patch.apply import apply
 from trimtab.api.patch.json_patch import apply_json_patch
@@ -26,6 +28,23 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 _BUILT_IN = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 _CUSTOM = (JSON_PATCH, MERGE, APPLY)
+_METADATA_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+"""As Go writes it, for the refusals that show the whole object."""
 Apply = Callable[[Raw], Any]
 
 
@@ -138,7 +157,7 @@ def _placed(where: Where, config: Raw) -> Raw:
         raise BadRequest(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({where.name})"
         )
-    if where.namespace and metadata.setdefault("namespace", where.namespace) != where.namespace:
+    if where.namespace and metadata.get("namespace", where.namespace) != where.namespace:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     return {**config, "metadata": metadata}
 
@@ -158,6 +177,11 @@ def _check_address(new: Raw, old: Raw) -> None:
 
 
 def _misfit(new: Any, why: str) -> Invalid:
+    if isinstance(new, dict) and isinstance(new.get("metadata"), dict):
+        metadata = new["metadata"]
+        ordered = {key: metadata[key] for key in (*_METADATA_ORDER, *metadata) if key in metadata}
+        rest = orjson.loads(orjson.dumps(new, option=orjson.OPT_SORT_KEYS))
+        new = {key: value if key != "metadata" else ordered for key, value in rest.items()}
     shown = refuse.quoted(refuse.quoted(new))
     return refuse.invalid("", "", "", [Cause("FieldValueInvalid", f"Invalid value: {shown}: {why}", "patch")])
 

@@ -11,13 +11,17 @@ from trimtab.server.catalogue import Served, Where
 from trimtab.server.cells import selector_text
 from trimtab.server.decode import read_body
 from trimtab.server.fitting import Wanted
-from trimtab.server.negotiate import content_media
+from trimtab.server.negotiate import PROTOBUF, Form, content_media
 from trimtab.server.options import WriteOptions, write_options
 from trimtab.server.patching import APPLY, Apply, Patcher, read_applied
 from trimtab.server.present import raw_answer
 from trimtab.server.verbs import Verbs
 
 _API = "autoscaling/v1"
+
+
+def _form(ask: Ask) -> Form:
+    return Form(PROTOBUF) if ask.protobuf else Form()
 
 
 def _at(obj: Any, path: str) -> Any:
@@ -54,7 +58,7 @@ class Scaling:
 
     async def answer(self, ask: Ask, where: Where, verb: str) -> Answer:
         if verb == "get":
-            return raw_answer(200, self.shown(where, self._verbs.get(where).raw()))
+            return raw_answer(200, self.shown(where, self._verbs.get(where).raw()), _form(ask))
         options = write_options(
             "UpdateOptions" if verb == "update" else "PatchOptions", ask.query, apply=self._applies(ask, verb)
         )
@@ -79,7 +83,7 @@ class Scaling:
             return Wanted(self._scaled(where, old, change(self.shown(where, old, strict=False))))
 
         outcome = await self._verbs.change(where, scaled, options, ask.caller)
-        return raw_answer(200, self.shown(where, outcome.found.raw(), strict=False))
+        return raw_answer(200, self.shown(where, outcome.found.raw(), strict=False), _form(ask))
 
     def shown(self, where: Where, obj: Raw, *, strict: bool = True) -> Raw:
         """The Scale of an object; without a number of replicas a custom resource has none."""

@@ -1,5 +1,6 @@
 """Which objects a list or watch is about: label and field selectors, judged on stored bytes."""
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -132,7 +133,48 @@ def _labels(text: str) -> Selector:
     try:
         return parse_selector(text)
     except BadSelector as bad:
-        raise BadRequest(str(bad)) from bad
+        raise BadRequest(_complaint(text) or str(bad)) from bad
+
+
+_TOKEN = re.compile(r"\s*(?:(==|!=|[=!<>(),])|([^\s=!<>(),]+))")
+_OPERATORS = {"in", "notin", "=", "==", "!=", "gt", "lt", ">", "<"}
+
+
+def _complaint(text: str) -> str:
+    """What is wrong with a label selector, in the words of Kubernetes' parser; empty when it finds nothing."""
+    tokens = [match[1] or match[2] for match in _TOKEN.finditer(text)] + [""]
+    at = 0
+
+    def found(expected: str) -> str:
+        return f"unable to parse requirement: found '{tokens[at]}', expected: {expected}"
+
+    while True:
+        if tokens[at] == "!":
+            at += 1
+        if not tokens[at] or _TOKEN.fullmatch(tokens[at])[1]:  # type: ignore[index]
+            return found("!, identifier, or 'end of string'")
+        at += 1
+        if tokens[at] in {"", ","}:
+            pass
+        elif tokens[at] not in _OPERATORS:
+            return found("in, notin, =, ==, !=, gt, lt")
+        elif tokens[at] in {"in", "notin"}:
+            at += 1
+            if tokens[at] != "(":
+                return found("'('")
+            while tokens[at] not in {")", ""}:
+                at += 1
+            if not tokens[at]:
+                return found("',', ')' or identifier")
+            at += 1
+        else:
+            at += 1
+            at += bool(tokens[at] not in {"", ","})
+        if not tokens[at]:
+            return ""
+        if tokens[at] != ",":
+            return found("',' or 'end of string'")
+        at += 1
 
 
 def choose(served: Served, labels: str, fields: str) -> Choice:

@@ -36,16 +36,24 @@ def prepare_create(served: Served, obj: Raw, blank_status: Raw | None) -> None:
     metadata = obj["metadata"]
     for key in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(key, None)
-    if served.kind.custom or served.kind.id in _GENERATED:
-        metadata["generation"] = 1
     if served.kind.status and served.kind.id not in _STATUS_AT_BIRTH:
         obj.pop("status", None)
         if blank_status is not None:
             obj["status"] = blank_status
+
+
+def give_birth(served: Served, obj: Raw) -> None:
+    """Add what only the server says, and nobody owns; `obj` and its metadata are the caller's own copies."""
+    if served.kind.custom or served.kind.id in _GENERATED:
+        obj["metadata"]["generation"] = 1
     if served.kind.id == "namespaces":
         finalizers = (obj.get("spec") or {}).get("finalizers") or []
         obj["spec"] = {"finalizers": finalizers if "kubernetes" in finalizers else [*finalizers, "kubernetes"]}
         obj["status"] = {"phase": "Active"}
+    if served.kind.id == "customresourcedefinitions.apiextensions.k8s.io":
+        versions = obj.get("spec", {}).get("versions") or ()
+        stored = [version.get("name", "") for version in versions if version.get("storage")]
+        obj["status"] = {**obj.get("status", {}), "storedVersions": stored}
 
 
 def carry_over(served: Served, new: Raw, old: Raw, subresource: str) -> Raw:

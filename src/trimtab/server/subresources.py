@@ -12,7 +12,7 @@ from trimtab.server.catalogue import Catalogue, Where
 from trimtab.server.decode import read_body
 from trimtab.server.eviction import Evictions
 from trimtab.server.fitting import Wanted
-from trimtab.server.negotiate import content_media
+from trimtab.server.negotiate import PROTOBUF, Form, content_media
 from trimtab.server.options import write_options
 from trimtab.server.patching import Patcher
 from trimtab.server.present import object_answer, raw_answer
@@ -23,9 +23,9 @@ _SHORTEST, _USUAL, _LONGEST = 600, 3600, 1 << 32
 Act = Callable[[Ask, Where], Awaitable[Answer]]
 
 
-def success(code: int) -> Answer:
+def success(ask: Ask, code: int) -> Answer:
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}
-    return raw_answer(code, status)
+    return raw_answer(code, status, Form(PROTOBUF) if ask.protobuf else Form())
 
 
 class Subresources:
@@ -91,7 +91,7 @@ class Subresources:
         body = self._read(ask, "policy/v1", "Eviction")
         options = write_options("CreateOptions", ask.query)
         await self._evictions.evict(where, body, ask.caller, dry_run=options.dry_run)
-        return success(201)
+        return success(ask, 201)
 
     async def _bind(self, ask: Ask, where: Where) -> Answer:
         body = self._read(ask, "v1", "Binding")
@@ -112,7 +112,7 @@ class Subresources:
             return Wanted(_bound(old, node, now))
 
         await self._verbs.change(where, bound, options, ask.caller)
-        return success(201)
+        return success(ask, 201)
 
     async def _token(self, ask: Ask, where: Where) -> Answer:
         body = self._read(ask, "authentication.k8s.io/v1", "TokenRequest")
@@ -154,7 +154,7 @@ class Subresources:
             },
             "status": {"token": self._tokens.issue(claims), "expirationTimestamp": expires},
         }
-        return raw_answer(201, answer)
+        return raw_answer(201, answer, Form(PROTOBUF) if ask.protobuf else Form())
 
     def _bound_object(self, namespace: str, bound: Raw) -> Raw:
         kind, name = str(bound.get("kind", "")), str(bound.get("name", ""))

@@ -1,14 +1,14 @@
 """The verbs of the API: every read and write of an object passes here, whoever asks and however."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from trimtab.api.value import Raw
 from trimtab.clock import Clock
-from trimtab.errors import ApiFault, Cause, Expired
+from trimtab.errors import ApiFault, Cause, Expired, Invalid
 from trimtab.server import refuse
 from trimtab.server.admission import Admission, Attributes
 from trimtab.server.caller import Caller
@@ -18,7 +18,7 @@ from trimtab.server.fitting import Fitter, Wanted
 from trimtab.server.metadata import metadata_causes, update_causes
 from trimtab.server.options import DeleteOptions, ListOptions, WriteOptions, check_list, make_token, parse_version
 from trimtab.server.selecting import EVERYTHING, Choice, choose
-from trimtab.server.strategy import carry_over, prepare_create
+from trimtab.server.strategy import carry_over, give_birth, prepare_create
 from trimtab.server.wire import Batch, Found, pack, unpack
 from trimtab.store.entry import Entry
 from trimtab.store.log import Store
@@ -179,12 +179,13 @@ class Verbs:
         obj = self.fitter.complete(served, obj)
         if not wanted.applied:
             obj = self.fitter.owned(where, obj, None, options.manager or attributes.caller.agent, now)
-        obj["metadata"] |= {"uid": self._new_uid(), "creationTimestamp": now}
+        obj = {**obj, "metadata": {**obj["metadata"], "uid": self._new_uid(), "creationTimestamp": now}}
+        give_birth(served, obj)
         obj = await self.admission.mutate(attributes, obj, None)
         causes = metadata_causes(obj["metadata"], served.kind.id)
         causes += self.fitter.complaints(served, obj, None)
         if causes:
-            raise refuse.invalid(served.kind.name, served.group, obj["metadata"].get("name") or "", causes)
+            raise _invalid(served, obj["metadata"].get("name") or "", causes)
         await self.admission.validate(attributes, obj, None)
         return obj
 
@@ -250,7 +251,8 @@ class Verbs:
                 said = f"Invalid value: {refuse.quoted(uid)}: field is immutable"
                 cause = Cause("FieldValueInvalid", said, "metadata.uid")
                 raise refuse.invalid(served.kind.name, served.group, name, [cause])
-            key = served.key(metadata.get("namespace", ""), name)
+            shelf = f"{served.group}/{served.resource}" if served.kind.custom else served.resource
+            key = "/".join(filter(None, ("/registry", shelf, metadata.get("namespace", ""), name)))
             raise refuse.conflict(
                 served.resource,
                 served.group,
@@ -284,7 +286,7 @@ class Verbs:
         causes = update_causes(new["metadata"], old["metadata"], served.kind.id)
         causes += self.fitter.complaints(served, new, old, subresource)
         if causes:
-            raise refuse.invalid(served.kind.name, served.group, name, causes)
+            raise _invalid(served, name, causes)
         await self.admission.validate(attributes, new, old)
         value = pack(served.inward(new) if served.inward else new)
         if value == entry.value or _same(new, old):
@@ -351,6 +353,11 @@ class Verbs:
                 if fault.code != 404:  # somebody else was faster
                     raise
         return batch
+
+
+def _invalid(served: Served, name: str, causes: Sequence[Cause]) -> Invalid:
+    group = "" if served.storage == "events" else served.group  # both forms of events are judged as the older one
+    return refuse.invalid(served.kind.name, group, name, causes)
 
 
 def _same(new: Raw, old: Raw) -> bool:

@@ -91,6 +91,7 @@ class Watching:
         make_line: Line = line,
     ) -> None:
         self._line = make_line
+        self._marked = False
         self._options = options = check_watch(options)
         self._store = store
         served = where.served
@@ -145,6 +146,7 @@ class Watching:
             if joined := b"".join([_encode(event, self._choice, self._view, self._line) for event in events]):
                 yield joined
             if mark is not None and loop.time() >= mark:
+                self._marked = True
                 yield self._line("BOOKMARK", orjson.dumps(self._bookmark(watch.revision, False)))
                 mark = self._next_mark(loop.time(), ends)
 
@@ -155,6 +157,7 @@ class Watching:
         if ends is None:
             return due
         last = ends - _BEFORE_END
-        if last <= now:
-            return None
-        return min(due, last)
+        if last > now:
+            return min(due, last)
+        late = now + _BEFORE_END / 2  # a short watch hears of it half-way
+        return late if late < ends and not self._marked else None

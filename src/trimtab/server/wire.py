@@ -109,6 +109,7 @@ class Batch(NamedTuple):
         items = b",".join([dress_item(served, entry) for entry in self.entries])
         metadata = orjson.dumps(self.metadata())
         if served.kind.custom:
+            metadata = orjson.dumps({"continue": "", **self.metadata()})  # said also when there is no more
             head = f'{{"apiVersion":"{version}","items":['.encode()
             return b'%b%b],"kind":"%b","metadata":%b}' % (head, items, name.encode(), metadata)
         head = f'{{"kind":"{name}","apiVersion":"{version}","metadata":'.encode()
