@@ -49,6 +49,13 @@ class Prioritizer(NamedTuple):
     def plugin(self) -> str:
         return "AddOn" if self.coordinate.type == "AddOn" else self.coordinate.built_in
 
+    @property
+    def title(self) -> str:
+        """What it is called in explanations."""
+        if self.coordinate.type != "AddOn" or self.coordinate.add_on is None:
+            return self.plugin
+        return f"AddOn/{self.coordinate.add_on.resource_name}/{self.coordinate.add_on.score_name}"
+
 
 class Plan:
     """A placement, read once for all the bindings that share it."""

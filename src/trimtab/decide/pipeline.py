@@ -350,6 +350,12 @@ def cluster_objections(ask: Ask, fleet: Fleet[Cluster]) -> Iterator[tuple[int, O
     return objections(filters_for(ask), ask, fleet, columns, frozenset(spared_columns(ask, fleet)))
 
 
+def all_objections(ask: Ask, fleet: Fleet[Cluster]) -> Iterator[tuple[int, Objection | None]]:
+    """For every cluster the first objection, that it is being deleted among them."""
+    plugins = (_STAYS, *filters_for(ask))
+    return objections(plugins, ask, fleet, range(len(fleet)), frozenset(spared_columns(ask, fleet)))
+
+
 def why_none_fits(ask: Ask, fleet: Fleet[Cluster]) -> str:
     told: dict[str, int] = {}
     for _, objection in cluster_objections(ask, fleet):

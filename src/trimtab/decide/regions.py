@@ -7,13 +7,17 @@ shortest beginning (by weight) that is itself a complete choice is taken.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 
 class Group(NamedTuple):
     name: str
     size: int
     weight: int
+
+
+Offer: TypeAlias = tuple[str, int, int]
+"""The fields of a group."""
 
 
 class Wanted(NamedTuple):
@@ -32,7 +36,7 @@ class _Choice(NamedTuple):
     positions: tuple[int, ...]
 
 
-def choose_groups(groups: Sequence[Group], wanted: Wanted) -> list[str]:
+def choose_groups(groups: Sequence[Offer], wanted: Wanted) -> list[str]:
     """The names of the chosen groups, heaviest first; empty when no choice is complete."""
     if wanted.most <= 0:
         return []
@@ -40,7 +44,7 @@ def choose_groups(groups: Sequence[Group], wanted: Wanted) -> list[str]:
         # even the smallest groups have enough clusters, so every choice has the least length: take the heaviest
         heaviest = sorted([(-weight, -size, name) for name, size, weight in groups])[: wanted.least]
         return [name for _, name in sorted([(weight, name) for weight, _, name in heaviest])]
-    return [group.name for group in _search(groups, wanted)]
+    return [group.name for group in _search([Group(*group) for group in groups], wanted)]
 
 
 def _search(groups: Sequence[Group], wanted: Wanted) -> list[Group]:
@@ -56,7 +60,7 @@ def _search(groups: Sequence[Group], wanted: Wanted) -> list[Group]:
     return best
 
 
-def _smallest(groups: Sequence[Group], count: int) -> int:
+def _smallest(groups: Sequence[Offer], count: int) -> int:
     return sum(sorted([size for _, size, _ in groups])[:count])
 
 

@@ -11,7 +11,7 @@ from trimtab.decide.ask import DUPLICATED, Ask
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Sifted
 from trimtab.decide.lazily import lazily
-from trimtab.decide.regions import Group, Wanted, choose_groups
+from trimtab.decide.regions import Wanted, choose_groups
 
 _GROUP_WEIGHT = 1000
 _KEY_BITS = 62
@@ -132,7 +132,7 @@ def _by_region(ask: Ask, fleet: Fleet[Cluster], feasible: Sifted, standing: Stan
     if len(regions.names) < by_region.min_groups:
         return Refusal("the number of feasible region is less than spreadConstraint.MinGroups")
     weights = regions.weights(ask, by_region.min_groups, max(by_region.min_groups, by_cluster.min_groups))
-    groups = list(map(Group._make, zip(regions.names, regions.sizes.tolist(), weights, strict=True)))
+    groups = list(zip(regions.names, regions.sizes.tolist(), weights, strict=True))
     chosen = choose_groups(groups, Wanted(by_region.min_groups, by_region.max_groups, by_cluster.min_groups))
     if not chosen:
         return Refusal("the number of clusters is less than the cluster spreadConstraint.MinGroups")
@@ -152,7 +152,7 @@ class _Found(NamedTuple):
     def among(fleet: Fleet[Cluster], columns: Array) -> "_Found":
         regions = fleet.column("region", lambda: lambda cluster: cluster.spec.region, object)[columns]
         names, region_of, sizes = np.unique(regions.astype(str), return_inverse=True, return_counts=True)
-        return _Found(names.tolist(), region_of, np.cumsum(sizes) - sizes, sizes, int(sizes.min(initial=0)))
+        return _Found(names.tolist(), region_of, np.cumsum(sizes) - sizes, sizes, int(min(sizes, default=0)))
 
 
 class _Regions:
@@ -227,7 +227,7 @@ class _Regions:
         for start, size in spans:  # no region gives more than `more`, and each is in order
             rest += self.ordered[start + 1 : start + min(size, more + 1)].tolist()
         within, column = (1 << self.keys.width) - 1, (1 << self.keys.column_bits) - 1
-        return taken + [key & column for key in sorted(key & within for key in rest)[:more]]
+        return taken + [key & column for key in sorted([key & within for key in rest])[:more]]
 
 
 def _walk(rooms: Sequence[int], want: int, least_clusters: int) -> tuple[int, int]:
