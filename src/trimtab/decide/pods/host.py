@@ -14,6 +14,8 @@ class Resident(NamedTuple):
     """A pod as its node and its neighbours see it."""
 
     pod: Pod
+    key: tuple[str, str]
+    """Namespace and name."""
     namespace: str
     name: str
     labels: Labels
@@ -23,15 +25,12 @@ class Resident(NamedTuple):
     carried: tuple[Carried, ...]
     traits: Traits
 
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.namespace, self.name
-
 
 def resident(pod: Pod) -> Resident:
     meta, spec = pod.metadata, pod.spec
     return Resident(
         pod=pod,
+        key=(meta.namespace, meta.name),
         namespace=meta.namespace,
         name=meta.name,
         labels=meta.labels,

@@ -124,7 +124,7 @@ class Drain(NamedTuple):
         return Answer.EVICTED
 
     def _goes_on(self, excess: dict[str, int]) -> bool:
-        return any(over > 0 for over in excess.values()) and all(left > 0 for left in self.available.values())
+        return max(excess.values()) > 0 and min(self.available.values()) > 0
 
     def _wanted_elsewhere(self, pod: Resident) -> bool:
         if not self.namespaces.admit(pod.namespace) or not self._tolerates_some(pod):
