@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from trimtab.errors import Cause
@@ -71,3 +71,9 @@ def too_long(field: str, most: int) -> Cause:
 
 def too_many(field: str, count: int, most: int) -> Cause:
     return Cause("FieldValueTooMany", f"Too many: {count}: must have at most {most} items", field)
+
+
+def sentence(causes: Sequence[Cause]) -> str:
+    """All complaints in one sentence, each once, in brackets when there are several."""
+    texts = list(dict.fromkeys(f"{c.field}: {c.message}" for c in causes))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
