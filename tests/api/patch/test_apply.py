@@ -159,3 +159,20 @@ def test_the_last_forced_configuration_is_what_stands(one: dict[str, str], other
     live = applied(None, config_map(**one), "m1")
     live = applied(live, config_map(**other), "m1", force=True)
     assert live.get("data", {}) == other
+
+
+def test_giving_up_all_metadata_keeps_the_name() -> None:
+    labelled = config_map(k="v")
+    labelled["metadata"]["labels"] = {"a": "b"}
+    live = applied(None, labelled, "m1")
+    after = applied(live, config_map(k="v"), "m1")
+    assert after["metadata"]["name"] == "ssa1"
+    assert "labels" not in after["metadata"]
+
+
+def test_a_write_without_owners_is_not_tracked_until_somebody_applies() -> None:
+    bare = codec.read("core.v1.ConfigMap", config_map(k="v")).body
+    written = track_update(bare, {**bare, "data": {"k": "w"}}, CONFIG_MAP, Manager("raw", "Update", "v1"), "t")
+    assert "managedFields" not in written["metadata"]
+    made = applied(written, config_map(k="w"), "m1")
+    assert owners(made) == {"m1": {"f:data": {"f:k": {}}}, "before-first-apply": {"f:data": {".": {}, "f:k": {}}}}

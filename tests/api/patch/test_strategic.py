@@ -26,6 +26,15 @@ def test_items_merge_by_their_key_and_new_ones_come_first() -> None:
     assert before == pod({"name": "c", "image": "nginx"})
 
 
+def test_patched_items_take_the_order_of_the_patch_and_others_stay_before_whom_they_preceded() -> None:
+    before = pod({"name": "a"}, {"name": "b"}, {"name": "c"})
+    assert names(apply_strategic_patch(before, pod({"name": "c", "image": "x"}, {"name": "a", "image": "y"}), POD)) == [
+        "b",
+        "c",
+        "a",
+    ]
+
+
 def test_a_list_can_be_replaced_as_a_whole() -> None:
     patched = apply_strategic_patch(pod({"name": "c"}), pod({"$patch": "replace"}, {"name": "only"}), POD)
     assert patched == pod({"name": "only"})
@@ -39,7 +48,7 @@ def test_an_item_can_be_deleted_by_its_key() -> None:
 def test_a_set_takes_and_loses_single_items() -> None:
     patch = {"metadata": {"finalizers": ["x/b"], "$deleteFromPrimitiveList/finalizers": ["x/a"]}}
     patched = apply_strategic_patch({"metadata": {"finalizers": ["x/a", "x/c"]}}, patch, CONFIG_MAP)
-    assert patched == {"metadata": {"finalizers": ["x/c", "x/b"]}}
+    assert patched == {"metadata": {"finalizers": ["x/b", "x/c"]}}
 
 
 def test_the_order_of_items_can_be_asked_for() -> None:

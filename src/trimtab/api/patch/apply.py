@@ -13,6 +13,7 @@ from trimtab.api.patch.managed import (
     with_owners,
 )
 from trimtab.api.patch.ownership import (
+    LEAF,
     FieldSet,
     applied,
     compare,
@@ -26,6 +27,8 @@ from trimtab.api.patch.ownership import (
 from trimtab.api.patch.shape import ANYTHING, Form, Shape
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Cause, Conflict, Unclassified
+
+_BEFORE = "before-first-apply"
 
 
 def _go_name(value: Any) -> str:
@@ -136,19 +139,34 @@ def merge(live: Any, config: Any, shape: Shape) -> Any:
 
 
 def _merge_items(live: list[Any], config: list[Any], shape: Shape) -> list[Any]:
-    """Items in the order of the configuration; those it does not know keep their place among the known."""
+    """Items in the order of the configuration; those it does not know keep their place among the shared ones."""
     before, wanted = items_by_element(live, shape), items_by_element(config, shape)
-    waiting = list(wanted)
     merged: list[Any] = []
-    for element, item in before.items():
-        if element not in wanted:
-            merged.append(item)
-            continue
-        while waiting and element in waiting:
-            following = waiting.pop(0)
-            present = following in before
-            merged.append(merge(before[following], wanted[following], shape.item) if present else wanted[following])
-    return merged + [wanted[element] for element in waiting]
+    for element in _merged_order(list(before), list(wanted)):
+        if element in before and element in wanted:
+            merged.append(merge(before[element], wanted[element], shape.item))
+        else:
+            merged.append(wanted[element] if element in wanted else before[element])
+    return merged
+
+
+def _merged_order(live: list[str], config: list[str]) -> list[str]:
+    """Both lists in one, each element once: the configuration's own order stands, live-only elements slip in between."""
+    shared = [element for element in config if element in live]
+    merged: list[str] = []
+    done: set[str] = set()
+    at = 0
+    for element in config:
+        following = next((other for other in shared if other not in done), None)
+        while at < len(live) and live[at] != element:
+            if live[at] not in config:
+                merged.append(live[at])
+            elif live[at] not in done and live[at] == following:
+                break  # a shared element waits until the configuration comes to it
+            at += 1
+        merged.append(element)
+        done.add(element)
+    return merged + [element for element in live[at:] if element not in config]
 
 
 def _keeps(kept: FieldSet | None, *, declared: bool) -> bool:
@@ -239,7 +257,7 @@ def apply(
     """
     _check(config, shape, api_version, kind)
     present = live if live is not None else shape.blank
-    owners = read_owners(present.get("metadata", {}).get("managedFields"))
+    owners = _present_owners(live, shape, api_version, now, without)
     writer = Manager(manager, "Apply", api_version, subresource)
     previous = owners.get(writer, Owned({}, now))
     owners[writer] = Owned(_claimed(trackable(config, only, without), shape), previous.time)
@@ -257,13 +275,23 @@ def apply(
     return with_owners(made, owners)
 
 
+def _present_owners(live: Raw | None, shape: Shape, api_version: str, now: str, without: Sequence[str]) -> Owners:
+    """Who owns what so far; where nobody does, everything was there before the first apply."""
+    owners = read_owners((live or {}).get("metadata", {}).get("managedFields"))
+    if live is None or owners:
+        return owners
+    changes = compare(trackable(shape.blank, (), without), trackable(live, (), without), shape)
+    found = union(changes.modified, changes.added)
+    return {Manager(_BEFORE, "Update", api_version): Owned(found, now)} if found else {}
+
+
 def _claimed(config: Raw, shape: Shape) -> FieldSet:
     fields = applied(config, shape)
     return {element: node for element, node in fields.items() if element != "f:metadata" or node}
 
 
 def _owned_by_anyone(owners: Owners) -> FieldSet:
-    kept: FieldSet = {}
+    kept: FieldSet = {"f:metadata": {"f:name": LEAF}}  # every configuration names its object, though nobody owns names
     for owned in owners.values():
         kept = union(kept, owned.fields)
     return kept

@@ -138,9 +138,11 @@ def track_update(
     `new` is decoded and defaulted, but not yet touched by admission. `without` names top-level fields that this path
     ignores (`status` on the main path), `only` those it alone may change (`status` on the status path).
     """
+    owners = owners_for_update(old, new, subresource=manager.subresource)
+    if old is not None and not owners:
+        return with_owners(new, owners)  # who has lost all ownership is not tracked again until somebody applies
     before = trackable(old if old is not None else shape.blank, only, without)
     changes = compare(before, trackable(new, only, without), shape)
-    owners = owners_for_update(old, new, subresource=manager.subresource)
     if owners and (changes.added or changes.modified or changes.removed):
         owners = taken_from(owners, changes)
     if gained := union(changes.modified, changes.added):

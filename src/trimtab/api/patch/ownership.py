@@ -212,10 +212,12 @@ def _compare(old: Any, new: Any, shape: Shape) -> Any:
         elif found is not None:
             for target, part in zip((added, modified, removed), found, strict=True):
                 if part:
-                    target[element] = part
+                    target[element] = LEAF if part == _SELF else part
     for element, (item, inner) in before.items():
         if element not in after:
             removed[element] = everything(item, inner)
+    if shape.form is Form.ANY and None not in (old, new) and isinstance(old, dict) != isinstance(new, dict):
+        modified["."] = LEAF  # it became another type of value
     return Comparison(added, modified, removed)
 
 

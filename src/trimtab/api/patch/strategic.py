@@ -61,7 +61,7 @@ def _merge_map(original: Raw, patch: Raw, shape: Shape) -> Raw:
     for key, value in patch.items():
         if not _is_directive(key):
             _merge_member(merged, key, value, patch, shape)
-    _settle_lists(merged, patch, shape)
+    _settle_lists(merged, original, patch, shape)
     return merged
 
 
@@ -99,7 +99,8 @@ def _key_of(item: Any, shape: Shape) -> Any:
 
 def _merge_list(original: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
     if not shape.patch_key:
-        return _merge_primitives(original, patch)
+        merged = [item for index, item in enumerate([*original, *patch]) if item not in [*original, *patch][:index]]
+        return _ordered(merged, patch, original, shape)
     items = list(original)
     replace = False
     changes = []
@@ -116,32 +117,21 @@ def _merge_list(original: list[Any], patch: list[Any], shape: Shape) -> list[Any
             changes.append(change)
     if replace:
         return [_plain(change) for change in changes]
-    return _merge_items(items, changes, shape)
+    return _ordered(_merge_items(list(items), changes, shape), changes, items, shape)
 
 
 def _merge_items(items: list[Any], changes: Sequence[Raw], shape: Shape) -> list[Any]:
-    """Changed items stay where they are; new ones come before all others, in the order of the patch."""
-    added: list[Any] = []
     for change in changes:
         wanted = _key_of(change, shape)
         at = next((i for i, item in enumerate(items) if same(_key_of(item, shape), wanted)), None)
         if at is None:
-            added.append(_plain(change))
+            items.append(_plain(change))
         else:
             items[at] = _merge_map(items[at], change, shape.item)
-    return added + items
+    return items
 
 
-def _merge_primitives(original: list[Any], patch: list[Any]) -> list[Any]:
-    """A set: the union without repeats, what was there first."""
-    merged: list[Any] = []
-    for item in [*original, *patch]:
-        if item not in merged:
-            merged.append(item)
-    return merged
-
-
-def _settle_lists(merged: Raw, patch: Raw, shape: Shape) -> None:
+def _settle_lists(merged: Raw, original: Raw, patch: Raw, shape: Shape) -> None:
     """What `$deleteFromPrimitiveList` and `$setElementOrder` say about the lists beside them."""
     for key, value in patch.items():
         if key.startswith(_DELETE) and isinstance(value, list):
@@ -154,31 +144,33 @@ def _settle_lists(merged: Raw, patch: Raw, shape: Shape) -> None:
         if key.startswith(_ORDER) and isinstance(value, list):
             name = key.removeprefix(_ORDER)
             if isinstance(merged.get(name), list):
-                merged[name] = _ordered(merged[name], value, shape.member(name) or ANYTHING)
+                live = original.get(name)
+                before = live if isinstance(live, list) else []
+                merged[name] = _ordered(merged[name], value, before, shape.member(name) or ANYTHING)
 
 
 def _identity(item: Any, shape: Shape) -> Any:
     return item.get(shape.patch_key) if isinstance(item, dict) and shape.patch_key else item
 
 
-def _ordered(items: list[Any], order: list[Any], shape: Shape) -> list[Any]:
-    """Items in the asked order; those the order does not name stay behind the neighbour they had."""
-    ranks: list[Any] = [_identity(item, shape) for item in order]
+def _ordered(items: list[Any], order: list[Any], before: list[Any], shape: Shape) -> list[Any]:
+    """Items that `order` names come in that order; each of the others stays before those it preceded in `before`."""
+    ranks = [_identity(item, shape) for item in order]
+    places = [_identity(item, shape) for item in before]
     named = [item for item in items if _identity(item, shape) in ranks]
     named.sort(key=lambda item: ranks.index(_identity(item, shape)))
     others = [item for item in items if _identity(item, shape) not in ranks]
-    return _interleave(named, others, items)
-
-
-def _interleave(named: list[Any], others: list[Any], before: list[Any]) -> list[Any]:
-    """Merge two sorted runs; a server-only item goes before the first named item that it preceded."""
     result: list[Any] = []
-    waiting = list(others)
     for item in named:
-        while waiting and before.index(waiting[0]) < before.index(item):
-            result.append(waiting.pop(0))
+        mine = _identity(item, shape)
+        while others and mine in places and _precedes(places, _identity(others[0], shape), mine):
+            result.append(others.pop(0))
         result.append(item)
-    return result + waiting
+    return result + others
+
+
+def _precedes(places: list[Any], one: Any, other: Any) -> bool:
+    return one in places and places.index(one) < places.index(other)
 
 
 def apply_strategic_patch(document: Raw, patch: Any, shape: Shape) -> Raw:
