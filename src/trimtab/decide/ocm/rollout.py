@@ -1,0 +1,154 @@
+"""Which clusters get a changed work now, and which wait until others have it."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from trimtab.api.kinds.ocm import MandatoryDecisionGroup, RolloutPace, RolloutStrategy
+from trimtab.api.value import IntOrString
+
+TO_APPLY, PROGRESSING, SUCCEEDED, FAILED, TIMED_OUT = "ToApply", "Progressing", "Succeeded", "Failed", "TimeOut"
+_DURATION = re.compile(r"(\d+)([hms])\Z")
+_SECONDS = {"h": 3600, "m": 60, "s": 1}
+
+
+class Standing(NamedTuple):
+    """How far one cluster is, and since when."""
+
+    status: str = TO_APPLY
+    since: datetime | None = None
+
+
+class Batch(NamedTuple):
+    """A decision group: which clusters, under which name and number."""
+
+    name: str
+    number: int
+    clusters: tuple[str, ...]
+
+
+class Plan(NamedTuple):
+    """What to do now, and when to look again because a deadline or a soak ends."""
+
+    apply: tuple[str, ...] = ()
+    timed_out: tuple[str, ...] = ()
+    done: bool = True
+    again_at: datetime | None = None
+
+
+def seconds(text: str) -> float | None:
+    """`2h`, `90m`, `360s`; None for no limit, 0 for everything that is no duration."""
+    if text == "None":
+        return None
+    match = _DURATION.match(text)
+    return float(match[1]) * _SECONDS[match[2]] if match else 0.0
+
+
+def share(wanted: IntOrString | None, total: int) -> int | None:
+    """A number, or a percentage of the total rounded up; None when it says nothing sensible."""
+    if isinstance(wanted, str):
+        digits = wanted.removesuffix("%")
+        if not digits.isdigit():
+            return None
+        wanted = -(-int(digits) * total // 100) if wanted.endswith("%") else int(digits)
+    return wanted if wanted is not None and 0 < wanted <= total else None
+
+
+def plan(batches: Sequence[Batch], standings: Mapping[str, Standing], strategy: RolloutStrategy, now: datetime) -> Plan:
+    """The next step of a roll-out over all clusters of a placement."""
+    course = _Course(standings, _pace(strategy), now)
+    if strategy.type == "Progressive" and strategy.progressive is not None:
+        first, rest = split(batches, strategy.progressive.mandatory_decision_groups)
+        everyone = sorted(cluster for batch in rest for cluster in batch.clusters)
+        if course.group_by_group(first, tolerant=False):
+            course.advance(everyone, share(strategy.progressive.max_concurrency, len(everyone)) or len(everyone))
+    elif strategy.type == "ProgressivePerGroup" and strategy.progressive_per_group is not None:
+        first, rest = split(batches, strategy.progressive_per_group.mandatory_decision_groups)
+        if course.group_by_group(first, tolerant=False):
+            course.group_by_group(rest, tolerant=True)
+    else:
+        everyone = sorted(cluster for batch in batches for cluster in batch.clusters)
+        course.advance(everyone, len(everyone), stops=False)
+    return course.result(sum(len(batch.clusters) for batch in batches))
+
+
+def split(batches: Sequence[Batch], mandatory: Sequence[MandatoryDecisionGroup]) -> tuple[list[Batch], list[Batch]]:
+    """The groups that go first, in the order they are asked for, and the others."""
+    first: list[Batch] = []
+    for asked in mandatory:
+        for batch in batches:
+            named = bool(asked.group_name) and asked.group_name == batch.name
+            numbered = not asked.group_name and asked.group_index == batch.number
+            if (named or numbered) and batch not in first:
+                first.append(batch)
+    return first, [batch for batch in batches if batch not in first]
+
+
+def _pace(strategy: RolloutStrategy) -> RolloutPace:
+    chosen = {
+        "Progressive": strategy.progressive,
+        "ProgressivePerGroup": strategy.progressive_per_group,
+    }.get(strategy.type, strategy.all)
+    return chosen or RolloutPace(progress_deadline="None")
+
+
+class _Course:
+    """One walk through the clusters: what was found on the way."""
+
+    def __init__(self, standings: Mapping[str, Standing], pace: RolloutPace, now: datetime) -> None:
+        self._standings = standings
+        self._pace = pace
+        self._now = now
+        self._deadline = seconds(pace.progress_deadline or "None")
+        self._soak = seconds(pace.min_success_time) or 0.0
+        self._apply: list[str] = []
+        self._timed_out: list[str] = []
+        self._finished = 0
+        self._ends: list[datetime] = []
+
+    def group_by_group(self, batches: Sequence[Batch], *, tolerant: bool) -> bool:
+        """Whether all of them are through, failures that are tolerated aside."""
+        return all(self.advance(sorted(batch.clusters), len(batch.clusters), tolerant=tolerant) for batch in batches)
+
+    def advance(self, clusters: Sequence[str], slots: int, *, tolerant: bool = True, stops: bool = True) -> bool:
+        """Fill the free slots; whether nothing is left to do here."""
+        allowed = (share(self._pace.max_failures, len(clusters)) or 0) if tolerant else 0
+        statuses = {cluster: self._status(cluster) for cluster in clusters}
+        self._timed_out += [cluster for cluster, status in statuses.items() if status == TIMED_OUT]
+        failures = sum(status in (FAILED, TIMED_OUT) for status in statuses.values())
+        self._finished += sum(status in (SUCCEEDED, FAILED, TIMED_OUT) for status in statuses.values())
+        waiting = [cluster for cluster, status in statuses.items() if status == TO_APPLY]
+        busy = sum(status == PROGRESSING for status in statuses.values())
+        if failures > allowed and stops:
+            return False
+        self._apply += waiting[: max(0, slots - busy)]
+        return not waiting and not busy
+
+    def _status(self, cluster: str) -> str:
+        """With deadlines and soaks taken into account: a success that is too young still counts as on its way."""
+        standing = self._standings.get(cluster, Standing())
+        since = standing.since or self._now
+        if standing.status in (PROGRESSING, FAILED) and self._deadline is not None:
+            end = since + timedelta(seconds=self._deadline)
+            if end <= self._now:
+                return TIMED_OUT
+            self._ends.append(end)
+        if standing.status == SUCCEEDED and self._soak:
+            end = since + timedelta(seconds=self._soak)
+            if end > self._now:
+                self._ends.append(end)
+                return PROGRESSING
+        return standing.status
+
+    def result(self, total: int) -> Plan:
+        done = not self._apply and self._finished == total
+        return Plan(tuple(self._apply), tuple(self._timed_out), done, min(self._ends, default=None))
+
+
+def in_groups(pages: Iterator[tuple[str, str, Sequence[str]]]) -> list[Batch]:
+    """Decision groups from (name, number as text, clusters) of each PlacementDecision."""
+    found: dict[tuple[int, str], list[str]] = {}
+    for name, number, clusters in pages:
+        found.setdefault((int(number) if number.isdigit() else 0, name), []).extend(clusters)
+    return [Batch(name, number, tuple(clusters)) for (number, name), clusters in sorted(found.items())]

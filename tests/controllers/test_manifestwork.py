@@ -1,0 +1,129 @@
+from typing import Any
+
+from views import NOON, FakeView
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.native.namespace import Namespace
+from trimtab.api.kinds.ocm import (
+    DeleteOption,
+    FeedbackRule,
+    JsonPath,
+    ManifestConfigOption,
+    ManifestsTemplate,
+    ManifestWork,
+    ManifestWorkSpec,
+    WorkResourceIdentifier,
+)
+from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier, Work, WorkStatus
+from trimtab.api.value import Condition, Meta, Object, Raw
+from trimtab.controllers import marks
+from trimtab.controllers.contract import Gone
+from trimtab.controllers.manifestwork import FINALIZER, dug, manifest_work
+
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}
+HERE = (Cluster(metadata=Meta(name="m1")), Namespace(metadata=Meta(name="karmada-es-m1")))
+
+
+def subject(generation: int = 1, **spec: Any) -> ManifestWork:
+    return ManifestWork(
+        metadata=Meta(name="w", namespace="m1", uid="u", generation=generation, finalizers=(FINALIZER,)),
+        spec=ManifestWorkSpec(workload=ManifestsTemplate(manifests=(DEPLOYMENT,)), **spec),
+    )
+
+
+def beat(work: ManifestWork, *others: Object, seen: Raw | None = None) -> list[Any]:
+    place = ("m1", marks.ref_of_raw(DEPLOYMENT))
+    return list(manifest_work(work, FakeView([work, *HERE, *others], members={place: seen} if seen else {})))
+
+
+def sent(work: ManifestWork) -> Work:
+    return next(wish for wish in beat(work) if isinstance(wish, Work))
+
+
+def reported(work: Work, health: str = "Healthy") -> Work:
+    identifier = ResourceIdentifier(group="apps", version="v1", kind="Deployment", namespace="default", name="web")
+    status = ManifestStatus(identifier=identifier, status={"readyReplicas": 2}, health=health)
+    applied = Condition(type="Applied", status="True", reason="AppliedSuccessful", last_transition_time=NOON)
+    return work.but(status=WorkStatus(conditions=(applied,), manifest_statuses=(status,)))
+
+
+def conditions(wishes: list[Any]) -> dict[str, str]:
+    (after,) = [wish for wish in wishes if isinstance(wish, ManifestWork)]
+    assert all(c.observed_generation == after.metadata.generation for c in after.status.conditions)
+    return {c.type: c.status for c in after.status.conditions}
+
+
+def test_the_manifests_travel_in_a_work_and_take_over_what_is_there() -> None:
+    work = sent(subject())
+    assert work.namespace == "karmada-es-m1"
+    (manifest,) = work.spec.workload.manifests
+    assert manifest["metadata"]["labels"][marks.MANAGED] == "true"
+    assert manifest["metadata"]["annotations"][marks.CONFLICT_RESOLUTION] == "overwrite"
+    assert not work.spec.preserve_resources_on_deletion
+
+
+def test_orphans_stay_in_the_cluster() -> None:
+    assert sent(subject(delete_option=DeleteOption(propagation_policy="Orphan"))).spec.preserve_resources_on_deletion
+
+
+def test_what_the_work_reports_becomes_conditions() -> None:
+    work = reported(sent(subject()))
+    assert conditions(beat(subject(), work)) == {
+        "Applied": "True",
+        "Available": "True",
+        "Progressing": "False",
+        "Degraded": "False",
+    }
+    assert conditions(beat(subject(), reported(work, "Unhealthy")))["Degraded"] == "True"
+
+
+def test_a_status_that_is_told_already_is_not_told_again() -> None:
+    work = reported(sent(subject()))
+    (after,) = beat(subject(), work)
+    assert beat(after, work) == []
+
+
+def test_nothing_is_said_of_a_generation_that_the_member_has_not_got() -> None:
+    work = reported(sent(subject(generation=2)))
+    old = sent(subject(generation=1)).spec.workload.manifests[0]
+    (after,) = beat(subject(generation=2), work, seen=old)
+    assert after.status.conditions == ()
+    new = work.spec.workload.manifests[0]
+    assert conditions(beat(subject(generation=2), work, seen=new))["Applied"] == "True"
+
+
+def test_values_that_were_asked_for_are_fed_back() -> None:
+    config = ManifestConfigOption(
+        resource_identifier=WorkResourceIdentifier(
+            group="apps", resource="deployments", name="web", namespace="default"
+        ),
+        feedback_rules=(
+            FeedbackRule(type="WellKnownStatus"),
+            FeedbackRule(type="JSONPaths", json_paths=(JsonPath(name="ready", path=".status.readyReplicas"),)),
+        ),
+    )
+    asked = subject(manifest_configs=(config,))
+    (after,) = beat(asked, reported(sent(asked)))
+    (item,) = after.status.resource_status.manifests
+    values = {v.name: v.field_value.integer for v in item.status_feedback.values}
+    assert values == {"ReadyReplicas": 2, "ready": 2}
+
+
+def test_the_objects_go_before_the_manifestwork_does() -> None:
+    work = sent(subject())
+    leaving = subject().but(metadata=subject().metadata.but(deletion_timestamp=NOON))
+    assert beat(leaving, work) == [Gone(work)]
+    (free,) = beat(leaving)
+    assert free.metadata.finalizers == ()
+
+
+def test_clusters_that_are_not_ours_are_left_to_their_own_agent() -> None:
+    assert list(manifest_work(subject(), FakeView([subject()]))) == []
+
+
+def test_plain_paths_are_followed_and_others_are_not() -> None:
+    document = {"status": {"conditions": [{"type": "Ready"}], "a-b": 1}}
+    assert dug(document, ".status.conditions[0].type") == "Ready"
+    assert dug(document, ".status['a-b']") == 1
+    assert dug(document, ".status.missing") is None
+    assert dug(document, ".status.conditions[?(@.type=='x')]") is None
