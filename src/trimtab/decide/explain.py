@@ -6,7 +6,7 @@ import msgspec
 
 from trimtab.api.kinds.policy import AddOnScore
 from trimtab.api.value import Value
-from trimtab.decide.ask import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, STATIC, Ask, Question
+from trimtab.decide.ask import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, STATIC, Ask
 from trimtab.decide.framework import marks, prioritizers
 from trimtab.decide.karmada import Decision
 from trimtab.decide.pipeline import Attempt, Failure, all_objections, scores_for
@@ -146,7 +146,7 @@ def _prioritizer_marks(attempt: Attempt, column: int) -> dict[str, int]:
         plugin = prioritizers.get(ranked.plugin)
         if plugin is None:
             continue
-        question = Question(ranked.coordinate, attempt.ask.incumbents)
+        question = attempt.question(ranked)
         if plugin.sweep is not None:
             swept = plugin.sweep(question, attempt.fleet, attempt.feasible.mask)
             said[ranked.title] = 0 if swept is None else int(swept[column])

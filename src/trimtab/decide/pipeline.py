@@ -11,7 +11,7 @@ from trimtab.api.affinity import belongs
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import StaticClusterWeight
 from trimtab.api.profile import Profile
-from trimtab.decide.ask import AGGREGATED, BY_SCORE, DUPLICATED, STATIC, Ask, Question
+from trimtab.decide.ask import AGGREGATED, BY_SCORE, DUPLICATED, STATIC, Ask, Popularity, Prioritizer, Question
 from trimtab.decide.capacity import allocatable
 from trimtab.decide.divide import apportion, apportion_within, contenders, fewest, roomiest
 from trimtab.decide.fleet import Array, Fleet
@@ -36,6 +36,8 @@ from trimtab.decide.spread import Refusal, Standing, spread
 Selected: TypeAlias = Array | list[int]
 """An array is in order of names, a list in the order of choice."""
 
+CHOICES = "Choices"
+"""The kind of note that says how many bindings are placed in a cluster, for the prioritizer Balance."""
 _FEW = 32
 """So few are added up faster one by one."""
 
@@ -123,10 +125,17 @@ class Attempt:
             plugin = prioritizers.get(ranked.plugin)
             if plugin is None:
                 continue
-            question = Question(ranked.coordinate, self.ask.incumbents)
+            question = self.question(ranked)
             swept = plugin.sweep(question, self.fleet, self.feasible.mask) if plugin.sweep is not None else None
             total += tally([(plugin, ranked.weight)], question, self.fleet) if swept is None else ranked.weight * swept
         return total
+
+    def question(self, ranked: Prioritizer) -> Question:
+        placed = self.ask.incumbents
+        if ranked.plugin != "Balance" or CHOICES not in self.fleet.notes:
+            return Question(ranked.coordinate, placed)
+        times = self.fleet.column(CHOICES, lambda: lambda cluster: self.fleet.about(CHOICES, cluster.name) or 0)
+        return Question(ranked.coordinate, placed, placed, Popularity(times, {}))
 
     @lazily
     def overflow(self) -> Array | None:

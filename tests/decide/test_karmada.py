@@ -1,0 +1,120 @@
+"""The dialect of propagation policies: groups, profiles, batches."""
+
+from typing import Any
+
+import pytest
+
+from plugins.clusters import GROUPS, PREFERENCE, ask, fleet, member, scored, three
+from trimtab.api.profile import TRIMTAB, UPSTREAM
+from trimtab.decide.karmada import book, decide, decide_all, reserve_moves
+from trimtab.plugins import load
+
+load()
+DUPLICATED = {"replicaSchedulingType": "Duplicated"}
+AGGREGATED = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
+DYNAMIC = {
+    "replicaSchedulingType": "Divided",
+    "replicaDivisionPreference": "Weighted",
+    "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+}
+BY_SCORE = {**DYNAMIC, "weightPreference": {"dynamicWeight": "Score"}}
+CPU = {"resourceRequest": {"cpu": "1"}}
+
+
+def test_the_first_group_that_fits_is_taken() -> None:
+    decision = decide(ask(placement={"clusterAffinities": GROUPS}), three(5, 5))
+    assert (decision.affinity_name, decision.clusters) == ("own", [("m1", 0)])
+
+
+def test_the_next_group_is_tried_when_the_first_does_not_fit() -> None:
+    decision = decide(ask(placement={"clusterAffinities": GROUPS}), fleet(member("m2")))
+    assert [(tried.affinity_name, tried.failure is None) for tried in decision.tried] == [
+        ("own", False),
+        ("cloud", True),
+    ]
+    assert decision.affinity_name == "cloud"
+
+
+@pytest.mark.parametrize(("profile", "expected"), [(UPSTREAM, []), (TRIMTAB, [("m1", 0)])])
+def test_earlier_groups_are_tried_again_only_by_trimtab(profile: Any, expected: list[tuple[str, int]]) -> None:
+    observed = ask(placement={"clusterAffinities": GROUPS}, status={"schedulerObservingAffinityName": "cloud"})
+    assert decide(observed, fleet(member("m1")), profile).clusters == expected
+
+
+@pytest.mark.parametrize(("profile", "group"), [(UPSTREAM, "own"), (TRIMTAB, "cloud")])
+def test_a_group_without_room_satisfies_only_upstream(profile: Any, group: str) -> None:
+    duplicated = ask(placement={"clusterAffinities": GROUPS, "replicaScheduling": DUPLICATED}, replicas=4)
+    assert decide(duplicated, three(3, 5), profile).affinity_name == group
+
+
+def test_what_is_placed_is_kept_when_nothing_fits_unless_upstream() -> None:
+    lost = ask(placement={"clusterAffinity": {"clusterNames": ["gone"]}}, clusters=[{"name": "m1"}])
+    ours, theirs = decide(lost, three(5), TRIMTAB), decide(lost, three(5), UPSTREAM)
+    assert (ours.clears, ours.retry) == (False, True)
+    assert (theirs.clears, theirs.retry) == (True, False)
+    assert ours.condition[:2] == theirs.condition[:2] == ("False", "NoClusterFit")
+
+
+def test_a_fresh_decision_of_trimtab_spares_nobody_for_being_in_use() -> None:
+    tainted = member("m1", taints=[{"key": "k", "effect": "NoSchedule"}])
+    asked = ask(
+        clusters=[{"name": "m1"}],
+        rescheduleTriggeredAt="2030-01-01T00:00:01Z",
+        status={"lastScheduledTime": "2030-01-01T00:00:00Z"},
+    )
+    assert decide(asked, fleet(tainted), UPSTREAM).ok
+    assert not decide(asked, fleet(tainted), TRIMTAB).ok
+
+
+def test_room_given_away_in_a_batch_is_not_given_away_again() -> None:
+    asks = [ask(placement={"replicaScheduling": AGGREGATED}, replicas=6, replicaRequirements=CPU) for _ in range(3)]
+    ours, _ = decide_all(asks, three(10, 9), TRIMTAB)
+    theirs, _ = decide_all(asks, three(10, 9), UPSTREAM)
+    assert [decision.clusters for decision in ours] == [[("m1", 6)], [("m2", 6)], [("m1", 3), ("m2", 3)]]
+    assert [decision.clusters for decision in theirs] == [[("m1", 6)]] * 3
+
+
+def test_higher_priority_chooses_first() -> None:
+    def asked(priority: int) -> Any:
+        return ask(placement={"replicaScheduling": AGGREGATED}, replicas=6, schedulePriority={"priority": priority})
+
+    low, high = decide_all([asked(0), asked(9)], three(6), TRIMTAB)[0]
+    assert (low.ok, high.ok) == (False, True)
+
+
+def test_moves_in_flight_hold_their_room() -> None:
+    asked = ask(placement={"replicaScheduling": DYNAMIC}, replicas=4, replicaRequirements=CPU)
+    assert decide(asked, three(6)).ok
+    assert not decide(asked, reserve_moves([(asked, [("m1", 3)])], three(6))).ok
+
+
+def test_a_booked_decision_only_takes_what_is_new() -> None:
+    asked = ask(placement={"replicaScheduling": DYNAMIC}, replicas=4, clusters=[{"name": "m1", "replicas": 3}])
+    decision = decide(asked, three(6))
+    assert book(decision, decision.fleet).reserved["pods"].tolist() == [1]
+
+
+def test_prioritizers_rank_clusters_before_anything_else() -> None:
+    spread = [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]
+    placement = {"prioritizerPolicy": PREFERENCE, "spreadConstraints": spread}
+    in_use = ask(placement=placement, clusters=[{"name": "m1"}])
+    assert decide(in_use, scored(10, 20)).clusters == [("m2", 0)]
+
+
+def test_replicas_are_divided_by_score_the_worst_getting_nothing() -> None:
+    placement = {"prioritizerPolicy": PREFERENCE, "replicaScheduling": BY_SCORE}
+    decision = decide(ask(placement=placement, replicas=15), scored(100, None, -100))
+    assert decision.clusters == [("m1", 10), ("m2", 5)]
+
+
+def test_what_does_not_fit_by_score_goes_to_the_others() -> None:
+    placement = {"prioritizerPolicy": PREFERENCE, "replicaScheduling": BY_SCORE}
+    decision = decide(ask(placement=placement, replicas=15), scored(100, None, -100, pods=8))
+    assert decision.clusters == [("m1", 8), ("m2", 7)]
+
+
+def test_too_little_room_by_score_is_told() -> None:
+    placement = {"prioritizerPolicy": PREFERENCE, "replicaScheduling": BY_SCORE}
+    decision = decide(ask(placement=placement, replicas=17), scored(100, None, -100, pods=8))
+    assert decision.condition[1] == "Unschedulable"
+    assert "Clusters available replicas 16 are not enough" in decision.condition[2]

@@ -1,0 +1,64 @@
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plugins.clusters import ask, fleet, member
+from trimtab.decide.karmada import decide
+from trimtab.decide.spread import Standing
+from trimtab.plugins import load
+
+load()
+numbers = st.integers(-(2**40), 2**40)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 2**32), st.integers(0, 2) | numbers, st.integers(0, 2) | numbers),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_clusters_rank_by_overflow_prioritizers_score_room_and_name(rows: list[tuple[int, int, int, int]]) -> None:
+    overflow, room, score, total = (np.array(side, dtype=np.int64) for side in zip(*rows, strict=True))
+    standing = Standing(room, score=score, total=total, overflow=overflow)
+    order = sorted(range(len(rows)), key=lambda i: (rows[i][0], -rows[i][3], -rows[i][2], -rows[i][1], i))
+    assert standing.sort(np.arange(len(rows))).tolist() == order
+
+
+def spread(*constraints: tuple[str, int, int], **scheduling: str) -> dict[str, Any]:
+    listed = [{"spreadByField": field, "minGroups": low, "maxGroups": high} for field, low, high in constraints]
+    return {"spreadConstraints": listed, "replicaScheduling": scheduling or {"replicaSchedulingType": "Duplicated"}}
+
+
+def test_the_roomiest_clusters_are_taken_up_to_the_most() -> None:
+    picture = fleet(member("m1", 1), member("m2", 9), member("m3", 5))
+    decision = decide(ask(placement=spread(("cluster", 1, 2)), replicas=1), picture)
+    assert decision.clusters == [("m2", 1), ("m3", 1)]
+
+
+def test_too_few_clusters_are_an_error() -> None:
+    decision = decide(ask(placement=spread(("cluster", 2, 2)), replicas=1), fleet(member("m1")))
+    assert decision.condition[2] == (
+        "failed to select clusters: the number of feasible clusters is less than spreadConstraint.MinGroups"
+    )
+
+
+def test_a_cluster_in_use_is_given_up_for_room() -> None:
+    aggregated = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
+    picture = fleet(member("m1", 1), member("m2", 9))
+    asked = ask(placement=spread(("cluster", 1, 1), **aggregated), replicas=5, clusters=[{"name": "m1", "replicas": 1}])
+    assert decide(asked, picture).clusters == [("m2", 5)]
+
+
+def test_each_chosen_region_gets_a_cluster() -> None:
+    picture = fleet(
+        member("m1", 9, region="a"),
+        member("m2", 8, region="a"),
+        member("m3", 1, region="b"),
+        member("m4", 7, region="c"),
+    )
+    decision = decide(ask(placement=spread(("region", 2, 2), ("cluster", 2, 3)), replicas=1), picture)
+    assert decision.clusters == [("m1", 1), ("m2", 1), ("m3", 1)]

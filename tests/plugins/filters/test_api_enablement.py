@@ -1,0 +1,25 @@
+from plugins.clusters import ask, cluster, verdict
+from trimtab.decide.framework import filters
+from trimtab.plugins import load
+
+load()
+SERVES = {"apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]}
+
+
+def test_a_cluster_that_serves_the_kind_passes() -> None:
+    assert verdict("APIEnablement", ask(), cluster(status=SERVES)) is None
+
+
+def test_a_cluster_of_which_nothing_is_known_does_not() -> None:
+    reason = verdict("APIEnablement", ask(), cluster())
+    assert reason is not None
+    assert reason.message == "cluster(s) did not have the API resource"
+
+
+def test_the_version_counts_too() -> None:
+    other = ask(resource={"apiVersion": "apps/v1beta1", "kind": "Deployment", "name": "web"})
+    assert verdict("APIEnablement", other, cluster(status=SERVES)) is not None
+
+
+def test_clusters_in_use_are_spared() -> None:
+    assert filters["APIEnablement"].spares_placed

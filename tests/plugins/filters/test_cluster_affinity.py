@@ -1,0 +1,35 @@
+import msgspec
+
+from plugins.clusters import ask, cluster, verdict
+from trimtab.plugins import load
+
+load()
+ON_PREMISES = {"affinityName": "own", "labelSelector": {"matchLabels": {"where": "own"}}}
+WITH_OVERFLOW = {**ON_PREMISES, "overflowAffinities": [{"affinityName": "cloud", "clusterNames": ["cloud1"]}]}
+
+
+def test_without_an_affinity_every_cluster_will_do() -> None:
+    assert verdict("ClusterAffinity", ask(placement={}), cluster()) is None
+
+
+def test_a_cluster_outside_the_affinity_is_refused() -> None:
+    named = ask(placement={"clusterAffinity": {"clusterNames": ["m2"]}})
+    reason = verdict("ClusterAffinity", named, cluster("m1"))
+    assert reason is not None
+    assert reason.message == "cluster(s) did not match the placement cluster affinity constraint"
+    assert verdict("ClusterAffinity", named, cluster("m2")) is None
+
+
+def test_only_the_group_being_tried_counts() -> None:
+    groups = ask(placement={"clusterAffinities": [ON_PREMISES, {"affinityName": "any"}]})
+    first, second = (msgspec.structs.replace(groups, group=position) for position in (0, 1))
+    assert verdict("ClusterAffinity", first, cluster()) is not None
+    assert verdict("ClusterAffinity", second, cluster()) is None
+
+
+def test_a_workload_may_overflow_and_a_mere_object_may_not() -> None:
+    placement = {"clusterAffinities": [WITH_OVERFLOW]}
+    workload = msgspec.structs.replace(ask(placement=placement, replicas=2), group=0)
+    thing = msgspec.structs.replace(ask(placement=placement), group=0)
+    assert verdict("ClusterAffinity", workload, cluster("cloud1")) is None
+    assert verdict("ClusterAffinity", thing, cluster("cloud1")) is not None

@@ -1,0 +1,27 @@
+import pytest
+
+from plugins.clusters import ask, cluster, verdict
+from trimtab.plugins import load
+
+load()
+
+
+@pytest.mark.parametrize(
+    ("field", "missing", "present"),
+    [
+        ("provider", {}, {"provider": "p"}),
+        ("region", {}, {"region": "r"}),
+        ("zone", {"zone": "z"}, {"zones": ["z"]}),
+    ],
+)
+def test_a_cluster_must_say_where_it_stands(field: str, missing: dict[str, str], present: dict[str, object]) -> None:
+    spread = ask(placement={"spreadConstraints": [{"spreadByField": field, "minGroups": 1, "maxGroups": 1}]})
+    reason = verdict("SpreadConstraint", spread, cluster(**missing))
+    assert reason is not None
+    assert reason.message == f"cluster(s) did not have {'zones' if field == 'zone' else field} property"
+    assert verdict("SpreadConstraint", spread, cluster(**present)) is None
+
+
+def test_spreading_over_clusters_asks_nothing_of_them() -> None:
+    spread = ask(placement={"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]})
+    assert verdict("SpreadConstraint", spread, cluster()) is None
