@@ -26,10 +26,22 @@ class Unreadable(ValueError):
     """The object does not fit its type; the text is what Go's decoder would say."""
 
 
+class _WrongType(ValueError):
+    """A special type met a JSON type it cannot read; the text is the Go type it reads."""
+
+
 class Decoded(NamedTuple):
     body: Raw
     unknown: list[str]
     """Paths of fields that the type does not have, in document order."""
+
+
+_STEPS_GO_FORGETS = re.compile("\\[\\d+\\]|\x00[^\x01]*\x01")
+"""Indexes of lists and keys of maps, which stand in a path between these marks; Go leaves both out of its errors."""
+
+
+def _written(path: str) -> str:
+    return path.replace("\x00", ".").replace("\x01", "")
 
 
 def _go_kind(value: Any) -> str:
@@ -51,7 +63,7 @@ def _go_type(type_: str) -> str:
 
 
 def _mismatch(value: Any, owner: str, path: str, go_type: str) -> Unreadable:
-    where = re.sub(r"\[\d+\]", "", path)
+    where = _STEPS_GO_FORGETS.sub("", path)
     return Unreadable(
         f"json: cannot unmarshal {_go_kind(value)} into Go struct field {owner}.{where} of type {go_type}"
     )
@@ -60,10 +72,12 @@ def _mismatch(value: Any, owner: str, path: str, go_type: str) -> Unreadable:
 _LIMITS = {"int32": 1 << 31, "int64": 1 << 63}
 
 
-def _scalar_reader(type_: str, owner: str) -> Read:
+def _scalar_reader(field: NativeField, owner: str) -> Read:
+    type_ = field.type
+
     def read_string(value: Any, path: str, unknown: list[str]) -> Any:
         if type(value) is not str:
-            raise _mismatch(value, owner, path, "string")
+            raise _mismatch(value, owner, path, field.go or "string")
         return value
 
     def read_bool(value: Any, path: str, unknown: list[str]) -> Any:
@@ -117,7 +131,7 @@ _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?(Z|[+-]\d
 
 def _read_time(value: Any, layout: str, micro: bool) -> Any:
     if not isinstance(value, str):
-        raise Unreadable(f"json: cannot unmarshal {_go_kind(value)} into Go value of type string")
+        raise _WrongType("string")
     if value == "":
         return _OMIT
     match = _TIME.match(value)
@@ -174,7 +188,7 @@ def _read_micro_time(value: Any, path: str, unknown: list[str]) -> Any:
 
 def _read_int_or_string(value: Any, path: str, unknown: list[str]) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise Unreadable(f"json: cannot unmarshal {_go_kind(value)} into Go value of type int32")
+        raise _WrongType("int32")
     if isinstance(value, int) and not -_LIMITS["int32"] <= value < _LIMITS["int32"]:
         raise Unreadable(f"json: cannot unmarshal number {value} into Go value of type int32")
     return value
@@ -186,7 +200,7 @@ def _read_anything(value: Any, path: str, unknown: list[str]) -> Any:
 
 def _read_extra(value: Any, path: str, unknown: list[str]) -> Any:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise Unreadable(f"json: cannot unmarshal {_go_kind(value)} into Go value of type v1.ExtraValue")
+        raise _WrongType("v1.ExtraValue")
     return value
 
 
@@ -219,14 +233,26 @@ _SPECIAL: dict[str, Read] = {
 }
 
 
-def _item_reader(field: NativeField, owner: str) -> Read:
-    if field.type in SCALARS:
-        return _scalar_reader(field.type, owner)
-    if special := _SPECIAL.get(field.type):
-        return special
+def _placed(special: Read, owner: str) -> Read:
+    """The reader of a special type, whose complaints about JSON types name the field they stand in."""
 
     def read(value: Any, path: str, unknown: list[str]) -> Any:
-        return _read_message(field.type, value, path, unknown, owner)
+        try:
+            return special(value, path, unknown)
+        except _WrongType as error:
+            raise _mismatch(value, owner, path, str(error)) from None
+
+    return read
+
+
+def _item_reader(field: NativeField, owner: str) -> Read:
+    if field.type in SCALARS:
+        return _scalar_reader(field, owner)
+    if special := _SPECIAL.get(field.type):
+        return _placed(special, owner)
+
+    def read(value: Any, path: str, unknown: list[str]) -> Any:
+        return _read_message(field.type, value, path, unknown, owner, field.go)
 
     return read
 
@@ -237,7 +263,7 @@ def _field_reader(field: NativeField, owner: str) -> Read:
 
         def read_list(value: Any, path: str, unknown: list[str]) -> Any:
             if type(value) is not list:
-                raise _mismatch(value, owner, path, "[]" + _go_type(field.type))
+                raise _mismatch(value, owner, path, field.go_whole or "[]" + (field.go or _go_type(field.type)))
             read = [
                 zero_of(field) if item is None else read_item(item, f"{path}[{i}]", unknown)
                 for i, item in enumerate(value)
@@ -249,10 +275,11 @@ def _field_reader(field: NativeField, owner: str) -> Read:
 
         def read_map(value: Any, path: str, unknown: list[str]) -> Any:
             if type(value) is not dict:
-                raise _mismatch(value, owner, path, "map[string]" + _go_type(field.type))
-            deep = field.is_message or field.type not in SCALARS
+                raise _mismatch(
+                    value, owner, path, field.go_whole or "map[string]" + (field.go or _go_type(field.type))
+                )
             read = {
-                key: zero_of(field) if item is None else read_item(item, f"{path}.{key}" if deep else path, unknown)
+                key: zero_of(field) if item is None else read_item(item, f"{path}\x00{key}\x01", unknown)
                 for key, item in value.items()
             }
             return read if read or not field.omit_zero else _OMIT
@@ -316,9 +343,9 @@ def empty(name: str) -> Raw:
     return {field_name: _absent(field) for field_name, field in _plan(name).always}
 
 
-def _read_message(name: str, value: Any, path: str, unknown: list[str], owner: str) -> Raw:
+def _read_message(name: str, value: Any, path: str, unknown: list[str], owner: str, go: str = "") -> Raw:
     if type(value) is not dict:
-        raise _mismatch(value, owner, path, _go_type(name))
+        raise _mismatch(value, owner, path, go or _go_type(name))
     plan = _plan(name)
     readers = plan.readers
     prefix = f"{path}." if path else ""
@@ -326,7 +353,7 @@ def _read_message(name: str, value: Any, path: str, unknown: list[str], owner: s
     for key, item in value.items():
         reader = readers.get(key)
         if reader is None:
-            unknown.append(f"{prefix}{key}")
+            unknown.append(_written(f"{prefix}{key}"))
         elif item is not None:
             read = reader(item, f"{prefix}{key}", unknown)
             if read is not _OMIT:

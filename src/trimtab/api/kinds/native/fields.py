@@ -1,6 +1,7 @@
 """Every field of every native kind: its type, its protobuf number, and how Kubernetes writes it when it is empty.
 
-`fields.json` holds one line per message: field -> [protobuf number, type, flags]. Flags: `r` list, `m` map with string
+`fields.json` holds one line per message: field -> [protobuf number, type, flags, Go type of a value, Go type of the
+whole field]; the Go types stand there where they have names of their own, which decoding errors tell. Flags: `r` list, `m` map with string
 keys, `i` embedded inline in JSON, `q` required by the schema, `a` written even when empty, `z` left out when zero,
 `n` written as null (not `{}`) when absent. A field with neither `a` nor `z` is left out only when it is absent.
 """
@@ -39,6 +40,8 @@ class NativeField(NamedTuple):
     always: bool
     omit_zero: bool
     null: bool
+    go: str = ""
+    go_whole: str = ""
 
     @property
     def is_message(self) -> bool:
@@ -60,9 +63,9 @@ class Message(NamedTuple):
 _SHAPES = {"r": "list", "m": "map", "i": "inline"}
 
 
-def _field(name: str, number: int, type_: str, flags: str = "") -> NativeField:
+def _field(name: str, number: int, type_: str, flags: str = "", go: str = "", go_whole: str = "") -> NativeField:
     shape = next((_SHAPES[flag] for flag in flags if flag in _SHAPES), "one")
-    return NativeField(name, number, type_, shape, "q" in flags, "a" in flags, "z" in flags, "n" in flags)
+    return NativeField(name, number, type_, shape, "q" in flags, "a" in flags, "z" in flags, "n" in flags, go, go_whole)
 
 
 @cache
