@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from compat.k8s_cases import Outcome, differences, judged
 
 import trimtab.plugins.node_filters
 import trimtab.plugins.node_scores
-from compat.k8s_cases import Outcome, differences, judged
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.pods.fleet import NodeFleet
@@ -43,7 +43,7 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     decision = schedule(pod, fleet)
     top = max((opinion.total for opinion in feasible), default=0)
     best = sorted(opinion.node for opinion in feasible if opinion.total == top)
-    if decision.node != (best[0] if best else None):
+    if decision.node not in (best or [None]):
         best = [f"the decision is {decision.node}, the explanation {best}"]
     return {
         "filter": {opinion.node: opinion.objection.plugin if opinion.objection else "" for opinion in opinions},

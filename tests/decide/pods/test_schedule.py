@@ -1,13 +1,24 @@
-from pod_builders import node, pod
+from typing import Any
+
+import pytest
+
+from pod_builders import ZONE, near, node, pod, spread
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.groups import Groups
 from trimtab.decide.pods.host import resident
-from trimtab.decide.pods.schedule import book, explain, schedule
+from trimtab.decide.pods.schedule import book, explain, nowhere, schedule
 
 
 def test_the_first_name_wins_among_equals() -> None:
     decision = schedule(pod("p"), NodeFleet.of([node("b"), node("a"), node("c")]))
     assert (decision.node, decision.tied, decision.feasible) == ("a", 3, 3)
+
+
+def test_equal_nodes_fill_evenly_though_their_grades_do_not_change() -> None:
+    fleet = NodeFleet.of([node(name, cpu="96", memory="512Gi", pods=110) for name in "abc"])
+    for i in range(6):
+        fleet = book(schedule(pod(f"p{i}", cpu="0", memory="0"), fleet), fleet)
+    assert [len(here.residents) for here in fleet.hosts] == [2, 2, 2]
 
 
 def test_booking_takes_the_room() -> None:
@@ -32,7 +43,7 @@ def test_every_node_that_is_turned_down_has_a_sentence() -> None:
     best, refused = explain(pod("p"), fleet)
     assert best.node == "a"
     assert refused.objection is not None
-    assert refused.objection.reason.message == "the node is cordoned"
+    assert refused.objection.reason.message.endswith("the node is cordoned")
 
 
 def test_a_node_to_be_avoided_is_taken_only_when_no_other_will_do() -> None:
@@ -48,3 +59,19 @@ def test_pods_of_one_service_spread_without_being_told() -> None:
     marks = {opinion.node: opinion.marks["PodTopologySpread"] for opinion in explain(pod("p"), grouped)}
     assert marks["a"] < marks["b"] < marks["c"]  # a node outside every zone is ranked too, and is the emptiest
     assert all("PodTopologySpread" not in opinion.marks for opinion in explain(pod("p"), fleet))
+
+
+@pytest.mark.parametrize(
+    "spec", [{}, spread(ZONE), spread(ZONE, soft=True), near(ZONE), near(ZONE, weight=3), near(ZONE, repels=True)]
+)
+def test_a_cluster_without_nodes_or_labels_is_no_fault(spec: dict[str, Any]) -> None:
+    assert schedule(pod("p", **spec), NodeFleet.of([])).node is None
+    assert len(explain(pod("p", **spec), NodeFleet.of([node("a")]))) == 1
+
+
+def test_why_there_is_no_node_is_one_sentence_that_people_know() -> None:
+    nodes = [node("a", cordoned=True), node("b", cpu="1"), node("c", cpu="1", memory="1Mi")]
+    assert nowhere(pod("p", cpu="2"), NodeFleet.of(nodes)) == (
+        "0/3 nodes are available: 1 Insufficient memory, 1 node(s) were unschedulable, 2 Insufficient cpu."
+    )
+    assert nowhere(pod("p"), NodeFleet.of([])) == "no nodes available to schedule pods"

@@ -15,7 +15,7 @@ def test_room_that_others_take_may_be_made() -> None:
     reason = refusal("2", "1500m", "1")
     assert reason is not None
     assert reason.code == CROWDED
-    assert "asks for 2000m cpu, 1500m of 4000m is free" in reason.message
+    assert reason.message == "Insufficient cpu - asks for 2000m, 1500m of 4000m is free"
 
 
 def test_a_request_larger_than_the_node_is_hopeless() -> None:

@@ -6,7 +6,7 @@ from trimtab.decide.pods.schedule import explain, schedule
 def test_a_taint_keeps_untolerant_pods_away_and_is_named() -> None:
     (opinion,) = explain(pod("p"), NodeFleet.of([node("a", taints=["gpu=yes:NoSchedule"])]))
     assert opinion.objection is not None
-    assert "gpu=yes:NoSchedule" in opinion.objection.reason.message
+    assert "{gpu: yes}" in opinion.objection.reason.message
 
 
 def test_a_tolerated_taint_keeps_nobody_away() -> None:

@@ -20,6 +20,10 @@ def free_pods(hosts: Fleet[Host]) -> Array:
     return hosts.column("free pods", lambda: lambda here: here.free_pods, np.int64)
 
 
+def pod_counts(hosts: Fleet[Host]) -> Array:
+    return hosts.column("pods", lambda: lambda here: len(here.residents), np.int64)
+
+
 def assumed(hosts: Fleet[Host], resource: str) -> Array:
     """What scoring believes is used: cpu or memory."""
     return hosts.column(("assumed", resource), lambda: _ASSUMED[resource], np.int64)

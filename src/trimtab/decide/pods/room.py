@@ -160,7 +160,7 @@ class Foresight(Room):
         feasible = sifted(ask, without, DEFAULT) & allowed
         chosen = None
         if feasible.any():
-            column, _ = best(totals(ask, without, feasible, DEFAULT), feasible)
+            column, _ = best(totals(ask, without, feasible, DEFAULT), feasible, without)
             chosen = fleet.hosts.names[column]
         self._fleet = without if pod.pod.terminal else without.settled(pod, node)
         return chosen

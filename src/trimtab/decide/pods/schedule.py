@@ -20,7 +20,8 @@ from trimtab.decide.framework import (
     sift,
     verdicts,
 )
-from trimtab.decide.pods.answer import CROWDED
+from trimtab.decide.pods.amount import pod_counts
+from trimtab.decide.pods.answer import CROWDED, words_of
 from trimtab.decide.pods.ask import PodAsk, ask_for
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Host, Resident
@@ -66,7 +67,7 @@ class Decision(NamedTuple):
     feasible: int
     """How many nodes could have taken the pod."""
     tied: int
-    """How many of them were as good as the chosen one; the first name wins."""
+    """How many of them were as good as the chosen one; the one with the fewest pods wins, then the first name."""
 
 
 class Opinion(NamedTuple):
@@ -76,6 +77,8 @@ class Opinion(NamedTuple):
     objection: Objection | None
     marks: Mapping[str, int]
     """Weighted grades per plugin; empty when something stands against the node."""
+    pods: int
+    """How many pods the node has, which decides among equals."""
 
     @property
     def total(self) -> int:
@@ -97,7 +100,7 @@ def schedule(
     if count == 0:
         return Decision(ask.me, None, 0, 0, 0)
     total = totals(ask, fleet, feasible, taste)
-    column, tied = best(_ranked(total, fleet, avoided), feasible)
+    column, tied = best(_ranked(total, fleet, avoided), feasible, fleet)
     return Decision(ask.me, fleet.hosts.names[column], int(total[column]), count, tied)
 
 
@@ -122,15 +125,40 @@ def explain(pod: Pod | Resident, fleet: NodeFleet, taste: Taste = DEFAULT) -> li
     found = []
     for column, objection in refusals(ask, fleet, range(len(fleet)), taste):
         marks = {} if objection else {name: int(array[column]) for name, array in marked.items()}
-        found.append(Opinion(fleet.hosts.names[column], objection, marks))
-    return sorted(found, key=lambda opinion: (opinion.objection is not None, -opinion.total, opinion.node))
+        here = fleet.hosts.targets[column]
+        found.append(Opinion(here.name, objection, marks, len(here.residents)))
+    return sorted(found, key=_liking)
 
 
-def best(total: Array, feasible: Mask) -> tuple[int, int]:
-    """The column with the highest total, the first name among equals, and how many are equal."""
+def _liking(opinion: Opinion) -> tuple[bool, int, int, str]:
+    """Sorts the best first, by the rule that the choice follows."""
+    return opinion.objection is not None, -opinion.total, opinion.pods, opinion.node
+
+
+def nowhere(pod: Pod | Resident, fleet: NodeFleet, taste: Taste = DEFAULT) -> str:
+    """Why no node will do, in kube-scheduler's one sentence: how many nodes for which reason."""
+    if not len(fleet):
+        return "no nodes available to schedule pods"
+    counts: dict[str, int] = {}
+    for _, objection in refusals(ask_for(pod, fleet), fleet, range(len(fleet)), taste):
+        for words in words_of(objection.reason) if objection else ():
+            counts[words] = counts.get(words, 0) + 1
+    told = ", ".join(sorted(f"{count} {words}" for words, count in counts.items()))
+    return f"0/{len(fleet)} nodes are available: {told}."
+
+
+def best(total: Array, feasible: Mask, fleet: NodeFleet) -> tuple[int, int]:
+    """The column with the highest total, and how many are equal; among them the fewest pods win, then the first name.
+
+    Grades are whole numbers, so that a large node has the same grade with a few pods more: the first name alone would
+    pile pods up where kube-scheduler rolls dice.
+    """
     ranked = np.where(feasible, total, NEVER)
     column = int(ranked.argmax())
-    return column, int(np.count_nonzero(ranked == ranked[column]))
+    equal = np.flatnonzero(ranked == ranked[column])
+    if len(equal) > 1:
+        column = int(equal[pod_counts(fleet.hosts)[equal].argmin()])
+    return column, len(equal)
 
 
 def sifted(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Mask:

@@ -76,11 +76,11 @@ def inter_pod_affinity(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
     def check(here: Host) -> Reason | None:
         column = hosts.index[here.name]
         if not found.near[column]:
-            return hopeless("a pod that this one must be near to is not near")
+            return hopeless("node(s) didn't match pod affinity rules", "a pod it must be near to is not near")
         if not found.apart[column]:
-            return crowded("a pod that this one must stay away from is near")
+            return crowded("node(s) didn't match pod anti-affinity rules", "a pod it must avoid is near")
         if not found.welcome[column]:
-            return crowded("a pod that must stay away from this one is near")
+            return crowded("node(s) didn't satisfy existing pods anti-affinity rules", "a pod near must avoid it")
         return None
 
     return check

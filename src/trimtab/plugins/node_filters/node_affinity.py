@@ -7,6 +7,8 @@ from trimtab.decide.pods.ask import PodAsk
 from trimtab.decide.pods.host import Host
 from trimtab.decide.pods.nodes import node_requirements, required_selector, wants
 
+WORDS = "node(s) didn't match Pod's node affinity/selector"
+
 
 def requires_nothing(ask: PodAsk) -> bool:
     return not ask.pod.spec.node_selector and required_selector(ask.pod.spec) is None
@@ -17,6 +19,6 @@ def node_affinity(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
     wanted = wants(ask.pod.spec)
 
     def check(here: Host) -> Reason | None:
-        return None if wanted(here) else hopeless("the node does not match the pod's node selector or affinity")
+        return None if wanted(here) else hopeless(WORDS)
 
     return check

@@ -6,6 +6,8 @@ from trimtab.decide.pods.answer import hopeless
 from trimtab.decide.pods.ask import PodAsk
 from trimtab.decide.pods.host import Host
 
+WORDS = "node(s) didn't match the requested node name"
+
 
 def names_none(ask: PodAsk) -> bool:
     return not ask.pod.spec.node_name
@@ -16,6 +18,6 @@ def node_name(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
     wanted = ask.pod.spec.node_name
 
     def check(here: Host) -> Reason | None:
-        return None if wanted in {"", here.name} else hopeless(f"the pod names the node {wanted}")
+        return None if wanted in {"", here.name} else hopeless(WORDS, f"it names {wanted}")
 
     return check

@@ -6,6 +6,8 @@ from trimtab.decide.pods.answer import crowded
 from trimtab.decide.pods.ask import PodAsk
 from trimtab.decide.pods.host import Host
 
+WORDS = "node(s) didn't have free ports for the requested pod ports"
+
 
 def listens_nowhere(ask: PodAsk) -> bool:
     return not ask.me.demand.ports
@@ -19,7 +21,7 @@ def node_ports(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
         for one in here.residents:
             for taken in one.demand.ports:
                 if any(port.conflicts(taken) for port in wanted):
-                    return crowded(f"host port {taken.port} is taken by {one.namespace}/{one.name}")
+                    return crowded(WORDS, f"{taken.port} is taken by {one.namespace}/{one.name}")
         return None
 
     return check

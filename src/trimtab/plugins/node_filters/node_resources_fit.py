@@ -5,7 +5,7 @@ from collections.abc import Hashable
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Mask, Reason, node_filter
 from trimtab.decide.pods.amount import allocatable, free_pods, used
-from trimtab.decide.pods.answer import crowded, hopeless
+from trimtab.decide.pods.answer import crowded, hopeless, several, told
 from trimtab.decide.pods.ask import PodAsk
 from trimtab.decide.pods.host import Host
 
@@ -38,15 +38,15 @@ def node_resources_fit(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
 
 
 def _shortage(here: Host, wanted: tuple[tuple[str, int], ...]) -> Reason:
-    told, never = [], False
+    parts, never = [], False
     if here.free_pods < 1:
-        told.append(f"all {here.allocatable.get('pods', 0)} places for pods are taken")
+        parts.append(told("Too many pods", f"all {here.allocatable.get('pods', 0)} places are taken"))
     for resource, amount in wanted:
         if amount > here.free(resource):
             never = never or amount > here.allocatable.get(resource, 0)
             unit = "m" if resource == "cpu" else ""
-            told.append(
-                f"asks for {amount}{unit} {resource}, "
-                f"{max(0, here.free(resource))}{unit} of {here.allocatable.get(resource, 0)}{unit} is free"
+            free, size = max(0, here.free(resource)), here.allocatable.get(resource, 0)
+            parts.append(
+                told(f"Insufficient {resource}", f"asks for {amount}{unit}, {free}{unit} of {size}{unit} is free")
             )
-    return (hopeless if never else crowded)("; ".join(told))
+    return (hopeless if never else crowded)(several(parts))

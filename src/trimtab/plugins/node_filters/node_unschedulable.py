@@ -20,7 +20,7 @@ def node_unschedulable(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
 
     def check(here: Host) -> Reason | None:
         if here.node.spec.unschedulable and not tolerated:
-            return hopeless("the node is cordoned")
+            return hopeless("node(s) were unschedulable", "the node is cordoned")
         return None
 
     return check

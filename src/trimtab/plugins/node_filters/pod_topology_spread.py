@@ -13,6 +13,8 @@ from trimtab.decide.pods.count import at_home, chosen, domains, per_domain
 from trimtab.decide.pods.host import Host
 from trimtab.decide.pods.spread import counting, labelled
 
+WORDS = "node(s) didn't match pod topology spread constraints"
+
 
 class Gap(NamedTuple):
     """One constraint over the whole cluster."""
@@ -61,12 +63,11 @@ def pod_topology_spread(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
         for gap in found:
             key = gap.constraint.topology_key
             if gap.codes[column] < 0:
-                return hopeless(f"the node has no label {key} to spread over")
+                return hopeless(f"{WORDS} (missing required label)", f"it has no {key}")
             ahead = int(gap.ahead()[column])
             if ahead > gap.constraint.max_skew:
                 return crowded(
-                    f"{key} {here.labels[key]} would be {ahead} pods ahead of the emptiest, "
-                    f"at most {gap.constraint.max_skew} is allowed"
+                    WORDS, f"{key} {here.labels[key]} would be {ahead} ahead, allowed is {gap.constraint.max_skew}"
                 )
         return None
 

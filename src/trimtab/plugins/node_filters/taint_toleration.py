@@ -16,7 +16,7 @@ def taint_toleration(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
         taint = untolerated(here.node.spec.taints, tolerations, REPELLING)
         if taint is None:
             return None
-        told = f"{taint.key}={taint.value}" if taint.value else taint.key
-        return hopeless(f"the pod does not tolerate the taint {told}:{taint.effect}")
+        words = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+        return hopeless(words, f"the effect is {taint.effect}")
 
     return check
