@@ -1,0 +1,184 @@
+"""`trimtab score`: run a score provider and publish what it says as AddOnPlacementScores."""
+
+import asyncio
+import importlib.util
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from trimtab import plugins
+from trimtab.api.kind import kind_of, wire
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.ocm import AddOnPlacementScore, ManagedCluster
+from trimtab.api.value import Object
+from trimtab.cli.shared import kubeconfig_options, table, with_client
+from trimtab.client.client import Client, resource_of
+from trimtab.clock import Clock, WallClock
+from trimtab.decide.ocm.provide import Provider, in_sight, providers, published, sheets
+from trimtab.decide.ocm.rollout import seconds
+from trimtab.errors import AlreadyExists, ApiFault, InputFault, NotFound
+
+T = TypeVar("T", bound=Object)
+MANAGER = "trimtab-score"
+
+
+@click.group()
+def command() -> None:
+    """Publish scores of clusters, for Placements and policies to rank clusters by."""
+
+
+@command.command("providers")
+def listed() -> None:
+    """The providers that come with Trimtab."""
+    plugins.load()
+    rows = [(name, (providers[name].__doc__ or "").strip()) for name in providers.names()]
+    click.echo(table(("NAME", "SCORES"), rows))
+
+
+@command.command()
+@click.argument("provider")
+@click.option("--name", default="", help="The AddOnPlacementScore to write; by default the name of the provider.")
+@click.option("--every", default="60s", show_default=True, help="How often, as in 30s, 5m or 1h.")
+@click.option("--valid", default="5m", show_default=True, help="How long scores count when the provider does not say.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="An option for the provider; @file reads it."
+)
+@click.option("--once", is_flag=True, help="Publish once and leave.")
+@click.option("--dry-run", is_flag=True, help="Print the scores once instead of publishing them.")
+@kubeconfig_options
+def run(
+    provider: str,
+    name: str,
+    every: str,
+    valid: str,
+    settings: tuple[str, ...],
+    once: bool,
+    dry_run: bool,
+    kubeconfig: str,
+    context: str,
+) -> None:
+    """Run PROVIDER, a Python file with a function `provide` or the name of one of ours, and publish its scores."""
+    provide = found(provider)
+    resource = name or Path(provider).stem.replace("_", "-").lower()
+    period, validity = duration("--every", every), duration("--valid", valid)
+    round_ = Round(provide, resource, validity, settings)
+
+    async def work(client: Client) -> None:
+        while True:
+            try:
+                click.echo(await (round_.show(client) if dry_run else round_.publish(client)))
+            except (InputFault, ApiFault) as fault:
+                if once or dry_run:
+                    raise
+                click.echo(f"trimtab: {fault}", err=True)
+            if once or dry_run:
+                return
+            await asyncio.sleep(period)
+
+    with_client(kubeconfig, context, work)
+
+
+def duration(option: str, text: str) -> float:
+    found_ = seconds(text)
+    if not found_:
+        raise InputFault(f"{option} must be a duration such as 30s, 5m or 1h, not {text!r}")
+    return found_
+
+
+def found(provider: str) -> Provider:
+    """One of ours by name, or the function `provide` of a file."""
+    plugins.load()
+    if provider in providers:
+        return providers[provider]
+    path = Path(provider)
+    if path.suffix != ".py" or not path.exists():
+        raise InputFault(f"{provider!r} is neither a Python file nor one of {', '.join(providers.names())}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise InputFault(f"{provider}: cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    provide = getattr(module, "provide", None)
+    if not callable(provide):
+        raise InputFault(f"{provider}: there is no function `provide(clusters, options)` in it")
+    return cast("Provider", provide)
+
+
+def options_of(settings: Iterable[str]) -> dict[str, str]:
+    """`key=value`, where a value of `@file` is what the file holds; read anew each time, for files that change."""
+    read = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise InputFault(f"--set takes KEY=VALUE, not {setting!r}")
+        if value.startswith("@"):
+            path = Path(value[1:])
+            if not path.exists():
+                raise InputFault(f"--set {key}: there is no file {path}")
+            value = path.read_text()
+        read[key] = value
+    return read
+
+
+class Round:
+    """One turn: look at the clusters, ask the provider, write what it says."""
+
+    def __init__(
+        self, provide: Provider, resource: str, validity: float, settings: Iterable[str], clock: Clock | None = None
+    ) -> None:
+        self._provide = provide
+        self._resource = resource
+        self._validity = validity
+        self._settings = tuple(settings)
+        self._clock = clock or WallClock()
+
+    async def _scores(self, client: Client) -> list[AddOnPlacementScore]:
+        clusters = in_sight(await everything(client, Cluster), await everything(client, ManagedCluster))
+        given = list(sheets(self._provide, clusters, options_of(self._settings)))
+        before = await everything(client, AddOnPlacementScore, fields=f"metadata.name={self._resource}")
+        by_cluster = {score.namespace: score for score in before if score.name == self._resource}
+        return list(published(self._resource, given, by_cluster, self._clock.now(), self._validity))
+
+    async def show(self, client: Client) -> str:
+        """The scores as a table."""
+        rows = [
+            (score.namespace, one.name, one.value)
+            for score in await self._scores(client)
+            for one in score.status.scores
+        ]
+        return table(("CLUSTER", "SCORE", "VALUE"), rows)
+
+    async def publish(self, client: Client) -> str:
+        """Write them; how it went, in one line."""
+        missing = []
+        scores = await self._scores(client)
+        for score in scores:
+            try:
+                await write(client, score)
+            except NotFound:
+                missing.append(score.namespace)  # the cluster's namespace is not there yet
+        said = f"{self._resource}: scores of {len(scores) - len(missing)} clusters"
+        return f"{said}; no namespace yet for {', '.join(missing)}" if missing else said
+
+
+async def everything(client: Client, type_: type[T], fields: str = "") -> list[T]:
+    """All objects of a kind; none where the server does not know it."""
+    kind = kind_of(type_)
+    try:
+        listing = await client.list(resource_of(kind), fields=fields)
+    except NotFound:
+        return []
+    return [cast("T", kind.decode(raw)) for raw in listing.items]
+
+
+async def write(client: Client, score: AddOnPlacementScore) -> None:
+    resource = resource_of(kind_of(score))
+    raw = wire(score)
+    status: Mapping[str, Any] = {"status": raw.pop("status")}
+    if not score.metadata.resource_version:
+        with suppress(AlreadyExists):  # somebody was quicker; its status is what counts
+            await client.create(resource, raw, manager=MANAGER)
+    await client.patch(resource, score.namespace, score.name, status, subresource="status", manager=MANAGER)

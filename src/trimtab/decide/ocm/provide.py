@@ -1,0 +1,125 @@
+"""What a score provider is given and what it gives back: clusters in, scores with a validity out.
+
+A provider is any function `provide(clusters, options)` that yields `(cluster, scores, seconds)`: the name of a cluster,
+its scores by name (-100 to 100, higher is better), and how long they count (None: as long as the runner says).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, TypeAlias
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.ocm import AddOnPlacementScore, AddOnPlacementScoreStatus, ManagedCluster, Score
+from trimtab.api.quantity import BadQuantity, approximate
+from trimtab.api.value import Meta, QuantityText
+from trimtab.decide.ocm.selectors import claims_of
+from trimtab.errors import InputFault
+from trimtab.registry import Registry
+
+LOWEST, HIGHEST = -100, 100
+
+
+class Seen(NamedTuple):
+    """A cluster as a provider sees it."""
+
+    name: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    claims: Mapping[str, str]
+    allocatable: Mapping[str, float]
+    """What all nodes together offer."""
+    allocated: Mapping[str, float]
+    """What is in use; empty where nobody reports it."""
+
+
+class Sheet(NamedTuple):
+    """The scores of one cluster, and for how many seconds they count."""
+
+    cluster: str
+    scores: Mapping[str, float]
+    seconds: float | None = None
+
+
+Provider: TypeAlias = Callable[[Sequence[Seen], Mapping[str, str]], Iterable[Sheet]]
+providers: Registry[Provider] = Registry("score provider")
+"""Those that come with Trimtab."""
+
+
+def provider(name: str) -> Callable[[Provider], Provider]:
+    """Make a provider known by name."""
+    return lambda provide: providers.add(name, provide)
+
+
+def in_sight(clusters: Iterable[Cluster], managed: Iterable[ManagedCluster]) -> list[Seen]:
+    """Every cluster once, with what either vocabulary says of it."""
+    found = {one.name: _from_managed(one) for one in managed}
+    for cluster in clusters:
+        summary = cluster.status.resource_summary
+        other = found.get(cluster.name)
+        found[cluster.name] = Seen(
+            cluster.name,
+            {**(other.labels if other else {}), **cluster.metadata.labels},
+            {**(other.annotations if other else {}), **cluster.metadata.annotations},
+            other.claims if other else {},
+            _numbers(summary.allocatable) if summary else {},
+            _numbers(summary.allocated) if summary else {},
+        )
+    return [found[name] for name in sorted(found)]
+
+
+def _from_managed(cluster: ManagedCluster) -> Seen:
+    metadata = cluster.metadata
+    room = _numbers(cluster.status.allocatable)
+    return Seen(cluster.name, metadata.labels, metadata.annotations, claims_of(cluster), room, {})
+
+
+def _numbers(quantities: Mapping[str, QuantityText]) -> dict[str, float]:
+    found = {}
+    for name, quantity in quantities.items():
+        try:
+            found[name] = approximate(quantity)
+        except BadQuantity:
+            continue
+    return found
+
+
+def on_the_range(values: Mapping[str, float], *, best: str = "highest") -> dict[str, int]:
+    """Any numbers as scores: the best gets 100, the worst -100, all others in proportion; equal numbers get 100."""
+    if not values:
+        return {}
+    low, high = min(values.values()), max(values.values())
+    if low == high:
+        return dict.fromkeys(values, HIGHEST)
+    sign = 1 if best == "highest" else -1
+    return {name: round(sign * ((value - low) / (high - low) * 200 - 100)) for name, value in values.items()}
+
+
+def sheets(provide: Provider, clusters: Sequence[Seen], options: Mapping[str, str]) -> Iterator[Sheet]:
+    """What the provider says, checked; raises InputFault with the cluster and the score that are wrong."""
+    known = {cluster.name for cluster in clusters}
+    for given in provide(clusters, options):
+        sheet = Sheet(*given)
+        if sheet.cluster not in known:
+            raise InputFault(f"the provider scored {sheet.cluster!r}, which is no cluster of this fleet")
+        for name, value in sheet.scores.items():
+            if not LOWEST <= value <= HIGHEST:
+                raise InputFault(f"score {name!r} of cluster {sheet.cluster!r} is {value}; it must be -100 to 100")
+        yield sheet
+
+
+def published(
+    resource: str,
+    given: Iterable[Sheet],
+    before: Mapping[str, AddOnPlacementScore],
+    now: datetime,
+    seconds: float,
+) -> Iterator[AddOnPlacementScore]:
+    """The objects as they should be; `before` are those that exist, by cluster."""
+    for sheet in given:
+        until = now + timedelta(seconds=seconds if sheet.seconds is None else sheet.seconds)
+        scores = tuple(Score(name=name, value=round(value)) for name, value in sorted(sheet.scores.items()))
+        old = before.get(sheet.cluster, AddOnPlacementScore(metadata=Meta(name=resource, namespace=sheet.cluster)))
+        status = AddOnPlacementScoreStatus(
+            conditions=old.status.conditions, scores=scores, valid_until=until.replace(microsecond=0)
+        )
+        yield old.but(status=status)

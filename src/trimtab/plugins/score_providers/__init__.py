@@ -1,0 +1,1 @@
+"""Scores that Trimtab itself can publish."""

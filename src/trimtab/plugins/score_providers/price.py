@@ -1,0 +1,49 @@
+"""Score clusters by what they cost, the cheapest best."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+
+from trimtab.decide.ocm.provide import Seen, Sheet, on_the_range, provider
+from trimtab.errors import InputFault
+
+ANNOTATION = "trimtab.dev/price"
+
+
+@provider("price")
+def price(clusters: Sequence[Seen], options: Mapping[str, str]) -> Iterator[Sheet]:
+    """Prices from the table in option `prices` (`cluster,price` lines), else from each cluster's annotation."""
+    listed = table(options.get("prices", ""))
+    known = {
+        cluster.name: listed[cluster.name] if cluster.name in listed else annotated(cluster)
+        for cluster in clusters
+        if cluster.name in listed or ANNOTATION in cluster.annotations
+    }
+    for name, score in on_the_range(known, best="lowest").items():
+        yield Sheet(name, {"price": score})
+
+
+def table(text: str) -> dict[str, float]:
+    """Lines of `cluster,price`; a first line of headings is passed over."""
+    found: dict[str, float] = {}
+    for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
+        if not row or (number == 1 and row[1:] and not is_number(row[1])):
+            continue
+        if len(row) < 2 or not is_number(row[1]):
+            raise InputFault(f"line {number} of the prices is not `cluster,price`: {','.join(row)!r}")
+        found[row[0].strip()] = float(row[1])
+    return found
+
+
+def annotated(cluster: Seen) -> float:
+    text = cluster.annotations[ANNOTATION]
+    if not is_number(text):
+        raise InputFault(f"annotation {ANNOTATION} of cluster {cluster.name!r} is not a number: {text!r}")
+    return float(text)
+
+
+def is_number(text: str) -> bool:
+    try:
+        return float(text) >= 0
+    except ValueError:
+        return False

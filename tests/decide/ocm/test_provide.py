@@ -1,0 +1,46 @@
+from datetime import timedelta
+
+import pytest
+from views import NOON
+
+from trimtab.api.kinds.cluster import Cluster, ClusterStatus, ResourceSummary
+from trimtab.api.kinds.ocm import ManagedCluster, ManagedClusterStatus
+from trimtab.api.value import Meta
+from trimtab.decide.ocm.provide import Sheet, in_sight, on_the_range, published, sheets
+from trimtab.errors import InputFault
+
+
+def test_a_cluster_is_seen_once_with_what_both_vocabularies_say() -> None:
+    managed = ManagedCluster(
+        metadata=Meta(name="m1", labels={"set": "x"}), status=ManagedClusterStatus(allocatable={"cpu": "1"})
+    )
+    summary = ResourceSummary(allocatable={"cpu": "4"}, allocated={"cpu": "500m"})
+    cluster = Cluster(metadata=Meta(name="m1", labels={"env": "prod"}), status=ClusterStatus(resource_summary=summary))
+    (one,) = in_sight([cluster], [managed])
+    assert one.labels == {"set": "x", "env": "prod"}
+    assert (one.allocatable["cpu"], one.allocated["cpu"]) == (4.0, 0.5)
+    assert [other.name for other in in_sight([], [managed])] == ["m1"]
+
+
+def test_any_numbers_become_scores() -> None:
+    assert on_the_range({"a": 1.0, "b": 2.0, "c": 5.0}) == {"a": -100, "b": -50, "c": 100}
+    assert on_the_range({"a": 1.0, "b": 5.0}, best="lowest") == {"a": 100, "b": -100}
+    assert on_the_range({"a": 3.0}) == {"a": 100}
+    assert on_the_range({}) == {}
+
+
+def test_scores_are_published_with_the_time_they_end() -> None:
+    (made,) = published("cost", [Sheet("m1", {"price": 12.4})], {}, NOON, 300)
+    assert (made.namespace, made.name) == ("m1", "cost")
+    assert made.status.valid_until == NOON + timedelta(minutes=5)
+    assert [(s.name, s.value) for s in made.status.scores] == [("price", 12)]
+    (short,) = published("cost", [Sheet("m1", {"price": 1}, 60)], {"m1": made}, NOON, 300)
+    assert short.status.valid_until == NOON + timedelta(minutes=1)
+
+
+def test_scores_out_of_range_or_of_strangers_are_refused() -> None:
+    fleet = in_sight([Cluster(metadata=Meta(name="m1"))], [])
+    with pytest.raises(InputFault, match="must be -100 to 100"):
+        list(sheets(lambda *_: [Sheet("m1", {"x": 101})], fleet, {}))
+    with pytest.raises(InputFault, match="no cluster of this fleet"):
+        list(sheets(lambda *_: [Sheet("m9", {"x": 1})], fleet, {}))
