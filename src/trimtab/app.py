@@ -24,11 +24,13 @@ from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import Clock, WallClock
 from trimtab.controllers.contract import Controller, controllers
 from trimtab.controllers.health import Probe
+from trimtab.interpret.cel import compiler
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.sandbox import Executor, run_script
 from trimtab.members.probe import Prober
 from trimtab.members.roster import Roster
 from trimtab.registry import discover
+from trimtab.runtime.atlas import following
 from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Cache, Entry
 from trimtab.runtime.fleet import FleetKeeper
@@ -85,6 +87,8 @@ class Plane:
             cache=self.cache, clock=clock, profile=profile, members=self.roster, settings=settings
         )
         self.around.parts["fleet"] = FleetKeeper(self.cache, self.around.memory)
+        self.around.parts["atlas"] = following(self.cache)
+        self.around.parts["cel"] = compiler()
         self.around.parts["interpreter"] = Interpreter.of(executor=scripts, profile=cast("Any", profile.name))
         self._customizations = self.cache.table_of(ResourceInterpreterCustomization)
         self._customizations.listen(self._customized)
