@@ -58,6 +58,7 @@ class PersistentVolumeSpec(Value):
     status=True,
     custom=False,
     defaults=[defaults.persistent_volume],
+    validators=[others.check_volume],
 )
 class PersistentVolume(Object):
     spec: PersistentVolumeSpec = PersistentVolumeSpec()

@@ -63,7 +63,8 @@ def _binding(new: Raw, old: Raw | None, kinds: Sequence[str]) -> Iterator[Cause]
     for index, subject in enumerate(new.get("subjects") or ()):
         yield from _subject(subject, f"subjects[{index}]", namespaced="Role" in kinds)
     if old is not None and ref != common.part(old, "roleRef"):
-        yield invalid("roleRef", ref, "cannot change roleRef")
+        shown = {"APIGroup": ref.get("apiGroup", ""), "Kind": ref.get("kind", ""), "Name": ref.get("name", "")}
+        yield invalid("roleRef", shown, "cannot change roleRef")
 
 
 def _subject(subject: Raw, field: str, *, namespaced: bool) -> Iterator[Cause]:

@@ -22,7 +22,7 @@ def check_definition(new: Raw, old: Raw | None) -> Sequence[Cause]:
     names, group = common.part(spec, "names"), spec.get("group", "")
     found: list[Cause] = []
     wanted = f"{names.get('plural', '')}.{group}"
-    if metadata.get("name") != wanted:
+    if old is None and metadata.get("name") != wanted:
         found.append(invalid("metadata.name", metadata.get("name", ""), 'must be spec.names.plural+"."+spec.group'))
     found += _group(group, metadata)
     if not spec.get("scope"):

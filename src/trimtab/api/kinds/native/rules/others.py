@@ -7,6 +7,7 @@ from typing import Any
 
 from trimtab.api import quantity
 from trimtab.api.complaints import duplicate, forbidden, invalid, not_supported, required, too_long
+from trimtab.api.kinds.native.fields import message
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
@@ -122,7 +123,7 @@ def check_service(new: Raw, old: Raw | None) -> Sequence[Cause]:
 def _same_address(spec: Raw, before: Raw) -> Iterator[Cause]:
     had, has = before.get("clusterIP", ""), spec.get("clusterIP", "")
     if "ExternalName" not in (spec.get("type"), before.get("type")) and had and has and had != has:
-        yield invalid("spec.clusterIPs[0]", spec.get("clusterIPs") or [has], "may not change once set")
+        yield invalid("spec.clusterIPs[0]", [has], "may not change once set")
 
 
 def _is_address(text: str) -> bool:
@@ -265,12 +266,13 @@ def check_claim(new: Raw, old: Raw | None) -> Sequence[Cause]:
     elif quantity.parse(requests["storage"]) <= 0:
         found.append(invalid("spec.resources[storage]", str(requests["storage"]), "must be greater than zero"))
     if old is not None:
-        found += _same_claim(spec, common.part(old, "spec"))
+        bound = common.part(old, "status").get("phase") == "Bound"
+        found += _same_claim(spec, common.part(old, "spec"), bound=bound)
     return found
 
 
-def _same_claim(spec: Raw, before: Raw) -> Iterator[Cause]:
-    free = {"resources", "volumeAttributesClassName", "volumeName", "storageClassName"}
+def _same_claim(spec: Raw, before: Raw, *, bound: bool) -> Iterator[Cause]:
+    free = {"volumeName", "storageClassName"} | ({"resources", "volumeAttributesClassName"} if bound else set())
     fixed = [{key: value for key, value in part.items() if key not in free} for part in (spec, before)]
     rebound = any(before.get(key) and spec.get(key) != before.get(key) for key in ("volumeName", "storageClassName"))
     if fixed[0] != fixed[1] or rebound:
@@ -278,6 +280,24 @@ def _same_claim(spec: Raw, before: Raw) -> Iterator[Cause]:
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
         yield forbidden("spec", text)
+
+
+def check_volume(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = common.part(new, "spec")
+    sources = [key for key in spec if key in message("core.v1.PersistentVolumeSource").json]
+    found: list[Cause] = []
+    if not spec.get("accessModes"):
+        found.append(required("spec.accessModes"))
+    if not spec.get("capacity"):
+        found.append(required("spec.capacity"))
+    found += common.amounts(spec.get("capacity"), "spec.capacity")
+    if not sources:
+        found.append(required("spec", "must specify a volume type"))
+    found += (forbidden(f"spec.{extra}", "may not specify more than 1 volume type") for extra in sources[1:])
+    if old is not None and any(spec[key] != common.part(old, "spec").get(key) for key in sources):
+        text = "spec.persistentvolumesource is immutable after creation"
+        found.append(forbidden("spec.persistentvolumesource", text))
+    return found
 
 
 def check_storage_class(new: Raw, old: Raw | None) -> Sequence[Cause]:
@@ -289,9 +309,10 @@ def check_storage_class(new: Raw, old: Raw | None) -> Sequence[Cause]:
     binding = ("Immediate", "WaitForFirstConsumer")
     found += common.one_of(new.get("volumeBindingMode"), binding, "volumeBindingMode")
     if old is not None:
-        fixed = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+        fixed = ("parameters", "provisioner", "reclaimPolicy")
         changed = (name for name in fixed if new.get(name) != old.get(name))
         found += (forbidden(name, f"updates to {name} are forbidden.") for name in changed)
+        found += common.unchanged(new.get("volumeBindingMode"), old.get("volumeBindingMode"), "volumeBindingMode")
     return found
 
 

@@ -55,10 +55,12 @@ def _gated(spec: Raw) -> bool:
 
 def _fixed(spec: Raw, *, gated: bool = False) -> Raw:
     """The part of a pod's spec that an update may not change; a gated pod may still change where it may go."""
-    free = {"activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"}
+    free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
     if gated:
         free |= {"nodeSelector", "affinity"}
     fixed = {key: value for key, value in spec.items() if key not in free}
+    if fixed.get("terminationGracePeriodSeconds", 0) < 0:
+        fixed["terminationGracePeriodSeconds"] = 1  # a negative one may be mended
     for key in ("containers", "initContainers"):
         if fixed.get(key):
             fixed[key] = [{k: v for k, v in container.items() if k != "image"} for container in fixed[key]]
