@@ -1,9 +1,10 @@
 """Builds an API server out of its rooms: `trimtab apiserver`, `trimtab up` and simulated members all start here."""
 
 import asyncio
+import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from trimtab.api import kinds as kind_modules
@@ -12,6 +13,7 @@ from trimtab.api.kinds.native.event import to_core, to_events_v1
 from trimtab.api.schema import crd, schema_for
 from trimtab.api.value import Raw
 from trimtab.clock import Clock, WallClock
+from trimtab.errors import Unavailable
 from trimtab.registry import discover
 from trimtab.server.admission import Admission, Plugin
 from trimtab.server.authenticate import Authenticator, Tokens
@@ -30,9 +32,12 @@ from trimtab.server.landing import Landing
 from trimtab.server.openapi import OpenApi
 from trimtab.server.patching import Patcher
 from trimtab.server.reviews import Reviews
+from trimtab.server.rules import rules
 from trimtab.server.subresources import Subresources
 from trimtab.server.verbs import Verbs
 from trimtab.store.log import Store
+
+log = logging.getLogger("trimtab.server")
 
 
 class Settings(NamedTuple):
@@ -48,6 +53,8 @@ class Settings(NamedTuple):
     """Clean up after deletions, as a controller manager does beside a kube-apiserver."""
     several_budgets: bool = False
     """Ask all budgets of a pod, where Kubernetes refuses to judge."""
+    serves: Callable[[Kind], bool] = lambda _: True
+    """Which of the declared kinds: a member cluster has none of the control plane's."""
 
 
 class ApiServer:
@@ -57,7 +64,7 @@ class ApiServer:
         discover(kind_modules)
         self.store = store
         self.catalogue = Catalogue()
-        self.fitter = Fitter(None, {CRD: complaints})
+        self.fitter = Fitter(rules(), {CRD: complaints})
         self.admission = Admission(store.get, [Births(store), *settings.plugins])
         self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)
         self.authorizer = Authorizer(store)
@@ -81,7 +88,8 @@ class ApiServer:
         self.app = Edge(self.handler)
         self._collects = settings.collects
         self._duties: list[asyncio.Task[None]] = []
-        for kind in kinds.values():
+        self._kinds = [kind for kind in kinds.values() if settings.serves(kind)]
+        for kind in self._kinds:
             for served in served_by(kind):
                 self.catalogue.add(served)
 
@@ -102,10 +110,12 @@ class ApiServer:
 
     def _declared(self) -> list[Kind]:
         """Kinds of ours that are not yet in the store as definitions."""
-        return [kind for kind in kinds.values() if kind.custom and self.store.get(f"{PREFIX}{kind.id}") is None]
+        return [kind for kind in self._kinds if kind.custom and self.store.get(f"{PREFIX}{kind.id}") is None]
 
-    def _begin(self, duty: "Awaitable[None]") -> None:
-        self._duties.append(asyncio.ensure_future(duty))
+    def _begin(self, duty: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(duty)
+        task.add_done_callback(_ended)
+        self._duties.append(task)
 
     async def _watch_roles(self) -> None:
         watch = self.store.watch(RBAC)
@@ -117,6 +127,12 @@ class ApiServer:
             duty.cancel()
         await asyncio.gather(*self._duties, return_exceptions=True)
         await self.store.close()
+
+
+def _ended(duty: asyncio.Task[None]) -> None:
+    """A duty ends only with the server; any other end is a fault that somebody must see."""
+    if not duty.cancelled() and (fault := duty.exception()) is not None and not isinstance(fault, Unavailable):
+        log.error("a duty of the API server ended", exc_info=fault)
 
 
 def served_by(kind: Kind) -> list[Served]:

@@ -1,5 +1,6 @@
 """Kinds that users define while the server runs: CRDs are accepted, served, changed and cleaned up here."""
 
+import logging
 from functools import partial
 
 import orjson
@@ -7,7 +8,7 @@ import orjson
 from trimtab.api.definition import definition_causes
 from trimtab.api.kind import Column, Kind, Scale, kinds
 from trimtab.api.value import Object, Raw
-from trimtab.errors import Cause, NotFound
+from trimtab.errors import ApiFault, Cause, NotFound
 from trimtab.server.caller import Caller
 from trimtab.server.catalogue import Catalogue, Served, Where
 from trimtab.server.deletion import CRD_FINALIZER
@@ -15,6 +16,8 @@ from trimtab.server.fitting import Fitter, Wanted
 from trimtab.server.options import DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.verbs import Verbs, timestamp
 from trimtab.server.wire import unpack
+
+log = logging.getLogger("trimtab.definitions")
 
 CRD = "customresourcedefinitions.apiextensions.k8s.io"
 PREFIX = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
@@ -119,7 +122,7 @@ class Definitions:
         store = self._verbs.store
         watch = store.watch(PREFIX, store.revision)
         for entry in store.list(PREFIX).entries:
-            await self._settle(entry.key)
+            await self._try(entry.key)
         async for events in watch:
             for key in dict.fromkeys(event.key for event in events):
                 if store.get(key) is None:
@@ -128,7 +131,13 @@ class Definitions:
                         obj = orjson.loads(gone)
                         self._withdraw(obj["metadata"]["name"], obj["spec"])
                 else:
-                    await self._settle(key)
+                    await self._try(key)
+
+    async def _try(self, key: str) -> None:
+        try:
+            await self._settle(key)
+        except ApiFault as fault:
+            log.warning("a definition has to wait", extra={"key": key, "why": fault.message})
 
     async def _settle(self, key: str) -> None:
         entry = self._verbs.store.get(key)

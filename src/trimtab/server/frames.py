@@ -21,8 +21,21 @@ def _field(number: int, body: bytes) -> bytes:
     return _number(number << 3 | 2) + _number(len(body)) + body
 
 
+def encode(raw: Raw) -> bytes:
+    """Any object; one that is only metadata looks like any other that has nothing more to say."""
+    if raw["kind"] != "PartialObjectMetadata":
+        return protobuf.encode(raw)
+    plain = protobuf.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": raw["metadata"]})
+    return _envelope(raw, protobuf.open_envelope(plain).raw)
+
+
+def _envelope(head: Raw, body: bytes) -> bytes:
+    kind = _field(1, head["apiVersion"].encode()) + _field(2, head["kind"].encode())
+    return protobuf.MAGIC + _field(1, kind) + _field(2, body) + _field(3, b"") + _field(4, b"")
+
+
 def single(code: int, raw: Raw) -> Answer:
-    return Answer(code, protobuf.encode(raw), PROTOBUF, verbatim=True)
+    return Answer(code, encode(raw), PROTOBUF, verbatim=True)
 
 
 def listing(head: Raw, metadata: Raw, items: list[Raw]) -> Answer:
@@ -31,10 +44,8 @@ def listing(head: Raw, metadata: Raw, items: list[Raw]) -> Answer:
     meta += _field(3, metadata.get("continue", "").encode())
     if "remainingItemCount" in metadata:
         meta += _number(4 << 3) + _number(metadata["remainingItemCount"])
-    body = _field(1, meta) + b"".join(_field(2, protobuf.open_envelope(protobuf.encode(item)).raw) for item in items)
-    kind = _field(1, head["apiVersion"].encode()) + _field(2, head["kind"].encode())
-    envelope = protobuf.MAGIC + _field(1, kind) + _field(2, body) + _field(3, b"") + _field(4, b"")
-    return Answer(200, envelope, PROTOBUF, verbatim=True)
+    body = _field(1, meta) + b"".join(_field(2, protobuf.open_envelope(encode(item)).raw) for item in items)
+    return Answer(200, _envelope(head, body), PROTOBUF, verbatim=True)
 
 
 def watch_frame(type_: str, body: bytes) -> bytes:
@@ -46,8 +57,7 @@ def watch_frame(type_: str, body: bytes) -> bytes:
 def discovery(document: Raw) -> bytes:
     """The aggregated discovery document."""
     body = _field(1, b"") + b"".join(_field(2, _group(item)) for item in document["items"])
-    kind = _field(1, document["apiVersion"].encode()) + _field(2, document["kind"].encode())
-    return protobuf.MAGIC + _field(1, kind) + _field(2, body) + _field(3, b"") + _field(4, b"")
+    return _envelope(document, body)
 
 
 def _group(item: Raw) -> bytes:

@@ -6,11 +6,10 @@ from functools import lru_cache
 
 import orjson
 
-from trimtab.api import protobuf
 from trimtab.api.value import Raw
 from trimtab.server.answer import Answer, Ask, Stream
 from trimtab.server.catalogue import Served, Where
-from trimtab.server.frames import listing, single, watch_frame
+from trimtab.server.frames import encode, listing, single, watch_frame
 from trimtab.server.negotiate import PROTOBUF, Form, form_of
 from trimtab.server.options import ListOptions
 from trimtab.server.table import Printer, check_include, partial, table
@@ -82,7 +81,8 @@ def watch_answer(ask: Ask, store: Store, where: Where, options: ListOptions, now
         return Stream(watching.lines())
     if form.media == PROTOBUF:
         frames = _Frames(served, form)
-        watching = Watching(store, where, options, frames.view(), make_line=frames.line)
+        marks = _partial_bookmark(form.version) if form.transform else None
+        watching = Watching(store, where, options, frames.view(), make_bookmark=marks, make_line=frames.line)
         return Stream(watching.lines(), f"{PROTOBUF};stream=watch")
     if form.transform:
         watching = Watching(
@@ -153,7 +153,7 @@ class _Frames:
 
     def _show(self, value: bytes, revision: int) -> bytes:
         raw = unpack(self._served, value, revision)
-        return protobuf.encode(partial(raw, self._form.version) if self._form.transform else raw)
+        return encode(partial(raw, self._form.version) if self._form.transform else raw)
 
     def line(self, type_: str, body: bytes) -> bytes:
-        return watch_frame(type_, protobuf.encode(orjson.loads(body)) if body.startswith(b"{") else body)
+        return watch_frame(type_, encode(orjson.loads(body)) if body.startswith(b"{") else body)

@@ -1,0 +1,103 @@
+"""Validation rules of users' kinds, in CEL; None where the extra `cel` is not installed."""
+
+import importlib
+import re
+from importlib.util import find_spec
+from typing import Any
+
+from trimtab.api.structural import Cel, CelFault
+from trimtab.api.value import Raw
+from trimtab.interpret.cel import COST_LIMIT, cost
+from trimtab.interpret.cel_library import library
+
+_KEPT = 2048
+_MISSING = re.compile(r'Key not found in map : "([^"]*)"')
+_NOISE = re.compile(r"^[A-Z_]+: ")
+
+
+def _typed(schema: Raw, value: Any) -> Any:
+    """A value as its schema types it: an integer field that holds a float has no CEL value."""
+    kind = schema.get("type")
+    if kind == "integer" and isinstance(value, float):
+        raise CelFault("invalid data, expected int, got float64")
+    if kind == "number" and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, dict):
+        known, rest = schema.get("properties") or {}, schema.get("additionalProperties")
+        rest = rest if isinstance(rest, dict) else {}
+        return {key: _typed(known.get(key, rest), item) for key, item in value.items()}
+    if isinstance(value, list):
+        items = schema.get("items") if isinstance(schema.get("items"), dict) else {}
+        return [_typed(items or {}, item) for item in value]
+    return value
+
+
+def _worded(fault: str) -> str:
+    """A fault as Kubernetes tells it."""
+    missing = _MISSING.search(fault)
+    return f"no such key: {missing[1]}" if missing else _NOISE.sub("", fault)
+
+
+class Rules:
+    """Compiles each expression once."""
+
+    def __init__(self) -> None:
+        self._environment: Any = None
+        self._compiled: dict[str, Any] = {}
+
+    def __call__(self, expression: str, schema: Raw, value: Any, old: Any) -> Any:
+        program = self._program(expression)
+        known = {"self": _typed(schema, value), "oldSelf": _typed(schema, old)}
+        if cost(expression, known) > COST_LIMIT:
+            raise CelFault("operation cancelled: actual cost limit exceeded")
+        try:
+            answer = program.eval(data=known)
+        except RuntimeError as fault:
+            raise CelFault(_worded(str(fault))) from fault
+        if str(answer.type()) == "ERROR":
+            raise CelFault(_worded(str(answer.value())))
+        return answer.value()
+
+    def _program(self, expression: str) -> Any:
+        program = self._compiled.get(expression)
+        if program is None:
+            if len(self._compiled) >= _KEPT:
+                self._compiled.clear()
+            if self._environment is None:
+                self._environment = _environment()
+            try:
+                program = self._compiled[expression] = self._environment.compile(expression)
+            except RuntimeError as fault:
+                raise CelFault(f"compilation failed: {fault}") from fault
+        return program
+
+
+def _environment() -> Any:
+    """CEL with the libraries of Kubernetes; foreign types such as quantities are maps while it runs."""
+    cel = importlib.import_module("cel_expr_python.cel")
+    extensions = importlib.import_module("cel_expr_python.ext")
+    types: dict[str, Any] = {
+        "string": cel.Type.STRING,
+        "bool": cel.Type.BOOL,
+        "int": cel.Type.INT,
+        "double": cel.Type.DOUBLE,
+        "dyn": cel.Type.DYN,
+        "list": cel.Type.List(cel.Type.DYN),
+    }
+    foreign = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
+    declared: dict[str, dict[tuple[str, ...], Any]] = {}
+    for number, one in enumerate(library()):
+        shape = tuple("Map" if taken[0].isupper() else taken for taken in one.takes)
+        returns, takes = types.get(one.returns, foreign), [types.get(taken, foreign) for taken in one.takes]
+        overload = cel.Overload(f"trimtab_{one.name}_{number}", returns, takes, one.member, one.does)
+        declared.setdefault(one.name, {}).setdefault((str(one.member), *shape), overload)
+    return cel.NewEnv(
+        variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN},
+        extensions=[extensions.ext_strings.ExtStrings(), extensions.ext_optional.ExtOptional()],
+        functions=[cel.FunctionDecl(name, list(found.values())) for name, found in declared.items()],
+    )
+
+
+def rules() -> Cel | None:
+    """Judges rules, if that can be done here; the evaluator is loaded when the first rule is judged."""
+    return Rules() if find_spec("cel_expr_python") else None
