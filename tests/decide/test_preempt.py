@@ -1,8 +1,15 @@
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from pod_builders import node, pod
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.decide.framework import Reason
 from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.schedule import book, schedule
+from trimtab.decide.pods.shares import Fairness
 from trimtab.decide.pods.terms import Choice
 from trimtab.decide.preempt import Cover, Preemption, preempt
 
@@ -94,3 +101,64 @@ def test_what_a_budget_allows_may_be_taken() -> None:
     assert names(found(pod("p", cpu="1", priority=9), fleet, [Cover("default", WEB, 1)], TRIMTAB)) == ["r0"]
     answer = preempt(pod("p", cpu="2", priority=9), fleet, [Cover("default", WEB, 1)], TRIMTAB)
     assert isinstance(answer, Reason)
+
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+PATIENT = Fairness(NOON, NOON - timedelta(minutes=5))
+LONG_AGO = {"startTime": NOON - timedelta(hours=1)}
+
+
+def crowded_by(owner: str, count: int) -> NodeFleet:
+    running = [pod(f"{owner}-{i}", on="a", cpu="1", owner=f"ReplicaSet/{owner}", status=LONG_AGO) for i in range(count)]
+    return NodeFleet.of([node("a", cpu="4")], running)
+
+
+def test_an_owner_with_less_gets_room_from_an_equal_with_more() -> None:
+    asked = pod("b-0", cpu="1", owner="ReplicaSet/b")
+    assert isinstance(preempt(asked, crowded_by("a", 4), [], TRIMTAB), Reason)
+    answer = preempt(asked, crowded_by("a", 4), [], TRIMTAB, fairness=PATIENT)
+    assert isinstance(answer, Preemption)
+    assert len(answer.chosen.victims) == 1
+
+
+def test_equals_yield_only_after_a_while() -> None:
+    asked = pod("b-0", cpu="1", owner="ReplicaSet/b")
+    hasty = Fairness(NOON, NOON - timedelta(minutes=1))
+    assert isinstance(preempt(asked, crowded_by("a", 4), [], TRIMTAB, fairness=hasty), Reason)
+    early = Fairness(NOON - timedelta(minutes=55), NOON - timedelta(hours=1))
+    assert isinstance(preempt(asked, crowded_by("a", 4), [], TRIMTAB, fairness=early), Reason)
+
+
+def test_an_owner_never_yields_to_itself_nor_to_one_that_would_have_more() -> None:
+    own = pod("a-9", cpu="1", owner="ReplicaSet/a")
+    assert isinstance(preempt(own, crowded_by("a", 4), [], TRIMTAB, fairness=PATIENT), Reason)
+    greedy = pod("b-0", cpu="3", owner="ReplicaSet/b")
+    assert isinstance(preempt(greedy, crowded_by("a", 4), [], TRIMTAB, fairness=PATIENT), Reason)
+
+
+@given(st.lists(st.integers(1, 6), min_size=2, max_size=4), st.integers(2, 8))
+def test_fair_swaps_come_to_an_end(demands: list[int], size: int) -> None:
+    """Whoever is pushed out asks again; places change hands a bounded number of times."""
+    owners = [f"o{i}" for i in range(len(demands))]
+    fleet, waiting = NodeFleet.of([node("a", cpu=str(size), pods=50)]), []
+    for owner, demand in zip(owners, demands, strict=True):
+        waiting += [pod(f"{owner}-{i}", cpu="1", owner=f"ReplicaSet/{owner}", status=LONG_AGO) for i in range(demand)]
+    swaps = 0
+    while waiting:
+        progress = False
+        for asked in list(waiting):
+            decision = schedule(asked, fleet)
+            if decision.node is None:
+                answer = preempt(asked, fleet, [], TRIMTAB, fairness=PATIENT)
+                if isinstance(answer, Reason):
+                    continue
+                fleet = fleet.vacated(answer.chosen.victims, answer.chosen.node)
+                waiting += [one.pod for one in answer.chosen.victims]
+                swaps += 1
+                decision = schedule(asked, fleet)
+            fleet = book(decision, fleet)
+            waiting.remove(asked)
+            progress = True
+            assert swaps <= size * len(owners)
+        if not progress:
+            break

@@ -1,6 +1,6 @@
 """Who must go so that a more important pod can run: victims node by node, and the node where it hurts least."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from trimtab.decide.pods.ask import PodAsk, ask_for
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Host, Resident, resident
 from trimtab.decide.pods.schedule import DEFAULT, Taste, active_filters, crowded_nodes, objection_to, refusals
+from trimtab.decide.pods.shares import Fairness, Shares
 from trimtab.decide.pods.terms import Choice
 
 SYSTEM_CRITICAL = 2_000_000_000
@@ -62,15 +63,29 @@ class Preemption(NamedTuple):
 
 
 def preempt(
-    pod: Pod | Resident, fleet: NodeFleet, covers: Sequence[Cover], profile: Profile, taste: Taste = DEFAULT
+    pod: Pod | Resident,
+    fleet: NodeFleet,
+    covers: Sequence[Cover],
+    profile: Profile,
+    taste: Taste = DEFAULT,
+    *,
+    fairness: Fairness | None = None,
 ) -> Preemption | Reason:
-    """For a pod that no node can take as it is; a `Reason` when preemption helps nowhere or is not allowed."""
+    """For a pod that no node can take as it is; a `Reason` when preemption helps nowhere or is not allowed.
+
+    With `fairness`, when lower priorities do not help, pods of equal priority may yield to an owner that has less.
+    """
     me = pod if isinstance(pod, Resident) else resident(pod)
     ask = ask_for(me, fleet)
     if (refused := ineligible(ask, fleet, taste)) is not None:
         return refused
     enforced = profile.preemption_obeys_budgets and me.priority < SYSTEM_CRITICAL
-    found = tuple(_candidates(ask, fleet, covers, taste, enforced=enforced))
+    hunt = Hunt(ask, fleet, tuple(covers), taste, enforced)
+    found = tuple(_candidates(hunt, Trial(hunt)))
+    if not found and fairness is not None:
+        shares = Shares(me, fleet, fairness)
+        fair = _candidates(hunt, Trial(hunt, shares.may_yield))
+        found = tuple(candidate for candidate in fair if shares.stay_even(candidate.victims))
     if not found:
         return Reason("NoVictims", "evicting pods of lower priority makes room on no node")
     tied = cheapest(found)
@@ -100,19 +115,28 @@ def _preempted(pod: Pod) -> bool:
     )
 
 
-def _candidates(
-    ask: PodAsk, fleet: NodeFleet, covers: Sequence[Cover], taste: Taste, *, enforced: bool
-) -> Iterable[Candidate]:
+class Hunt(NamedTuple):
+    """What a search for victims needs to know."""
+
+    ask: PodAsk
+    fleet: NodeFleet
+    covers: tuple[Cover, ...]
+    taste: Taste
+    enforced: bool
+
+
+def _candidates(hunt: Hunt, trial: "Trial") -> Iterable[Candidate]:
     """Candidates in the order of names; enough of them, one of which breaks no budget, end the search."""
-    nodes = potential(ask, fleet, taste)
+    hosts = hunt.fleet.hosts
+    nodes = potential(hunt, trial.top)
     enough = max(len(nodes) // 10, FEWEST_CANDIDATES)
-    trial, found, harmless = Trial(ask, fleet, taste), 0, False
-    known = trial.known(tuple(covers), enforced=enforced)
+    found, harmless = 0, False
+    known = trial.known()
     for node in nodes:
-        here = fleet.hosts.targets[fleet.hosts.index[node]]
+        here = hosts.targets[hosts.index[node]]
         seen = known.get(node)
-        if seen is None or seen[0] is not here:
-            seen = known[node] = (here, victims_on(node, trial, covers, enforced=enforced))
+        if seen is None or seen[0] is not here or node in hunt.fleet.nominated:
+            seen = known[node] = (here, victims_on(node, trial, hunt.covers, enforced=hunt.enforced))
         candidate: Candidate | None = seen[1]
         if candidate is None:
             continue
@@ -122,11 +146,11 @@ def _candidates(
             return
 
 
-def potential(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> list[str]:
-    """Nodes that are refused for what runs there and have pods of lower priority."""
-    weakest = fleet.hosts.column("weakest", lambda: _weakest, np.int64)
-    crowded = crowded_nodes(ask, fleet, taste) & (weakest < ask.me.priority)
-    return [fleet.hosts.names[column] for column in np.flatnonzero(crowded).tolist()]
+def potential(hunt: Hunt, top: int) -> list[str]:
+    """Nodes that are refused for what runs there and have pods of a priority below `top`."""
+    weakest = hunt.fleet.hosts.column("weakest", lambda: _weakest, np.int64)
+    crowded = crowded_nodes(hunt.ask, hunt.fleet, hunt.taste) & (weakest < top)
+    return [hunt.fleet.hosts.names[column] for column in np.flatnonzero(crowded).tolist()]
 
 
 def _weakest(here: Host) -> int:
@@ -140,28 +164,34 @@ class Trial:
     away changes what other nodes are worth.
     """
 
-    def __init__(self, ask: PodAsk, fleet: NodeFleet, taste: Taste) -> None:
-        self.me, self._taste = ask.me, taste
-        plugins = active_filters(ask, taste)
-        self._alone = all(plugin.sweep is None for plugin in plugins) and not fleet.nominated
+    def __init__(self, hunt: Hunt, may_yield: Callable[[Resident], bool] | None = None) -> None:
+        ask, fleet = hunt.ask, hunt.fleet
+        self.me, self._hunt, self._may_yield = ask.me, hunt, may_yield
+        self.top = ask.me.priority + (may_yield is not None)
+        plugins = active_filters(ask, hunt.taste)
+        self._alone = all(plugin.sweep is None for plugin in plugins)
         self._checks = [plugin.study(ask, fleet.hosts) for plugin in plugins] if self._alone else []
         self._fleet = fleet if self._alone else fleet.fork()
         self._here: Host | None = None
         self._node = ""
         self._question = tuple((plugin.name, plugin.reads(ask)) for plugin in plugins if plugin.reads is not None)
-        self._comparable = self._alone and len(self._question) == len(plugins)
+        self._comparable = self._alone and may_yield is None and len(self._question) == len(plugins)
 
-    def known(self, covers: tuple[Cover, ...], *, enforced: bool) -> dict[str, tuple[Host, Any]]:
+    def known(self) -> dict[str, tuple[Host, Any]]:
         """What the same question found on nodes before; nothing when answers depend on more than node and question."""
         if not self._comparable:
             return {}
-        return self._fleet.notebook.page((self._question, self.me.priority, covers, enforced))
+        question = (self._question, self.me.priority, self._hunt.covers, self._hunt.enforced)
+        return self._fleet.notebook.page(question)
 
     def enter(self, node: str) -> tuple[Resident, ...]:
         """From now on it is about this node; returns whom it would cost at most, most important first."""
         here = self._fleet.hosts.targets[self._fleet.hosts.index[node]]
         self._node, self._here = node, here if self._alone else None
-        return tuple(sorted((one for one in here.residents if one.priority < self.me.priority), key=importance))
+        return tuple(sorted((one for one in here.residents if self._yields(one)), key=importance))
+
+    def _yields(self, pod: Resident) -> bool:
+        return pod.priority < self.me.priority or (self._may_yield is not None and self._may_yield(pod))
 
     def take(self, pods: Sequence[Resident]) -> None:
         if self._here is None:
@@ -177,13 +207,25 @@ class Trial:
                 self._here = self._here.joined(one)
 
     def fits(self) -> bool:
-        if self._here is not None:
-            here = self._here
-            return all(check(here) is None for check in self._checks)
-        ask = ask_for(self.me, self._fleet)
-        column = self._fleet.hosts.index[self._node]
-        ((_, objection),) = refusals(ask, self._fleet, [column], self._taste)
-        return objection is None
+        if self._here is None:
+            ask = ask_for(self.me, self._fleet)
+            column = self._fleet.hosts.index[self._node]
+            ((_, objection),) = refusals(ask, self._fleet, [column], self._hunt.taste)
+            return objection is None
+        return self._passes(self._here) and self._passes_with_promised(self._here)
+
+    def _passes(self, here: Host) -> bool:
+        return all(check(here) is None for check in self._checks)
+
+    def _passes_with_promised(self, here: Host) -> bool:
+        """Pods as important that were promised room on this node must still find it."""
+        waiting = self._fleet.nominated.get(self._node, ())
+        ahead = [one for one in waiting if one.priority >= self.me.priority and one.key != self.me.key]
+        if not ahead:
+            return True
+        for one in ahead:
+            here = here.joined(one)
+        return self._passes(here)
 
 
 def victims_on(node: str, trial: Trial, covers: Sequence[Cover], *, enforced: bool) -> Candidate | None:
