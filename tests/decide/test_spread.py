@@ -26,6 +26,7 @@ def test_clusters_rank_by_overflow_prioritizers_score_room_and_name(rows: list[t
     standing = Standing(room, score=score, total=total, overflow=overflow)
     order = sorted(range(len(rows)), key=lambda i: (rows[i][0], -rows[i][3], -rows[i][2], -rows[i][1], i))
     assert standing.sort(np.arange(len(rows))).tolist() == order
+    assert standing.sort_few(np.arange(len(rows))) == order
 
 
 def spread(*constraints: tuple[str, int, int], **scheduling: str) -> dict[str, Any]:

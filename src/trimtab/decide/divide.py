@@ -104,17 +104,16 @@ def apportion_within(seats: int, weights: Sequence[int], limits: Sequence[int], 
     return given
 
 
-def roomiest(target: int, weights: Array, first: Array | None) -> Array:
+def roomiest(target: int, weights: Array, first: Sequence[int]) -> Array:
     """Positions among which the fewest that reach `target` are sure to be found, without sorting all: a few heavy ones,
-    with all their equals, and those that come `first`."""
+    with all their equals, and those that come `first`. All of them when that is not enough."""
     if len(weights) <= _FEW:
         return np.arange(len(weights))
-    bar = np.partition(weights, len(weights) - _FEW)[len(weights) - _FEW]
-    able = weights >= bar
-    if first is not None:
-        able |= first
+    able = weights >= np.partition(weights, len(weights) - _FEW)[len(weights) - _FEW]
+    if first:
+        able[first] = True
     positions = np.flatnonzero(able)
-    return positions if int(weights[positions].sum()) >= target else np.arange(len(weights))
+    return positions if sum(weights[positions].tolist()) >= target else np.arange(len(weights))
 
 
 def fewest(target: int, weights: Sequence[int], first: frozenset[int]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import repeat
+from itertools import compress, repeat
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,9 +38,6 @@ Selected: TypeAlias = Array | list[int]
 
 CHOICES = "Choices"
 """The kind of note that says how many bindings are placed in a cluster, for the prioritizer Balance."""
-_FEW = 32
-"""So few are added up faster one by one."""
-
 NO_FIT, NO_ROOM, OTHER = "FitError", "Unschedulable", "Other"
 _BEYOND_ALL_GROUPS = 1000
 
@@ -220,13 +217,13 @@ class Attempt:
 
     def _by_fixed_weights(self, columns: Array, replicas: int) -> Shares:
         rules = self.ask.plan.static_weights
-        if rules is None:
-            weights = np.ones(len(columns), dtype=np.int64)
-        else:
-            weights = self.fleet.column(("weights", sealed(rules)), lambda: _fixed_weight(rules))[columns]
-            if not weights.any():
-                weights = np.ones(len(columns), dtype=np.int64)
-        return self._apportioned(replicas, columns, weights)
+        weights = None
+        if rules is not None:
+            weights = self.fleet.column(("weights", sealed(rules)), lambda: _fixed_weight(rules))
+        if weights is None or not weights[columns].any():
+            weights = np.ones(len(self.fleet), dtype=np.int64)
+        shares = self._apportioned(replicas, columns, weights, within_room=False)
+        return shares or Shares((), 0)
 
     def _by_score(self, columns: Array, replicas: int) -> Shares | Failure:
         weights, room = self.score_weights()[columns], self.available[columns]
@@ -268,15 +265,12 @@ class Attempt:
         self, what: str, target: int, selected: Selected, room: Array, keep: Mapping[int, int]
     ) -> Shares | Failure:
         """Share out `target` by the room of the selected, on top of what they keep."""
-        weights = room[selected]
-        fits = sum(weights.tolist()) if len(weights) < _FEW else int(weights.sum())
-        if fits < target:
-            return _failure(NO_ROOM, _short(what, fits))
         if self.ask.plan.strategy == AGGREGATED:
-            shares = self._aggregated(target, selected, weights, keep)
+            shares = self._aggregated(target, selected, room, keep)
         else:
-            columns = _by_name(selected)
-            shares = self._apportioned(target, columns, weights if columns is selected else room[columns])
+            shares = self._apportioned(target, np.asarray(_by_name(selected)), room, within_room=True)
+        if shares is None:
+            return _failure(NO_ROOM, _short(what, int(room[selected].sum())))
         if not keep:
             return shares
         together = dict(keep)
@@ -284,33 +278,34 @@ class Attempt:
             together[column] = together.get(column, 0) + replicas
         return _together(together)
 
-    def _apportioned(self, seats: int, columns: Selected, weights: Array) -> Shares:
-        """By weight, columns being in order of names."""
-        columns, leans_back = np.asarray(columns), self.ask.leans_back
+    def _apportioned(self, seats: int, columns: Array, by: Array, *, within_room: bool) -> Shares | None:
+        """By weight, columns being in order of names; None if the weights are room, and there is too little."""
+        weights, leans_back = by[columns], self.ask.leans_back
         able = contenders(seats, weights, leans_back=leans_back)
-        given = apportion(seats, weights[able].tolist(), leans_back=leans_back)
-        return _nonzero(columns[able].tolist(), given)
+        heavy = weights[able].tolist()
+        if within_room and sum(heavy) < seats and int(weights.sum()) < seats:
+            return None
+        return _nonzero(columns[able].tolist(), apportion(seats, heavy, leans_back=leans_back))
 
-    def _aggregated(self, target: int, selected: Selected, weights: Array, keep: Mapping[int, int]) -> Shares:
-        """Into the fewest clusters that can take it, those in use first; among them by weight."""
+    def _aggregated(self, target: int, selected: Selected, room: Array, keep: Mapping[int, int]) -> Shares | None:
+        """Into the fewest clusters that can take it, those in use first; among them by weight. None: too little room."""
         in_use = [column for column, replicas in keep.items() if replicas > 0]
-        if isinstance(selected, list):
-            columns, rooms = selected, weights.tolist()
-        else:
-            columns, rooms = self._best(target, selected, weights, in_use)
-        first = frozenset(position for position, column in enumerate(columns) if column in in_use)
+        columns = selected if isinstance(selected, list) else self._best(target, selected, room, in_use)
+        rooms = room[columns].tolist()
+        if sum(rooms) < target:
+            return None
+        first = frozenset([position for position, column in enumerate(columns) if column in in_use] if in_use else ())
         chosen = sorted([(columns[position], rooms[position]) for position in fewest(target, rooms, first)])
         given = apportion(target, [room for _, room in chosen], leans_back=self.ask.leans_back)
         return _nonzero([column for column, _ in chosen], given)
 
-    def _best(self, target: int, columns: Array, weights: Array, in_use: Sequence[int]) -> tuple[list[int], list[int]]:
-        """A few columns and their weights, in the order of choice; the others are not needed to reach `target`."""
-        some = roomiest(target, weights, np.isin(columns, in_use) if in_use else None)
-        columns, weights = columns[some], weights[some]
-        if not self.standing.is_plain:  # otherwise equals stand in order of names already
-            position = np.argsort(self.standing.keys.numbers[columns])
-            columns, weights = columns[position], weights[position]
-        return columns.tolist(), weights.tolist()
+    def _best(self, target: int, columns: Array, room: Array, in_use: Sequence[int]) -> list[int]:
+        """A few columns in the order of choice, the others not being needed to reach `target`; or all of them."""
+        first = np.searchsorted(columns, in_use).tolist() if in_use else ()
+        some = columns[roomiest(target, room[columns], first)]
+        # where room and name alone decide, those of equal room stand in the right order already
+        few: list[int] = some.tolist() if self.standing.is_plain else self.standing.sort_few(some)
+        return few
 
 
 def filters_for(ask: Ask) -> tuple[Filter[Ask, Cluster], ...]:
@@ -414,8 +409,7 @@ def _by_name(selected: Selected) -> Selected:
 
 
 def _nonzero(columns: Sequence[int], replicas: Sequence[int]) -> Shares:
-    used = [(column, count) for column, count in zip(columns, replicas, strict=True) if count]
-    return Shares([column for column, _ in used], [count for _, count in used])
+    return Shares(list(compress(columns, replicas)), [count for count in replicas if count])
 
 
 def _together(replicas: Mapping[int, int], *, keep_empty: bool = False) -> Shares:

@@ -80,6 +80,12 @@ class Standing:
         """The columns, best first: overflow order, prioritizers, score, available replicas, name."""
         return np.sort(self.keys.numbers[columns]) & ((1 << self.keys.column_bits) - 1)
 
+    def sort_few(self, columns: Array) -> list[int]:
+        """The same for a few columns, faster one by one."""
+        signed = ((self.overflow, 1), (self.total, -1), (self.score, -1), (self.available, -1))
+        keys = [(sign * values[columns]).tolist() for values, sign in signed if values is not None]
+        return [row[-1] for row in sorted(zip(*keys, columns.tolist(), strict=True))]
+
 
 class Refusal(NamedTuple):
     """The constraints cannot be met."""
