@@ -143,10 +143,32 @@ def _settle_lists(merged: Raw, original: Raw, patch: Raw, shape: Shape) -> None:
     for key, value in patch.items():
         if key.startswith(_ORDER) and isinstance(value, list):
             name = key.removeprefix(_ORDER)
+            _check_order(patch.get(name), value, shape.member(name) or ANYTHING)
             if isinstance(merged.get(name), list):
-                live = original.get(name)
-                before = live if isinstance(live, list) else []
-                merged[name] = _ordered(merged[name], value, before, shape.member(name) or ANYTHING)
+                inner = shape.member(name) or ANYTHING
+                before = _order_before(original.get(name), patch.get(name), inner)
+                merged[name] = _ordered(merged[name], value, before, inner)
+
+
+def _check_order(items: Any, order: list[Any], shape: Shape) -> None:
+    """What a patch changes must stand in its own order, each item named."""
+    if not isinstance(items, list):
+        return
+    wanted = [_identity(item, shape) for item in items if not (isinstance(item, dict) and _PATCH in item)]
+    named = iter([_identity(item, shape) for item in order])
+    if not all(item in named for item in wanted):
+        raise _refuse(f"The order in patch list:\n{_go(items)}\n doesn't match $setElementOrder list:\n{_go(order)}\n")
+
+
+def _order_before(live: Any, patch: Any, shape: Shape) -> list[Any]:
+    """The live order, as the other system sees it: new items take the places that deleted ones left at the end."""
+    before = live if isinstance(live, list) else []
+    changes = [item for item in patch if isinstance(item, dict)] if isinstance(patch, list) else []
+    doomed = [_identity(item, shape) for item in changes if item.get(_PATCH) == "delete"]
+    kept = [item for item in before if _identity(item, shape) not in doomed]
+    known = [_identity(item, shape) for item in kept]
+    new = [item for item in changes if _PATCH not in item and _identity(item, shape) not in known]
+    return [*kept, *new][: len(before)]
 
 
 def _identity(item: Any, shape: Shape) -> Any:
