@@ -22,9 +22,10 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.decide.framework import Reason
-from trimtab.decide.pods.evictor import Cycle, EvictorArgs
+from trimtab.decide.pods.evictor import Cycle
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.movers import run_mover
+from trimtab.decide.pods.protect import EvictorArgs
 from trimtab.decide.pods.scene import Scene
 from trimtab.decide.pods.schedule import book, schedule
 from trimtab.decide.preempt import preempt

@@ -12,8 +12,9 @@ import trimtab.plugins.node_scores
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import UPSTREAM, Profile
-from trimtab.decide.pods.evictor import Cycle, EvictorArgs, Limits
+from trimtab.decide.pods.evictor import Cycle, Limits
 from trimtab.decide.pods.movers import run_mover
+from trimtab.decide.pods.protect import EvictorArgs
 from trimtab.decide.pods.scene import Scene
 from trimtab.registry import discover
 

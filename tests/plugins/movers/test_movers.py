@@ -7,8 +7,9 @@ from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
-from trimtab.decide.pods.evictor import NO_LIMITS, Cycle, EvictorArgs, Limits
+from trimtab.decide.pods.evictor import NO_LIMITS, Cycle, Limits
 from trimtab.decide.pods.movers import movers, run_mover
+from trimtab.decide.pods.protect import EvictorArgs
 from trimtab.decide.pods.scene import Scene
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)

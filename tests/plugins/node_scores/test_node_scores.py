@@ -6,7 +6,7 @@ from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.schedule import explain
+from trimtab.decide.pods.schedule import Taste, explain, schedule
 
 
 def marks(plugin: str, asked: Pod, nodes: list[Node], running: list[Pod] | None = None) -> Mapping[str, int | None]:
@@ -42,6 +42,13 @@ def test_the_emptier_node_is_better() -> None:
         [pod("r", on="a", cpu="2", memory="4Gi")],
     )
     assert found == {"a": 25, "b": 75}
+
+
+def test_a_scheduler_may_prefer_the_fuller_node() -> None:
+    fleet = NodeFleet.of([node("a"), node("b")], [pod("r", on="b", cpu="1")])
+    packing = Taste(scores=(("NodeResourcesMostAllocated", 1),))
+    assert schedule(pod("p"), fleet, packing).node == "b"
+    assert schedule(pod("p"), fleet).node == "a"
 
 
 def test_balance_is_neutral_at_75_and_rises_where_it_improves() -> None:

@@ -5,8 +5,9 @@ import msgspec
 from trimtab.api.profile import UPSTREAM, Profile
 from trimtab.api.selectors import parse_selector
 from trimtab.api.value import Raw, Value
-from trimtab.decide.pods.evictor import Cycle, Eviction, EvictorArgs, Limits
+from trimtab.decide.pods.evictor import Cycle, Eviction, Limits
 from trimtab.decide.pods.movers import movers, run_mover
+from trimtab.decide.pods.protect import EvictorArgs
 from trimtab.decide.pods.scene import Scene
 from trimtab.errors import InputFault
 

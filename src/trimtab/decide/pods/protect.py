@@ -1,0 +1,193 @@
+"""What protects a pod from being moved, as the arguments of the DefaultEvictor say."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+from trimtab.api.profile import Profile
+from trimtab.api.selectors import LabelSelector
+from trimtab.api.value import Value
+from trimtab.decide.pods.host import Resident
+from trimtab.decide.pods.scene import Scene
+from trimtab.decide.preempt import SYSTEM_CRITICAL
+from trimtab.errors import InputFault
+
+DEFAULT_PROTECTIONS = frozenset(("SystemCriticalPods", "FailedBarePods", "PodsWithLocalStorage", "DaemonSetPods"))
+
+
+class PriorityThreshold(Value):
+    value: int | None = None
+    name: str = ""
+
+
+class ProtectedClass(Value):
+    name: str = ""
+
+
+class ClaimProtection(Value):
+    protected_storage_classes: tuple[ProtectedClass, ...] = ()
+
+
+class ProtectionConfig(Value):
+    pods_with_pvc: ClaimProtection | None = None
+
+
+class PodProtections(Value):
+    extra_enabled: tuple[str, ...] = ()
+    default_disabled: tuple[str, ...] = ()
+    config: ProtectionConfig | None = None
+
+
+class EvictorArgs(Value):
+    """Arguments of the DefaultEvictor, as a DeschedulerPolicy writes them."""
+
+    node_fit: bool = False
+    min_replicas: int = 0
+    min_pod_age: str = ""
+    """A duration, as in `1h30m`."""
+    ignore_pvc_pods: bool = False
+    ignore_pods_without_pdb: bool = False
+    evict_local_storage_pods: bool = False
+    evict_daemon_set_pods: bool = False
+    evict_system_critical_pods: bool = False
+    evict_failed_bare_pods: bool = False
+    priority_threshold: PriorityThreshold | None = None
+    no_eviction_policy: str = ""
+    label_selector: LabelSelector | None = None
+    namespace_label_selector: LabelSelector | None = None
+    pod_protections: PodProtections = PodProtections()
+    node_selector: str = ""
+    """The nodes that count as somewhere to go; all, when empty."""
+
+    def protections(self) -> frozenset[str]:
+        """The names of what protects a pod; the lists, once used, replace the older switches."""
+        chosen = self.pod_protections
+        if chosen.extra_enabled or chosen.default_disabled:
+            return (DEFAULT_PROTECTIONS - set(chosen.default_disabled)) | set(chosen.extra_enabled)
+        off = {
+            "SystemCriticalPods": self.evict_system_critical_pods,
+            "FailedBarePods": self.evict_failed_bare_pods,
+            "PodsWithLocalStorage": self.evict_local_storage_pods,
+            "DaemonSetPods": self.evict_daemon_set_pods,
+        }
+        extra = {"PodsWithPVC": self.ignore_pvc_pods, "PodsWithoutPDB": self.ignore_pods_without_pdb}
+        return frozenset(name for name, switched_off in off.items() if not switched_off) | {
+            name for name, switched_on in extra.items() if switched_on
+        }
+
+
+Rule = Callable[[Resident], bool]
+
+
+def protection(args: EvictorArgs, scene: Scene, profile: Profile) -> Rule:
+    """Whether anything protects a pod that is otherwise like any other; only what is switched on is asked."""
+    active = args.protections()
+    rules: list[Rule] = []
+    if args.no_eviction_policy == "Mandatory":
+        rules.append(_reluctant)
+    threshold = _threshold(args.priority_threshold, scene)
+    if "SystemCriticalPods" in active:
+        # upstream looks at the threshold only while system-critical pods are protected
+        rules.append(_at_least(SYSTEM_CRITICAL if threshold is None else min(threshold, SYSTEM_CRITICAL)))
+    elif threshold is not None and profile.descheduler_looks_ahead:
+        rules.append(_at_least(threshold))
+    rules.append(_bare if "FailedBarePods" in active else _bare_unless_failed)
+    if "PodsWithLocalStorage" in active:
+        rules.append(_local)
+    if "DaemonSetPods" in active:
+        rules.append(_daemon)
+    if "PodsWithPVC" in active:
+        rules.append(_claiming(args, scene))
+    if "PodsWithoutPDB" in active:
+        rules.append(lambda pod: not any(cover.covers(pod) for cover in scene.covers))
+    if args.label_selector is not None:
+        selector = args.label_selector
+        rules.append(lambda pod: not selector.matches(pod.labels))
+    if args.min_replicas > 1:
+        rules.append(_too_few(args.min_replicas, scene))
+    if args.min_pod_age:
+        rules.append(_too_young(elapsed(args.min_pod_age), scene))
+    return _any_of(tuple(rules))
+
+
+def _threshold(given: PriorityThreshold | None, scene: Scene) -> int | None:
+    if given is None or not given.name:
+        return None if given is None else given.value
+    if given.name not in scene.priorities:
+        raise InputFault(f"priorityThreshold names the PriorityClass {given.name}, which does not exist")
+    return scene.priorities[given.name]
+
+
+def _any_of(rules: tuple[Rule, ...]) -> Rule:
+    def protected(pod: Resident) -> bool:
+        for rule in rules:  # noqa: SIM110  a plain loop is faster, and this is asked for every pod of a cluster
+            if rule(pod):
+                return True
+        return False
+
+    return protected
+
+
+def _reluctant(pod: Resident) -> bool:
+    return pod.traits.reluctant
+
+
+def _bare(pod: Resident) -> bool:
+    return pod.traits.owners == 0
+
+
+def _bare_unless_failed(pod: Resident) -> bool:
+    return pod.traits.owners == 0 and pod.pod.status.phase != "Failed"
+
+
+def _local(pod: Resident) -> bool:
+    return pod.traits.local_storage
+
+
+def _daemon(pod: Resident) -> bool:
+    return pod.traits.daemon
+
+
+def _at_least(priority: int) -> Rule:
+    return lambda pod: pod.traits.order[0] and pod.priority >= priority
+
+
+def _claiming(args: EvictorArgs, scene: Scene) -> Rule:
+    config = args.pod_protections.config
+    classes = config.pods_with_pvc.protected_storage_classes if config and config.pods_with_pvc else ()
+    if not classes:
+        return lambda pod: bool(pod.traits.claims)
+    names = {entry.name for entry in classes}
+    known = scene.storage_classes
+
+    def protected(pod: Resident) -> bool:
+        found = [known.get((pod.namespace, claim)) for claim in pod.traits.claims]
+        return any(name is None or name in names for name in found)  # what cannot be resolved is protected
+
+    return protected
+
+
+def _too_few(wanted: int, scene: Scene) -> Rule:
+    def protected(pod: Resident) -> bool:
+        return bool(pod.traits.owner_uid) and scene.siblings[pod.traits.owner_uid] < wanted
+
+    return protected
+
+
+def _too_young(age: timedelta, scene: Scene) -> Rule:
+    def protected(pod: Resident) -> bool:
+        started = pod.pod.status.start_time
+        return started is None or scene.now - started < age
+
+    return protected
+
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+
+
+def elapsed(text: str) -> timedelta:
+    """A duration as Go writes it: `1h30m`, `90s`."""
+    parts = re.findall(r"([0-9.]+)(h|ms|m|s)", text)
+    if "".join(number + unit for number, unit in parts) != text:
+        raise InputFault(f"{text!r} is not a duration; write for example 1h30m")
+    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
