@@ -3,9 +3,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from compat.families import ocm_placement
 from compat.k8s_cases import cases
+
 from trimtab import plugins
 
 GOLDEN = Path(__file__).parent / "golden" / "ocm-placement.jsonl.gz"

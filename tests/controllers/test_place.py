@@ -140,6 +140,19 @@ def test_more_than_a_hundred_clusters_take_several_objects() -> None:
     assert [thing.name for thing in world.things.values() if isinstance(thing, PlacementDecision)] == ["p-decision-1"]
 
 
+def test_a_cluster_that_moves_to_another_object_is_never_missing_in_between() -> None:
+    world = World(placement(), *(cluster(f"c{n:03}") for n in range(150)))
+    world.beat()
+    before = set(world.chosen)
+    there = {d.name: set(clusters_of(d)) for d in world.things.values() if isinstance(d, PlacementDecision)}
+    world.put(cluster("a-new-first"))
+    for wish in world.beat():
+        if isinstance(wish, PlacementDecision):
+            there[wish.name] = set(clusters_of(wish))
+            assert before <= set().union(*there.values())
+    assert len(world.chosen) == 151
+
+
 def test_a_failed_cluster_is_replaced_and_a_steady_placement_stays_after_it_recovers() -> None:
     primary, backup = score("primary", 100), score("zbackup", 0)
     world = World(

@@ -73,6 +73,9 @@ class Profile(Value):
     keep_decisions_when_misconfigured: Annotated[
         bool, Field("A Placement that cannot be understood keeps its decisions; else they are emptied.")
     ]
+    decisions_gain_before_they_lose: Annotated[
+        bool, Field("A cluster that moves to another PlacementDecision is in both for a moment; else in neither.")
+    ]
 
 
 TRIMTAB = Profile(
@@ -101,6 +104,7 @@ TRIMTAB = Profile(
     tell_routine=False,
     expired_scores_wake=True,
     keep_decisions_when_misconfigured=True,
+    decisions_gain_before_they_lose=True,
 )
 UPSTREAM = Profile(
     name="upstream",
@@ -128,5 +132,6 @@ UPSTREAM = Profile(
     tell_routine=True,
     expired_scores_wake=False,
     keep_decisions_when_misconfigured=False,
+    decisions_gain_before_they_lose=False,
 )
 PROFILES = {profile.name: profile for profile in (TRIMTAB, UPSTREAM)}

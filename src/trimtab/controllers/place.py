@@ -1,6 +1,6 @@
 """Answer each Placement with PlacementDecisions, and keep the answer right as the fleet changes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -156,7 +156,7 @@ def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
         yield from status_wish(placement, placement.status, [misconfigured(answer)], view)
     else:
         wanted = list(pages(placement.name, answer.groups))
-        yield from decision_wishes(placement, answer, wanted, scene)
+        yield from decision_wishes(placement, answer, wanted, scene, view)
         status = placement.status.but(
             number_of_selected_clusters=answer.number,
             decision_groups=tuple(group_statuses(answer.groups, wanted)),
@@ -179,10 +179,12 @@ def seconds_to_wait(answer: Answer, view: View) -> float:
     return min([LOOK_AGAIN, *((at - view.now).total_seconds() + 0.001 for at in times if at is not None)])
 
 
-def decision_wishes(placement: OcmPlacement, answer: Answer, wanted: list[Page], scene: Scene) -> Iterator[Wish]:
+def decision_wishes(
+    placement: OcmPlacement, answer: Answer, wanted: list[Page], scene: Scene, view: View
+) -> Iterator[Wish]:
     held = scene.held_by(placement.namespace, placement.name).pages
     totals = ""
-    for page in wanted:
+    for page in gains_first(wanted, held) if view.profile.decisions_gain_before_they_lose else wanted:
         before = held.get(page.name)
         if before is None:
             yield new_decision(placement, page)
@@ -196,6 +198,29 @@ def decision_wishes(placement: OcmPlacement, answer: Answer, wanted: list[Page],
             metadata = before.decision.metadata.but(labels=labels_of(placement, page))
             yield before.decision.but(metadata=metadata)
     yield from removals(placement, held.values(), {page.name for page in wanted})
+
+
+def gains_first(wanted: list[Page], held: Mapping[str, Held]) -> Iterator[Page]:
+    """The pages in an order in which a cluster that moves to another page is never missing in between."""
+    before = {page.name: held[page.name].clusters if page.name in held else [] for page in wanted}
+    changed = [page for page in wanted if page.clusters != before[page.name]]
+    if len(changed) < 2:
+        yield from wanted
+        return
+    new_home = {cluster: page for page in changed for cluster in set(page.clusters) - set(before[page.name])}
+    done: set[str] = set()
+
+    def visit(page: Page) -> Iterator[Page]:
+        if page.name in done:
+            return
+        done.add(page.name)
+        for cluster in sorted(set(before[page.name]) - set(page.clusters)):
+            if cluster in new_home:
+                yield from visit(new_home[cluster])
+        yield page
+
+    for page in wanted:
+        yield from visit(page)
 
 
 def removals(placement: OcmPlacement, held: Iterable[Held], wanted: set[str]) -> Iterator[Wish]:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
 from compat.k8s_cases import Outcome, cases
+from views import FakeView
+
 from trimtab import plugins
 from trimtab.api.kinds.ocm import (
     AddOnPlacementScore,
@@ -27,7 +28,6 @@ from trimtab.decide.ocm.ask import ask_of
 from trimtab.decide.ocm.pipeline import Unlistable, decide
 from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas, Scene, clusters_of
 from trimtab.interpret.cel import compiler
-from views import FakeView
 
 KINDS = {
     "clusters": ManagedCluster,

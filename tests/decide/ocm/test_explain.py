@@ -1,0 +1,95 @@
+from views import NOON
+
+from trimtab import plugins
+from trimtab.api.kinds.ocm import (
+    ClusterPredicate,
+    ClusterSelector,
+    ManagedCluster,
+    ManagedClusterSelector,
+    ManagedClusterSet,
+    ManagedClusterSetBinding,
+    ManagedClusterSetBindingSpec,
+    ManagedClusterSetSpec,
+    ManagedClusterSpec,
+    ManagedClusterTaint,
+    OcmPlacement,
+    PlacementSpec,
+)
+from trimtab.api.kinds.policy import PrioritizerPolicy
+from trimtab.api.selectors import LabelSelector
+from trimtab.api.value import Meta
+from trimtab.decide.ocm.ask import ask_of
+from trimtab.decide.ocm.explain import fates, shown
+from trimtab.decide.ocm.scene import Atlas
+
+plugins.load()
+TAINTED = ManagedClusterSpec(taints=(ManagedClusterTaint(key="gpu", effect="NoSelect"),))
+THINGS = [
+    ManagedCluster(metadata=Meta(name="a", labels={"set": "x", "env": "prod"})),
+    ManagedCluster(metadata=Meta(name="b", labels={"set": "x", "env": "prod"})),
+    ManagedCluster(metadata=Meta(name="c", labels={"set": "x", "env": "dev"})),
+    ManagedCluster(metadata=Meta(name="d", labels={"set": "x", "env": "prod"}), spec=TAINTED),
+    ManagedCluster(metadata=Meta(name="e")),
+    ManagedClusterSet(
+        metadata=Meta(name="x"),
+        spec=ManagedClusterSetSpec(
+            cluster_selector=ManagedClusterSelector(
+                selector_type="LabelSelector", label_selector=LabelSelector(match_labels={"set": "x"})
+            )
+        ),
+    ),
+    ManagedClusterSetBinding(
+        metadata=Meta(name="x", namespace="ns"), spec=ManagedClusterSetBindingSpec(cluster_set="x")
+    ),
+]
+PROD = ClusterPredicate(
+    required_cluster_selector=ClusterSelector(label_selector=LabelSelector(match_labels={"env": "prod"}))
+)
+PLACEMENT = OcmPlacement(
+    metadata=Meta(name="p", namespace="ns", uid="u"), spec=PlacementSpec(number_of_clusters=1, predicates=(PROD,))
+)
+
+
+def test_every_cluster_is_told_its_fate() -> None:
+    scene = Atlas(THINGS).scene(NOON)
+    told = {fate.cluster: fate for fate in fates(ask_of(PLACEMENT, scene), scene)}
+    assert {name: fate.outcome for name, fate in told.items()} == {
+        "a": "Selected",
+        "b": "NotNeeded",
+        "c": "Filtered",
+        "d": "Filtered",
+        "e": "NotInSets",
+    }
+    assert (told["c"].plugin, told["d"].plugin) == ("Predicate", "TaintToleration")
+    assert told["d"].reason == "the cluster has the taint gpu:NoSelect"
+    assert told["a"].total == told["b"].total == 100
+
+
+def test_the_debug_answer_has_the_shape_of_ocm() -> None:
+    scene = Atlas(THINGS).scene(NOON)
+    assert shown(PLACEMENT, ask_of(PLACEMENT, scene), scene) == {
+        "placement": {
+            "metadata": {"name": "p", "namespace": "ns"},
+            "spec": {
+                "numberOfClusters": 1,
+                "predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"env": "prod"}}}}],
+            },
+        },
+        "filteredPipelineResults": [
+            {"name": "Predicate", "filteredClusters": ["a", "b", "d"]},
+            {"name": "Predicate,TaintToleration", "filteredClusters": ["a", "b"]},
+        ],
+        "prioritizeResults": [
+            {"name": "Balance", "weight": 1, "scores": {"a": 100, "b": 100}},
+            {"name": "Steady", "weight": 1, "scores": {"a": 0, "b": 0}},
+        ],
+        "aggregatedScores": [{"clusterName": "a", "score": 100}, {"clusterName": "b", "score": 100}],
+    }
+
+
+def test_what_cannot_be_understood_is_an_error_with_the_steps_before_it() -> None:
+    scene = Atlas(THINGS).scene(NOON)
+    odd = PLACEMENT.but(spec=PlacementSpec(prioritizer_policy=PrioritizerPolicy(mode="Odd")))
+    debug = shown(odd, ask_of(odd, scene), scene)
+    assert debug["error"] == "incorrect prioritizer policy mode: Odd"
+    assert [step["name"] for step in debug["filteredPipelineResults"]] == ["Predicate", "Predicate,TaintToleration"]

@@ -1,0 +1,92 @@
+import pytest
+
+from trimtab.api.kinds.ocm import (
+    ClaimSelectorRequirement,
+    ClusterClaimSelector,
+    GroupClusterSelector,
+    ManagedCluster,
+    ManagedClusterClaim,
+    ManagedClusterSelector,
+    ManagedClusterSet,
+    ManagedClusterSetSpec,
+    ManagedClusterStatus,
+)
+from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
+from trimtab.api.value import Meta
+from trimtab.decide.ocm.answer import Misconfigured
+from trimtab.decide.ocm.selectors import by_claims, by_labels, matcher_of, members_of
+
+PROD = ManagedCluster(
+    metadata=Meta(name="a", labels={"env": "prod"}),
+    status=ManagedClusterStatus(
+        cluster_claims=(
+            ManagedClusterClaim(name="platform", value="AWS"),
+            ManagedClusterClaim(name="platform", value="GCP"),
+        )
+    ),
+)
+
+
+def labels(key: str, operator: str, *values: str) -> LabelSelector:
+    return LabelSelector(match_expressions=(LabelSelectorRequirement(key=key, operator=operator, values=values),))
+
+
+def claims(key: str, operator: str, *values: str) -> ClusterClaimSelector:
+    rule = ClaimSelectorRequirement(key=key, operator=operator, values=values)
+    return ClusterClaimSelector(match_expressions=(rule,))
+
+
+@pytest.mark.parametrize(
+    ("selector", "fits"),
+    [
+        (labels("env", "In", "prod", "dev"), True),
+        (labels("env", "NotIn", "prod"), False),
+        (labels("none", "NotIn", "prod"), True),
+        (labels("env", "Exists"), True),
+        (labels("env", "DoesNotExist"), False),
+        (LabelSelector(), True),
+        (LabelSelector(match_labels={"env": "dev"}), False),
+    ],
+)
+def test_labels_are_asked_as_kubernetes_asks_them(selector: LabelSelector, fits: bool) -> None:
+    assert matcher_of(GroupClusterSelector(label_selector=selector))(PROD) is fits
+
+
+def test_of_two_claims_with_one_name_the_last_counts() -> None:
+    assert matcher_of(GroupClusterSelector(claim_selector=claims("platform", "In", "GCP")))(PROD)
+    assert not matcher_of(GroupClusterSelector(claim_selector=claims("platform", "In", "AWS")))(PROD)
+
+
+@pytest.mark.parametrize(
+    ("selector", "text"),
+    [
+        (labels("env", "Gt", "1"), '"Gt" is not a valid label selector operator'),
+        (
+            labels("env", "In"),
+            "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
+        ),
+        (
+            labels("env", "Exists", "v"),
+            'values: Invalid value: ["v"]: values set must be empty for exists and does not exist',
+        ),
+    ],
+)
+def test_a_selector_that_makes_no_sense_is_refused_in_the_words_of_kubernetes(
+    selector: LabelSelector, text: str
+) -> None:
+    with pytest.raises(Misconfigured) as refusal:
+        by_labels(selector)
+    assert refusal.value.message == text
+
+
+def test_claim_values_must_be_label_values_although_claims_need_not() -> None:
+    with pytest.raises(Misconfigured, match=r"values\[0\]\[url\]: Invalid value: \"https://x\": a valid label must"):
+        by_claims(claims("url", "In", "https://x"))
+    with pytest.raises(Misconfigured, match="must be no more than 63 bytes"):
+        by_claims(claims("url", "In", "x" * 64))
+
+
+def test_a_set_with_an_unknown_type_of_selector_has_no_members_that_could_be_told() -> None:
+    odd = ManagedClusterSetSpec(cluster_selector=ManagedClusterSelector(selector_type="Odd"))
+    with pytest.raises(Misconfigured):
+        members_of(ManagedClusterSet(metadata=Meta(name="s"), spec=odd))
