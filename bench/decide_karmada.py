@@ -1,4 +1,4 @@
-"""How fast bindings are decided, beside Karmada's own scheduler: `python bench/decide_karmada.py [sizes...]` prints JSON.
+"""How fast bindings are decided, beside Karmada's own scheduler: `python -m bench.decide_karmada [sizes...]` prints JSON.
 
 Full decisions per CPU-second, the list of names and replicas included, asks read from decoded bindings:
 cold      from decoded objects: a new fleet, and 2,000 bindings
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from karmada_scenarios import BINDINGS, STRATEGIES, scenario
+from bench.karmada_scenarios import BINDINGS, STRATEGIES, scenario
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
@@ -47,14 +47,18 @@ def main(arguments: Sequence[str]) -> None:
         print(json.dumps(measure(int(arguments[0]), arguments[1])))
         return
     sizes = [int(argument) for argument in arguments] or SIZES
+    print(json.dumps(results(sizes), indent=1))
+
+
+def results(sizes: Sequence[int] = SIZES) -> dict[str, Any]:
     cells = [cell(size, strategy) for size in sizes for strategy in STRATEGIES]
-    print(json.dumps({"bench": "decide karmada", "unit": "decisions per CPU-second", "cells": cells}, indent=1))
+    return {"bench": "decide karmada", "unit": "decisions per CPU-second", "cells": cells}
 
 
 def cell(size: int, strategy: str) -> dict[str, Any]:
     """One process per cell: nothing is warm that was not warmed there, and its peak memory is its own."""
-    command = [sys.executable, __file__, str(size), strategy]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    command = [sys.executable, "-m", "bench.decide_karmada", str(size), strategy]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parent.parent)
     measured: dict[str, Any] = json.loads(done.stdout)
     peer = KARMADA.get(size, {}).get(strategy)
     if peer is not None:
@@ -133,8 +137,13 @@ def with_request(binding: ResourceBinding, number: int) -> ResourceBinding:
 
 
 def from_nothing(clusters: Sequence[Cluster], bindings: Sequence[ResourceBinding]) -> Any:
+    """The fleet, and the decisions of the first batch, to compare them with recorded ones."""
     fleet = Fleet.of(clusters)
-    return fleet, [decision for batch in batches(bindings) for decision in decided_batch(batch, fleet)]
+    first, *others = batches(bindings)
+    decisions = decided_batch(first, fleet)
+    for batch in others:
+        decided_batch(batch, fleet)
+    return fleet, decisions
 
 
 def decided(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> None:
