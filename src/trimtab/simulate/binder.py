@@ -5,17 +5,20 @@ import contextlib
 import heapq
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple, cast
 
 from trimtab.api.kind import kind_of
+from trimtab.api.kinds.native.apps import ReplicaSet, StatefulSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.native.node import Node
-from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.kinds.native.pod import Pod, TopologySpreadConstraint
 from trimtab.api.profile import Profile
-from trimtab.api.value import Raw
+from trimtab.api.value import Object, Raw
 from trimtab.client.client import resource_of
 from trimtab.clock import Clock
+from trimtab.decide.pods.answer import words_of
 from trimtab.decide.pods.ask import ask_for
 from trimtab.decide.pods.fleet import NodeFleet, takes_room
 from trimtab.decide.pods.host import Resident, resident
@@ -36,6 +39,14 @@ RETRY_SECONDS = 1.0
 PATIENCE_SECONDS = 300.0
 """They are tried again after so long even when nothing changed."""
 AT_ONCE = 64
+SETS: Mapping[str, type[Object]] = {"ReplicaSet": ReplicaSet, "StatefulSet": StatefulSet}
+USUAL_SPREAD = (
+    TopologySpreadConstraint(max_skew=3, topology_key="kubernetes.io/hostname", when_unsatisfiable="ScheduleAnyway"),
+    TopologySpreadConstraint(
+        max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable="ScheduleAnyway"
+    ),
+)
+"""What kube-scheduler assumes for pods without constraints of their own."""
 log = logging.getLogger("trimtab.binder")
 
 
@@ -209,7 +220,7 @@ class Binder:
             self._waiting.discard(name)
             if (pod := self._pod(name)) is None:
                 continue
-            verdict = self._choose(resident(pod))
+            verdict = self._choose(resident(self._with_usual_spread(pod)))
             if verdict.node is not None:
                 self._assumed[name] = verdict.node
                 self.fleet = self.fleet.settled(verdict.pod, verdict.node)
@@ -217,6 +228,16 @@ class Binder:
                 self._stuck.add(name)
             verdicts.append(verdict)
         return verdicts
+
+    def _with_usual_spread(self, pod: Pod) -> Pod:
+        """Pods of one set that say nothing about it prefer different nodes and zones, as in any cluster."""
+        owner, type_ = pod.controller, SETS.get(pod.controller.kind) if pod.controller else None
+        if owner is None or type_ is None or pod.spec.topology_spread_constraints or self._first_fit:
+            return pod
+        entry = self._cache.table_of(type_).entries.get((pod.namespace, owner.name))
+        selector = cast("ReplicaSet | StatefulSet", entry.typed).spec.selector if entry else None
+        spread = tuple(usual.but(label_selector=selector) for usual in USUAL_SPREAD)
+        return pod.but(spec=pod.spec.but(topology_spread_constraints=spread)) if selector else pod
 
     def _choose(self, pod: Resident) -> Verdict:
         if self._first_fit:
@@ -376,6 +397,6 @@ def why_nowhere(pod: Resident, fleet: NodeFleet) -> str:
     reasons: Counter[str] = Counter()
     for _, objection in refusals(ask_for(pod, fleet), fleet, range(total), DEFAULT):
         if objection is not None:
-            reasons[objection.reason.message] += 1
+            reasons.update(words_of(objection.reason))
     counted = ", ".join(sorted(f"{count} {message}" for message, count in reasons.items()))
     return f"0/{total} nodes are available: {counted}."

@@ -110,7 +110,7 @@ class FleetPlan(Value, forbid_unknown_fields=True):
     )
     heartbeat: Annotated[
         float | None,
-        Field("Seconds between the heartbeats of a node: 10 by default, more in fleets of more than 500 nodes."),
+        Field("Seconds between heartbeats of a node: 10, more in fleets of more than 500 nodes; 0 is none at all."),
     ] = None
 
     @property
@@ -120,7 +120,7 @@ class FleetPlan(Value, forbid_unknown_fields=True):
 
     @property
     def heartbeat_seconds(self) -> float:
-        return self.heartbeat or max(10.0, self.size / RENEWALS_PER_SECOND)
+        return max(10.0, self.size / RENEWALS_PER_SECOND) if self.heartbeat is None else self.heartbeat
 
     def pace_of(self, member: MemberPlan) -> Pace:
         pace = self.pace if member.pace is None else member.pace
@@ -148,6 +148,7 @@ def flows_fleet() -> FleetPlan:
         ),
         pace="instant",
         binder="first-fit",
+        heartbeat=0,
     )
 
 

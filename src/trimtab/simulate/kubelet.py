@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple, cast
 
+from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
 from trimtab.client.client import Resource
@@ -29,6 +30,8 @@ LEASE_PERIODS = 4
 """A lease lasts for so many heartbeats, as it does with stock kubelets."""
 REJECTION_SECONDS = 5.0
 """A rejected pod is replaced and rejected again: the pause keeps that from becoming a storm."""
+WORTH_TELLING_SECONDS = 0.5
+"""A state that lasts shorter is not reported."""
 PARALLEL = 16
 VERSION = "v1.32.0"
 log = logging.getLogger("trimtab.kubelet")
@@ -82,6 +85,7 @@ class Kubelets:
             await self._register(machine)
         table = self._cache.table(PODS)
         await table.synced.wait()
+        await self._cache.table(NODES).synced.wait()
         table.listen(self._heard)
         self._tasks.append(loop.create_task(self._run()))
         if self._shape.heartbeat:
@@ -126,7 +130,6 @@ class Kubelets:
             await self._renew(node)
 
     async def _report_ready(self, machine: Machine) -> None:
-        """After a silence: the conditions, written anew."""
         body = {"status": {"conditions": node_conditions(self._clock.now())}}
         with contextlib.suppress(NotFound):
             await self._client.patch(NODES, "", machine.plan.name, body, subresource="status", manager="kubelet")
@@ -141,7 +144,13 @@ class Kubelets:
                 if machine.up:
                     with contextlib.suppress(ApiFault, OSError, TimeoutError):
                         await self._renew(name)
+                        if not self._thought_ready(name):
+                            await self._return(machine)
             await asyncio.sleep(self._shape.heartbeat)
+
+    def _thought_ready(self, node: str) -> bool:
+        entry = self._cache.table(NODES).entries.get(("", node))
+        return entry is None or cast("Node", entry.typed).ready
 
     async def _renew(self, node: str) -> None:
         spec = {"renewTime": micro(self._clock.now())}
@@ -162,15 +171,19 @@ class Kubelets:
         if machine.up:
             return
         machine.up = True
-        now = self._now()
-        for key, life in self._lives.items():
+        for life in self._lives.values():
             if life.node == node:
-                if life.ended is None:
-                    life.restarts += life.running_since is not None
-                    life.running_since, life.resume_at = None, now + life.behaviour.start
-                self._queue.add(key)
-        await self._renew(node)
+                life.interrupt(self._now())
+        if self._shape.heartbeat:
+            await self._renew(node)
+        await self._return(machine)
+
+    async def _return(self, machine: Machine) -> None:
+        """After a silence: say that the node is well, and how its pods are."""
         await self._report_ready(machine)
+        for key, life in self._lives.items():
+            if life.node == machine.plan.name:
+                self._queue.add(key)
 
     async def claim(self, factor: float) -> None:
         """Every node reports so many times what it really has; 1 is the truth."""
@@ -307,7 +320,8 @@ class Kubelets:
             await self._end(key, life, entry)
             return
         due = life.advance(now)
-        await self._report(life, entry, now)
+        if due is None or due - now >= WORTH_TELLING_SECONDS:
+            await self._report(life, entry, now)
         if life.ended is not None:
             self._admitted.get(life.node, {}).pop(key, None)
         waits = [moment for moment in (due, life.leaving_at) if moment is not None]

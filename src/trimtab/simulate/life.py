@@ -47,6 +47,7 @@ class Life:
                 if now + SOON < self.resume_at:
                     return self.resume_at
                 self.running_since = self.resume_at
+                self.restarts += self.last is not None
             ends_at, well = self._end()
             if ends_at is None or now + SOON < ends_at:
                 ready_at = self.running_since + self.behaviour.ready
@@ -74,10 +75,16 @@ class Life:
             self.phase, self.ended = ("Succeeded" if well else "Failed"), end
             return
         self.crashes = 1 if at - since >= FORGIVEN_AFTER_SECONDS else self.crashes + 1
-        self.restarts += 1
         self.last = end
         pause = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** (self.crashes - 1))
         self.resume_at = at + pause
+
+    def interrupt(self, now: float) -> None:
+        """The machine went down and is back: what ran starts again."""
+        if self.ended is None and self.running_since is not None:
+            self._exit(now, well=False)
+            if self.ended is None:
+                self.crashes, self.resume_at = 0, now + self.behaviour.start
 
     def stop(self, now: float) -> None:
         """End for good, because somebody said so."""
@@ -94,7 +101,7 @@ class Life:
         """The status of the pod, as far as it is the kubelet's."""
         running = self.running_since is not None
         ready = self.ready(now) and self._gates_open(pod)
-        started = running or self.restarts > 0
+        started = running or self.last is not None
         phase = self.phase if self.ended is not None else "Running" if started else "Pending"
         containers = [self._container(one, phase, ready=self.ready(now)) for one in pod["spec"]["containers"]]
         status: Raw = {
@@ -121,7 +128,7 @@ class Life:
             state = {"terminated": self.ended}
         elif self.running_since is not None:
             state = {"running": {"startedAt": stamp(self._wall(self.running_since))}}
-        elif self.restarts:
+        elif self.last is not None:
             said = f"back-off {int(self._pause())}s restarting failed container={container['name']}"
             state = {"waiting": {"reason": "CrashLoopBackOff", "message": said}}
         else:

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from trimtab.api.kind import Kind
+from trimtab.api.kinds.native.lease import Lease
 from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.api.profile import Profile
 from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
@@ -22,7 +25,6 @@ from trimtab.runtime.manager import Manager
 from trimtab.server.assembly import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.simulate import workloads as workload_modules
-from trimtab.simulate.admission import PodAdmission
 from trimtab.simulate.behaviour import Spell
 from trimtab.simulate.binder import Binder
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
@@ -33,8 +35,10 @@ from trimtab.simulate.workloads.registry import workloads
 from trimtab.store.index import Keep
 from trimtab.store.log import Store
 
-SHORT_MEMORY = Keep(revisions=2_000, seconds=300.0, size=2 * 1024 * 1024)
+SHORT_MEMORY = Keep(revisions=1_000, seconds=60.0, size=512 * 1024)
 """A fleet in one process cannot afford a long past per member."""
+LOOKED_UP = (Lease, PersistentVolumeClaim)
+"""What controllers look up without being woken by it: it must be there before they begin."""
 FILLER = "simulate.trimtab.dev/filler"
 DRAIN_RETRY_SECONDS = 5.0
 
@@ -68,13 +72,13 @@ class Member:
         self._ground = ground
         self._dice = ground.dice
         store = Store.open(ground.directory / plan.name) if ground.directory else Store(SHORT_MEMORY)
-        uid = seeded_uids(ground.dice)
-        self.server = ApiServer(
-            store,
-            Settings(
-                clock=ground.clock, plugins=[PodAdmission(store)], new_uid=uid, token_key=ground.dice.randbytes(32)
-            ),
+        settings = Settings(
+            clock=ground.clock,
+            new_uid=seeded_uids(ground.dice),
+            token_key=ground.dice.randbytes(32),
+            serves=of_a_member,
         )
+        self.server = ApiServer(store, settings)
         local = LocalClient(self.server)
         self._inside = Line(local, plan.name)
         self._outside = Line(local, plan.name)
@@ -98,6 +102,8 @@ class Member:
         ground, fleet = self._ground, self._fleet
         await self.server.start()
         self.cache = Cache(self._inside)
+        for type_ in LOOKED_UP:
+            self.cache.table_of(type_)
         around = Surroundings(cache=self.cache, clock=ground.clock, profile=ground.profile, members=Nobody())
         self.manager = Manager(around, workloads.values())
         shape = Shape(self.name, fleet.pace_of(self.plan), fleet.heartbeat_seconds)
@@ -216,6 +222,11 @@ class Member:
     def idle(self) -> bool:
         """No component has anything to do right now."""
         return self.manager.idle and self.binder.idle and self.kubelets.idle
+
+
+def of_a_member(kind: Kind) -> bool:
+    """Kinds that a member cluster serves: those of Kubernetes, and ours that work inside one cluster."""
+    return kind.type.__module__.startswith("trimtab.api.kinds.native.") or kind.group == "trimtab.dev"
 
 
 def seeded_uids(dice: random.Random) -> Callable[[], str]:

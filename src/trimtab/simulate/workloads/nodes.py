@@ -5,11 +5,12 @@ from datetime import datetime, timedelta
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.lease import Lease
-from trimtab.api.kinds.native.node import Node, NodeCondition, Taint
+from trimtab.api.kinds.native.node import Node, Taint
 from trimtab.api.kinds.native.pod import Pod, PodCondition
 from trimtab.api.value import Key
-from trimtab.controllers.contract import Again, Gone, View, Wake, Wish
-from trimtab.simulate.workloads.offspring import PODS_ON
+from trimtab.controllers.contract import Again, Gone, Make, View, Wake, Wish
+from trimtab.runtime.notes import stamp
+from trimtab.simulate.workloads.offspring import PODS_ON, raw_of
 from trimtab.simulate.workloads.registry import workload
 
 LEASES = "kube-node-lease"
@@ -68,18 +69,15 @@ def _silent_at(node: Node, view: View) -> datetime | None:
 
 
 def _given_up(node: Node, view: View) -> Iterator[Wish]:
-    conditions = tuple(
-        NodeCondition(
-            type=one.type,
-            status="Unknown",
-            last_heartbeat_time=one.last_heartbeat_time,
-            last_transition_time=view.now,
-            reason="NodeStatusUnknown",
-            message=SILENT,
-        )
-        for one in node.status.conditions
-    )
-    yield node.but(status=node.status.but(conditions=conditions))
+    raw = raw_of(node, view)
+    said = {
+        "status": "Unknown",
+        "lastTransitionTime": stamp(view.now),
+        "reason": "NodeStatusUnknown",
+        "message": SILENT,
+    }
+    conditions = [{**one, **said} for one in raw["status"]["conditions"]]
+    yield Make({**raw, "status": {**raw["status"], "conditions": conditions}}, raw, "status")
 
 
 def _taints(node: Node, now: datetime) -> tuple[Taint, ...]:

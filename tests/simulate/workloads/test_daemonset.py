@@ -1,0 +1,47 @@
+import asyncio
+
+from simulate.scenery import DAEMONSETS, NODES, fleet, in_a_member, new_image, status, template, workload
+from trimtab.simulate.fleet import Pace
+from trimtab.simulate.member import Member
+
+
+def daemons(**more: object) -> dict[str, object]:
+    body = {"selector": {"matchLabels": {"app": "agent"}}, "template": template("agent"), **more}
+    return workload("DaemonSet", "agent", body)
+
+
+def test_every_node_gets_exactly_one_pod() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DAEMONSETS, daemons())
+        await asyncio.sleep(5)
+        assert sorted(pod.spec.node_name for pod in member.pods) == ["one-node-1", "one-node-2", "one-node-3"]
+        seen = await status(member.client, DAEMONSETS, "agent")
+        assert seen["numberReady"] == seen["desiredNumberScheduled"] == seen["numberAvailable"] == 3
+
+    in_a_member(story)
+
+
+def test_a_node_that_repels_pods_loses_its_daemon() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DAEMONSETS, daemons())
+        await asyncio.sleep(5)
+        taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
+        await member.client.patch(NODES, "", "one-node-2", {"spec": {"taints": [taint]}})
+        await asyncio.sleep(5)
+        assert sorted(pod.spec.node_name for pod in member.pods) == ["one-node-1", "one-node-3"]
+
+    in_a_member(story)
+
+
+def test_an_update_takes_one_node_at_a_time() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DAEMONSETS, daemons())
+        await asyncio.sleep(10)
+        await member.client.patch(DAEMONSETS, "default", "agent", new_image("app:2"), type="strategic")
+        for _ in range(200):
+            await asyncio.sleep(0.1)
+            assert sum(pod.ready for pod in member.pods) >= 2
+        assert {pod.spec.containers[0].image for pod in member.pods} == {"app:2"}
+        assert (await status(member.client, DAEMONSETS, "agent"))["updatedNumberScheduled"] == 3
+
+    in_a_member(story, fleet(pace=Pace(start=1, ready=1, stop=1)))

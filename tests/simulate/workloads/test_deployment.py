@@ -1,0 +1,188 @@
+import asyncio
+
+from simulate.scenery import (
+    DEPLOYMENTS,
+    REPLICASETS,
+    condition,
+    deployment,
+    exists,
+    fleet,
+    in_a_member,
+    masked,
+    new_image,
+    status,
+)
+from trimtab.simulate.behaviour import NEVER_READY, Spell
+from trimtab.simulate.fleet import Pace
+from trimtab.simulate.member import Member
+
+
+def test_a_deployment_becomes_pods_and_says_so_as_kubernetes_does() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=2))
+        await asyncio.sleep(2)
+        (replicaset,) = (await member.client.list(REPLICASETS)).items
+        made = await member.client.get(DEPLOYMENTS, "default", "web")
+        assert made["metadata"]["generation"] == 1
+        assert made["metadata"]["annotations"] == {"deployment.kubernetes.io/revision": "1"}
+        assert masked(made["status"]) == {
+            "observedGeneration": 1,
+            "replicas": 2,
+            "updatedReplicas": 2,
+            "readyReplicas": 2,
+            "availableReplicas": 2,
+            "terminatingReplicas": 0,
+            "conditions": [
+                {
+                    "type": "Available",
+                    "status": "True",
+                    "reason": "MinimumReplicasAvailable",
+                    "message": "Deployment has minimum availability.",
+                },
+                {
+                    "type": "Progressing",
+                    "status": "True",
+                    "reason": "NewReplicaSetAvailable",
+                    "message": f'ReplicaSet "{replicaset["metadata"]["name"]}" has successfully progressed.',
+                },
+            ],
+        }
+        assert [pod.ready for pod in member.pods] == [True, True]
+
+    in_a_member(story)
+
+
+def test_a_new_image_rolls_out_without_losing_more_than_allowed() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=8))
+        await asyncio.sleep(60)
+        await member.client.patch(DEPLOYMENTS, "default", "web", new_image("app:2"), type="strategic")
+        fewest, most = 8, 0
+        for _ in range(600):
+            await asyncio.sleep(0.1)
+            seen = await status(member.client, DEPLOYMENTS, "web")
+            fewest = min(fewest, seen.get("availableReplicas", 0))
+            most = max(most, seen.get("replicas", 0))
+        assert (fewest, most) == (6, 10)
+        images = {pod.spec.containers[0].image for pod in member.pods}
+        assert images == {"app:2"}
+        made = await member.client.get(DEPLOYMENTS, "default", "web")
+        assert made["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
+        assert len((await member.client.list(REPLICASETS)).items) == 2
+
+    in_a_member(story, fleet(pace=Pace(start=2, ready=1, stop=1)))
+
+
+def test_going_back_gives_the_old_template_a_new_revision() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment())
+        for image in ("app:2", "app:1"):
+            await asyncio.sleep(5)
+            await member.client.patch(DEPLOYMENTS, "default", "web", new_image(image), type="strategic")
+        await asyncio.sleep(5)
+        made = await member.client.get(DEPLOYMENTS, "default", "web")
+        assert made["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
+        sizes = sorted(one["spec"]["replicas"] for one in (await member.client.list(REPLICASETS)).items)
+        assert sizes == [0, 3]
+
+    in_a_member(story)
+
+
+def test_scaling_needs_no_new_replicaset() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=2))
+        for wanted in (7, 1, 0, 3):
+            await asyncio.sleep(5)
+            await member.client.patch(DEPLOYMENTS, "default", "web", {"spec": {"replicas": wanted}})
+            await asyncio.sleep(5)
+            assert len(member.pods) == wanted
+            assert (await status(member.client, DEPLOYMENTS, "web")).get("replicas", 0) == wanted
+        assert len((await member.client.list(REPLICASETS)).items) == 1
+
+    in_a_member(story)
+
+
+def test_scaling_in_the_middle_of_a_roll_out_grows_both_sides() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=10))
+        await asyncio.sleep(2)
+        member.cast(Spell("broken", NEVER_READY))
+        await member.client.patch(DEPLOYMENTS, "default", "web", new_image("app:2"), type="strategic")
+        await asyncio.sleep(5)
+        before = sorted(one["spec"]["replicas"] for one in (await member.client.list(REPLICASETS)).items)
+        await member.client.patch(DEPLOYMENTS, "default", "web", {"spec": {"replicas": 20}})
+        await asyncio.sleep(5)
+        after = sorted(one["spec"]["replicas"] for one in (await member.client.list(REPLICASETS)).items)
+        assert sum(before) == 13
+        assert sum(after) == 25
+        assert all(new > old for new, old in zip(after, before, strict=True))
+
+    in_a_member(story)
+
+
+def test_recreate_never_runs_two_versions_at_once() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(spec={"strategy": {"type": "Recreate"}}))
+        await asyncio.sleep(10)
+        await member.client.patch(DEPLOYMENTS, "default", "web", new_image("app:2"), type="strategic")
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            assert len({pod.spec.containers[0].image for pod in member.pods}) <= 1
+        assert {pod.spec.containers[0].image for pod in member.pods} == {"app:2"}
+        assert len(member.pods) == 3
+
+    in_a_member(story, fleet(pace=Pace(start=1, stop=1)))
+
+
+def test_a_roll_out_that_stands_still_is_called_late() -> None:
+    async def story(member: Member) -> None:
+        member.cast(Spell("broken", NEVER_READY))
+        await member.client.create(DEPLOYMENTS, deployment(spec={"progressDeadlineSeconds": 60}))
+        await asyncio.sleep(50)
+        assert condition(await status(member.client, DEPLOYMENTS, "web"), "Progressing")["status"] == "True"
+        await asyncio.sleep(20)
+        late = condition(await status(member.client, DEPLOYMENTS, "web"), "Progressing")
+        assert (late["status"], late["reason"]) == ("False", "ProgressDeadlineExceeded")
+        member.lift("broken")
+        await asyncio.sleep(5)
+        done = condition(await status(member.client, DEPLOYMENTS, "web"), "Progressing")
+        assert (done["status"], done["reason"]) == ("True", "NewReplicaSetAvailable")
+
+    in_a_member(story)
+
+
+def test_a_pod_counts_as_available_only_after_min_ready_seconds() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=2, spec={"minReadySeconds": 30}))
+        await asyncio.sleep(10)
+        seen = await status(member.client, DEPLOYMENTS, "web")
+        assert (seen["readyReplicas"], seen.get("availableReplicas", 0)) == (2, 0)
+        await asyncio.sleep(25)
+        assert (await status(member.client, DEPLOYMENTS, "web"))["availableReplicas"] == 2
+
+    in_a_member(story)
+
+
+def test_a_deleted_deployment_takes_its_pods_with_it() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment())
+        await asyncio.sleep(5)
+        await member.client.delete(DEPLOYMENTS, "default", "web")
+        await asyncio.sleep(10)
+        assert not await exists(member.client, DEPLOYMENTS, "web")
+        assert not (await member.client.list(REPLICASETS)).items
+        assert not member.pods
+
+    in_a_member(story)
+
+
+def test_only_as_many_old_replicasets_are_kept_as_the_history_says() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(spec={"revisionHistoryLimit": 2}))
+        for version in range(2, 8):
+            await asyncio.sleep(5)
+            await member.client.patch(DEPLOYMENTS, "default", "web", new_image(f"app:{version}"), type="strategic")
+        await asyncio.sleep(5)
+        assert len((await member.client.list(REPLICASETS)).items) == 3
+
+    in_a_member(story)

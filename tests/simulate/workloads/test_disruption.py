@@ -1,0 +1,35 @@
+import asyncio
+
+import pytest
+
+from simulate.scenery import BUDGETS, DEPLOYMENTS, PODS, condition, deployment, in_a_member, status, workload
+from trimtab.errors import TooManyRequests
+from trimtab.simulate.member import Member
+
+
+def test_a_budget_says_how_many_pods_may_go_and_eviction_obeys_it() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=4))
+        body = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+        await member.client.create(BUDGETS, workload("PodDisruptionBudget", "web", body, "policy/v1"))
+        await asyncio.sleep(5)
+        seen = await status(member.client, BUDGETS, "web")
+        assert condition(seen, "DisruptionAllowed")["reason"] == "SufficientPods"
+        counts = ("expectedPods", "currentHealthy", "desiredHealthy", "disruptionsAllowed")
+        assert [seen[name] for name in counts] == [4, 4, 3, 1]
+        first, second = member.pods[:2]
+        for pod, allowed in ((first, True), (second, False)):
+            eviction = {
+                "apiVersion": "policy/v1",
+                "kind": "Eviction",
+                "metadata": {"name": pod.name, "namespace": "default"},
+            }
+            if allowed:
+                await member.client.submit(PODS, "default", pod.name, "eviction", eviction)
+            else:
+                with pytest.raises(TooManyRequests):
+                    await member.client.submit(PODS, "default", pod.name, "eviction", eviction)
+        await asyncio.sleep(5)
+        assert len([pod for pod in member.pods if pod.ready]) == 4
+
+    in_a_member(story)

@@ -1,0 +1,118 @@
+import asyncio
+
+from simulate.scenery import STATEFULSETS, fleet, in_a_member, masked, new_image, statefulset, status
+from trimtab.client.client import Resource
+from trimtab.simulate.behaviour import NEVER_READY, Spell
+from trimtab.simulate.fleet import Pace
+from trimtab.simulate.member import Member
+
+SLOW = Pace(start=2, ready=1, stop=1)
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
+
+
+def test_pods_come_one_after_the_other_in_order() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(STATEFULSETS, statefulset(replicas=3))
+        seen = []
+        for _ in range(200):
+            await asyncio.sleep(0.1)
+            seen.append(tuple((pod.name, pod.ready) for pod in member.pods))
+        for moment in seen:
+            assert all(ready for _, ready in moment[:-1]), "the next pod came before the one before it was ready"
+        assert seen[-1] == (("db-0", True), ("db-1", True), ("db-2", True))
+
+    in_a_member(story, fleet(pace=SLOW))
+
+
+def test_the_status_is_as_kubernetes_writes_it() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(STATEFULSETS, statefulset(replicas=4, spec={"podManagementPolicy": "Parallel"}))
+        await asyncio.sleep(5)
+        seen = masked(await status(member.client, STATEFULSETS, "db"))
+        revision = seen["updateRevision"]
+        assert seen == {
+            "observedGeneration": 1,
+            "replicas": 4,
+            "readyReplicas": 4,
+            "currentReplicas": 4,
+            "updatedReplicas": 4,
+            "availableReplicas": 4,
+            "currentRevision": revision,
+            "updateRevision": revision,
+            "collisionCount": 0,
+            "conditions": [],
+        }
+        assert member.pods[0].metadata.labels["apps.kubernetes.io/pod-index"] == "0"
+
+    in_a_member(story)
+
+
+def test_an_update_goes_from_the_highest_ordinal_down_and_one_at_a_time() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(STATEFULSETS, statefulset(replicas=3))
+        await asyncio.sleep(30)
+        await member.client.patch(STATEFULSETS, "default", "db", new_image("app:2"), type="strategic")
+        order: list[str] = []
+        for _ in range(400):
+            await asyncio.sleep(0.1)
+            assert sum(pod.ready for pod in member.pods) >= 2
+            order += [
+                pod.name for pod in member.pods if pod.spec.containers[0].image == "app:2" and pod.name not in order
+            ]
+        assert order == ["db-2", "db-1", "db-0"]
+        seen = await status(member.client, STATEFULSETS, "db")
+        assert seen["currentRevision"] == seen["updateRevision"]
+        assert seen["updatedReplicas"] == 3
+        assert len((await member.client.list(REVISIONS)).items) == 2
+
+    in_a_member(story, fleet(pace=SLOW))
+
+
+def test_a_partition_keeps_the_low_ordinals_as_they_are() -> None:
+    async def story(member: Member) -> None:
+        update = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
+        await member.client.create(STATEFULSETS, statefulset(replicas=3, spec=update))
+        await asyncio.sleep(5)
+        await member.client.patch(STATEFULSETS, "default", "db", new_image("app:2"), type="strategic")
+        await asyncio.sleep(10)
+        images = [pod.spec.containers[0].image for pod in member.pods]
+        assert images == ["app:1", "app:1", "app:2"]
+        await member.client.delete(Resource("", "v1", "pods", "Pod"), "default", "db-0")
+        await asyncio.sleep(10)
+        assert [pod.spec.containers[0].image for pod in member.pods] == images
+
+    in_a_member(story)
+
+
+def test_scaling_down_takes_the_highest_first_and_waits_for_a_broken_one() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(STATEFULSETS, statefulset(replicas=4))
+        await asyncio.sleep(5)
+        await member.client.patch(STATEFULSETS, "default", "db", {"spec": {"replicas": 2}})
+        await asyncio.sleep(5)
+        assert [pod.name for pod in member.pods] == ["db-0", "db-1"]
+        member.cast(Spell("broken", NEVER_READY))
+        await member.client.patch(STATEFULSETS, "default", "db", {"spec": {"replicas": 1}})
+        await asyncio.sleep(5)
+        assert [pod.name for pod in member.pods] == ["db-0", "db-1"]
+        member.lift("broken")
+        await asyncio.sleep(5)
+        assert [pod.name for pod in member.pods] == ["db-0"]
+
+    in_a_member(story)
+
+
+def test_every_pod_has_its_own_claim_and_keeps_it() -> None:
+    async def story(member: Member) -> None:
+        size = {"requests": {"storage": "1Gi"}}
+        claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": size}}
+        await member.client.create(STATEFULSETS, statefulset(replicas=2, spec={"volumeClaimTemplates": [claim]}))
+        await asyncio.sleep(5)
+        await member.client.patch(STATEFULSETS, "default", "db", {"spec": {"replicas": 1}})
+        await asyncio.sleep(5)
+        names = [one["metadata"]["name"] for one in (await member.client.list(CLAIMS)).items]
+        assert names == ["data-db-0", "data-db-1"]
+        assert member.pods[0].spec.volumes[0].persistent_volume_claim is not None
+
+    in_a_member(story)
