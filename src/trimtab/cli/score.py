@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from trimtab import plugins
+from trimtab.api.duration import duration
 from trimtab.api.kind import kind_of, wire
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm import AddOnPlacementScore, ManagedCluster
@@ -18,7 +19,6 @@ from trimtab.cli.shared import kubeconfig_options, table, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock, WallClock
 from trimtab.decide.ocm.provide import Provider, in_sight, providers, published, sheets
-from trimtab.decide.ocm.rollout import seconds
 from trimtab.errors import AlreadyExists, ApiFault, InputFault, NotFound
 
 T = TypeVar("T", bound=Object)
@@ -63,7 +63,7 @@ def run(
     """Run PROVIDER, a Python file with a function `provide` or the name of one of ours, and publish its scores."""
     provide = found(provider)
     resource = name or Path(provider).stem.replace("_", "-").lower()
-    period, validity = duration("--every", every), duration("--valid", valid)
+    period, validity = length_of("--every", every), length_of("--valid", valid)
     round_ = Round(provide, resource, validity, settings)
 
     async def work(client: Client) -> None:
@@ -81,11 +81,11 @@ def run(
     with_client(kubeconfig, context, work)
 
 
-def duration(option: str, text: str) -> float:
-    found_ = seconds(text)
-    if not found_:
+def length_of(option: str, text: str) -> float:
+    length = duration(text).total_seconds()
+    if not length:
         raise InputFault(f"{option} must be a duration such as 30s, 5m or 1h, not {text!r}")
-    return found_
+    return length
 
 
 def found(provider: str) -> Provider:

@@ -1,16 +1,14 @@
 """Which clusters get a changed work now, and which wait until others have it."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from trimtab.api.duration import duration
 from trimtab.api.kinds.ocm import MandatoryDecisionGroup, RolloutPace, RolloutStrategy
 from trimtab.api.value import IntOrString
 
 TO_APPLY, PROGRESSING, SUCCEEDED, FAILED, TIMED_OUT = "ToApply", "Progressing", "Succeeded", "Failed", "TimeOut"
-_DURATION = re.compile(r"(\d+)([hms])\Z")
-_SECONDS = {"h": 3600, "m": 60, "s": 1}
 
 
 class Standing(NamedTuple):
@@ -38,11 +36,8 @@ class Plan(NamedTuple):
 
 
 def seconds(text: str) -> float | None:
-    """`2h`, `90m`, `360s`; None for no limit, 0 for everything that is no duration."""
-    if text == "None":
-        return None
-    match = _DURATION.match(text)
-    return float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    """`2h`, `90m`, `360s`; None for no limit."""
+    return None if text == "None" else duration(text).total_seconds()
 
 
 def share(wanted: IntOrString | None, total: int) -> int | None:
