@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import orjson
-
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Invalid, TooLarge
 
@@ -139,7 +137,7 @@ def _step(document: Any, operation: Raw, copied: list[int]) -> Any:
             raise _Refused
         document = _change(document, source, _remove)
     else:
-        copied[0] += len(orjson.dumps(value))
+        copied[0] += len(repr(value))
         if copied[0] > MAX_COPIED_BYTES:
             raise _Refused
     return _change(document, path, _add(value))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from trimtab.api.patch.ownership import Comparison, FieldSet, compare, difference, intersection, union
+from trimtab.api.patch.ownership import Comparison, FieldSet, compare, difference, intersection, is_field_set, union
 from trimtab.api.patch.shape import Shape
 from trimtab.api.value import Raw
 
@@ -59,6 +59,12 @@ def read_owners(entries: Any) -> Owners:
     return owners
 
 
+def _read_sent(entries: Any) -> Owners:
+    """The owners that a client names; none at all when one of its sets is no set of fields."""
+    owners = read_owners(entries)
+    return owners if all(is_field_set(owned.fields) for owned in owners.values()) else {}
+
+
 def _sort_key(item: tuple[Manager, Owned]) -> tuple[str, str, str, str, str]:
     manager, owned = item
     return (manager.operation, owned.time or "", manager.name, manager.api_version, manager.subresource)
@@ -95,7 +101,7 @@ def owners_for_update(old: Raw | None, new: Raw, *, subresource: str = "") -> Ow
         return read_owners(live)
     if isinstance(sent, list) and sent in ([{}], [_entry(Manager("", "", ""), Owned({}))]):
         return {}  # one empty entry is how a client asks to forget all ownership
-    return read_owners(sent) or read_owners(live)
+    return read_owners(live) if sent == live else _read_sent(sent) or read_owners(live)
 
 
 def trackable(obj: Raw, only: Sequence[str] = (), without: Sequence[str] = ()) -> Raw:

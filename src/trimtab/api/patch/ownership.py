@@ -4,6 +4,7 @@ A set is a tree of path elements: `f:name` a member, `k:{...}` a list item by it
 `{}`; a node that is itself in the set and has children carries `.`. The root is never a member.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,25 @@ _SELF: FieldSet = {".": LEAF}
 
 def is_member(node: FieldSet) -> bool:
     return not node or "." in node
+
+
+def is_field_set(fields: Any) -> bool:
+    """Whether something sent from outside can be read as a set of fields."""
+    return isinstance(fields, dict) and all(_is_element(key) and is_field_set(node) for key, node in fields.items())
+
+
+def _is_element(text: str) -> bool:
+    if text == "." or text.startswith("f:"):
+        return True
+    try:
+        value = orjson.loads(text[2:])
+    except orjson.JSONDecodeError:
+        return False
+    return (
+        text[:2] == "v:"
+        or (text[:2] == "k:" and isinstance(value, dict))
+        or (text[:2] == "i:" and isinstance(value, int))
+    )
 
 
 def _join(one: FieldSet, other: FieldSet) -> FieldSet:
@@ -91,12 +111,15 @@ def _path_text(element: str) -> str:
         return f".{text}"
     if kind == "k":
         keys = orjson.loads(text)
-        return "[" + ",".join(f"{key}={orjson.dumps(keys[key]).decode()}" for key in sorted(keys)) + "]"
+        return "[" + ",".join(f"{key}={_scalar_text(keys[key])}" for key in sorted(keys)) + "]"
     return f"[={text}]" if kind == "v" else f"[{text}]"
 
 
 def _scalar_text(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:  # a whole number beyond 64 bits
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def item_element(item: Any, shape: Shape) -> str | None:
