@@ -15,9 +15,7 @@ from typing import Any
 
 import msgspec
 
-import trimtab.plugins.movers
-import trimtab.plugins.node_filters
-import trimtab.plugins.node_scores
+from trimtab import plugins
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
@@ -29,7 +27,6 @@ from trimtab.decide.pods.protect import EvictorArgs
 from trimtab.decide.pods.scene import Scene
 from trimtab.decide.pods.schedule import book, schedule
 from trimtab.decide.preempt import preempt
-from trimtab.registry import discover
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 ZONES = 10
@@ -198,8 +195,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 5000])
     parser.add_argument("--pods", type=int, default=2000)
     given = parser.parse_args()
-    for package in (trimtab.plugins.movers, trimtab.plugins.node_filters, trimtab.plugins.node_scores):
-        discover(package)
+    plugins.load()
     told: dict[str, Any] = {
         str(nodes): {"scheduling": scheduling(nodes, given.pods), "planning": planning(nodes)} for nodes in given.nodes
     }

@@ -4,15 +4,11 @@ from typing import Any
 
 import msgspec
 
-import trimtab.plugins.movers
-import trimtab.plugins.node_filters
-import trimtab.plugins.node_scores
+from trimtab import plugins
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.registry import discover
 
-for _package in (trimtab.plugins.movers, trimtab.plugins.node_filters, trimtab.plugins.node_scores):
-    discover(_package)
+plugins.load()
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 

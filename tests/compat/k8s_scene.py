@@ -6,9 +6,7 @@ from typing import Any
 
 import msgspec
 
-import trimtab.plugins.movers
-import trimtab.plugins.node_filters
-import trimtab.plugins.node_scores
+from trimtab import plugins
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import UPSTREAM, Profile
@@ -16,10 +14,8 @@ from trimtab.decide.pods.evictor import Cycle, Limits
 from trimtab.decide.pods.movers import run_mover
 from trimtab.decide.pods.protect import EvictorArgs
 from trimtab.decide.pods.scene import Scene
-from trimtab.registry import discover
 
-for _package in (trimtab.plugins.movers, trimtab.plugins.node_filters, trimtab.plugins.node_scores):
-    discover(_package)
+plugins.load()
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 GPU = "example.com/gpu"

@@ -7,16 +7,13 @@ from typing import Any
 import msgspec
 from compat.k8s_cases import Outcome, differences, judged
 
-import trimtab.plugins.node_filters
-import trimtab.plugins.node_scores
+from trimtab import plugins
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.schedule import explain, schedule
-from trimtab.registry import discover
 
-discover(trimtab.plugins.node_filters)
-discover(trimtab.plugins.node_scores)
+plugins.load()
 
 COMPARED = ("filter", "filterCode", "scores", "total", "best")
 
