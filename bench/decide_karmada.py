@@ -152,7 +152,11 @@ def decided(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> None:
 
 
 def decided_batch(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> list[Decision]:
-    return decide_all([ask_of(binding) for binding in bindings], fleet, UPSTREAM)[0]
+    """A batch of decisions, of each of which the list of names and replicas was made."""
+    decisions, _ = decide_all([ask_of(binding) for binding in bindings], fleet, UPSTREAM)
+    for decision in decisions:
+        assert decision.clusters is not None
+    return decisions
 
 
 def batches(bindings: Sequence[ResourceBinding]) -> list[Sequence[ResourceBinding]]:

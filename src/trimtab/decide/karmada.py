@@ -1,6 +1,6 @@
 """The dialect of propagation policies: affinity groups in order, and what a decision means for a binding."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -29,8 +29,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     ask: Ask
     profile: Profile
-    clusters: list[tuple[str, int]]
-    """Names and replicas, in order of names; empty when it failed."""
+    shares: Shares | None
+    """By column of the fleet; None when it failed."""
     affinity_name: str
     """The affinity group to record; the old one when it failed."""
     tried: tuple[Tried, ...] = ()
@@ -44,6 +44,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def ok(self) -> bool:
         return self.failure is None
+
+    @property
+    def clusters(self) -> list[tuple[str, int]]:
+        """Names and replicas, in order of names; empty when it failed. Made anew each time: keep it if you need it."""
+        return [] if self.shares is None else self.shares.named(self.fleet)
 
     @property
     def targets(self) -> tuple[TargetCluster, ...]:
@@ -87,7 +92,7 @@ def decide(ask: Ask, fleet: Fleet[Cluster], profile: Profile = TRIMTAB) -> Decis
         ask=ask,
         profile=profile,
         fleet=fleet,
-        clusters=[] if placed is None else placed.named(fleet),
+        shares=placed,
         affinity_name=ask.observed,
         failure=failure,
     )
@@ -110,7 +115,7 @@ def _decide_by_groups(ask: Ask, fleet: Fleet[Cluster], profile: Profile) -> Deci
         ask=ask,
         profile=profile,
         fleet=fleet,
-        clusters=[] if placed is None else placed.named(fleet),
+        shares=placed,
         affinity_name=ask.observed if placed is None else tried[-1].affinity_name,
         tried=tuple(tried),
         failure=None if placed is not None else tried[0].failure,
@@ -146,22 +151,23 @@ def decide_all(
 
 def book(decision: Decision, fleet: Fleet[Cluster]) -> Fleet[Cluster]:
     """The fleet in which the room that this decision takes is taken; what the workload had before is in use already."""
-    ask = decision.ask
-    if ask.replicas == 0 or not decision.clusters:
+    ask, shares = decision.ask, decision.shares
+    if ask.replicas == 0 or shares is None:
         return fleet
-    had = dict(ask.placed)
-    gains = [(fleet.index[name], n - had.get(name, 0)) for name, n in decision.clusters if n > had.get(name, 0)]
+    had = {fleet.index[name]: replicas for name, replicas in ask.placed if name in fleet.index}
+    gains = {column: n - had.get(column, 0) for column, n in shares.by_column().items() if n > had.get(column, 0)}
+    return _reserve(ask, gains, fleet)
+
+
+def _reserve(ask: Ask, gains: Mapping[int, int], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
     if not gains:
         return fleet
-    columns, replicas = (np.array(side, dtype=np.int64) for side in zip(*gains, strict=True))
+    columns, replicas = np.array(list(gains)), np.array(list(gains.values()))
     return fleet.reserve(columns, {r: n * replicas for r, n in (("pods", 1), *(ask.request or ()))})
 
 
 def reserve_moves(moves: Iterable[tuple[Ask, Sequence[tuple[str, int]]]], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
     """The fleet in which the room is taken that moves in flight will need: asks, and what is still to arrive where."""
     for ask, arriving in moves:
-        columns = np.array([fleet.index[name] for name, _ in arriving if name in fleet], dtype=np.int64)
-        replicas = np.array([n for name, n in arriving if name in fleet], dtype=np.int64)
-        if len(columns):
-            fleet = fleet.reserve(columns, {r: n * replicas for r, n in (("pods", 1), *(ask.request or ()))})
+        fleet = _reserve(ask, {fleet.index[name]: n for name, n in arriving if name in fleet.index}, fleet)
     return fleet

@@ -1,7 +1,7 @@
 """Which of the feasible clusters to use: how they rank, and what spread constraints take of them."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from trimtab.decide.framework import Sifted
 from trimtab.decide.lazily import lazily
 from trimtab.decide.regions import Wanted, choose_groups
 
+V = TypeVar("V")
 _GROUP_WEIGHT = 1000
 _KEY_BITS = 62
 _ROOM_BITS = 33
@@ -137,9 +138,7 @@ def _by_region(ask: Ask, fleet: Fleet[Cluster], feasible: Sifted, standing: Stan
     regions = _Regions(fleet, feasible, standing)
     if len(regions.names) < by_region.min_groups:
         return Refusal("the number of feasible region is less than spreadConstraint.MinGroups")
-    weights = regions.weights(ask, by_region.min_groups, max(by_region.min_groups, by_cluster.min_groups))
-    groups = list(zip(regions.names, regions.sizes.tolist(), weights, strict=True))
-    chosen = choose_groups(groups, Wanted(by_region.min_groups, by_region.max_groups, by_cluster.min_groups))
+    chosen = regions.choose(ask, Wanted(by_region.min_groups, by_region.max_groups, by_cluster.min_groups))
     if not chosen:
         return Refusal("the number of clusters is less than the cluster spreadConstraint.MinGroups")
     return regions.take(chosen, by_cluster.max_groups)
@@ -152,45 +151,76 @@ class _Found(NamedTuple):
     region_of: Array
     starts: Array
     sizes: Array
-    smallest: int
 
     @staticmethod
     def among(fleet: Fleet[Cluster], columns: Array) -> "_Found":
         regions = fleet.column("region", lambda: lambda cluster: cluster.spec.region, object)[columns]
         names, region_of, sizes = np.unique(regions.astype(str), return_inverse=True, return_counts=True)
-        return _Found(names.tolist(), region_of, np.cumsum(sizes) - sizes, sizes, int(min(sizes, default=0)))
+        return _Found(names.tolist(), region_of, np.cumsum(sizes) - sizes, sizes)
 
 
 class _Regions:
     """The feasible clusters region by region, each region's best first."""
 
     def __init__(self, fleet: Fleet[Cluster], feasible: Sifted, standing: Standing) -> None:
+        self.fleet = fleet
+        self.shared = feasible.shared
         self.standing = standing
-        self.keys = standing.keys
-        if feasible.shared is None:
-            found = _Found.among(fleet, feasible.columns)
-        else:
-            found = fleet.derived(("regions", feasible.shared), lambda: _Found.among(fleet, feasible.columns))
-        self.names, self.starts, self.sizes, self.smallest = found.names, found.starts, found.sizes, found.smallest
-        numbers, width = self.keys.numbers[feasible.columns], self.keys.width
-        if width + len(found.names).bit_length() <= _KEY_BITS:
-            numbers |= found.region_of << width
-            numbers.sort()
-            self.ordered = numbers
-        else:
-            self.ordered = numbers[np.lexsort((numbers, found.region_of))]
-        self.columns = self.ordered & ((1 << self.keys.column_bits) - 1)
+        found = self._kept("regions", lambda: _Found.among(fleet, feasible.columns))
+        self.names, self.starts, self.sizes = found.names, found.starts, found.sizes
+        self.width, self.column_bits, self.ordered = self._order(feasible.columns, found)
+        self.columns = self.ordered & ((1 << self.column_bits) - 1)
         """All of them, region after region."""
 
-    def weights(self, ask: Ask, least_regions: int, least_clusters: int) -> list[int]:
+    def _kept(self, key: Hashable, compute: Callable[[], V]) -> V:
+        """What follows from which clusters are feasible, and from nothing else, is found out once for all."""
+        return compute() if self.shared is None else self.fleet.derived((key, self.shared), compute)
+
+    def _order(self, columns: Array, found: _Found) -> tuple[int, int, Array]:
+        """The keys of all, region by region; above the lowest `width` bits stands the region."""
+        if self.standing.is_plain:
+            bits = len(self.fleet).bit_length()
+            width = bits + _ROOM_BITS
+            if width + len(found.names).bit_length() <= _KEY_BITS:
+                numbers = _MOST_ROOM - self.standing.available[columns]
+                numbers <<= bits
+                numbers += self._kept("where regions stand", lambda: (found.region_of << width) | columns)
+                numbers.sort()
+                return width, bits, numbers
+        keys = self.standing.keys
+        numbers = keys.numbers[columns]
+        if keys.width + len(found.names).bit_length() <= _KEY_BITS:
+            numbers |= found.region_of << keys.width
+            numbers.sort()
+            return keys.width, keys.column_bits, numbers
+        return keys.width, keys.column_bits, numbers[np.lexsort((numbers, found.region_of))]
+
+    def choose(self, ask: Ask, wanted: Wanted) -> list[str]:
+        least = max(wanted.least, wanted.clusters)
         if ask.plan.strategy == DUPLICATED:
-            return self._weights_when_duplicated(ask.replicas)
-        want = -(-ask.replicas // max(1, least_regions))
+            return self._choose(self._weights_when_duplicated(ask.replicas), wanted)
+        want = -(-ask.replicas // max(1, wanted.least))
+        if self.standing.score is None and self._best_have(want, least):
+            # as usual: the best of every region have all that is wanted of one, so all weigh the same
+            even = [min(want, 1)] * len(self.names)
+            return self._kept((wanted, min(want, 1)), lambda: self._choose(even, wanted))
+        return self._choose(self._weights(want, least), wanted)
+
+    def _choose(self, weights: Sequence[int], wanted: Wanted) -> list[str]:
+        return choose_groups(list(zip(self.names, self.sizes.tolist(), weights, strict=True)), wanted)
+
+    def _best_have(self, want: int, least_clusters: int) -> bool:
+        """Whether in every region the first so many clusters have as much room as one region is wanted to take."""
+        heads = self._kept(("heads", least_clusters), lambda: self._heads(least_clusters))
+        return heads is not None and int(self.standing.available[self.columns[heads]].sum(axis=0).min()) >= want
+
+    def _heads(self, least_clusters: int) -> Array | None:
+        if int(self.sizes.min()) < least_clusters:
+            return None
+        return np.arange(max(1, least_clusters))[:, None] + self.starts
+
+    def _weights(self, want: int, least_clusters: int) -> list[int]:
         available, score = self.standing.available, self.standing.score
-        if score is None and least_clusters <= self.smallest:
-            heads = self.columns[self.starts[:, None] + np.arange(max(1, least_clusters))]
-            if int(available[heads].sum(axis=1).min()) >= want:  # as usual: the best of each have all that is wanted
-                return [want * _GROUP_WEIGHT] * len(heads)
         rooms, scores = available[self.columns], score[self.columns] if score is not None else None
         least = np.minimum(self.sizes, max(1, least_clusters))
         first_rooms = self._sums(rooms, least)
@@ -232,7 +262,7 @@ class _Regions:
         rest: list[int] = []
         for start, size in spans:  # no region gives more than `more`, and each is in order
             rest += self.ordered[start + 1 : start + min(size, more + 1)].tolist()
-        within, column = (1 << self.keys.width) - 1, (1 << self.keys.column_bits) - 1
+        within, column = (1 << self.width) - 1, (1 << self.column_bits) - 1
         return taken + [key & column for key in sorted([key & within for key in rest])[:more]]
 
 
