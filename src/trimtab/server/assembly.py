@@ -35,6 +35,7 @@ from trimtab.server.reviews import Reviews
 from trimtab.server.rules import rules
 from trimtab.server.subresources import Subresources
 from trimtab.server.verbs import Verbs
+from trimtab.server.webhooks import Webhooks
 from trimtab.store.log import Store
 
 log = logging.getLogger("trimtab.server")
@@ -65,7 +66,7 @@ class ApiServer:
         self.store = store
         self.catalogue = Catalogue()
         self.fitter = Fitter(rules(), {CRD: complaints})
-        self.admission = Admission(store.get, [Births(store), *settings.plugins])
+        self.admission = Admission(store.get, [Births(store), *settings.plugins, Webhooks(store)])
         self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)
         self.authorizer = Authorizer(store)
         tokens = Tokens(settings.token_key or secrets.token_bytes(32), store.get)

@@ -2,15 +2,16 @@
 
 import importlib
 import re
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
 from trimtab.api.structural import Cel, CelFault
 from trimtab.api.value import Raw
-from trimtab.interpret.cel import COST_LIMIT, cost
 from trimtab.interpret.cel_library import library
 
 _KEPT = 2048
+_COST_LIMIT = 1_000_000
 _MISSING = re.compile(r'Key not found in map : "([^"]*)"')
 _NOISE = re.compile(r"^[A-Z_]+: ")
 
@@ -43,12 +44,13 @@ class Rules:
 
     def __init__(self) -> None:
         self._environment: Any = None
+        self._cost: Callable[[str, Raw], int] = lambda *_: 0
         self._compiled: dict[str, Any] = {}
 
     def __call__(self, expression: str, schema: Raw, value: Any, old: Any) -> Any:
         program = self._program(expression)
         known = {"self": _typed(schema, value), "oldSelf": _typed(schema, old)}
-        if cost(expression, known) > COST_LIMIT:
+        if self._cost(expression, known) > _COST_LIMIT:
             raise CelFault("operation cancelled: actual cost limit exceeded")
         try:
             answer = program.eval(data=known)
@@ -65,6 +67,7 @@ class Rules:
                 self._compiled.clear()
             if self._environment is None:
                 self._environment = _environment()
+                self._cost = importlib.import_module("trimtab.interpret.cel").cost
             try:
                 program = self._compiled[expression] = self._environment.compile(expression)
             except RuntimeError as fault:
@@ -75,7 +78,8 @@ class Rules:
 def _environment() -> Any:
     """CEL with the libraries of Kubernetes; foreign types such as quantities are maps while it runs."""
     cel = importlib.import_module("cel_expr_python.cel")
-    extensions = importlib.import_module("cel_expr_python.ext")
+    strings = importlib.import_module("cel_expr_python.ext.ext_strings")
+    optional = importlib.import_module("cel_expr_python.ext.ext_optional")
     types: dict[str, Any] = {
         "string": cel.Type.STRING,
         "bool": cel.Type.BOOL,
@@ -93,7 +97,7 @@ def _environment() -> Any:
         declared.setdefault(one.name, {}).setdefault((str(one.member), *shape), overload)
     return cel.NewEnv(
         variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN},
-        extensions=[extensions.ext_strings.ExtStrings(), extensions.ext_optional.ExtOptional()],
+        extensions=[strings.ExtStrings(), optional.ExtOptional()],
         functions=[cel.FunctionDecl(name, list(found.values())) for name, found in declared.items()],
     )
 
