@@ -5,7 +5,7 @@ import binascii
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from trimtab.api import quantity
@@ -117,11 +117,16 @@ def _bad_byte(text: str) -> int:
     return match.start() if match else len(text) // 4 * 4
 
 
+@lru_cache(maxsize=65536)
+def _canonical(text: str) -> str:
+    return quantity.canonical(text)
+
+
 def _read_quantity(value: Any, path: str, unknown: list[str]) -> Any:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise Unreadable(_QUANTITY_RULE)
     try:
-        return quantity.canonical(value)
+        return _canonical(value) if isinstance(value, str) else quantity.canonical(value)
     except quantity.BadQuantity:
         raise Unreadable(_QUANTITY_RULE) from None
 

@@ -99,6 +99,8 @@ def message_name(api_version: str, kind: str) -> str:
     """Which message holds this kind; the name may be unknown (see `known`)."""
     if kind in ("DeleteOptions", "Status"):  # these live in every group
         return f"meta.v1.{kind}"
+    if kind == "Eviction":  # older clients still say v1beta1
+        return "policy.v1.Eviction"
     group, _, version = api_version.rpartition("/")
     if not group:
         return f"core.{version}.{kind}"
