@@ -65,6 +65,15 @@ class Note(NamedTuple):
     """A step that went as it should and that nobody acts on; told only where the profile says so."""
 
 
+class Steps(NamedTuple):
+    """Write one object several times over, each step on top of the one before; a crash leaves a whole step behind.
+
+    For what must be visible before the rest is: the status of an object is otherwise written after its spec.
+    """
+
+    steps: tuple[Object, ...]
+
+
 class Within(NamedTuple):
     """The wish is for a member cluster, not for the host."""
 
@@ -87,7 +96,7 @@ class Remember(NamedTuple):
     value: Any
 
 
-Wish: TypeAlias = Object | Make | Gone | Again | Note | Within | Look | Remember
+Wish: TypeAlias = Object | Steps | Make | Gone | Again | Note | Within | Look | Remember
 
 
 class Fault(NamedTuple):

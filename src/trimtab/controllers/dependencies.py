@@ -17,7 +17,7 @@ from trimtab.api.kinds.work import (
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Meta, OwnerReference, Raw
 from trimtab.controllers import marks
-from trimtab.controllers.contract import Again, Index, Note, Ref, View, Wake, Wish, controller
+from trimtab.controllers.contract import Again, Index, Note, Ref, Remember, View, Wake, Wish, controller
 from trimtab.controllers.dispatch import DIRECTLY
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import binding_name, binding_reference_key
@@ -38,6 +38,7 @@ def concerns_dependencies(old: Binding | None, new: Binding) -> bool:
         old is None
         or old.metadata.generation != new.metadata.generation
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        or old.status.holds != new.status.holds
     )
 
 
@@ -91,21 +92,18 @@ def forgotten(binding: ResourceBinding) -> Iterator[Wish]:
 def attach(binding: ResourceBinding, needed: list[Raw], attached: list[ResourceBinding], view: View) -> Iterator[Wish]:
     """Every object needed gets a binding that follows this one; those no longer needed are let go."""
     ref = marks.template_ref(binding)
-    told: list[Wish] = []
-    recorded = orjson.dumps(needed).decode()
+    recorded = orjson.dumps(needed or None).decode()
     introduced = binding.but(
         metadata=binding.metadata.but(
             finalizers=tuple(dict.fromkeys((*binding.metadata.finalizers, marks.DEPENDENCIES_FINALIZER))),
             annotations=binding.metadata.annotations | {marks.DEPENDENCIES: recorded},
         )
     )
-    if introduced != binding:
-        said = f"Get dependencies({recorded}) succeed."
-        told.append(Note(ref, "GetDependenciesSucceed", said, SOURCE))
+    changed = introduced != binding
+    if changed:
         yield introduced
     templates = [raw for want in needed for raw in found(want, view)]
     names = {binding_name(raw["kind"], raw["metadata"]["name"]) for raw in templates}
-    changed = introduced != binding
     for other in attached:
         if other.name not in names:
             changed = True
@@ -117,10 +115,13 @@ def attach(binding: ResourceBinding, needed: list[Raw], attached: list[ResourceB
             changed = True
             yield wanted
             yield from conflict_note(wanted)
-    yield from told
-    if changed:
+    key, generation = marks.ref_of(binding), binding.metadata.generation
+    if changed or view.recall("dependencies told", key) != generation:
+        listed = orjson.dumps(needed).decode()
+        yield Note(ref, "GetDependenciesSucceed", f"Get dependencies({listed}) succeed.", SOURCE, routine=not changed)
         said = "Sync schedule results to dependencies succeed."
-        yield Note(marks.ref_of(binding), "SyncScheduleResultToDependenciesSucceed", said, SOURCE)
+        yield Note(key, "SyncScheduleResultToDependenciesSucceed", said, SOURCE, routine=not changed)
+        yield Remember("dependencies told", key, generation)
 
 
 def found(want: Raw, view: View) -> list[Raw]:
@@ -141,6 +142,8 @@ def snapshot_of(binding: ResourceBinding) -> BindingSnapshot:
     for task in binding.spec.graceful_eviction_tasks:
         if task.purge_mode not in DIRECTLY:
             clusters.setdefault(task.from_cluster, TargetCluster(name=task.from_cluster, replicas=task.replicas or 0))
+    for hold in binding.status.holds:
+        clusters.setdefault(hold.cluster, TargetCluster(name=hold.cluster, replicas=hold.replicas))
     return BindingSnapshot(namespace=binding.namespace, name=binding.name, clusters=tuple(clusters.values()))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.policy import ClusterOverridePolicy, Override, OverridePolicy
-from trimtab.api.kinds.work import Binding, TargetCluster, Work
+from trimtab.api.kinds.work import Binding, Hold, TargetCluster, Work
 from trimtab.api.value import Key, Raw
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Gone, Index, Note, Remember, View, Wake, Wish, controller
@@ -124,8 +124,17 @@ def targets(binding: Binding) -> list[TargetCluster]:
             shares.setdefault(target.name, target)
     for hold in binding.status.holds:
         share = shares.get(hold.cluster, TargetCluster(name=hold.cluster))
-        shares[hold.cluster] = share.but(replicas=share.replicas + hold.replicas)
+        shares[hold.cluster] = share.but(
+            replicas=max(share.replicas, min(share.replicas + hold.replicas, had(binding, hold)))
+        )
     return list(shares.values())
+
+
+def had(binding: Binding, hold: Hold) -> int:
+    """What the cluster had when its replicas began to leave: a hold keeps, it never adds."""
+    replacement = binding.status.replacement
+    before = {target.name: target.replicas for target in replacement.before} if replacement is not None else {}
+    return before.get(hold.cluster, 2**31)
 
 
 def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iterator[Wish]:

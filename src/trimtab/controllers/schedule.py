@@ -1,26 +1,43 @@
 """Bindings -> where they go: a queue of bindings is decided as one batch against one picture of the fleet."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from typing import NamedTuple
 
 import msgspec
 
 from trimtab.api.affinity import belongs
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.ocm import PlacementDecision
 from trimtab.api.kinds.policy import Placement
-from trimtab.api.kinds.work import Binding, BindingStatus
+from trimtab.api.kinds.rebalancer import WorkloadRebalancer
+from trimtab.api.kinds.work import Binding, BindingStatus, PreviousPlacement, TargetCluster
 from trimtab.api.value import Condition, Key
-from trimtab.controllers import marks
-from trimtab.controllers.contract import Again, Note, Remember, View, Wake, Wish, controller
-from trimtab.decide.ask import Gates, ask_of
+from trimtab.controllers import marks, moves
+from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wake, Wish, controller
+from trimtab.controllers.leave import left, task_for
+from trimtab.controllers.passage import BLOCKED, BUDGETED, Waiting, options_for, outset, started
+from trimtab.decide.ask import Ask, Gates, ask_of
+from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import Decision, decide_all
 from trimtab.decide.trigger import trigger
 
 OURS = ("", "default-scheduler")
 UNSCHEDULABLE_SECONDS = 300.0
 LONGEST_BACKOFF_SECONDS = 10.0
+BLOCKED_SECONDS = 15.0
+REST_AFTER_REVERT = timedelta(seconds=600)
 BATCH = 200
+CAUSES = {
+    "PlacementChanged": "PolicyChange",
+    "ReplicasChanged": "Scale",
+    "DuplicatedOrNonWorkload": "Reschedule",
+    "TargetClusterTerminating": "ClusterFailover",
+}
+STAYS_SCHEDULED = ("Drain", "Failback")
+"""Causes whose failure says nothing about where the workload is now: it stays, and is well placed."""
 
 
 def is_ours(binding: Binding) -> bool:
@@ -36,6 +53,7 @@ def needs_a_look(old: Binding | None, new: Binding) -> bool:
         or old.metadata.generation != new.metadata.generation
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
         or (is_ours(new) and not is_ours(old))
+        or bool(old.status.holds and not new.status.holds)
     )
 
 
@@ -49,6 +67,7 @@ def affected_bindings(old: Cluster | None, new: Cluster | None, view: View) -> I
     spoken = old is None or (
         (old.metadata.labels, old.metadata.generation) != (new.metadata.labels, new.metadata.generation)
         or (old.metadata.deletion_timestamp is None and new.metadata.deletion_timestamp is not None)
+        or is_draining(old) != is_draining(new)
     )
     roomier = eager and old is not None and old.status.resource_summary != new.status.resource_summary
     if not spoken and not roomier:
@@ -85,20 +104,38 @@ def followers_of_decisions(old: PlacementDecision | None, new: PlacementDecision
             yield key_of(binding)
 
 
+def blocked_by(old: DisruptionBudget | None, new: DisruptionBudget | None, view: View) -> Iterable[Key]:
+    """A budget changed: the bindings that wait for one may have their turn."""
+    budget = new or old
+    for binding in marks.all_bindings(view):
+        condition = moves.stalled_because(binding)
+        waits = condition is not None and condition.reason == BLOCKED
+        if waits and budget is not None and binding.namespace == budget.namespace:
+            yield key_of(binding)
+
+
+def is_draining(cluster: Cluster | None) -> bool:
+    return cluster is not None and marks.DRAIN in cluster.metadata.annotations
+
+
 def rank(binding: Binding) -> int:
     return binding.spec.schedule_priority.priority if binding.spec.schedule_priority is not None else 0
 
 
 @controller(
     *marks.BINDINGS,
-    writes=["spec.clusters", "metadata.annotations", "status"],
+    writes=["spec.clusters", "metadata.annotations", "status", "DisruptionBudget.status", "Move"],
     changed=needs_a_look,
-    wakes=[Wake(Cluster, affected_bindings), Wake(PlacementDecision, followers_of_decisions)],
+    wakes=[
+        Wake(Cluster, affected_bindings),
+        Wake(PlacementDecision, followers_of_decisions),
+        Wake(DisruptionBudget, blocked_by),
+    ],
     batch=BATCH,
     priority=rank,
 )
 def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Wish]]:
-    waiting: list[Binding] = []
+    waiting: list[tuple[Binding, Intent]] = []
     fleet, gates = view.part("fleet").at(view.now), gates_of(view)
     for binding in bindings:
         if not is_ours(binding):
@@ -106,20 +143,107 @@ def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding,
         if binding.metadata.deletion_timestamp is not None:
             yield from ((binding, note) for note in farewell(binding))
         elif binding.spec.placement is not None:
-            if trigger(binding, fleet, gates) != "None":
-                waiting.append(binding)
-            elif binding.status.scheduler_observed_generation != binding.metadata.generation:
+            intent = intent_of(binding, fleet, gates, view)
+            rest = resting(binding, intent.cause, view) if intent is not None else None
+            if intent is not None and rest is None:
+                waiting.append((binding, intent))
+                continue
+            if binding.status.scheduler_observed_generation != binding.metadata.generation:
                 seen = binding.status.but(scheduler_observed_generation=binding.metadata.generation)
                 yield binding, binding.but(status=seen)
+            if rest:
+                yield binding, Again(rest)
     if not waiting:
         return
-    asks = [ask_of(binding, gates=gates, candidates=candidates(binding, view)) for binding in waiting]
-    decisions, fleet = decide_all(asks, fleet, view.profile)
-    for binding, decision in zip(waiting, decisions, strict=True):
-        for wish in outcome(binding, decision, view):
+    decisions, fleet = decide_all([intent.ask for _, intent in waiting], fleet, view.profile)
+    busy: set[Key] = set()
+    for (binding, intent), decision in zip(waiting, decisions, strict=True):
+        for wish in outcome(binding, as_intended(decision, intent), intent, view, busy):
             yield binding, wish
     gains = tuple((decision.ask, gained(decision)) for decision in decisions if view.profile.reserve_capacity)
-    yield waiting[0], Remember("fleet", "given away", (fleet, gains))
+    yield waiting[0][0], Remember("fleet", "given away", (fleet, gains))
+
+
+class Intent(NamedTuple):
+    """Why a binding is decided, and the question that is asked for it."""
+
+    cause: str
+    ask: Ask
+    exactly: tuple[TargetCluster, ...] = ()
+    """The shares to go back to, if the clusters take them."""
+
+
+def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: Gates, view: View) -> Intent | None:
+    """What is to be decided about this binding now; None when nothing is."""
+    what = trigger(binding, fleet, gates)
+    moves_gently = view.profile.replacement_first
+    if moves_gently and what in ("None", "DuplicatedOrNonWorkload") and (rest := drained(binding, view)) is not binding:
+        return Intent("Drain", ask_of(rest, gates=gates, candidates=candidates(binding, view)))
+    if what == "None":
+        return None
+    ask = ask_of(binding, gates=gates, candidates=candidates(binding, view))
+    if not moves_gently or not ask.fresh:
+        return Intent(CAUSES.get(what, ""), ask)
+    return asked_afresh(binding, ask, gates, view)
+
+
+def drained(binding: Binding, view: View) -> Binding:
+    """The binding as if it had left the clusters that are being emptied."""
+    for target in binding.spec.clusters:
+        if is_draining(view.get(Cluster, "", target.name)):
+            binding = left(binding, target.name, task_for(binding, view))
+    return binding
+
+
+def asked_afresh(binding: Binding, ask: Ask, gates: Gates, view: View) -> Intent:
+    """A stamp: everything anew, or only what is not available, or the way home."""
+    asked = moves.asked_by(binding)
+    previous = binding.status.previous_placement
+    failback = binding.spec.placement.failback if binding.spec.placement is not None else None
+    if asked.reason == "Failback" and previous is not None and failback is not None and goes_home(binding):
+        home = frozenset(target.name for target in previous.clusters)
+        return Intent("Failback", msgspec.structs.replace(ask, candidates=home), previous.clusters)
+    job = view.get(WorkloadRebalancer, "", asked.rebalancer) if asked.rebalancer else None
+    if job is not None and job.spec.strategy == "PreserveAvailable":
+        kept = moves.targets_of(available(binding, view))
+        anew = ask_of(binding.but(spec=binding.spec.but(clusters=kept)), gates=gates, candidates=ask.candidates)
+        return Intent(asked.reason, msgspec.structs.replace(anew, fresh=False))
+    return Intent(asked.reason, ask)
+
+
+def goes_home(binding: Binding) -> bool:
+    """Whether the way back leads to the very clusters that were left: by wish, or because there are no groups."""
+    placement = binding.spec.placement or Placement()
+    return placement.failback is not None and (placement.failback.to == "Previous" or not placement.cluster_affinities)
+
+
+def available(binding: Binding, view: View) -> dict[str, int]:
+    shares = {name: min(n, moves.ready_in(binding, name, view)) for name, n in moves.placement(binding).items()}
+    return {name: n for name, n in shares.items() if n > 0}
+
+
+def as_intended(decision: Decision, intent: Intent) -> Decision:
+    """The same shares as before, where the decision finds the same clusters able to take as many replicas."""
+    wanted = [(target.name, target.replicas) for target in intent.exactly]
+    fits = decision.ok and sum(n for _, n in wanted) == sum(n for _, n in decision.clusters)
+    if not wanted or not fits or {name for name, _ in wanted} != {name for name, _ in decision.clusters}:
+        return decision
+    return msgspec.structs.replace(decision, clusters=sorted(wanted))
+
+
+def resting(binding: Binding, cause: str, view: View) -> float | None:
+    """Seconds that a voluntary move has to wait: while another is under way (0), or after one that was undone."""
+    if cause not in BUDGETED or cause == "PolicyChange":
+        return None
+    if binding.status.holds:
+        return 0.0
+    condition = moves.stalled_because(binding)
+    if condition is None or condition.reason != "MoveReverted" or condition.last_transition_time is None:
+        return None
+    left_over = (condition.last_transition_time + REST_AFTER_REVERT - view.now).total_seconds()
+    stamp = binding.spec.reschedule_triggered_at
+    newer = stamp is not None and stamp > condition.last_transition_time
+    return left_over if left_over > 0 and not newer else None
 
 
 def gained(decision: Decision) -> tuple[tuple[str, int], ...]:
@@ -156,9 +280,18 @@ def source(binding: Binding) -> str:
     return binding.spec.scheduler_name or "default-scheduler"
 
 
-def outcome(binding: Binding, decision: Decision, view: View) -> Iterator[Wish]:
+def outcome(binding: Binding, decision: Decision, intent: Intent, view: View, busy: set[Key]) -> Iterator[Wish]:
     """What the decision changes in the binding, and what is told about it."""
     yield Remember("decision", marks.ref_of(binding), decision)
+    if view.profile.replacement_first:
+        if decision.ok and leaves_something(binding, decision):
+            yield from relocated(binding, decision, intent, view, busy)
+            return
+        if not decision.ok and intent.cause in STAYS_SCHEDULED:
+            why = f"cannot go on with {intent.cause}: {decision.condition[2]}"
+            yield from told_stalled(binding, "NoFeasibleCluster", why, view)
+            yield Again(BLOCKED_SECONDS * 2)
+            return
     placed = decided(binding, decision)
     moved = placed.spec != binding.spec
     status = status_after(placed, decision, view, moved=moved)
@@ -169,6 +302,71 @@ def outcome(binding: Binding, decision: Decision, view: View) -> Iterator[Wish]:
         yield from notes(binding, decision)
     if decision.retry:
         yield Again(patience(decision, view))
+
+
+def leaves_something(binding: Binding, decision: Decision) -> bool:
+    after = dict(decision.clusters)
+    return bool(binding.status.holds) or any(
+        n > after.get(name, 0) or name not in after for name, n in moves.base(binding).items()
+    )
+
+
+def relocated(binding: Binding, decision: Decision, intent: Intent, view: View, busy: set[Key]) -> Iterator[Wish]:
+    """Something leaves a cluster: the budget is charged first, then the log is written, then the binding moves."""
+    begun = outset(binding, decision, intent.cause, options_for(binding, view), view, busy)
+    if isinstance(begun, Waiting):
+        yield Again(0.05)
+        return
+    yield from begun.debits
+    yield from begun.log
+    held = binding.but(status=binding.status.but(holds=begun.holds, replacement=begun.replacement))
+    placed = decided(held, decision) if begun.complete else held
+    placed = placed.but(spec=placed.spec.but(clusters=begun.clusters))
+    moved = placed.spec != binding.spec
+    status = status_after(placed, decision, view, moved=moved)
+    if not begun.complete:
+        # The stamp, the old group and the old placement stay: what is left over is decided again.
+        status = held.status.but(scheduler_observed_generation=binding.metadata.generation + (1 if moved else 0))
+    placed = placed.but(status=remembering(binding, status, intent.cause, decision, begun.complete, view))
+    refusal = begun.refusal
+    if refusal is not None and not moved:
+        yield from told_stalled(binding, BLOCKED, f"{intent.cause}: {refusal.message}", view)
+    else:
+        placed = moves.stalled(placed, "", "", view.now)
+        yield Steps((held, placed)) if held.status != binding.status else placed
+        yield from started(binding, begun, intent.cause)
+        if begun.complete:
+            yield from notes(binding, decision)
+    if refusal is not None and not begun.holds:
+        until = (refusal.until - view.now).total_seconds() if refusal.until is not None else BLOCKED_SECONDS
+        yield Again(max(0.0, until) + 0.001)
+
+
+def remembering(
+    binding: Binding, status: BindingStatus, cause: str, decision: Decision, complete: bool, view: View
+) -> BindingStatus:
+    """Where it was before it fell back to a later group; forgotten when somebody decides afresh."""
+    if cause in ("Rebalance", "PolicyChange") and complete:
+        return status.but(previous_placement=None)
+    groups = [term.affinity_name for term in decision.ask.plan.groups]
+    old, new = binding.status.scheduler_observing_affinity_name, decision.affinity_name
+    fell_back = old in groups and new in groups and groups.index(new) > groups.index(old)
+    if not fell_back or status.previous_placement is not None:
+        return status
+    return status.but(
+        previous_placement=PreviousPlacement(clusters=binding.spec.clusters, affinity_name=old, since=view.now)
+    )
+
+
+def told_stalled(binding: Binding, reason: str, message: str, view: View) -> Iterator[Wish]:
+    """Say once why it does not get on; where it is does not change."""
+    seen = binding.status.but(scheduler_observed_generation=binding.metadata.generation)
+    stuck = moves.stalled(binding.but(status=seen), reason, message, view.now)
+    if stuck != binding:
+        yield stuck
+    before = moves.stalled_because(binding)
+    if before is None or (before.reason, before.message) != (reason, message):
+        yield Note(marks.ref_of(binding), reason, message, "trimtab-mover", "Warning")
 
 
 def decided(binding: Binding, decision: Decision) -> Binding:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
@@ -24,6 +24,7 @@ from trimtab.controllers.contract import (
     Note,
     Ref,
     Remember,
+    Steps,
     Unseen,
     Wake,
     Wish,
@@ -31,7 +32,7 @@ from trimtab.controllers.contract import (
 )
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
 from trimtab.runtime.cache import Cache, Entry, Table
-from trimtab.runtime.commit import difference, with_version, writes_for
+from trimtab.runtime.commit import Write, difference, with_version, writes_for
 from trimtab.runtime.notes import Recorder
 from trimtab.runtime.queue import WorkQueue
 
@@ -330,11 +331,13 @@ class Beat:
                 await self._make(self._around.client, wish)
             case Gone():
                 await self._remove(wish)
+            case Steps(steps):
+                await self._write(*steps)
             case _:
                 await self._write(wish)
 
-    async def _write(self, wished: Object) -> None:
-        """A typed object should be so: create it, or send what differs."""
+    async def _write(self, wished: Object, *further: Object) -> None:
+        """A typed object should be so: create it, or send what differs; then what differs of each further step."""
         kind = kind_of(wished)
         resource = resource_of(kind)
         table = self._around.cache.table(resource)
@@ -346,7 +349,9 @@ class Beat:
         if entry.revision != wished.metadata.resource_version:
             raise Conflict("the object has changed since it was looked at", kind=kind.plural, name=wished.metadata.name)
         revision = entry.revision
-        for write in writes_for(seen, wished, entry.raw, self.controller.writes, self.controller.subjects):
+        raw = entry.raw
+        steps = zip((seen, wished, *further), (wished, *further), strict=False)
+        for write in (write for before, after in steps for write in self._differences(before, after, raw)):
             self.writes += 1
             answer = await self._around.client.patch(
                 resource,
@@ -358,6 +363,9 @@ class Beat:
             )
             revision = answer["metadata"]["resourceVersion"]
             table.put(answer)
+
+    def _differences(self, before: Object, after: Object, raw: Raw) -> Iterator[Write]:
+        return writes_for(before, after, raw, self.controller.writes, self.controller.subjects)
 
     @property
     def _manager(self) -> str:

@@ -208,6 +208,14 @@ class Hold(Value):
     reason: Annotated[str, Field("What the move is for, such as Rebalance or Failback.")] = ""
 
 
+class Replacement(Value):
+    """What was there when replicas began to move, so that arrivals can be told from what was there, or all be undone."""
+
+    before: Annotated[tuple[TargetCluster, ...], Field("Where the replicas were.")] = ()
+    ready: Annotated[tuple[TargetCluster, ...], Field("How many of them were ready.")] = ()
+    affinity_name: Annotated[str, Field("The affinity group that was in use.")] = ""
+
+
 class UnhealthyCluster(Value):
     """Since when a copy is unhealthy, so that a restart of ours does not begin to count anew."""
 
@@ -240,6 +248,9 @@ class BindingStatus(Value):
     conditions: Annotated[tuple[Condition, ...], Field("What was observed: Scheduled and FullyApplied.")] = ()
     aggregated_status: Annotated[tuple[AggregatedStatusItem, ...], Field("What each cluster says.")] = ()
     holds: Annotated[tuple[Hold, ...], Field("Replicas that stay until their replacement is ready.")] = ()
+    replacement: Annotated[Replacement | None, Field("What was there when the replicas that are held began to move.")] = (
+        None
+    )
     unhealthy_clusters: Annotated[tuple[UnhealthyCluster, ...], Field("Clusters where the copy is unhealthy.")] = ()
     previous_placement: Annotated[PreviousPlacement | None, Field("Where it was before a failover.")] = None
     challenger: Annotated[Challenger | None, Field("A better answer by score that waits for its time.")] = None

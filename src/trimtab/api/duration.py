@@ -1,0 +1,12 @@
+"""Lengths of time as people write them in our kinds: `90s`, `1h30m`, `2d`."""
+
+import re
+from datetime import timedelta
+
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def duration(text: str) -> timedelta:
+    """The length of time; what cannot be read is none, because admission has refused it before."""
+    return timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))

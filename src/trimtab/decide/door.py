@@ -1,0 +1,279 @@
+"""The one door of the fleet: what a new decision takes away from clusters, and how much of it the budgets let go now."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from trimtab.api.duration import duration
+from trimtab.api.kinds.disruption import DisruptionBudget, InFlight, RateStatus, RecentDisruption, Window
+from trimtab.api.value import IntOrString
+from trimtab.decide.budget import Limit, Rate, scaled
+
+Placement = Mapping[str, int]
+"""Replicas by cluster."""
+
+
+class Flow(NamedTuple):
+    """Replicas that leave one cluster, and where their replacement comes up."""
+
+    source: str
+    replicas: int
+    to: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def replaced(self) -> int:
+        return sum(n for _, n in self.to)
+
+
+class Footing(NamedTuple):
+    """What a budget covers at one moment, in replicas over all clusters."""
+
+    desired: int = 0
+    available: int = 0
+
+
+class Gate(NamedTuple):
+    """What one budget allows now; None is no limit."""
+
+    budget: str
+    replicas: int | None = None
+    """How many more replicas may become unavailable."""
+    rate: int | None = None
+    concurrent: int | None = None
+    is_open: bool = True
+    """Whether a window is open, or there are none."""
+    surge: bool = False
+    """A move that starts its replacement first needs no replica to spare."""
+    next_at: datetime | None = None
+    """When time alone allows the next move; None when it does already, or when time alone does not help."""
+
+    @property
+    def moves(self) -> int | None:
+        """How many more moves may begin; None is no limit."""
+        if not self.is_open:
+            return 0
+        return _least(self.rate, self.concurrent)
+
+    def allowed(self, desired: int) -> int:
+        """One number for people: disruptions that are allowed now."""
+        found = _least(self.moves, self.replicas)
+        return desired if found is None else found
+
+    def refusal(self, now: datetime, *, replacement_first: bool) -> "Refusal | None":
+        """Why not even one move may begin."""
+        if not self.is_open:
+            return Refusal(
+                "WindowClosed", f"budget {self.budget}: no window is open{_from(self.next_at)}", self.next_at
+            )
+        if self.rate == 0:
+            return Refusal(
+                "RateExhausted", f"budget {self.budget}: its rate is spent{_from(self.next_at)}", self.next_at
+            )
+        if self.concurrent == 0:
+            return Refusal("TooManyInFlight", f"budget {self.budget}: as many moves as it allows are in flight")
+        if self.replicas == 0 and not (replacement_first and self.surge):
+            return Refusal("NotEnoughAvailable", f"budget {self.budget}: no replica can be spared right now")
+        return None
+
+
+class Refusal(NamedTuple):
+    """Why a move may not begin, and when it may, if time alone decides."""
+
+    code: str
+    message: str
+    until: datetime | None = None
+
+
+class Passage(NamedTuple):
+    """What may go now; the refusal speaks of the rest and is None when all may go."""
+
+    flows: tuple[Flow, ...]
+    refusal: Refusal | None = None
+
+
+def flows(before: Placement, after: Placement) -> list[Flow]:
+    """What leaves, cluster by cluster, and what takes its place; in the order of names, so that it is found again.
+
+    A cluster without replicas counts as left when it is no longer chosen; all that are new take its place.
+    """
+    gains = {name: n - before.get(name, 0) for name, n in sorted(after.items()) if n > before.get(name, 0)}
+    fresh = tuple((name, 0) for name in sorted(after) if name not in before)
+    found = []
+    for name, had in sorted(before.items()):
+        lost = had - after.get(name, 0)
+        if lost > 0:
+            found.append(Flow(name, lost, _taken(gains, lost)))
+        elif name not in after:
+            found.append(Flow(name, 0, fresh))
+    return found
+
+
+def _taken(gains: dict[str, int], wanted: int) -> tuple[tuple[str, int], ...]:
+    taken = []
+    for name in list(gains):
+        n = min(gains[name], wanted)
+        if n > 0:
+            taken.append((name, n))
+            gains[name] -= n
+            wanted -= n
+    return tuple(taken)
+
+
+def applied(before: Placement, after: Placement, passed: Iterable[Flow]) -> dict[str, int]:
+    """The placement when only these flows go: what nobody gives up is taken up at once, the rest stays as it was."""
+    planned = flows(before, after)
+    reserved: dict[str, int] = {}
+    for flow in planned:
+        for name, n in flow.to:
+            reserved[name] = reserved.get(name, 0) + n
+    result = dict(before)
+    for name, n in after.items():
+        extra = n - before.get(name, 0) - reserved.get(name, 0)
+        if extra > 0 or (n == 0 and name not in before and not planned):
+            result[name] = before.get(name, 0) + extra
+    for flow in passed:
+        for name, n in flow.to:
+            result[name] = result.get(name, 0) + n
+        result[flow.source] -= flow.replicas
+        if result[flow.source] == 0 and flow.source not in after:
+            del result[flow.source]
+    return result
+
+
+def admit(
+    wanted: Sequence[Flow],
+    gates: Sequence[Gate],
+    now: datetime,
+    *,
+    replacement_first: bool,
+    surge: int | None = None,
+    divisible: bool = True,
+) -> Passage:
+    """As much of the wanted flows as every gate lets through, in order; `surge` bounds what may run twice meanwhile."""
+    refusals = [found for gate in gates if (found := gate.refusal(now, replacement_first=replacement_first))]
+    if refusals:
+        return Passage((), max(refusals, key=lambda refusal: (refusal.until is None, refusal.until or now)))
+    moves = _least(*(gate.moves for gate in gates))
+    room = surge if replacement_first else _least(surge, *(gate.replicas for gate in gates))
+    passed: list[Flow] = []
+    for flow in wanted:
+        if moves is not None and len(passed) >= moves:
+            return Passage(tuple(passed), _exhausted(gates))
+        part = flow if room is None else _fitting(flow, room, divisible=divisible and bool(flow.replicas))
+        if part is None:
+            # A share that cannot be cut goes whole or not at all; the first may go, or nothing ever would.
+            if passed or not replacement_first:
+                return Passage(tuple(passed), Refusal("OneAfterAnother", "the rest follows when these have arrived"))
+            part = flow
+        passed.append(part)
+        if room is not None:
+            room -= part.replicas
+        if part.replicas < flow.replicas:
+            return Passage(tuple(passed), Refusal("OneAfterAnother", "the rest follows when these have arrived"))
+    return Passage(tuple(passed))
+
+
+def _exhausted(gates: Sequence[Gate]) -> Refusal:
+    """Why no more than these: the gate that allows the fewest."""
+    tightest = min((gate for gate in gates if gate.moves is not None), key=lambda gate: gate.moves or 0)
+    return Refusal("OneAfterAnother", f"budget {tightest.budget} allows no more at once", tightest.next_at)
+
+
+def _fitting(flow: Flow, room: int, *, divisible: bool) -> Flow | None:
+    if flow.replicas <= room:
+        return flow
+    if not divisible or room <= 0:
+        return None
+    return Flow(flow.source, room, _taken(dict(flow.to), room))
+
+
+def gate_of(budget: DisruptionBudget, footing: Footing, now: datetime) -> Gate:
+    """How this budget stands: strength, rate, moves in flight and windows; all of them must allow a move."""
+    spec, status = budget.spec, budget.status
+    limit = Limit(spec.min_available, spec.max_unavailable)
+    bounded = spec.min_available is not None or spec.max_unavailable is not None
+    rate = rate_of(budget)
+    is_open, opens = windows_at(spec.windows, now)
+    waits = [] if is_open else [opens]
+    if rate is not None and rate.left(now) == 0:
+        waits.append(rate.next_allowed(now))
+    return Gate(
+        budget.name,
+        replicas=max(0, footing.available - limit.desired(footing.desired)) if bounded else None,
+        rate=rate.left(now) if rate is not None else None,
+        concurrent=None if spec.max_concurrent is None else max(0, spec.max_concurrent - len(status.in_flight)),
+        is_open=is_open,
+        surge=spec.surge == "Allowed",
+        next_at=max((wait for wait in waits if wait is not None), default=None),
+    )
+
+
+def rate_of(budget: DisruptionBudget) -> Rate | None:
+    asked = budget.spec.rate
+    if asked is None:
+        return None
+    recent = budget.status.rate.recent if budget.status.rate is not None else ()
+    times = tuple(sorted(entry.at for entry in recent if entry.at is not None))
+    return Rate(asked.disruptions, duration(asked.period), times)
+
+
+def windows_at(windows: Sequence[Window], now: datetime) -> tuple[bool, datetime | None]:
+    """Whether one of the windows is open, and when the next one opens; without windows it is always open."""
+    if not windows:
+        return True, None
+    if any(_is_open(window, now) for window in windows):
+        return True, None
+    openings = [opening for window in windows if (opening := _next_opening(window, now)) is not None]
+    return False, min(openings, default=None)
+
+
+def _is_open(window: Window, now: datetime) -> bool:
+    began = _next_opening(window, now - duration(window.duration))
+    return began is not None and began <= now
+
+
+def _next_opening(window: Window, after: datetime) -> datetime | None:
+    """The first opening strictly after; None for a schedule or a zone that nobody can read."""
+    try:
+        there = after.astimezone(ZoneInfo(window.time_zone or "UTC"))
+        opening: datetime = next(CronSim(window.schedule, there))
+    except (CronSimError, StopIteration, KeyError, ValueError):
+        return None
+    return opening.astimezone(after.tzinfo)
+
+
+def debited(budget: DisruptionBudget, moves: Sequence[InFlight], now: datetime) -> DisruptionBudget:
+    """The budget after these moves: written before any of them begins, so that a crash wastes budget at worst."""
+    status = budget.status.but(in_flight=(*budget.status.in_flight, *moves))
+    rate = rate_of(budget)
+    if rate is not None:
+        recent = budget.status.rate.recent if budget.status.rate is not None else ()
+        counting = [entry for entry in recent if entry.at is not None and now - rate.period < entry.at]
+        counting += [RecentDisruption(object=move.object, at=now, by=move.by, reason=move.reason) for move in moves]
+        status = status.but(
+            rate=RateStatus(
+                in_window=len(counting), limit=rate.disruptions, recent=tuple(counting[-rate.disruptions :])
+            )
+        )
+    return budget.but(status=status)
+
+
+def surge_of(limit: IntOrString, total: int) -> int:
+    """How many replicas may run twice at once: at least one, or nothing would ever move."""
+    return max(1, scaled(limit, total))
+
+
+def cleaned(recent: Sequence[RecentDisruption], period: timedelta, now: datetime) -> tuple[RecentDisruption, ...]:
+    """The disruptions that still count."""
+    return tuple(entry for entry in recent if entry.at is not None and now - period < entry.at)
+
+
+def _least(*limits: int | None) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _from(at: datetime | None) -> str:
+    return f" before {at:%Y-%m-%d %H:%M:%SZ}" if at is not None else ""

@@ -1,0 +1,103 @@
+"""Replicas that wait for their replacement."""
+
+from datetime import timedelta
+from typing import Any
+
+from builders import NOON, binding, cluster, item
+from views import FakeView
+
+from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec
+from trimtab.api.kinds.work import Binding, Hold, Replacement, TargetCluster
+from trimtab.api.value import Meta
+from trimtab.controllers.contract import Again
+from trimtab.controllers.hold import hold
+
+LATER = NOON + timedelta(seconds=600)
+
+
+def shares(**replicas: int) -> tuple[TargetCluster, ...]:
+    return tuple(TargetCluster(name=name, replicas=n) for name, n in replicas.items())
+
+
+def moving(ready: dict[str, int], **fields: Any) -> Binding:
+    """Four replicas leave m1 for m2."""
+    return binding(
+        clusters={"m2": 4},
+        status_holds=(Hold(cluster="m1", replicas=4, since=NOON, until=LATER, reason="Rebalance"),),
+        status_replacement=Replacement(before=shares(m1=4), ready=shares(m1=4)),
+        status_aggregated_status=tuple(item(name, status={"readyReplicas": n}) for name, n in ready.items()),
+        **fields,
+    )
+
+
+def entry() -> Move:
+    about = MovedObject(api_version="apps/v1", kind="Deployment", namespace="demo", name="web")
+    return Move(
+        metadata=Meta(name="e", namespace="demo", resource_version="1"),
+        spec=MoveSpec(object=about, cause="Rebalance", from_="m1", replicas=4),
+    )
+
+
+def seen(subject: Binding, **options: Any) -> list[Any]:
+    clusters = [cluster("m1"), cluster("m2"), cluster("m3")]
+    return list(hold(subject, FakeView([*clusters, entry()], **{"now": NOON, **options})))
+
+
+def test_the_old_replicas_stay_while_the_new_ones_are_not_ready() -> None:
+    (again,) = seen(moving({"m1": 4, "m2": 3}))
+    assert isinstance(again, Again)
+    assert 599 < again.seconds < 601
+
+
+def test_the_old_replicas_may_go_when_as_many_are_ready_elsewhere() -> None:
+    wishes = seen(moving({"m1": 4, "m2": 4}))
+    (log,) = [wish for wish in wishes if isinstance(wish, Move)]
+    (after,) = [wish for wish in wishes if isinstance(wish, Binding)]
+    assert log.status.outcome == "Done"
+    assert (after.status.holds, after.status.replacement) == ((), None)
+
+
+def test_what_was_ready_before_is_no_replacement() -> None:
+    before = Replacement(before=shares(m1=4, m2=2), ready=shares(m1=4, m2=2))
+    growing = moving({"m1": 4, "m2": 5})
+    subject = growing.but(spec=growing.spec.but(clusters=shares(m2=6)), status=growing.status.but(replacement=before))
+    assert [type(wish) for wish in seen(subject)] == [Again]
+
+
+def test_a_replacement_that_does_not_come_is_given_up_and_told() -> None:
+    wishes = seen(moving({"m1": 4, "m2": 1}), now=LATER)
+    (log,) = [wish for wish in wishes if isinstance(wish, Move)]
+    (after,) = [wish for wish in wishes if isinstance(wish, Binding)]
+    assert log.status.outcome == "Reverted"
+    assert after.spec.clusters == shares(m1=4)
+    (stalled,) = [c for c in after.status.conditions if c.type == "Stalled"]
+    assert (stalled.status, stalled.reason) == ("True", "MoveReverted")
+    assert after.status.holds == ()
+
+
+def test_nothing_is_brought_back_to_a_cluster_that_does_not_answer() -> None:
+    clusters = [cluster("m1", ready="False"), cluster("m2")]
+    wishes = list(hold(moving({"m1": 4, "m2": 1}), FakeView(clusters, now=LATER)))
+    (after,) = [wish for wish in wishes if isinstance(wish, Binding)]
+    assert after.spec.clusters == shares(m2=4)
+    assert after.status.holds == ()
+
+
+def test_a_hold_whose_move_was_never_written_is_dropped_after_a_while() -> None:
+    announced = moving({"m1": 4})
+    announced = announced.but(spec=announced.spec.but(clusters=shares(m1=4)))
+    assert [type(wish) for wish in seen(announced)] == [Again]
+    (after,) = seen(announced, now=NOON + timedelta(seconds=31))
+    assert after.status.holds == ()
+
+
+def test_an_object_without_replicas_is_replaced_when_it_is_applied() -> None:
+    config = moving({"m1": 0}, replicas=0)
+    config = config.but(
+        spec=config.spec.but(clusters=shares(m2=0)),
+        status=config.status.but(replacement=Replacement(before=shares(m1=0))),
+    )
+    assert [type(wish) for wish in seen(config)] == [Again]
+    arrived = config.but(status=config.status.but(aggregated_status=(item("m1"), item("m2"))))
+    (after,) = [wish for wish in seen(arrived) if isinstance(wish, Binding)]
+    assert after.status.holds == ()
