@@ -26,7 +26,7 @@ NAMES = [f"m{number}" for number in range(9)]
 names = st.lists(st.sampled_from(NAMES), max_size=4, unique=True)
 profiles = st.sampled_from([TRIMTAB, UPSTREAM])
 cases = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
 
 

@@ -1,6 +1,6 @@
 """A picture of all targets (clusters or nodes) at one instant, and the arrays computed from it.
 
-A `Fleet` never changes. `change`, `at`, `note` and `reserve` make the next picture, which knows what it changed:
+A `Fleet` never changes. `change`, `at` and `note` make the next picture, which knows what it changed:
 arrays that were computed from an earlier picture are refreshed column by column, not computed again. A column is one
 target; columns are in the order of names, so a smaller column is a smaller name.
 
@@ -237,7 +237,7 @@ class Fleet(Generic[T]):
     ) -> Array:
         """One number per target, as `prepare()` judges it; only columns that changed since last time are judged again.
 
-        `key` must tell apart everything that `prepare` reads besides the targets, their notes and reservations.
+        `key` must tell apart everything that `prepare` reads besides the targets and their notes.
         `bulk` makes the same array (a new one) by arithmetic, for when many targets are to be judged.
         """
         memory = self.memory
@@ -362,18 +362,34 @@ class Fleet(Generic[T]):
         return self._next(_Step(columns), notes={**self.notes, kind: notes})
 
     def reserve(self, columns: Array, amounts: Mapping[str, Array | int]) -> "Fleet[T]":
-        """The next picture, in which these amounts of each resource are given away in these columns."""
+        """The same picture, in which these amounts of each resource are given away in these columns.
+
+        Targets and notes are what they were, and so is every array: who computes room must look at `reserved` himself.
+        """
         reserved = dict(self.reserved)
         for resource, amount in amounts.items():
             before = reserved.get(resource)
             given = np.zeros(len(self.targets), dtype=np.int64) if before is None else before.copy()
             given[columns] += amount
             reserved[resource] = given
-        return self._next(_Step(()), reserved=reserved)
+        return self._with(reserved)
 
     def without_reservations(self) -> "Fleet[T]":
-        """The next picture, in which nothing is given away: a new beat sees what really happened."""
-        return self._next(_Step(()), reserved={}) if self.reserved else self
+        """The same picture, in which nothing is given away: a new beat sees what really happened."""
+        return self._with({}) if self.reserved else self
+
+    def _with(self, reserved: Mapping[str, Array]) -> "Fleet[T]":
+        return Fleet(
+            self.targets,
+            self.names,
+            self.index,
+            now=self.now,
+            notes=self.notes,
+            reserved=reserved,
+            revision=self.revision,
+            layout=self.layout,
+            memory=self.memory,
+        )
 
     def _advanced(self, step: _Step) -> Memory:
         memory = self.memory
@@ -387,7 +403,6 @@ class Fleet(Generic[T]):
         targets: Sequence[T] | None = None,
         now: datetime | None = None,
         notes: Mapping[str, Mapping[str, Note]] | None = None,
-        reserved: Mapping[str, Array] | None = None,
     ) -> "Fleet[T]":
         return Fleet(
             self.targets if targets is None else targets,
@@ -395,7 +410,7 @@ class Fleet(Generic[T]):
             self.index,
             now=self.now if now is None else now,
             notes=self.notes if notes is None else notes,
-            reserved=self.reserved if reserved is None else reserved,
+            reserved=self.reserved,
             revision=self.revision + 1,
             layout=self.layout,
             memory=self._advanced(step),
