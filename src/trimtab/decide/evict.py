@@ -174,15 +174,16 @@ def _forbidden(budget: Budget, told: str, cause: str) -> Refusal:
 
 
 def _exhausted(budget: Budget, closed: str) -> str:
-    if budget.condition_reason == "SyncFailed" and budget.condition_message:
+    complains = budget.condition_status == "False" and budget.condition_message
+    if complains and budget.condition_reason == "SyncFailed":
         return f"{closed} because it failed sync: {budget.condition_message}"
     if budget.current_healthy <= budget.desired_healthy:
         return (
             f"The disruption budget {budget.name} needs {budget.desired_healthy} healthy pods "
             f"and has {budget.current_healthy} currently"
         )
-    if budget.condition_status == "False" and budget.condition_message:
-        return f"{closed}: {budget.condition_reason}: {budget.condition_message}"
+    if complains:
+        return f"{closed} ({budget.condition_reason}): {budget.condition_message}"
     return closed
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from trimtab.api.value import Value
 from trimtab.decide.fleet import Array
+from trimtab.decide.pods.demand import amounts
 from trimtab.decide.pods.evictor import Answer, Round
 from trimtab.decide.pods.host import Host, Resident
 from trimtab.decide.pods.movers import Namespaces
@@ -30,6 +31,8 @@ class Usage(NamedTuple):
 
     used: dict[str, Array]
     size: dict[str, Array]
+    having: dict[str, Array]
+    """Whether a node speaks of the resource at all."""
 
     def percent(self, resource: str) -> Array:
         size = self.size[resource]
@@ -43,15 +46,17 @@ class Usage(NamedTuple):
 
 
 def usage(scene: Scene, resources: Iterable[str]) -> Usage:
-    used, size = {}, {}
+    used, size, having = {}, {}, {}
+    sizes = [here.allocatable or amounts(here.node.status.capacity) for here in scene.hosts]
     for resource in resources:
         if resource == "pods":
             numbers = [len(here.residents) for here in scene.hosts]
         else:
             numbers = [here.used.get(resource, 0) for here in scene.hosts]
         used[resource] = np.array(numbers, dtype=np.int64)
-        size[resource] = np.array([here.allocatable.get(resource, 0) for here in scene.hosts], dtype=np.int64)
-    return Usage(used, size)
+        size[resource] = np.array([one.get(resource, 0) for one in sizes], dtype=np.int64)
+        having[resource] = np.array([resource in one for one in sizes], dtype=bool)
+    return Usage(used, size, having)
 
 
 def resources_of(limits: Limits) -> tuple[str, ...]:

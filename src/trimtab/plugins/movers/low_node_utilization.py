@@ -69,5 +69,5 @@ def limits(args: LowArgs, measured: Usage) -> tuple[Limits, Limits]:
 
 def _average(measured: Usage, resource: str) -> float:
     """Over the nodes that have the resource at all."""
-    having = measured.size[resource] > 0
+    having = measured.having[resource]
     return float(measured.percent(resource)[having].mean()) if having.any() else 0.0
