@@ -165,7 +165,7 @@ class Attempt:
             return _failure(OTHER, "failed to assign replicas: no clusters available to schedule")
         shares = self._assign(self.selected)
         if isinstance(shares, Failure):
-            return Failure(shares.kind, lambda: f"failed to assign replicas: {shares.message}")
+            return _failure(shares.kind, f"failed to assign replicas: {shares.message}")
         if self.ask.gates.empty_workloads:
             shares = _together({**dict.fromkeys(_as_list(self.selected), 0), **shares.by_column()}, keep_empty=True)
         return shares
@@ -238,7 +238,8 @@ class Attempt:
         weight = sum(abs(ranked.weight) for ranked in self.ask.plan.prioritizers)
         if self.total is None or weight == 0:
             return np.full(len(self.fleet), 500, dtype=np.int64)
-        return np.clip((2000 * (self.total + 100 * weight) + 200 * weight) // (400 * weight), 0, 1000)
+        weights: Array = np.clip((2000 * (self.total + 100 * weight) + 200 * weight) // (400 * weight), 0, 1000)
+        return weights
 
     def _by_room(self, selected: Selected, replicas: int) -> Shares | Failure:
         """Dynamic weights and aggregation: keep what is there if the mode is steady, and share out the difference."""
