@@ -139,16 +139,16 @@ def _surplus(
         taking += going
 
 
-def _last_goes_first(round_: Round) -> Callable[[Resident], tuple[bool, int]]:
+def _last_goes_first(round_: Round) -> Callable[[Resident], tuple[bool, int, int]]:
     """Pods are taken from the end; upstream puts the most important there, we the least."""
     sign = -1 if round_.profile.descheduler_looks_ahead else 1
 
-    def order(pod: Resident) -> tuple[bool, int]:
+    def order(pod: Resident) -> tuple[bool, int, int]:
         spec = pod.pod.spec
         tied_to_nodes = bool(spec.node_selector) or (
             spec.affinity is not None and spec.affinity.node_affinity is not None
         )
-        return not tied_to_nodes, sign * pod.priority
+        return not tied_to_nodes, sign * pod.traits.order[0], sign * pod.priority
 
     return order
 
