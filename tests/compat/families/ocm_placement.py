@@ -132,6 +132,7 @@ def done(placement: OcmPlacement, things: list[Object], wishes: list[Wish], answ
         "writes": writes,
         "events": [f"{w.type} {w.reason} {w.message}" for w in wishes if isinstance(w, Note)],
         "syncError": answer.fault or None,
+        "status": answer.status._asdict(),
     }
 
 
@@ -175,8 +176,13 @@ def told(recorded: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
     status = dict(recorded["placementStatus"])
     status["conditions"] = sorted(status["conditions"], key=lambda c: c["type"])
     status["decisionGroups"] = status["decisionGroups"] or []
-    recorded["placementStatus"] = status
-    may_vary = bool(recorded.get("statusAlternatives"))
+    alternatives = recorded.get("statusAlternatives") or [recorded["status"]]
+    ours_is_one = without_compiler(ours["status"]) in [without_compiler(one) for one in alternatives]
+    if not ours_is_one:
+        yield f"status: recorded {alternatives!r}, ours {ours['status']!r}"
+    may_vary = len(alternatives) > 1
+    if may_vary and ours_is_one and ours["status"]["code"] == "Misconfigured":
+        status["conditions"] = [saying(condition, ours["status"]) for condition in status["conditions"]]
     for field in ("placementDecisions", "requeueAt"):
         yield from compare(field, ours[field], recorded[field])
     yield from compare("placementStatus", without_compiler(ours["placementStatus"]), without_compiler(status))
@@ -185,6 +191,13 @@ def told(recorded: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
         yield from compare("events", in_some_order(ours["events"]), in_some_order(recorded["events"] or []))
         error = without_compiler(recorded["syncError"])
         yield from compare("syncError", without_compiler(ours["syncError"]), error)
+
+
+def saying(condition: dict[str, Any], status: dict[str, str]) -> dict[str, Any]:
+    """The condition with the text of one of several faults that could have been found first."""
+    if condition["type"] != "PlacementMisconfigured":
+        return condition
+    return {**condition, "message": f"{status['plugin']}:{status['message']}"}
 
 
 def without_compiler(said: Any) -> Any:
