@@ -4,8 +4,11 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import uuid4
+
+import orjson
 
 from trimtab.api import kinds as kind_modules
 from trimtab.api.kind import Kind, OtherVersion, kinds
@@ -34,10 +37,13 @@ from trimtab.server.patching import Patcher
 from trimtab.server.reviews import Reviews
 from trimtab.server.rules import rules
 from trimtab.server.subresources import Subresources
-from trimtab.server.verbs import Verbs
+from trimtab.server.verbs import Verbs, timestamp
 from trimtab.server.webhooks import Webhooks
 from trimtab.store.log import Store
 
+_EVENTS = "/registry/core/events/"
+_EVENT_LIFE = timedelta(hours=1)
+_EVENT_SWEEP_SECONDS = 300.0
 log = logging.getLogger("trimtab.server")
 
 
@@ -94,6 +100,10 @@ class ApiServer:
             for served in served_by(kind):
                 self.catalogue.add(served)
 
+    def _metrics(self) -> str:
+        counts = {served.storage: self.store.count(served.prefix) for served in self.catalogue.stored()}
+        return self.app.requests.text(counts, self.app.watchers, self.store.revision)
+
     def _checks(self) -> dict[str, Callable[[], bool]]:
         return {"ping": lambda: True, "log": lambda: True, "etcd": self._stores, "shutdown": lambda: True}
 
@@ -108,6 +118,7 @@ class ApiServer:
         self._begin(self.definitions.follow())
         if self._collects:
             self._begin(Collector(self.verbs).run())
+            self._begin(self._expire_events())
 
     def _declared(self) -> list[Kind]:
         """Kinds of ours that are not yet in the store as definitions."""
@@ -123,6 +134,15 @@ class ApiServer:
         async for _ in watch:
             self.authorizer.forget()
 
+    async def _expire_events(self) -> None:
+        """Events tell of the last hour."""
+        while True:
+            await asyncio.sleep(_EVENT_SWEEP_SECONDS)
+            oldest = timestamp(self.verbs.clock.now() - _EVENT_LIFE)
+            old = [entry for entry in self.store.list(_EVENTS).entries if _last_seen(entry.value) < oldest]
+            for entry in old:
+                await self.store.delete(entry.key)
+
     async def stop(self) -> None:
         for duty in self._duties:
             duty.cancel()
@@ -134,6 +154,19 @@ def _ended(duty: asyncio.Task[None]) -> None:
     """A duty ends only with the server; any other end is a fault that somebody must see."""
     if not duty.cancelled() and (fault := duty.exception()) is not None and not isinstance(fault, Unavailable):
         log.error("a duty of the API server ended", exc_info=fault)
+
+
+def _last_seen(value: bytes) -> str:
+    """When an event was written or seen last, whichever is later."""
+    event = orjson.loads(value)
+    series = event.get("series") or {}
+    moments = (
+        event["metadata"].get("creationTimestamp"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        series.get("lastObservedTime"),
+    )
+    return max(moment or "" for moment in moments)
 
 
 def served_by(kind: Kind) -> list[Served]:

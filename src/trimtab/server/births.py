@@ -37,7 +37,7 @@ class Births:
             return self._pod(attributes, obj)
         if kind == "nodes":
             return _node(obj)
-        return job_selector(obj) if kind == "jobs.batch" else obj
+        return job_selector(obj) if kind == "jobs.batch" and obj["metadata"].get("name") else obj
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         return

@@ -43,8 +43,11 @@ SPECIAL: Mapping[str, Mapping[str, Subresource]] = {
     "namespaces": {"finalize": Subresource(("update",))},
     "serviceaccounts": {"token": Subresource(("create",), "TokenRequest", "authentication.k8s.io", "v1")},
     "certificatesigningrequests.certificates.k8s.io": {"approval": _STATUS},
+    "clusters.cluster.karmada.io": {
+        "proxy": Subresource(("create", "delete", "get", "patch", "update"), "ClusterProxyOptions"),
+    },
 }
-"""Subresources that Kubernetes gives to kinds of its own, beyond status and scale."""
+"""Subresources beyond status and scale."""
 
 
 class Served:

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from trimtab.server.admission import Plugin
 from trimtab.server.assembly import ApiServer, Settings
@@ -39,6 +40,10 @@ class Daemon:
             plugins=plugins,
         )
         self.api = ApiServer(store, settings)
+        self.app: Any = self.api.app
+        """What is served; may be wrapped before the start."""
+        self.siblings: dict[str, str] = {}
+        """Further API servers on the same socket, by name: the paths below which they are served."""
         self._listener: Listener | None = None
 
     @property
@@ -49,11 +54,13 @@ class Daemon:
 
     async def start(self) -> None:
         await self.api.start()
-        self._listener = Listener(self.api.app, self._bind, self._port, self._authority)
+        self._listener = Listener(self.app, self._bind, self._port, self._authority)
         await self._listener.start()
-        write_kubeconfig(self.kubeconfig, self._authority, self.url)
+        others = {name: self.url + path for name, path in self.siblings.items()}
+        write_kubeconfig(self.kubeconfig, self._authority, {"trimtab": self.url, **others})
 
     async def stop(self) -> None:
+        self.api.app.end_streams()
         if self._listener is not None:
             await self._listener.stop()
         await self.api.stop()

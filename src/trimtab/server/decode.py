@@ -68,6 +68,12 @@ def _cleaned(value: Any) -> Any:
     return [_cleaned(item) for item in value] if isinstance(value, list) else value
 
 
+def _number(text: str) -> int | float:
+    """A whole number, or the nearest float when it does not fit into 64 bits."""
+    value = int(text) if len(text) < 21 else float(text)
+    return value if abs(value) < 1 << 63 else float(value)
+
+
 def loads(text: bytes) -> Any:
     """JSON as Go reads it; ValueError carries Go's complaint."""
     try:
@@ -77,7 +83,7 @@ def loads(text: bytes) -> Any:
         if said:
             raise ValueError(said) from None
     try:
-        return _cleaned(json.loads(text.decode("utf-8", "replace")))
+        return _cleaned(json.loads(text.decode("utf-8", "replace"), parse_int=_number))
     except (ValueError, RecursionError):
         raise ValueError("exceeded max depth") from None
 
@@ -121,13 +127,17 @@ def read_body(media: str, body: bytes, api_version: str, kind: str) -> Body:
     if not isinstance(obj, dict):
         why = f"json: cannot unmarshal {_go_name(obj)} into Go value of type {_HEAD_TYPE}"
         raise unrecognized(kind, f"couldn't get version/kind; json parse error: {why}", body)
-    for key in ("apiVersion", "kind"):
-        if not isinstance(obj.get(key, ""), str):
-            why = f"json: cannot unmarshal {_go_name(obj[key])} into Go struct field .{key} of type string"
-            raise unrecognized(kind, f"couldn't get version/kind; json parse error: {why}", body)
+    _check_head(obj, kind, body)
     if not _depth(obj, DEEPEST):
         raise unrecognized(kind, "couldn't get version/kind; json parse error: exceeded max depth", body)
     return Body(obj, _duplicates(body, obj))
+
+
+def _check_head(obj: Raw, kind: str, body: bytes) -> None:
+    for key in ("apiVersion", "kind"):
+        if not isinstance(obj.get(key) or "", str):
+            why = f"json: cannot unmarshal {_go_name(obj[key])} into Go struct field .{key} of type string"
+            raise unrecognized(kind, f"couldn't get version/kind; json parse error: {why}", body)
 
 
 def _go_name(value: Any) -> str:
@@ -154,6 +164,7 @@ def read_yaml(body: bytes, kind: str) -> Body:
         raise unrecognized(kind, f"couldn't get version/kind; json parse error: {error}", body) from None
     if not isinstance(obj, dict):
         raise unrecognized(kind, "couldn't get version/kind; json parse error: the document is not an object", body)
+    _check_head(obj, kind, body)
     try:
         return Body(orjson.loads(orjson.dumps(obj)), [])
     except (TypeError, ValueError, RecursionError):

@@ -21,6 +21,7 @@ log = logging.getLogger("trimtab.definitions")
 
 CRD = "customresourcedefinitions.apiextensions.k8s.io"
 PREFIX = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+_RETRY_SECONDS = 1.0
 _MANAGER = "kube-apiserver"
 
 
@@ -88,6 +89,8 @@ class Definitions:
         self._catalogue: Catalogue = verbs.catalogue
         self._fitter = fitter
         self._generations: dict[str, int] = {}
+        self._ending: set[str] = set()
+        """Definitions that wait for the last object of their kind."""
 
     @property
     def _served(self) -> Served:
@@ -123,7 +126,10 @@ class Definitions:
         watch = store.watch(PREFIX, store.revision)
         for entry in store.list(PREFIX).entries:
             await self._try(entry.key)
-        async for events in watch:
+        while True:
+            events = await watch.next(_RETRY_SECONDS if self._ending else None)
+            for key in tuple(self._ending):
+                await self._try(key)
             for key in dict.fromkeys(event.key for event in events):
                 if store.get(key) is None:
                     gone = next(event.prev_value for event in reversed(events) if event.key == key)
@@ -141,6 +147,7 @@ class Definitions:
 
     async def _settle(self, key: str) -> None:
         entry = self._verbs.store.get(key)
+        self._ending.discard(key)
         if entry is None:
             return
         obj = unpack(self._served, entry.value, entry.mod_revision)
@@ -222,6 +229,7 @@ class Definitions:
         if served is not None:
             await self._verbs.delete_collection(Where(served), ListOptions(), DeleteOptions(), Caller())
             if self._verbs.store.count(served.prefix):
+                self._ending.add(f"{PREFIX}{name}")
                 return  # some wait for their finalizers
         rest = [finalizer for finalizer in finalizers if finalizer != CRD_FINALIZER]
         await self._write(name, {"metadata": {**obj["metadata"], "finalizers": rest}})

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -14,6 +15,7 @@ from trimtab.server import refuse
 from trimtab.server.answer import Answer, Ask, Stream
 from trimtab.server.frames import single
 from trimtab.server.handler import Handler
+from trimtab.server.metrics import Requests
 from trimtab.server.negotiate import JSON, YAML, entries, wants_pretty
 
 log = logging.getLogger("trimtab.server")
@@ -40,11 +42,19 @@ class Edge:
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
+        self._streams: set[asyncio.Task[None]] = set()
+        self.requests = Requests()
+
+    def end_streams(self) -> None:
+        """Let every watcher go, as a server does that is about to stop."""
+        for stream in self._streams:
+            stream.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         ask = _ask(scope)
+        began = time.perf_counter()
         try:
             ask.body = await _body(scope, receive)
             answer = await self._handler.answer(ask)
@@ -56,9 +66,36 @@ class Edge:
             log.exception("unexpected failure", extra={"path": ask.path})
             answer = fault_answer(InternalError("Internal error occurred: the server failed; its log says how"))
         if isinstance(answer, Stream):
-            await _stream(answer, ask, receive, send)
+            self.requests.count(ask.method, 200, None)
+            await self._stream(answer, ask, receive, send)
         else:
+            self.requests.count(ask.method, answer.code, time.perf_counter() - began)
             await _send(answer, ask, send)
+
+    async def _stream(self, answer: Stream, ask: Ask, receive: Receive, send: Send) -> None:
+        """Send lines as they come until they end, the client leaves, or it stops reading."""
+        await send({"type": "http.response.start", "status": 200, "headers": _common_headers(answer, ask)})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        sender = asyncio.ensure_future(_pump(answer, send))
+        listener = asyncio.ensure_future(_left(receive))
+        self._streams.add(sender)
+        try:
+            await asyncio.wait({sender, listener}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._streams.discard(sender)
+            stopping = sender.cancelled() and not listener.done()
+            for task in (sender, listener):
+                task.cancel()
+            outcome: Iterable[Any] = await asyncio.gather(sender, listener, return_exceptions=True)
+            for ended in outcome:
+                if isinstance(ended, Exception) and not isinstance(ended, TimeoutError):
+                    log.error("a watch failed", exc_info=ended)
+        if stopping:
+            await send({"type": "http.response.body", "body": b""})
+
+    @property
+    def watchers(self) -> int:
+        return len(self._streams)
 
 
 class _Gone(Exception):
@@ -172,23 +209,6 @@ async def _send(answer: Answer, ask: Ask, send: Send) -> None:
         headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if ask.method == "HEAD" else body})
-
-
-async def _stream(answer: Stream, ask: Ask, receive: Receive, send: Send) -> None:
-    """Send lines as they come until they end, the client leaves, or it stops reading."""
-    await send({"type": "http.response.start", "status": 200, "headers": _common_headers(answer, ask)})
-    await send({"type": "http.response.body", "body": b"", "more_body": True})
-    sender = asyncio.ensure_future(_pump(answer, send))
-    listener = asyncio.ensure_future(_left(receive))
-    try:
-        await asyncio.wait({sender, listener}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (sender, listener):
-            task.cancel()
-        outcome: Iterable[Any] = await asyncio.gather(sender, listener, return_exceptions=True)
-        for ended in outcome:
-            if isinstance(ended, Exception) and not isinstance(ended, TimeoutError):
-                log.error("a watch failed", exc_info=ended)
 
 
 async def _pump(answer: Stream, send: Send) -> None:

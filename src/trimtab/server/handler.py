@@ -1,6 +1,6 @@
 """From a request to its answer: who asks, may they, and which room serves it."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from trimtab.api.value import Raw
@@ -25,6 +25,9 @@ from trimtab.server.subresources import Subresources
 from trimtab.server.verbs import Outcome, Verbs
 
 
+Beyond = Callable[[Ask, str], Awaitable[Answer | Stream]]
+
+
 class Handler:
     """Everything an API server answers, without the socket."""
 
@@ -47,6 +50,8 @@ class Handler:
         self._reviews = reviews
         self._patcher = patcher
         self._now: Callable[[], datetime] = verbs.clock.now
+        self.beyond: dict[str, Beyond] = {}
+        """Who answers subresources that lead out of this server, such as `clusters.cluster.karmada.io/proxy`."""
 
     async def answer(self, ask: Ask) -> Answer | Stream:
         user = self._authenticator.user(ask.headers.get("authorization", ""), ask.certificate_user)
@@ -134,6 +139,8 @@ class Handler:
             raise refuse.no_such_path()
         if verb not in known.verbs:
             raise refuse.no_such_method()
+        if beyond := self.beyond.get(f"{served.kind.id}/{name}"):
+            return await beyond(ask, target.name)
         where = Where(served, target.namespace, target.name, target.subresource)
         return await self._subresources.answer(ask, where, verb)
 
@@ -202,4 +209,5 @@ def _subject(name: str) -> tuple[str, str, str, str]:
 
 
 def _action(verb: str, target: Target) -> Action:
-    return Action(verb, target.group, target.resource, target.subresource, target.namespace, target.name)
+    subresource = target.subresource.partition("/")[0]  # what comes after it is not for us to judge
+    return Action(verb, target.group, target.resource, subresource, target.namespace, target.name)

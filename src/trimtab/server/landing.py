@@ -52,6 +52,8 @@ class Landing:
         self._openapi = openapi
         self._checks = checks
         self._metrics = metrics
+        self.pages: dict[str, Callable[[Ask], Answer]] = {}
+        """Further paths by their first word, from those who build this server into something larger."""
 
     def answer(self, ask: Ask, target: Target | None) -> Answer:
         path = ask.path.rstrip("/")
@@ -62,6 +64,8 @@ class Landing:
             raise refuse.no_such_method()
         if first == "version":
             return Answer(200, orjson.dumps(VERSION))
+        if page := self.pages.get(first):
+            return page(ask)
         if first in {"api", "apis"}:
             return self._discover(ask, path, target)
         if first == "openapi":

@@ -14,6 +14,8 @@ from trimtab.server.authenticate import user_of_certificate
 from trimtab.server.certificates import Authority
 
 _HEADER_LIMIT = 1024 * 1024
+_HEADER_SECONDS = 30.0
+"""How long a client may take to say what it wants."""
 
 
 class Protocol(HttpToolsProtocol):
@@ -24,6 +26,7 @@ class Protocol(HttpToolsProtocol):
         self.certificate_user = user_of_certificate(transport.get_extra_info("peercert"))
         self.head_size = 0
         self.head_done = False
+        self.impatience: asyncio.TimerHandle | None = None
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -33,14 +36,26 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self.head_done, self.head_size = True, 0
+        self._calm()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self.head_done = False
         super().on_message_complete()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._calm()
+        super().connection_lost(exc)
+
+    def _calm(self) -> None:
+        if self.impatience is not None:
+            self.impatience.cancel()
+            self.impatience = None
+
     def data_received(self, data: bytes) -> None:
         if not self.head_done:
+            if self.impatience is None:
+                self.impatience = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
             self.head_size += len(data)
             if self.head_size > _HEADER_LIMIT:
                 self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")

@@ -196,7 +196,7 @@ def _unsupported(field: str, shown: str, supported: tuple[str, ...]) -> Cause:
 def delete_options(body: Mapping[str, object] | None, query: Query) -> DeleteOptions:
     """Options of a deletion, from the body or, without one, from the query."""
     given: dict[str, object] = dict(body) if body else _from_query(query)
-    if body and body.get("kind") not in {None, "", "DeleteOptions"}:
+    if body and body.get("kind") not in (None, "", "DeleteOptions"):
         raise BadRequest(
             f'no kind "{body["kind"]}" is registered for version "{body.get("apiVersion", "")}" '
             'in scheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'

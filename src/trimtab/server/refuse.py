@@ -1,9 +1,8 @@
 """The refusals that several verbs share, worded as Kubernetes words them."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
-
-import orjson
 
 from trimtab.errors import (
     AlreadyExists,
@@ -103,4 +102,4 @@ def status_of(fault: ApiFault) -> dict[str, Any]:
 
 def quoted(value: Any) -> str:
     """A value as it appears in a complaint: strings in quotes, everything else as JSON."""
-    return orjson.dumps(value).decode()
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
