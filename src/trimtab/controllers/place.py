@@ -82,8 +82,13 @@ def same_for_most(old: ManagedCluster | None, new: ManagedCluster | None) -> boo
     )
 
 
+WITH_EXPRESSIONS = Index("placements with expressions", OcmPlacement, lambda p: ["yes"] if reads_more(p) else [])
+
+
 def for_cluster(old: ManagedCluster | None, new: ManagedCluster | None, view: View) -> Iterable[Key]:
     unchanged = same_for_most(old, new)
+    if unchanged and not view.having(WITH_EXPRESSIONS, "yes"):
+        return
     for cluster_set in sets_of(view, old, new):
         for placement in placements_of_set(view, cluster_set):
             if not unchanged or reads_more(placement):

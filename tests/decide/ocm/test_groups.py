@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+
+from trimtab.api.kinds.ocm import DecisionGroup, GroupClusterSelector, GroupStrategy, ManagedCluster
+from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
+from trimtab.api.value import Meta
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.ocm.answer import Group, Misconfigured
+from trimtab.decide.ocm.groups import group_size, grouped, pages
+
+FLEET = Fleet.of(
+    ManagedCluster(metadata=Meta(name=f"c{n}", labels={"canary": "yes"} if n in (1, 4) else {})) for n in range(6)
+)
+EVERYBODY = np.arange(6)
+
+
+def canary(selector: LabelSelector) -> DecisionGroup:
+    return DecisionGroup(group_name="canary", group_cluster_selector=GroupClusterSelector(label_selector=selector))
+
+
+YES = LabelSelector(match_labels={"canary": "yes"})
+
+
+def test_named_groups_take_theirs_first_and_the_rest_follows_in_runs() -> None:
+    strategy = GroupStrategy(clusters_per_decision_group=3, decision_groups=(canary(YES),))
+    assert grouped(EVERYBODY, strategy, FLEET) == (
+        (Group("canary", ["c1", "c4"]), Group("", ["c0", "c2", "c3"]), Group("", ["c5"])),
+        "",
+    )
+
+
+def test_without_clusters_there_is_one_empty_group() -> None:
+    assert grouped(EVERYBODY[:0], GroupStrategy(), FLEET) == ((Group("", []),), "")
+
+
+def test_a_selector_that_makes_no_sense_keeps_the_groups_before_it_and_drops_the_rest() -> None:
+    odd = LabelSelector(match_expressions=(LabelSelectorRequirement(key="a", operator="Gt"),))
+    strategy = GroupStrategy(decision_groups=(canary(YES), canary(odd)))
+    groups, fault = grouped(EVERYBODY, strategy, FLEET)
+    assert groups == (Group("canary", ["c1", "c4"]),)
+    assert fault == '"Gt" is not a valid label selector operator'
+
+
+@pytest.mark.parametrize(("wanted", "size"), [(4, 4), (0, 10), (99, 10), ("25%", 3), ("100%", 10), ("1%", 1)])
+def test_a_group_has_a_number_or_a_part_of_all_rounded_up(wanted: int | str, size: int) -> None:
+    assert group_size(wanted, 10) == size
+
+
+def test_a_text_without_a_percent_sign_is_refused() -> None:
+    with pytest.raises(Misconfigured, match="20 invalid type: string is not a percentage"):
+        group_size("20", 10)
+
+
+def test_pages_are_numbered_over_all_groups_and_hold_a_hundred_at_most() -> None:
+    found = list(pages("p", [Group("a", [f"c{n:03}" for n in range(150)]), Group("", ["x"]), Group("", [])]))
+    assert [(page.name, page.group, page.group_index, len(page.clusters)) for page in found] == [
+        ("p-decision-1", "a", 0, 100),
+        ("p-decision-2", "a", 0, 50),
+        ("p-decision-3", "", 1, 1),
+        ("p-decision-4", "", 2, 0),
+    ]
