@@ -2,7 +2,7 @@ from typing import NamedTuple
 
 from trimtab.decide import framework
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.framework import Check, Filter, Grade, Objection, Reason, Score, objections, sift, tally
+from trimtab.decide.framework import Check, Filter, Grade, Objection, Reason, Score, Sieve, objections, sift, tally
 
 
 class Thing(NamedTuple):
@@ -76,3 +76,15 @@ def test_scores_add_up_with_their_weights() -> None:
 
 def test_a_seal_is_equal_for_equal_values_with_dicts_in_them() -> None:
     assert framework.sealed({"b": 1, "a": [2]}) == framework.sealed({"a": [2], "b": 1})
+
+
+def test_a_sieve_lets_pass_what_the_filters_let_pass_one_after_the_other() -> None:
+    sieve = Sieve([SHUNNED, SMALL])
+    for limit in range(4):
+        for shun in ((), ("a",), ("b", "c")):
+            for spared in ((), (2,), (0, 1)):
+                ask = Ask(limit=limit, shunned=shun)
+                expected = sift([SHUNNED, SMALL], ask, FLEET, spared)
+                sifted = sieve.sift(ask, FLEET, spared)
+                assert sifted.mask.tolist() == expected.tolist()
+                assert [expected[column] for column in sifted.columns] == [True] * int(expected.sum())

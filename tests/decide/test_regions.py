@@ -46,4 +46,5 @@ def test_the_choice_is_the_one_that_trying_all_combinations_finds(
 
 def test_many_regions_do_not_take_forever() -> None:
     many = [Group(f"r{i:03}", 1 + i % 5, i * 37 % 101) for i in range(120)]
-    assert len(choose_groups(many, Wanted(6, 12, 40))) <= 12
+    assert 6 <= len(choose_groups(many, Wanted(6, 12, 40))) <= 12
+    assert 10 <= len(choose_groups(many, Wanted(10, 120, 60))) <= 60

@@ -1,4 +1,11 @@
-"""The dialect of propagation policies: affinity groups in order, and what a decision means for a binding."""
+"""The dialect of propagation policies: affinity groups in order, and what a decision means for a binding.
+
+load()                                              # trimtab.plugins, once
+fleet = Fleet.of(clusters, now=now)                 # later: fleet.change([cluster]), fleet.at(now)
+fleet = fleet.note("AddOnPlacementScore/<resource>", {cluster: Note({score: value}, until)})
+decisions, fleet = decide_all([ask_of(binding) for binding in bindings], fleet, profile)
+decisions[0].targets, decisions[0].condition, explain(decisions[0])
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -50,7 +50,9 @@ def choose_groups(groups: Sequence[Offer], wanted: Wanted) -> list[str]:
 def _search(groups: Sequence[Group], wanted: Wanted) -> list[Group]:
     ordered = sorted(groups, key=lambda group: (group.size, -group.weight, group.name))
     search = _Search(ordered, wanted)
-    choices = [choice for length in range(wanted.least, wanted.most + 1) if (choice := search.best(length))]
+    choices = [
+        choice for length in range(wanted.least, min(wanted.most, len(ordered)) + 1) if (choice := search.best(length))
+    ]
     if not choices:
         return []
     best = _by_weight(ordered[position] for position in min(choices).positions)
@@ -90,20 +92,21 @@ class _Search:
         need = max(0, self.wanted.clusters)
         if strict and need == 0:
             return None
-        value = self._value(length, need, strict=strict)
+        self._fill(strict=strict)
+        value = self.known[0, length, need, strict]
         if value is None:
             return None
         return _Choice(-value[0], -value[1], self._first_positions(length, need, strict=strict))
 
-    def _value(self, length: int, need: int, *, strict: bool) -> tuple[int, int] | None:
-        """Fills the table from the last position to the first, so that no recursion is as deep as the fleet is wide."""
+    def _fill(self, *, strict: bool) -> None:
+        """The whole table, once, from the last position to the first: no recursion as deep as there are groups."""
+        if (0, 0, 0, strict) in self.known:
+            return
+        longest = min(self.wanted.most, len(self.ordered)) if strict else self.wanted.least
         for position in range(len(self.ordered), -1, -1):
-            for left in range(length + 1):
-                for clusters in range(need + 1):
-                    key = (position, left, clusters, strict)
-                    if key not in self.known:
-                        self.known[key] = self._solve(position, left, clusters, strict=strict)
-        return self.known[0, length, need, strict]
+            for left in range(longest + 1):
+                for clusters in range(max(0, self.wanted.clusters) + 1):
+                    self.known[position, left, clusters, strict] = self._solve(position, left, clusters, strict=strict)
 
     def _solve(self, position: int, left: int, clusters: int, *, strict: bool) -> tuple[int, int] | None:
         if left == 0:
