@@ -6,7 +6,11 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
+
+import msgspec
+import orjson
 
 from trimtab import controllers as controller_modules
 from trimtab import plugins as plugin_modules
@@ -16,18 +20,23 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.interpreter import ResourceInterpreterCustomization
 from trimtab.api.kinds.native.config import Secret
 from trimtab.api.kinds.native.lease import Lease
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Raw
-from trimtab.client.client import Client, Resource
+from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import Clock, WallClock
 from trimtab.controllers.contract import Controller, controllers
 from trimtab.controllers.health import Probe
+from trimtab.controllers.marks import ref_of
+from trimtab.decide.explain import explain
+from trimtab.errors import AlreadyExists, NotFound
 from trimtab.interpret.cel import compiler
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.sandbox import Executor, run_script
 from trimtab.members.probe import Prober
+from trimtab.members.proxy import Proxy, Server
 from trimtab.members.roster import Roster
 from trimtab.registry import discover
 from trimtab.runtime.atlas import following
@@ -35,6 +44,12 @@ from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Cache, Entry
 from trimtab.runtime.fleet import FleetKeeper
 from trimtab.runtime.manager import Manager
+from trimtab.server import refuse
+from trimtab.server.answer import Answer, Ask
+from trimtab.server.assembly import ApiServer
+from trimtab.server.local import LocalClient
+from trimtab.simulate.fleet import FleetPlan, MemberPlan
+from trimtab.simulate.world import World
 
 log = logging.getLogger("trimtab.app")
 
@@ -179,3 +194,108 @@ def client_from_secret(cluster: Cluster, secret: Callable[[str, str], Raw | None
 
 def _decoded(data: Mapping[str, str], name: str) -> bytes:
     return base64.b64decode(data[name]) if data.get(name) else b""
+
+
+class Embedded:
+    """A whole fleet in one process: the embedded API server, simulated members, and the control plane over them."""
+
+    def __init__(
+        self,
+        fleet: FleetPlan,
+        *,
+        host: ApiServer,
+        clock: Clock,
+        profile: Profile = TRIMTAB,
+        settings: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        directory: Path | None = None,
+        scripts: Executor = run_script,
+        probe_seconds: float = 10.0,
+    ) -> None:
+        learn_everything()
+        self.host = host
+        self.client = LocalClient(host)
+        self.world = World(fleet, seed=seed, clock=clock, profile=profile, directory=directory)
+        self._make_plane = partial(
+            Plane,
+            clock=clock,
+            profile=profile,
+            settings=settings,
+            connect=self._connect,
+            scripts=scripts,
+            probe_seconds=probe_seconds,
+        )
+        self.plane: Plane | None = None
+        host.handler.beyond[f"{kind_of(Cluster).id}/proxy"] = Proxy(self._behind).answer
+        host.landing.pages["debug"] = self._told
+
+    def _connect(self, cluster: Cluster) -> Client | None:
+        member = self.world.members.get(cluster.name)
+        return member.client if member is not None and cluster.spec.api_endpoint == endpoint_of(member.name) else None
+
+    def _behind(self, name: str) -> Server | KubeClient | None:
+        """Who serves the API of a cluster."""
+        held = self.host.store.get(f"/registry/cluster.karmada.io/clusters/{name}")
+        if held is None:
+            raise refuse.not_found("clusters", "cluster.karmada.io", name)
+        cluster = cast("Cluster", kind_of(Cluster).decode(orjson.loads(held.value)))
+        if self._connect(cluster) is not None:
+            return self.world[name].answer
+        known = self.plane.roster.get(name) if self.plane is not None else None
+        return known.client if known is not None and isinstance(known.client, KubeClient) else None
+
+    def _told(self, ask: Ask) -> Answer:
+        """`/debug/bindings/NAMESPACE/NAME`: why the last decision about a binding was as it was."""
+        room, *names = ask.path.strip("/").split("/")[1:] or [""]
+        resource = "clusterresourcebindings" if len(names) == 1 else "resourcebindings"
+        held = self.host.store.get("/".join(("/registry/work.karmada.io", resource, *names)))
+        if room != "bindings" or held is None or self.plane is None:
+            raise NotFound("there is no such binding")
+        raw = orjson.loads(held.value)
+        type_ = kind_of(ClusterResourceBinding if len(names) == 1 else ResourceBinding)
+        decision = self.plane.around.memory.get(("decision", ref_of(cast("Binding", type_.decode(raw)))))
+        if decision is None:
+            raise NotFound("no decision about this binding is remembered")
+        return Answer(200, msgspec.json.encode(explain(decision)))
+
+    async def start(self) -> None:
+        """The host must be started already."""
+        await self.world.start()
+        for member in self.world:
+            await self.join(member.plan)
+        await self.start_plane()
+
+    async def start_plane(self) -> None:
+        self.plane = self._make_plane(LocalClient(self.host))
+        await self.plane.start()
+
+    async def stop_plane(self) -> None:
+        if self.plane is not None:
+            await self.plane.stop()
+            self.plane = None
+
+    async def join(self, plan: MemberPlan) -> None:
+        """Register a simulated member, unless it is known from an earlier life."""
+        cluster = {
+            "apiVersion": kind_of(Cluster).api_version,
+            "kind": "Cluster",
+            "metadata": {"name": plan.name, "labels": dict(plan.labels)},
+            "spec": {
+                "syncMode": "Push",
+                "apiEndpoint": endpoint_of(plan.name),
+                "region": plan.region,
+                "zones": list(plan.zones),
+                "provider": plan.provider,
+            },
+        }
+        with contextlib.suppress(AlreadyExists):
+            await self.client.create(resource_of(kind_of(Cluster)), cluster, manager="trimtab-up")
+
+    async def stop(self) -> None:
+        await self.stop_plane()
+        await self.world.stop()
+
+
+def endpoint_of(member: str) -> str:
+    """The address of a simulated member: never dialled, it names the member in this process."""
+    return f"https://{member}.simulated.invalid"

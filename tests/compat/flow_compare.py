@@ -14,6 +14,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 VERSION_IN_TEXT = re.compile(r'(resourceVersion[":= ]+)\d+')
 HASHED = re.compile(r"\b([a-z0-9]([-a-z0-9]*[a-z0-9])?)-[bcdfghjklmnpqrstvwxz2456789]{8,10}\b")
+REPLICA_SET = re.compile(r'ReplicaSet "([-a-z0-9]+)-[bcdfghjklmnpqrstvwxz2456789]{5,10}"')
 IDS = (
     "propagationpolicy.karmada.io/permanent-id",
     "clusterpropagationpolicy.karmada.io/permanent-id",
@@ -131,6 +132,8 @@ def unhashed(value: Any) -> Any:
         return {
             key: HASHED.sub(r"\1-<hash>", inner)
             if key in ("currentRevision", "updateRevision") and isinstance(inner, str)
+            else REPLICA_SET.sub(r'ReplicaSet "\1-<hash>"', inner)
+            if key == "message" and isinstance(inner, str)
             else unhashed(inner)
             for key, inner in value.items()
         }

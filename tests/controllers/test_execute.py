@@ -79,11 +79,11 @@ def test_what_the_member_defaulted_on_top_of_what_we_sent_is_no_reason_to_send_i
     work = work_for()
     there = live(work, spec=work.spec.workload.manifests[0]["spec"] | {"filledIn": True})
     seen = view(cluster("m1"), work, members={place(work): there})
-    (sent,) = [w for w in execute(work, seen) if isinstance(w, Remember)]
+    (sent,) = [w for w in execute(work, seen) if isinstance(w, Remember) and w.topic == "sent"]
     seen.memory[sent.topic, sent.key] = sent.value
     settled = list(execute(work, seen))
     assert not [w for w in settled if isinstance(w, Within)]
-    (memory,) = [w for w in settled if isinstance(w, Remember)]
+    (memory,) = [w for w in settled if isinstance(w, Remember) and w.topic == "settled"]
     seen.memory[memory.topic, memory.key] = memory.value
     drifted = live(work, spec=there["spec"] | {"replicas": 1})
     seen.members = {place(work): drifted}

@@ -66,6 +66,9 @@ class Profile(Value):
     descheduler_looks_ahead: Annotated[
         bool, Field("The descheduler takes the lowest priority first, remembers its evictions, and asks: will it fit.")
     ]
+    forget_stale_overrides: Annotated[
+        bool, Field("A Work no longer lists overrides that do not apply any more; else they stay listed.")
+    ]
     tell_routine: Annotated[
         bool, Field("Every step of a propagation is told as an event; else only those that people act on.")
     ]
@@ -101,6 +104,7 @@ TRIMTAB = Profile(
     all_budgets_hold=True,
     preemption_obeys_budgets=True,
     descheduler_looks_ahead=True,
+    forget_stale_overrides=True,
     tell_routine=False,
     expired_scores_wake=True,
     keep_decisions_when_misconfigured=True,
@@ -129,6 +133,7 @@ UPSTREAM = Profile(
     all_budgets_hold=False,
     preemption_obeys_budgets=False,
     descheduler_looks_ahead=False,
+    forget_stale_overrides=False,
     tell_routine=True,
     expired_scores_wake=False,
     keep_decisions_when_misconfigured=False,

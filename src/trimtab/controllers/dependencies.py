@@ -117,11 +117,20 @@ def attach(binding: ResourceBinding, needed: list[Raw], attached: list[ResourceB
             yield from conflict_note(wanted)
     key, generation = marks.ref_of(binding), binding.metadata.generation
     if changed or view.recall("dependencies told", key) != generation:
-        listed = orjson.dumps(needed).decode()
+        listed = f"[{' '.join(map(told_as, needed))}]"
         yield Note(ref, "GetDependenciesSucceed", f"Get dependencies({listed}) succeed.", SOURCE, routine=not changed)
         said = "Sync schedule results to dependencies succeed."
         yield Note(key, "SyncScheduleResultToDependenciesSucceed", said, SOURCE, routine=not changed)
         yield Remember("dependencies told", key, generation)
+
+
+def told_as(want: Raw) -> str:
+    """One dependency as upstream's events print it."""
+    selector = "nil" if want.get("labelSelector") is None else orjson.dumps(want["labelSelector"]).decode()
+    return (
+        f"{{APIVersion:{want['apiVersion']} Kind:{want['kind']} Namespace:{want.get('namespace', '')} "
+        f"Name:{want.get('name', '')} LabelSelector:{selector}}}"
+    )
 
 
 def found(want: Raw, view: View) -> list[Raw]:

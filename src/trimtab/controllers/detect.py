@@ -130,6 +130,10 @@ def detect(template: Raw, view: View) -> Iterator[Wish]:
         yield Remember("template", key, said)
         return
     if policy_priority(selectors_of(policy), template):
+        claim = claimed(template, policy)
+        if claim != template:
+            yield Make(claim, seen=template)  # and with the claim in place it is looked at again
+            return
         yield from apply(template, policy, view, fresh=fresh)
     yield Remember("template", key, said)
 
@@ -214,11 +218,7 @@ def without_claim(binding: Binding) -> Binding:
 
 
 def apply(template: Raw, policy: Policy, view: View, *, fresh: bool) -> Iterator[Wish]:
-    """Claim the template first; with the claim in place, make the binding say what template and policy say."""
-    wanted = claimed(template, policy)
-    if wanted != template:
-        yield Make(wanted, seen=template)
-        return
+    """Make the binding say what template and policy say."""
     if missing := missing_overrides(policy, view):
         yield Note(
             marks.ref_of_raw(template),
@@ -231,7 +231,7 @@ def apply(template: Raw, policy: Policy, view: View, *, fresh: bool) -> Iterator
         return
     lazily = policy.spec.activation_preference == "Lazy" and not fresh
     if not lazily:
-        yield from bind(template, policy, view)
+        yield from bind(template, policy, view, fresh=fresh)
 
 
 def missing_overrides(policy: Policy, view: View) -> list[str]:
@@ -249,7 +249,7 @@ def policy_text(policy: Policy) -> str:
     return f"Apply cluster policy({policy.name})"
 
 
-def bind(template: Raw, policy: Policy, view: View) -> Iterator[Wish]:
+def bind(template: Raw, policy: Policy, view: View, *, fresh: bool) -> Iterator[Wish]:
     """Create the binding, or change in it what the detector owns."""
     ref = marks.ref_of_raw(template)
     try:
@@ -264,6 +264,9 @@ def bind(template: Raw, policy: Policy, view: View) -> Iterator[Wish]:
         if owner is not None and owner.uid != ref.uid:
             yield Again(0.2)  # the binding of a deleted namesake: garbage collection has to take it first
             return
+        if not fresh and seen.spec.resource.uid == ref.uid:
+            # The version also moves with the status, and nobody has said anything new: no reason to send it again.
+            wanted = wanted.but(spec=wanted.spec.but(resource=seen.spec.resource))
         wanted = updated(seen, wanted)
         if wanted == seen:
             return

@@ -154,7 +154,8 @@ def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iter
         if before is not None and before.metadata.deletion_timestamp is not None:
             yield Again(0.5)  # the old Work has to go before a new one of its name can come
             continue
-        wanted = work if before is None else renewed(before, work)
+        forget = view.profile.forget_stale_overrides
+        wanted = work if before is None else renewed(before, work, forget_overrides=forget)
         if wanted != before:
             changed = True
             yield wanted
@@ -162,9 +163,9 @@ def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iter
     yield from told(binding, failures, view, changed=changed)
 
 
-def renewed(before: Work, work: Work) -> Work:
+def renewed(before: Work, work: Work, *, forget_overrides: bool = True) -> Work:
     """The Work that is there, saying what the new one says."""
-    stale = (marks.APPLIED_OVERRIDES, marks.APPLIED_CLUSTER_OVERRIDES)
+    stale = (marks.APPLIED_OVERRIDES, marks.APPLIED_CLUSTER_OVERRIDES) if forget_overrides else ()
     kept = {key: value for key, value in before.metadata.annotations.items() if key not in stale}
     return before.but(
         metadata=before.metadata.but(

@@ -36,6 +36,8 @@ from trimtab.interpret.prune import prune
 SOURCE = "execution-controller"
 NOT_READY_SECONDS = 10.0
 CONFLICT_SECONDS = 10.0
+OVERTAKEN = ("AlreadyExists", "Conflict")
+"""Somebody was faster: no reason to complain, only to look again."""
 OURS_TO_REMOVE = (
     marks.RB_NAMESPACE,
     marks.RB_NAME,
@@ -163,7 +165,7 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
     conditions = dispatching(work, now, suspended=False)
     deliveries = [delivery(manifest, cluster, view) for manifest in work.spec.workload.manifests]
     problems = [d.problem for d in deliveries if d.problem]
-    if view.fault is not None and view.fault.cluster:
+    if view.fault is not None and view.fault.cluster and view.fault.reason not in OVERTAKEN:
         problems.append(view.fault.message)
     if problems:
         message = (
@@ -263,8 +265,10 @@ def report(work: Work, deliveries: list[Delivery], conditions: tuple[Condition, 
     wanted = WorkStatus(conditions=marks.with_condition(conditions, applied), manifest_statuses=tuple(statuses))
     if wanted != work.status:
         yield from told(work, wanted)
-        if wanted.manifest_statuses != work.status.manifest_statuses:
-            yield from notes
+    versions = tuple(item.seen["metadata"].get("resourceVersion") for item in deliveries if item.seen is not None)
+    if view.recall("reflected", marks.ref_of(work)) != versions:
+        yield from notes
+        yield Remember("reflected", marks.ref_of(work), versions)
 
 
 def told(work: Work, status: WorkStatus) -> Iterator[Wish]:

@@ -46,7 +46,7 @@ def reflect(work: Work, identifier: ResourceIdentifier, seen: Raw, view: View) -
             health = "Unknown"
             said = f"Interpret health of object({thing}) failed, err: {fault}."
             notes.append(Note(about, "InterpretHealthFailed", said, SOURCE, "Warning"))
-    if health != "Unknown":
-        said = f"Interpret health of object({thing}) as {health.lower()}."
-        notes.append(Note(about, "InterpretHealthSucceed", said, SOURCE, routine=True))
+        else:
+            said = f"Interpret health of object({thing}) as {health.lower()}."
+            notes.append(Note(about, "InterpretHealthSucceed", said, SOURCE, routine=True))
     return ManifestStatus(identifier=identifier, status=status, health=health), notes

@@ -19,6 +19,7 @@ Heard = Callable[["Entry | None", "Entry | None"], None]
 
 RELIST_SECONDS = 1.0
 LONGEST_RELIST_SECONDS = 30.0
+FIRST_REWATCH_SECONDS = 0.05
 
 log = logging.getLogger("trimtab.cache")
 
@@ -204,7 +205,9 @@ class Cache:
 
     async def _follow_changes(self, table: Table, revision: str) -> None:
         """Until the revision is too old; an ended watch goes on from the last revision seen, without a list."""
+        pause = FIRST_REWATCH_SECONDS
         while True:
+            before = revision
             async for changes in self.client.watch(table.resource, revision=revision, labels=self._labels):
                 for change in changes:
                     revision = change.object["metadata"]["resourceVersion"]
@@ -213,6 +216,9 @@ class Cache:
                         table.drop((metadata.get("namespace", ""), metadata["name"]), revision)
                     elif change.type != "BOOKMARK":
                         table.put(change.object)
+            # A server that ends every watch at once is in trouble: ask it less and less often, never in a tight loop.
+            pause = FIRST_REWATCH_SECONDS if revision != before else min(LONGEST_RELIST_SECONDS, pause * 2)
+            await asyncio.sleep(pause)
 
     async def close(self) -> None:
         for feed in self._feeds.values():

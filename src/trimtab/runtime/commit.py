@@ -65,7 +65,7 @@ def writes_for(
     seen: Object, wished: Object, raw: Raw, owned: tuple[str, ...], subjects: tuple[type[Object], ...]
 ) -> Iterator[Write]:
     """The patches that turn what was `seen` into what is `wished`: the object first, its status after."""
-    before, after = cast("Raw", msgspec.to_builtins(seen)), cast("Raw", msgspec.to_builtins(wished))
+    before, after = as_json(seen), as_json(wished)
     patch = difference(before, after, raw)
     if not patch:
         return
@@ -75,6 +75,11 @@ def writes_for(
         yield Write("", patch)
     if status is not None:
         yield Write("status", {"status": status})
+
+
+def as_json(thing: Object) -> Raw:
+    """Through JSON, so that tuples become lists, as the server holds them."""
+    return cast("Raw", msgspec.json.decode(msgspec.json.encode(thing)))
 
 
 def refuse_foreign_fields(

@@ -14,6 +14,12 @@ from trimtab.errors import Cause
 _POINTER = re.compile(r"(/([^/~]|~[01])*)*\Z")
 
 
+def fill_override(policy: Raw) -> Raw:
+    """Upstream's webhook writes the old form's `overriders` even where nobody uses them."""
+    spec = mapping(policy.get("spec"))
+    return policy if "overriders" in spec else {**policy, "spec": {**spec, "overriders": {}}}
+
+
 def check_override(policy: Raw, old: Raw | None) -> list[Cause]:
     return list(_check_spec(mapping(policy.get("spec"))))
 

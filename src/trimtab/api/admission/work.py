@@ -42,6 +42,6 @@ def check_binding(binding: Raw, old: Raw | None) -> list[Cause]:
 
 def _is_list(text: str) -> bool:
     try:
-        return isinstance(json.loads(text), list)
+        return isinstance(json.loads(text), list | None)
     except ValueError:
         return False

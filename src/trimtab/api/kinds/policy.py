@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from trimtab.api.admission.override import check_override
+from trimtab.api.admission.override import check_override, fill_override
 from trimtab.api.admission.policy import check_quota, check_taint_policy
 from trimtab.api.admission.propagation import check_own_namespace, check_propagation, fill_propagation, own_namespace
 from trimtab.api.kind import Column, kind
@@ -486,7 +486,7 @@ class Override(Object):
     plural="overridepolicies",
     short=("op",),
     categories=("karmada-io",),
-    admission_defaults=(own_namespace,),
+    admission_defaults=(own_namespace, fill_override),
     admission_validators=(check_own_namespace, check_override),
     text="Says how objects of its namespace differ from cluster to cluster.",
 )
@@ -501,6 +501,7 @@ class OverridePolicy(Override):
     short=("cop",),
     categories=("karmada-io",),
     namespaced=False,
+    admission_defaults=(fill_override,),
     admission_validators=(check_override,),
     text="Says how objects of any namespace, or of none, differ from cluster to cluster.",
 )

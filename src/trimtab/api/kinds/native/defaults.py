@@ -223,7 +223,7 @@ def stateful_set(obj: Raw) -> Raw:
             persistentVolumeClaimRetentionPolicy={},
         )
         spec = _inside(spec, "persistentVolumeClaimRetentionPolicy", _retain)
-        spec = _inside(spec, "updateStrategy", lambda strategy: _rolling(strategy, partition=0))
+        spec = _inside(spec, "updateStrategy", lambda strategy: _rolling(strategy, partition=0, maxUnavailable=1))
         spec = _each(spec, "volumeClaimTemplates", claim_template)
         return _inside(spec, "template", pod_template)
 
@@ -298,7 +298,7 @@ def job_selector(obj: Raw) -> Raw:
     selector = spec.get("selector") or {}
     matched = {**selector.get("matchLabels", {}), "batch.kubernetes.io/controller-uid": metadata["uid"]}
     template = {**template, "metadata": {**template_metadata, "labels": labels}}
-    if template_metadata.get("labels") and metadata.get("labels") == template_metadata["labels"]:
+    if (metadata.get("labels") or {}) == (template_metadata.get("labels") or {}):
         obj = {**obj, "metadata": {**metadata, "labels": labels}}  # labels taken from the template follow it here
     return {**obj, "spec": {**spec, "selector": {**selector, "matchLabels": matched}, "template": template}}
 
