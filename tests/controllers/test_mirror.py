@@ -118,3 +118,7 @@ def test_deleting_either_unjoins() -> None:
 def test_a_managed_cluster_that_is_nobodys_image_is_left_alone() -> None:
     foreign = ManagedCluster(metadata=Meta(name="m1"))
     assert list(unjoined(Key("", "", "m1"), FakeView([foreign]))) == []
+
+
+def test_a_fleet_may_do_without_the_other_vocabulary() -> None:
+    assert list(mirror(cluster(), FakeView([cluster()], settings={"mirror": False}))) == []

@@ -74,6 +74,8 @@ def unjoined(key: Key, view: View) -> Iterator[Wish]:
     gone=unjoined,
 )
 def mirror(cluster: Cluster, view: View) -> Iterator[Wish]:
+    if not marks.setting(view, "mirror", default=True):
+        return
     managed = view.get(ManagedCluster, "", cluster.name)
     if cluster.metadata.deletion_timestamp is not None:
         if managed is not None:
