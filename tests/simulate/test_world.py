@@ -171,3 +171,16 @@ def test_a_hundred_members_of_fifty_nodes_live_in_one_process() -> None:
         return running
 
     assert run_virtually(story()) == 200
+
+
+def test_after_a_storm_of_writes_a_member_still_cleans_up() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment())
+        await asyncio.sleep(5)
+        for number in range(5000):  # without a pause, so that nobody who watches can keep up
+            await member.client.patch(NODES, "", "one-node-1", {"metadata": {"labels": {"storm": str(number)}}})
+        await member.client.delete(DEPLOYMENTS, "default", "web")
+        await asyncio.sleep(5)
+        assert not member.pods
+
+    in_a_member(story)

@@ -16,7 +16,7 @@ from trimtab.api.kinds.native.event import to_core, to_events_v1
 from trimtab.api.schema import crd, schema_for
 from trimtab.api.value import Raw
 from trimtab.clock import Clock, WallClock
-from trimtab.errors import Unavailable
+from trimtab.errors import Expired, Unavailable
 from trimtab.registry import discover
 from trimtab.server.admission import Admission, Plugin
 from trimtab.server.authenticate import Authenticator, Tokens
@@ -114,23 +114,24 @@ class ApiServer:
         """Write what a new server needs, then begin the background duties."""
         await self.verbs.seed((*first_objects(), *map(_definition, self._declared())), Caller(agent="kube-apiserver"))
         self.definitions.load()
-        self._begin(self._watch_roles())
-        self._begin(self.definitions.follow())
+        self._begin(self._watch_roles)
+        self._begin(self.definitions.follow)
         if self._collects:
-            self._begin(Collector(self.verbs).run())
-            self._begin(self._expire_events())
+            self._begin(Collector(self.verbs).run)
+            self._begin(self._expire_events)
 
     def _declared(self) -> list[Kind]:
         """Kinds of ours that are not yet in the store as definitions."""
         return [kind for kind in self._kinds if kind.custom and self.store.get(f"{PREFIX}{kind.id}") is None]
 
-    def _begin(self, duty: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(duty)
+    def _begin(self, duty: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.get_running_loop().create_task(_anew(duty))
         task.add_done_callback(_ended)
         self._duties.append(task)
 
     async def _watch_roles(self) -> None:
         watch = self.store.watch(RBAC)
+        self.authorizer.forget()
         async for _ in watch:
             self.authorizer.forget()
 
@@ -167,6 +168,17 @@ def _last_seen(value: bytes) -> str:
         series.get("lastObservedTime"),
     )
     return max(moment or "" for moment in moments)
+
+
+async def _anew(duty: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """A duty that fell behind what the store remembers begins again, with a look at everything."""
+    while True:
+        try:
+            await duty()
+        except Expired:
+            continue
+        else:
+            return
 
 
 def served_by(kind: Kind) -> list[Served]:

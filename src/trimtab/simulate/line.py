@@ -11,9 +11,13 @@ T = TypeVar("T")
 
 
 class Line:
-    """A Client that reaches another one, as well as the line allows."""
+    """A Client that reaches another one, as well as the line allows.
 
-    def __init__(self, inner: Client, cluster: str) -> None:
+    A `lean` line leaves out who manages which field: the components of a cluster never ask, and it is half of an object.
+    """
+
+    def __init__(self, inner: Client, cluster: str, *, lean: bool = False) -> None:
+        self._lean = lean
         self._inner = inner
         self._cluster = cluster
         self._fault: Callable[[], Exception] | None = None
@@ -52,7 +56,8 @@ class Line:
     def _timed_out(self) -> Exception:
         return TimeoutError(f"the API server of {self._cluster} does not answer")
 
-    async def _through(self, request: Callable[[], Awaitable[T]]) -> T:
+    async def through(self, request: Callable[[], Awaitable[T]]) -> T:
+        """What comes back from the other end, if anything does."""
         await self._pass()
         answer = await request()
         if self._fault is not None:  # it was carried out, but nobody will ever hear of it
@@ -72,10 +77,11 @@ class Line:
                 raise self._fault()
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
-        return await self._through(lambda: self._inner.get(resource, namespace, name))
+        return await self.through(lambda: self._inner.get(resource, namespace, name))
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
-        return await self._through(lambda: self._inner.list(resource, namespace, labels=labels, fields=fields))
+        found = await self.through(lambda: self._inner.list(resource, namespace, labels=labels, fields=fields))
+        return Listing([_lean(one) for one in found.items], found.revision) if self._lean else found
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
@@ -89,7 +95,7 @@ class Line:
                 return
             if self.delay:
                 await asyncio.sleep(self.delay)
-            yield news
+            yield [change._replace(object=_lean(change.object)) for change in news] if self._lean else news
 
     async def _next(self, changes: AsyncIterator[Sequence[Change]]) -> Sequence[Change]:
         """The next news, unless the line is cut while we wait for them."""
@@ -106,10 +112,11 @@ class Line:
             self._watches.discard(waiting)
 
     async def create(self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False) -> Raw:
-        return await self._through(lambda: self._inner.create(resource, obj, manager=manager, dry_run=dry_run))
+        answer = await self.through(lambda: self._inner.create(resource, obj, manager=manager, dry_run=dry_run))
+        return _lean(answer) if self._lean else answer
 
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
-        return await self._through(lambda: self._inner.replace(resource, obj, subresource=subresource, manager=manager))
+        return await self.through(lambda: self._inner.replace(resource, obj, subresource=subresource, manager=manager))
 
     async def patch(
         self,
@@ -123,11 +130,12 @@ class Line:
         manager: str = "trimtab",
         force: bool = False,
     ) -> Raw:
-        return await self._through(
+        answer = await self.through(
             lambda: self._inner.patch(
                 resource, namespace, name, patch, type=type, subresource=subresource, manager=manager, force=force
             )
         )
+        return _lean(answer) if self._lean else answer
 
     async def delete(
         self,
@@ -140,7 +148,7 @@ class Line:
         propagation: Propagation = "Background",
         grace_seconds: int | None = None,
     ) -> None:
-        await self._through(
+        await self.through(
             lambda: self._inner.delete(
                 resource,
                 namespace,
@@ -153,13 +161,18 @@ class Line:
         )
 
     async def submit(self, resource: Resource, namespace: str, name: str, subresource: str, obj: Raw) -> Raw:
-        return await self._through(lambda: self._inner.submit(resource, namespace, name, subresource, obj))
+        return await self.through(lambda: self._inner.submit(resource, namespace, name, subresource, obj))
 
     async def resources(self) -> Sequence[Resource]:
-        return await self._through(self._inner.resources)
+        return await self.through(self._inner.resources)
 
     async def fetch(self, path: str) -> Answer:
-        return await self._through(lambda: self._inner.fetch(path))
+        return await self.through(lambda: self._inner.fetch(path))
 
     async def close(self) -> None:
         """The line goes with the world that owns it."""
+
+
+def _lean(obj: Raw) -> Raw:
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    return {**obj, "metadata": metadata}

@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import random
+import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from trimtab.api.kind import Kind
@@ -17,12 +18,14 @@ from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
 from trimtab.client.client import Client
 from trimtab.clock import Clock
-from trimtab.errors import AlreadyExists, NotFound, TooManyRequests
+from trimtab.errors import AlreadyExists, NotFound, TooManyRequests, Unavailable
 from trimtab.registry import discover
 from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import Manager
+from trimtab.server.answer import Answer, Ask, Stream
 from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.certificates import write_secret
 from trimtab.server.local import LocalClient
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.behaviour import Spell
@@ -35,7 +38,7 @@ from trimtab.simulate.workloads.registry import workloads
 from trimtab.store.index import Keep
 from trimtab.store.log import Store
 
-SHORT_MEMORY = Keep(revisions=1_000, seconds=60.0, size=512 * 1024)
+SHORT_MEMORY = Keep(revisions=4_000, seconds=60.0, size=1024 * 1024, memos=32)
 """A fleet in one process cannot afford a long past per member."""
 LOOKED_UP = (Lease, PersistentVolumeClaim)
 """What controllers look up without being woken by it: it must be there before they begin."""
@@ -71,16 +74,9 @@ class Member:
         self._fleet = fleet
         self._ground = ground
         self._dice = ground.dice
-        store = Store.open(ground.directory / plan.name) if ground.directory else Store(SHORT_MEMORY)
-        settings = Settings(
-            clock=ground.clock,
-            new_uid=seeded_uids(ground.dice),
-            token_key=ground.dice.randbytes(32),
-            serves=of_a_member,
-        )
-        self.server = ApiServer(store, settings)
+        self.server = _on_disk(ground, plan.name) if ground.directory else _in_memory(ground)
         local = LocalClient(self.server)
-        self._inside = Line(local, plan.name)
+        self._inside = Line(local, plan.name, lean=True)
         self._outside = Line(local, plan.name)
         self.usage = Usage()
         self.cache: Cache
@@ -122,6 +118,13 @@ class Member:
         await self.server.stop()
 
     # the line to the cluster
+
+    async def answer(self, ask: Ask) -> Answer | Stream:
+        """What the API server says to a request that comes from outside."""
+        try:
+            return await self._outside.through(lambda: self.server.handler.answer(ask))
+        except OSError as fault:
+            raise Unavailable(str(fault)) from fault
 
     def partition(self, *, silent_seconds: float = 0.0) -> None:
         """Cut the cluster off: connections are refused, or ring unanswered for so long. Inside, life goes on."""
@@ -222,6 +225,27 @@ class Member:
     def idle(self) -> bool:
         """No component has anything to do right now."""
         return self.manager.idle and self.binder.idle and self.kubelets.idle
+
+
+def _in_memory(ground: Ground) -> ApiServer:
+    """Lives and ends with the process; the same seed gives the same life."""
+    settings = Settings(
+        clock=ground.clock,
+        new_uid=seeded_uids(ground.dice),
+        token_key=ground.dice.randbytes(32),
+        serves=of_a_member,
+    )
+    return ApiServer(Store(SHORT_MEMORY), settings)
+
+
+def _on_disk(ground: Ground, name: str) -> ApiServer:
+    """Has more lives than one: no uid may come twice, and what was signed in an earlier life stays good."""
+    directory = cast("Path", ground.directory) / name
+    store = Store.open(directory)
+    key = directory / "service-account.key"
+    if not key.exists():
+        write_secret(key, secrets.token_hex(32).encode())
+    return ApiServer(store, Settings(clock=ground.clock, token_key=key.read_bytes(), serves=of_a_member))
 
 
 def of_a_member(kind: Kind) -> bool:

@@ -11,7 +11,6 @@ from trimtab import errors
 from trimtab.store.entry import Entry, Event, Page
 
 FIRST_REVISION = 1  # of the empty store; the first write takes 2, so that 0 and 1 never name an object
-MEMOS_KEPT = 512
 
 revision_of = attrgetter("revision")
 
@@ -22,6 +21,7 @@ class Keep(NamedTuple):
     revisions: int = 20_000
     seconds: float = 600.0
     size: int = 16 * 1024 * 1024  # bytes of values that newer ones replaced
+    memos: int = 512  # of the latest events, that keep what watchers have made of them for each other
 
 
 class Row(NamedTuple):
@@ -236,7 +236,7 @@ class Index:
         if event.previous is not None:
             self._superseded += len(event.previous.value)
         self._with_memo.append(event)
-        if len(self._with_memo) > MEMOS_KEPT:
+        if len(self._with_memo) > self._keep.memos:
             self._with_memo.popleft().memo = None
 
     def _part(
