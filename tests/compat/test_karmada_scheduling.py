@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from compat.families import karmada_scheduling
 
 GOLDEN = Path(__file__).parent / "golden"
