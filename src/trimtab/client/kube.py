@@ -1,7 +1,8 @@
 """A Client over HTTP, to any Kubernetes API server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,6 +27,7 @@ WATCH_SECONDS = 300
 PATIENCE = 5
 LONGEST_WAIT_SECONDS = 30
 LARGEST_EVENT = 16 << 20
+AT_ONCE = 64
 
 _BY_REASON = {
     fault.reason: fault
@@ -59,18 +61,29 @@ class KubeClient:
         self._tokens = TokenSource(credentials)
         self._ssl = credentials.ssl_context()
         self._session: aiohttp.ClientSession | None = None
+        self._watching: aiohttp.ClientSession | None = None
         self.requests = 0
 
     @property
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=64, ssl=self._ssl if self._ssl is not None else True),
-                timeout=aiohttp.ClientTimeout(total=60, sock_connect=10),
-                headers={"User-Agent": f"trimtab/{__version__}", "Accept": "application/json"},
-                auto_decompress=True,
-            )
+            self._session = self._connect(AT_ONCE)
         return self._session
+
+    @property
+    def _open_watches(self) -> aiohttp.ClientSession:
+        """A pool without a limit: every watch keeps a connection, and must never keep a request from having one."""
+        if self._watching is None:
+            self._watching = self._connect(0)
+        return self._watching
+
+    def _connect(self, limit: int) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=limit, ssl=self._ssl if self._ssl is not None else True),
+            timeout=aiohttp.ClientTimeout(total=60, sock_connect=10),
+            headers={"User-Agent": f"trimtab/{__version__}", "Accept": "application/json"},
+            auto_decompress=True,
+        )
 
     async def _headers(self) -> dict[str, str]:
         # An exec plugin may take its time; the loop must not wait with it.
@@ -102,24 +115,26 @@ class KubeClient:
     async def _ask(
         self, method: str, path: str, query: Mapping[str, Any] = {}, body: Any = None, content: str = "application/json"
     ) -> bytes:
-        """One request; a 429 is waited out as the server asks, a few times."""
+        """One request; a server that names a time to come back is waited for, a few times."""
         encoded = orjson.dumps(body) if body is not None else None
         for attempt in range(PATIENCE):
             headers = await self._headers()
             if encoded is not None:
                 headers["Content-Type"] = content
             self.requests += 1
-            async with self._open.request(
-                method, self._url(path, query), data=encoded, headers=headers, **self._kwargs()
-            ) as answer:
-                text = await answer.read()
-                if answer.status < 400:
-                    return text
-                fault = _read_fault(text, answer)
-                wait = answer.headers.get("Retry-After", "")
-                if answer.status != 429 or not wait.isdigit() or attempt == PATIENCE - 1:
-                    raise fault
-            await asyncio.sleep(min(LONGEST_WAIT_SECONDS, int(wait)))
+            with _plain_faults():
+                async with self._open.request(
+                    method, self._url(path, query), data=encoded, headers=headers, **self._kwargs()
+                ) as answer:
+                    text = await answer.read()
+            if answer.status < 400:
+                return text
+            if answer.status == 401 and attempt == 0 and self._tokens.renew():
+                continue
+            wait = _wait(answer)
+            if wait is None or attempt == PATIENCE - 1:
+                raise _read_fault(text, answer)
+            await asyncio.sleep(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
@@ -151,19 +166,25 @@ class KubeClient:
         }
         self.requests += 1
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SECONDS + 60)
-        async with self._open.get(
-            self._url(resource.path(namespace), query), headers=await self._headers(), timeout=timeout, **self._kwargs()
-        ) as answer:
-            if answer.status >= 400:
-                raise _read_fault(await answer.read(), answer)
-            rest = b""
-            async for chunk in answer.content.iter_any():
-                lines = (rest + chunk).split(b"\n")
-                rest = lines.pop()
-                if len(rest) > LARGEST_EVENT:
-                    raise ApiFault("the server sent a watch event that is too large")
-                if changes := [_change(line) for line in lines if line]:
-                    yield changes
+        with _plain_faults():
+            async with self._open_watches.get(
+                self._url(resource.path(namespace), query),
+                headers=await self._headers(),
+                timeout=timeout,
+                **self._kwargs(),
+            ) as answer:
+                if answer.status >= 400:
+                    if answer.status == 401:
+                        self._tokens.renew()
+                    raise _read_fault(await answer.read(), answer)
+                rest = b""
+                async for chunk in answer.content.iter_any():
+                    lines = (rest + chunk).split(b"\n")
+                    rest = lines.pop()
+                    if len(rest) > LARGEST_EVENT:
+                        raise ApiFault("the server sent a watch event that is too large")
+                    if changes := [_change(line) for line in lines if line]:
+                        yield changes
 
     async def create(self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False) -> Raw:
         query = {"fieldManager": manager, "dryRun": "All" if dry_run else ""}
@@ -240,13 +261,42 @@ class KubeClient:
 
     async def fetch(self, path: str) -> Answer:
         self.requests += 1
-        async with self._open.get(self._url(path, {}), headers=await self._headers(), **self._kwargs()) as answer:
-            return Answer(answer.status, await answer.read())
+        headers = await self._headers()
+        with _plain_faults():
+            async with self._open.get(self._url(path, {}), headers=headers, **self._kwargs()) as answer:
+                return Answer(answer.status, await answer.read())
+
+    async def forward(
+        self, method: str, path: str, query: Mapping[str, str], headers: Sequence[tuple[str, str]], body: bytes
+    ) -> aiohttp.ClientResponse:
+        """Hand a whole request on, as it is but with our credentials; the answer is the caller's to read and close."""
+        self.requests += 1
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SECONDS + 60)
+        return await self._open.request(
+            method,
+            self._url(path, query),
+            data=body or None,
+            headers=[*headers, *(await self._headers()).items()],
+            timeout=timeout,
+            **self._kwargs(),
+        )
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        for session in (self._session, self._watching):
+            if session is not None:
+                await session.close()
+        self._session = self._watching = None
+
+
+@contextmanager
+def _plain_faults() -> Iterator[None]:
+    """A connection that breaks is the same news whichever library noticed it."""
+    try:
+        yield
+    except aiohttp.ClientError as fault:
+        if isinstance(fault, OSError):
+            raise
+        raise ConnectionError(str(fault) or type(fault).__name__) from fault
 
 
 def _object(text: bytes) -> Raw:
@@ -264,6 +314,13 @@ def _change(line: bytes) -> Change:
     if event["type"] == "ERROR":
         raise fault_of(event["object"], event["object"].get("code", 500))
     return Change(event["type"], event["object"])
+
+
+def _wait(answer: aiohttp.ClientResponse) -> int | None:
+    """How long an overloaded server asks us to wait before we ask the same again."""
+    named = answer.headers.get("Retry-After", "")
+    overloaded = answer.status == 429 or answer.status >= 500
+    return min(LONGEST_WAIT_SECONDS, int(named)) if overloaded and named.isdigit() else None
 
 
 def _read_fault(text: bytes, answer: aiohttp.ClientResponse) -> ApiFault:

@@ -24,7 +24,6 @@ from trimtab.server.routes import Target, resolve, verb_of
 from trimtab.server.subresources import Subresources
 from trimtab.server.verbs import Outcome, Verbs
 
-
 Beyond = Callable[[Ask, str], Awaitable[Answer | Stream]]
 
 
