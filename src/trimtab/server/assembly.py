@@ -20,7 +20,8 @@ from trimtab.errors import Expired, Unavailable
 from trimtab.registry import discover
 from trimtab.server.admission import Admission, Plugin
 from trimtab.server.authenticate import Authenticator, Tokens
-from trimtab.server.authorize import RBAC, Authorizer
+from trimtab.server.authorize import GROUP as RBAC_GROUP
+from trimtab.server.authorize import Authorizer
 from trimtab.server.births import Births
 from trimtab.server.bootstrap import first_objects
 from trimtab.server.caller import Caller, User
@@ -29,6 +30,7 @@ from trimtab.server.collect import Collector
 from trimtab.server.definitions import CRD, PREFIX, Definitions, complaints
 from trimtab.server.discovery import Discovery
 from trimtab.server.edge import Edge
+from trimtab.server.escalation import Escalation
 from trimtab.server.fitting import Fitter
 from trimtab.server.handler import Handler
 from trimtab.server.landing import Landing
@@ -72,15 +74,17 @@ class ApiServer:
         self.store = store
         self.catalogue = Catalogue()
         self.fitter = Fitter(rules(), {CRD: complaints})
-        self.admission = Admission(store.get, [Births(store), *settings.plugins, Webhooks(store)])
-        self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)
         self.authorizer = Authorizer(store)
+        plugins: list[Plugin] = [Births(store), Escalation(store, self.authorizer), *settings.plugins, Webhooks(store)]
+        self.admission = Admission(store.get, plugins)
+        self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)
+        self.verbs.after_writes[RBAC_GROUP] = self.authorizer.forget
         tokens = Tokens(settings.token_key or secrets.token_bytes(32), store.get)
         self.authenticator = Authenticator(tokens, settings.static_tokens, settings.clock.now)
         self.patcher = Patcher(self.verbs)
         self.subresources = Subresources(self.verbs, self.patcher, tokens, several_budgets=settings.several_budgets)
         self.landing = Landing(
-            self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._checks(), lambda: ""
+            self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._checks(), self._metrics
         )
         self.handler = Handler(
             self.verbs,
@@ -114,7 +118,6 @@ class ApiServer:
         """Write what a new server needs, then begin the background duties."""
         await self.verbs.seed((*first_objects(), *map(_definition, self._declared())), Caller(agent="kube-apiserver"))
         self.definitions.load()
-        self._begin(self._watch_roles)
         self._begin(self.definitions.follow)
         if self._collects:
             self._begin(Collector(self.verbs).run)
@@ -128,12 +131,6 @@ class ApiServer:
         task = asyncio.get_running_loop().create_task(_anew(duty))
         task.add_done_callback(_ended)
         self._duties.append(task)
-
-    async def _watch_roles(self) -> None:
-        watch = self.store.watch(RBAC)
-        self.authorizer.forget()
-        async for _ in watch:
-            self.authorizer.forget()
 
     async def _expire_events(self) -> None:
         """Events tell of the last hour."""

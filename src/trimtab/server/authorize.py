@@ -10,7 +10,8 @@ from trimtab.api.value import Raw
 from trimtab.server.caller import MASTERS, User
 from trimtab.store.log import Store
 
-RBAC = "/registry/rbac.authorization.k8s.io/"
+GROUP = "rbac.authorization.k8s.io"
+RBAC = f"/registry/{GROUP}/"
 _CACHE_LIMIT = 20_000
 
 

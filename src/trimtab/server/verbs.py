@@ -22,7 +22,7 @@ from trimtab.server.strategy import carry_over, give_birth, prepare_create
 from trimtab.server.wire import Batch, Found, pack, unpack
 from trimtab.store.entry import Entry
 from trimtab.store.log import Store
-from trimtab.store.txn import ABSENT, Delete, Mismatch, Put
+from trimtab.store.txn import ABSENT, Delete, Mismatch, Put, Written
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _TRIES = 8
@@ -63,6 +63,8 @@ class Verbs:
         self.admission = admission
         self.fitter = fitter
         self._new_uid = new_uid
+        self.after_writes: dict[str, Callable[[], None]] = {}
+        """What must know at once that objects of a group have changed."""
 
     # reading
 
@@ -150,7 +152,7 @@ class Verbs:
                     return Outcome(Found(served, value, None), created=True)
             else:
                 try:
-                    written = await self.store.commit([Put(key, value, ABSENT)])
+                    written = await self._commit(served, Put(key, value, ABSENT))
                     return Outcome(Found(served, value, written.events[0].revision), created=True)
                 except Mismatch:
                     pass
@@ -188,6 +190,12 @@ class Verbs:
             raise _invalid(served, obj["metadata"].get("name") or "", causes)
         await self.admission.validate(attributes, obj, None)
         return obj
+
+    async def _commit(self, served: Served, operation: Put | Delete) -> Written:
+        written = await self.store.commit([operation])
+        if told := self.after_writes.get(served.group):
+            told()
+        return written
 
     def _addressed(self, where: Where, obj: Raw) -> Raw:
         """The metadata of a body, which may leave out what the URL says but not contradict it."""
@@ -301,9 +309,9 @@ class Verbs:
         if options.dry_run:
             return Outcome(Found(served, value, entry.mod_revision), deleted=gone)
         if gone:
-            written = await self.store.commit([Delete(entry.key, entry.mod_revision)])
+            written = await self._commit(served, Delete(entry.key, entry.mod_revision))
         else:
-            written = await self.store.commit([Put(entry.key, value, entry.mod_revision)])
+            written = await self._commit(served, Put(entry.key, value, entry.mod_revision))
         return Outcome(Found(served, value, written.events[0].revision), deleted=gone)
 
     # deleting
@@ -335,9 +343,9 @@ class Verbs:
         if options.dry_run:
             return Outcome(Found(served, value, entry.mod_revision), deleted=plan.gone), status
         if plan.gone:
-            written = await self.store.commit([Delete(entry.key, entry.mod_revision)])
+            written = await self._commit(served, Delete(entry.key, entry.mod_revision))
         else:
-            written = await self.store.commit([Put(entry.key, value, entry.mod_revision)])
+            written = await self._commit(served, Put(entry.key, value, entry.mod_revision))
         return Outcome(Found(served, value, written.events[0].revision), deleted=plan.gone), status
 
     async def delete_collection(
