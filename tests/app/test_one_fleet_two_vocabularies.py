@@ -1,0 +1,156 @@
+"""A whole fleet in one process, spoken to in the words of Open Cluster Management."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from trimtab.api.kind import find_kind
+from trimtab.api.value import Raw
+from trimtab.app import Embedded
+from trimtab.client.client import Resource, resource_of
+from trimtab.clock import LoopClock, run_virtually
+from trimtab.errors import AlreadyExists
+from trimtab.server.assembly import ApiServer, Settings
+from trimtab.simulate.fleet import FleetPlan, MemberPlan
+from trimtab.store.log import Store
+
+CLUSTERS, WORKS = "cluster.open-cluster-management.io", "work.open-cluster-management.io"
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}, "data": {}}
+ADD_ON = {"type": "AddOn", "addOn": {"resourceName": "cost", "scoreName": "s"}}
+
+
+def where(api_version: str, kind: str) -> Resource:
+    declared = find_kind(api_version, kind)
+    assert declared is not None
+    return resource_of(declared)
+
+
+MANAGED = where(f"{CLUSTERS}/v1", "ManagedCluster")
+DECISIONS = where(f"{CLUSTERS}/v1beta1", "PlacementDecision")
+SCORES = where(f"{CLUSTERS}/v1alpha1", "AddOnPlacementScore")
+REPLICA_SETS = where(f"{WORKS}/v1alpha1", "ManifestWorkReplicaSet")
+BINDINGS = where("work.karmada.io/v1alpha2", "ResourceBinding")
+FLEET = where("cluster.karmada.io/v1alpha1", "Cluster")
+
+
+class Told:
+    """The fleet, and short words for what is done to it."""
+
+    def __init__(self, fleet: Embedded) -> None:
+        self.fleet, self.client = fleet, fleet.client
+
+    async def make(self, api_version: str, kind: str, name: str, spec: Raw) -> None:
+        metadata = {"name": name, "namespace": "default"}
+        raw = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+        await self.client.create(where(api_version, kind), raw)
+
+    async def bind_and_place(self, **spec: Any) -> None:
+        await self.make(f"{CLUSTERS}/v1beta2", "ManagedClusterSetBinding", "global", {"clusterSet": "global"})
+        await self.make(f"{CLUSTERS}/v1beta1", "Placement", "p", spec)
+
+    async def chosen(self) -> list[str]:
+        pages = (await self.client.list(DECISIONS, "default")).items
+        return [entry["clusterName"] for page in pages for entry in page.get("status", {}).get("decisions", ())]
+
+    async def holding(self) -> list[str]:
+        """The members that have the ConfigMap."""
+        found = []
+        for name, member in self.fleet.world.members.items():
+            items = (await member.client.list(CONFIG_MAPS, "default")).items
+            found += [name for item in items if item["metadata"]["name"] == "x"]
+        return sorted(found)
+
+    async def score(self, cluster: str, value: int) -> None:
+        metadata = {"name": "cost", "namespace": cluster}
+        try:
+            raw = {"apiVersion": SCORES.api_version, "kind": "AddOnPlacementScore", "metadata": metadata}
+            await self.client.create(SCORES, raw)
+        except AlreadyExists:
+            pass
+        status = {"status": {"scores": [{"name": "s", "value": value}]}}
+        await self.client.patch(SCORES, cluster, "cost", status, subresource="status")
+
+
+def told(story: Callable[[Told], Awaitable[None]]) -> None:
+    async def run() -> None:
+        clock = LoopClock()
+        host = ApiServer(Store(), Settings(clock=clock))
+        await host.start()
+        plan = FleetPlan(members=tuple(MemberPlan(name=name) for name in ("m1", "m2", "m3")))
+        fleet = Embedded(plan, host=host, clock=clock)
+        await fleet.start()
+        try:
+            await asyncio.sleep(30)
+            await story(Told(fleet))
+        finally:
+            await fleet.stop()
+            await host.stop()
+
+    run_virtually(run())
+
+
+def test_manifests_reach_the_chosen_clusters_and_follow_when_one_is_drained() -> None:
+    async def story(told: Told) -> None:
+        await told.bind_and_place(numberOfClusters=2)
+        template = {"workload": {"manifests": [CONFIG_MAP]}}
+        spec = {"placementRefs": [{"name": "p"}], "manifestWorkTemplate": template}
+        await told.make(f"{WORKS}/v1alpha1", "ManifestWorkReplicaSet", "web", spec)
+        await asyncio.sleep(20)
+        assert await told.chosen() == await told.holding() == ["m1", "m2"]
+        status = (await told.client.get(REPLICA_SETS, "default", "web"))["status"]
+        assert {one["type"]: one["status"] for one in status["conditions"]} == {
+            "PlacementVerified": "True",
+            "PlacementRolledOut": "True",
+            "ManifestworkApplied": "True",
+        }
+        drain = {"spec": {"taints": [{"key": "drain", "effect": "NoSelect"}]}}
+        await told.client.patch(MANAGED, "", "m1", drain)
+        await asyncio.sleep(30)
+        assert await told.chosen() == await told.holding() == ["m2", "m3"]
+        taints = (await told.client.get(FLEET, "", "m1"))["spec"]["taints"]
+        assert [(taint["key"], taint["effect"]) for taint in taints] == [("drain", "NoSchedule")]
+
+    told(story)
+
+
+def test_deleting_the_managed_cluster_takes_the_cluster_out_of_the_fleet() -> None:
+    async def story(told: Told) -> None:
+        await told.bind_and_place()
+        await told.client.delete(MANAGED, "", "m3")
+        await asyncio.sleep(60)
+        for resource in (MANAGED, FLEET):
+            names = [one["metadata"]["name"] for one in (await told.client.list(resource)).items]
+            assert names == ["m1", "m2"]
+        assert await told.chosen() == ["m1", "m2"]
+
+    told(story)
+
+
+def test_a_better_score_moves_a_workload_only_when_it_lasts() -> None:
+    async def story(told: Told) -> None:
+        for cluster, value in (("m1", 0), ("m2", 80), ("m3", -50)):
+            await told.score(cluster, value)
+        placement = {
+            "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+            "prioritizerPolicy": {"mode": "Exact", "configurations": [{"scoreCoordinate": ADD_ON, "weight": 1}]},
+        }
+        selectors = [{"apiVersion": "v1", "kind": "ConfigMap"}]
+        spec = {"resourceSelectors": selectors, "placement": placement}
+        await told.make("policy.karmada.io/v1alpha1", "PropagationPolicy", "p", spec)
+        await told.client.create(CONFIG_MAPS, CONFIG_MAP)
+        await asyncio.sleep(20)
+        assert await told.holding() == ["m2"]
+        for _ in range(10):
+            await told.score("m3", 100)
+            await asyncio.sleep(60)
+            await told.score("m3", -50)
+            await asyncio.sleep(60)
+        assert await told.holding() == ["m2"], "a score that flaps moves nothing"
+        await told.score("m3", 100)
+        await asyncio.sleep(400)
+        assert await told.holding() == ["m3"]
+        binding = await told.client.get(BINDINGS, "default", "x-configmap")
+        assert "ScoreChange" in binding["metadata"]["annotations"]["trimtab.dev/asked-by"]
+
+    told(story)
