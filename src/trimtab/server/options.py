@@ -13,6 +13,8 @@ from trimtab.server.routes import truthy
 
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 _POLICIES = ("Foreground", "Background", "Orphan")
+INCONSISTENT = -1
+"""In a continue token: go on with whatever is there now."""
 Query = Mapping[str, str]
 
 
@@ -102,7 +104,7 @@ def check_list(options: ListOptions) -> ListOptions:
         if text and text != "0":
             raise BadRequest("specifying resource version is not allowed when using continue")
         snapshot, after = _read_token(options.after)
-        return options._replace(after=after, snapshot=snapshot, version=None)
+        return options._replace(after=after, snapshot=max(snapshot, 0), version=None)
     return options
 
 

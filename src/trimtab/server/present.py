@@ -1,5 +1,6 @@
 """Objects and lists as the client asked to see them: JSON, protobuf, tables, or metadata alone."""
 
+import secrets
 from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
@@ -17,6 +18,8 @@ from trimtab.server.watch import View, Watching, bookmark, plain_view
 from trimtab.server.wire import Batch, Found, unpack
 from trimtab.store.log import Store
 
+_LONGEST_WATCH = 3600
+"""Seconds after which a watch ends that sets itself no end; a random part spreads the watchers that come back."""
 Now = Callable[[], datetime]
 
 
@@ -73,6 +76,8 @@ def list_answer(ask: Ask, batch: Batch, now: datetime) -> Answer:
 
 def watch_answer(ask: Ask, store: Store, where: Where, options: ListOptions, now: Now) -> Stream:
     served = where.served
+    if options.timeout is None:
+        options = options._replace(timeout=float(_LONGEST_WATCH // 2 + secrets.randbelow(_LONGEST_WATCH // 2)))
     form = form_for(ask, served, single=False, watch=True)
     if form.transform == "Table":
         include = check_include(ask.query.get("includeObject", ""))

@@ -16,7 +16,15 @@ from trimtab.server.catalogue import Catalogue, Served, Where
 from trimtab.server.deletion import Deletion, plan_deletion
 from trimtab.server.fitting import Fitter, Wanted
 from trimtab.server.metadata import metadata_causes, update_causes
-from trimtab.server.options import DeleteOptions, ListOptions, WriteOptions, check_list, make_token, parse_version
+from trimtab.server.options import (
+    INCONSISTENT,
+    DeleteOptions,
+    ListOptions,
+    WriteOptions,
+    check_list,
+    make_token,
+    parse_version,
+)
 from trimtab.server.selecting import EVERYTHING, Choice, choose
 from trimtab.server.strategy import carry_over, give_birth, prepare_create
 from trimtab.server.wire import Batch, Found, pack, unpack
@@ -123,7 +131,7 @@ class Verbs:
                 entries = entries[:limit] if limit else entries
         except Expired:
             if after:
-                raise _expired_token(after, self.store.revision) from None
+                raise ExpiredToken(make_token(INCONSISTENT, after)) from None
             raise
         if limit and remaining > 0:
             token = make_token(page.revision, entries[-1].key.removeprefix(prefix))
@@ -375,13 +383,21 @@ def _same(new: Raw, old: Raw) -> bool:
     return given == had and {**new, "metadata": None} == {**old, "metadata": None}
 
 
-def _expired_token(after: str, revision: int) -> Expired:
-    return Expired(
-        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-        "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
-        "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
-        "modified, or deleted between the time the first chunk was returned and now may show up in the list."
-    )
+class ExpiredToken(Expired):
+    """A list that took too long to page through; it may be continued at the price of consistency."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+            "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
+            "the results. Continuing with the provided token results in an inconsistent list - objects that were "
+            "created, modified, or deleted between the time the first chunk was returned and now may show up in the "
+            "list."
+        )
+        self._token = token
+
+    def status(self) -> Raw:
+        return {**super().status(), "metadata": {"continue": self._token}}
 
 
 def _check_preconditions(served: Served, old: Raw, options: DeleteOptions) -> None:
