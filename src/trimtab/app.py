@@ -20,6 +20,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.interpreter import ResourceInterpreterCustomization
 from trimtab.api.kinds.native.config import Secret
 from trimtab.api.kinds.native.lease import Lease
+from trimtab.api.kinds.ocm import CLUSTER_GROUP, OcmPlacement
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Raw
@@ -31,6 +32,8 @@ from trimtab.controllers.contract import Controller, controllers
 from trimtab.controllers.health import Probe
 from trimtab.controllers.marks import ref_of
 from trimtab.decide.explain import explain
+from trimtab.decide.ocm.ask import ask_of
+from trimtab.decide.ocm.explain import shown
 from trimtab.errors import AlreadyExists, NotFound
 from trimtab.interpret.cel import compiler
 from trimtab.interpret.interpreter import Interpreter
@@ -245,8 +248,10 @@ class Embedded:
         return known.client if known is not None and isinstance(known.client, KubeClient) else None
 
     def _told(self, ask: Ask) -> Answer:
-        """`/debug/bindings/NAMESPACE/NAME`: why the last decision about a binding was as it was."""
+        """`/debug/bindings/NAMESPACE/NAME`: why the last decision about a binding was as it was; and so for placements."""
         room, *names = ask.path.strip("/").split("/")[1:] or [""]
+        if room == "placements" and len(names) == 2:
+            return self._placement_told(*names)
         resource = "clusterresourcebindings" if len(names) == 1 else "resourcebindings"
         held = self.host.store.get("/".join(("/registry/work.karmada.io", resource, *names)))
         if room != "bindings" or held is None or self.plane is None:
@@ -257,6 +262,17 @@ class Embedded:
         if decision is None:
             raise NotFound("no decision about this binding is remembered")
         return Answer(200, msgspec.json.encode(explain(decision)))
+
+    def _placement_told(self, namespace: str, name: str) -> Answer:
+        """`/debug/placements/NAMESPACE/NAME`: step by step, as Open Cluster Management tells it."""
+        held = self.host.store.get(f"/registry/{CLUSTER_GROUP}/placements/{namespace}/{name}")
+        if held is None or self.plane is None:
+            raise NotFound(f"placement '{name}' not found")
+        placement = cast("OcmPlacement", kind_of(OcmPlacement).decode(orjson.loads(held.value)))
+        around = self.plane.around
+        scene = around.parts["atlas"].scene(around.clock.now())
+        asked = ask_of(placement, scene, around.parts["cel"])
+        return Answer(200, msgspec.json.encode(shown(placement, asked, scene)))
 
     async def start(self) -> None:
         """The host must be started already."""

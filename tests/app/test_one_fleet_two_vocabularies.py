@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from trimtab.api.kind import find_kind
 from trimtab.api.value import Raw
 from trimtab.app import Embedded
@@ -123,6 +125,20 @@ def test_deleting_the_managed_cluster_takes_the_cluster_out_of_the_fleet() -> No
             names = [one["metadata"]["name"] for one in (await told.client.list(resource)).items]
             assert names == ["m1", "m2"]
         assert await told.chosen() == ["m1", "m2"]
+
+    told(story)
+
+
+def test_the_server_tells_why_a_placement_was_answered_so() -> None:
+    async def story(told: Told) -> None:
+        await told.bind_and_place(numberOfClusters=1)
+        await asyncio.sleep(5)
+        answer = await told.client.fetch("/debug/placements/default/p")
+        debug = msgspec.json.decode(answer.body)
+        assert answer.code == 200
+        assert [step["name"] for step in debug["filteredPipelineResults"]] == ["Predicate", "Predicate,TaintToleration"]
+        assert debug["aggregatedScores"][0] == {"clusterName": "m1", "score": 200}
+        assert (await told.client.fetch("/debug/placements/default/nosuch")).code == 404
 
     told(story)
 
