@@ -160,6 +160,12 @@ class TokenSource:
                 self._until = now + timedelta(seconds=TOKEN_FILE_SECONDS)
         return self._held
 
+    def renew(self) -> bool:
+        """Forget a token that the server refused; False where there is no other to be had."""
+        asked_for = self._until is not None
+        self._until = None
+        return asked_for
+
     def _run_plugin(self, plugin: Mapping[str, Any], now: datetime) -> None:
         version = plugin.get("apiVersion", "client.authentication.k8s.io/v1")
         info = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}

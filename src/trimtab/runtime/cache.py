@@ -20,6 +20,7 @@ Heard = Callable[["Entry | None", "Entry | None"], None]
 RELIST_SECONDS = 1.0
 LONGEST_RELIST_SECONDS = 30.0
 FIRST_REWATCH_SECONDS = 0.05
+LONGEST_REWATCH_SECONDS = 5.0
 
 log = logging.getLogger("trimtab.cache")
 
@@ -197,27 +198,30 @@ class Cache:
                 pause = RELIST_SECONDS
                 await self._follow_changes(table, listing.revision)
             except Expired:
-                continue
+                await asyncio.sleep(FIRST_REWATCH_SECONDS)
             except (ApiFault, OSError, TimeoutError) as fault:
                 log.warning("cannot follow %s: %s", table.resource.id, fault)
                 await asyncio.sleep(getattr(fault, "retry_after", None) or pause)
                 pause = min(LONGEST_RELIST_SECONDS, pause * 2)
 
     async def _follow_changes(self, table: Table, revision: str) -> None:
-        """Until the revision is too old; an ended watch goes on from the last revision seen, without a list."""
+        """Until the revision is too old; a watch that ends or breaks goes on from the last one seen, without a list."""
         pause = FIRST_REWATCH_SECONDS
         while True:
             before = revision
-            async for changes in self.client.watch(table.resource, revision=revision, labels=self._labels):
-                for change in changes:
-                    revision = change.object["metadata"]["resourceVersion"]
-                    if change.type == "DELETED":
-                        metadata = change.object["metadata"]
-                        table.drop((metadata.get("namespace", ""), metadata["name"]), revision)
-                    elif change.type != "BOOKMARK":
-                        table.put(change.object)
+            try:
+                async for changes in self.client.watch(table.resource, revision=revision, labels=self._labels):
+                    for change in changes:
+                        revision = change.object["metadata"]["resourceVersion"]
+                        if change.type == "DELETED":
+                            metadata = change.object["metadata"]
+                            table.drop((metadata.get("namespace", ""), metadata["name"]), revision)
+                        elif change.type != "BOOKMARK":
+                            table.put(change.object)
+            except (OSError, TimeoutError) as fault:
+                log.info("the watch of %s broke: %s", table.resource.id, fault)
             # A server that ends every watch at once is in trouble: ask it less and less often, never in a tight loop.
-            pause = FIRST_REWATCH_SECONDS if revision != before else min(LONGEST_RELIST_SECONDS, pause * 2)
+            pause = FIRST_REWATCH_SECONDS if revision != before else min(LONGEST_REWATCH_SECONDS, pause * 2)
             await asyncio.sleep(pause)
 
     async def close(self) -> None:
