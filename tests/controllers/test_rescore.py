@@ -57,7 +57,7 @@ def ranked(**hysteresis: Any) -> Binding:
 
 def beat(subject: Binding, scores: dict[str, int], after: timedelta = timedelta(), **keeper: Any) -> list[Any]:
     view = FakeView([subject], now=NOON + after, parts={"fleet": Keeper(scores, **keeper)})
-    return list(rescore(subject, view))
+    return [wish for _, wish in rescore([subject], view)]
 
 
 def test_a_better_cluster_waits_for_its_time_and_then_a_move_is_asked_for() -> None:

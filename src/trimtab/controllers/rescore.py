@@ -1,6 +1,6 @@
 """Better scores move a workload, but only when they are better by a margin and have been so for a while."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -22,6 +22,7 @@ from trimtab.decide.ocm.scene import score_note
 from trimtab.decide.pipeline import Attempt
 
 WORST = -100.0
+BATCH = 200
 DEFAULT = ScoreHysteresis()
 
 
@@ -62,11 +63,17 @@ def concerns_scores(old: Binding | None, new: Binding) -> bool:
     writes=["spec.rescheduleTriggeredAt", "metadata.annotations", "status.challenger"],
     changed=concerns_scores,
     wakes=[Wake(AddOnPlacementScore, ranked_by)],
+    batch=BATCH,
 )
-def rescore(binding: Binding, view: View) -> Iterator[Wish]:
-    if not is_settled(binding):
-        return
+def rescore(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Wish]]:
     fleet: Fleet[Cluster] = view.part("fleet").at(view.now)
+    for binding in bindings:
+        if is_settled(binding):
+            yield from ((binding, wish) for wish in compared(binding, fleet, view))
+
+
+def compared(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Wish]:
+    """What is wished for, given what would be decided today."""
     better = challenger(binding, fleet, view)
     before = binding.status.challenger
     if better is None:
