@@ -1,0 +1,105 @@
+"""Others may change or refuse a write, over HTTPS, when a configuration says so."""
+
+import asyncio
+import base64
+import json
+import ssl
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from server.asgi import Wire
+from trimtab.server.assembly import ApiServer
+from trimtab.server.certificates import ensure_authority
+from trimtab.store.log import Store
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+RULE = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+
+
+async def review(request: web.Request) -> web.Response:
+    """Labels everything, and refuses what is called `bad`."""
+    asked = (await request.json())["request"]
+    response = {"uid": asked["uid"], "allowed": asked["name"] != "bad"}
+    if not response["allowed"]:
+        response["status"] = {"code": 403, "message": "it is bad"}
+    elif request.path == "/mutate":
+        patch = [{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]
+        response |= {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
+        response["warnings"] = ["labelled"]
+    return web.json_response({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+
+
+def configuration(kind: str, url: str, bundle: bytes, **more: object) -> dict:
+    webhook = {
+        "name": "hook.example.com",
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(bundle).decode()},
+        "rules": [RULE],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        **more,
+    }
+    head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "hook"}}
+    return {**head, "webhooks": [webhook]}
+
+
+def with_hook(directory: Path, story) -> None:
+    """Run `story(wire, url, bundle)` beside a webhook on a real socket."""
+
+    async def run() -> None:
+        authority = ensure_authority(directory, [])
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*authority.pair("server"))
+        app = web.Application()
+        app.router.add_post("/{path}", review)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+        await site.start()
+        port = site._server.sockets[0].getsockname()[1]
+        server = ApiServer(Store())
+        await server.start()
+        try:
+            await story(Wire(server), f"https://127.0.0.1:{port}", authority.certificate.read_bytes())
+        finally:
+            await server.stop()
+            await runner.cleanup()
+
+    asyncio.run(run())
+
+
+def test_a_mutating_webhook_changes_what_is_stored(tmp_path: Path) -> None:
+    async def story(wire: Wire, url: str, bundle: bytes) -> None:
+        hooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+        body = configuration("MutatingWebhookConfiguration", f"{url}/mutate", bundle)
+        assert (await wire("POST", hooks, body)).status == 201
+        told = await wire("POST", CONFIG_MAPS, {"metadata": {"name": "x"}})
+        assert told.json()["metadata"]["labels"] == {"seen": "yes"}
+        assert told.headers["warning"] == '299 - "labelled"'
+
+    with_hook(tmp_path, story)
+
+
+def test_a_validating_webhook_refuses(tmp_path: Path) -> None:
+    async def story(wire: Wire, url: str, bundle: bytes) -> None:
+        hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+        body = configuration("ValidatingWebhookConfiguration", f"{url}/validate", bundle)
+        assert (await wire("POST", hooks, body)).status == 201
+        assert (await wire("POST", CONFIG_MAPS, {"metadata": {"name": "good"}})).status == 201
+        refused = await wire("POST", CONFIG_MAPS, {"metadata": {"name": "bad"}})
+        assert refused.status == 403
+        assert refused.json()["message"] == 'admission webhook "hook.example.com" denied the request: it is bad'
+
+    with_hook(tmp_path, story)
+
+
+@pytest.mark.parametrize(("policy", "status"), [("Fail", 500), ("Ignore", 201)])
+def test_a_webhook_that_cannot_be_reached_counts_as_its_policy_says(tmp_path: Path, policy: str, status: int) -> None:
+    async def story(wire: Wire, url: str, bundle: bytes) -> None:
+        hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+        gone = configuration("ValidatingWebhookConfiguration", "https://127.0.0.1:9/x", bundle, failurePolicy=policy)
+        assert (await wire("POST", hooks, gone)).status == 201
+        assert (await wire("POST", CONFIG_MAPS, {"metadata": {"name": "x"}})).status == status
+
+    with_hook(tmp_path, story)
