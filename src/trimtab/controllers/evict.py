@@ -1,20 +1,40 @@
 """Eviction tasks -> the old copy goes when the new one is healthy, at once, or when somebody says so."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask
-from trimtab.controllers import marks
-from trimtab.controllers.contract import Again, Note, View, Wish, controller
+from trimtab.api.value import Key
+from trimtab.controllers import marks, moves
+from trimtab.controllers.contract import Again, Note, View, Wake, Wish, controller
+from trimtab.controllers.execute import is_ready
+from trimtab.controllers.leave import PRODUCER, applied_tolerations, eviction_time, repelling
 
 TIMEOUT_SECONDS = 600
 
 
-@controller(*marks.BINDINGS, writes=["spec.gracefulEvictionTasks"])
+def leavers(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+    """A cluster recovered or changed its taints: those who are leaving it may stay."""
+    if old is None or new is None or (is_ready(old), old.spec.taints) == (is_ready(new), new.spec.taints):
+        return
+    for binding in marks.bindings_in(view, new.name):
+        if any(task.from_cluster == new.name for task in binding.spec.graceful_eviction_tasks):
+            yield key_of(binding)
+
+
+@controller(*marks.BINDINGS, writes=["spec.gracefulEvictionTasks", "spec.clusters"], wakes=[Wake(Cluster, leavers)])
 def evict(binding: Binding, view: View) -> Iterator[Wish]:
     tasks = binding.spec.graceful_eviction_tasks
     if not tasks or binding.metadata.deletion_timestamp is not None:
         return
+    for task in tasks:
+        if view.profile.recovery_cancels_eviction and is_called_off(task, binding, view):
+            yield stayed(binding, task, view)
+            text = f"Cluster {task.from_cluster} has recovered; the workload stays there."
+            yield Note(marks.ref_of(binding), "EvictionCancelled", text, "trimtab-mover")
+            return
     kept: list[GracefulEvictionTask] = []
     dropped: list[str] = []
     for task in tasks:
@@ -37,6 +57,37 @@ def evict(binding: Binding, view: View) -> Iterator[Wish]:
     waits = [(deadline(task, view) - view.now).total_seconds() for task in kept if task.suppress_deletion is None]
     if waits:
         yield Again(max(0.0, min(waits)) + 0.001)
+
+
+def is_called_off(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
+    """The cluster is well again before the replacement was, so the old copy may as well stay."""
+    cluster = view.get(Cluster, "", task.from_cluster)
+    graceful = task.producer == PRODUCER and task.purge_mode not in ("Directly", "Immediately")
+    if cluster is None or not graceful or not is_ready(cluster):
+        return False
+    due = eviction_time(repelling(cluster), applied_tolerations(binding) or (), view.now)
+    return (due is None or due > view.now) and not is_replaced(task, binding, view)
+
+
+def stayed(binding: Binding, task: GracefulEvictionTask, view: View) -> Binding:
+    """The cluster gets back what it had, from those whose replacements have not come up yet."""
+    shares = moves.placement(binding)
+    wanted = task.replicas or 0
+    scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
+    if scheduling is not None and scheduling.replica_scheduling_type == "Divided":
+        wanted = min(wanted, max(0, binding.spec.replicas - sum(shares.values())))
+        missing = (task.replicas or 0) - wanted
+        for name in sorted(shares, key=lambda name: (moves.ready_in(binding, name, view) - shares[name], name)):
+            taken = min(missing, max(0, shares[name] - moves.ready_in(binding, name, view)))
+            shares[name] -= taken
+            missing -= taken
+            wanted += taken
+        shares = {name: n for name, n in shares.items() if n > 0}
+    if wanted or not task.replicas:
+        shares[task.from_cluster] = shares.get(task.from_cluster, 0) + wanted
+    tasks = tuple(other for other in binding.spec.graceful_eviction_tasks if other != task)
+    clusters = moves.targets_of(shares, binding.spec.clusters)
+    return binding.but(spec=binding.spec.but(clusters=clusters, graceful_eviction_tasks=tasks))
 
 
 def deadline(task: GracefulEvictionTask, view: View) -> datetime:

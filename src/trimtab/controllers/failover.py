@@ -15,7 +15,8 @@ from trimtab.api.kinds.work import (
 )
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, View, Wish, controller
-from trimtab.controllers.leave import MODERN, left
+from trimtab.controllers.foresight import Prospect, prospect
+from trimtab.controllers.leave import LOOK_AGAIN_SECONDS, MODERN, departure, left, preserved, stays
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import Operation
 
@@ -30,6 +31,9 @@ BLOCK_SECONDS = 600
         "spec.gracefulEvictionTasks",
         "spec.activeEvictionHistory",
         "status.unhealthyClusters",
+        "status.previousPlacement",
+        "status.conditions",
+        "Move",
     ],
 )
 def failover(binding: Binding, view: View) -> Iterator[Wish]:
@@ -43,7 +47,10 @@ def failover(binding: Binding, view: View) -> Iterator[Wish]:
         watch = observed(binding, rules, view)
         waits += watch.waits
         after = after.but(status=after.status.but(unhealthy_clusters=watch.timers))
-        for cluster in chosen(watch.due, view):
+        if view.profile.evict_only_with_target:
+            yield from guarded(binding, after, watch, rules, view)
+            return
+        for cluster in watch.due:
             after = evicted(after, cluster, rules, view)
     elif binding.status.unhealthy_clusters:
         after = after.but(status=after.status.but(unhealthy_clusters=()))
@@ -137,30 +144,70 @@ def gate(item: AggregatedStatusItem, rules: ApplicationFailoverBehavior, view: V
     return None
 
 
-def chosen(due: list[str], view: View) -> list[str]:
-    return due[:1] if view.profile.failover_one_cluster_at_a_time else due
+def guarded(
+    binding: Binding, after: Binding, watch: Watch, rules: ApplicationFailoverBehavior, view: View
+) -> Iterator[Wish]:
+    """One cluster at a time, and only when there is somewhere to go; else the workload stays and says why."""
+    waits = list(watch.waits)
+    busy = any(
+        task.producer == producer(binding) and task.suppress_deletion is None
+        for task in binding.spec.graceful_eviction_tasks
+    )
+    refused: list[tuple[str, str]] = []
+    for cluster in watch.due if not busy else []:
+        leaving = evicted(after, cluster, rules, view)
+        ahead = prospect(leaving, view)
+        if not ahead.failure:
+            yield from departed(binding, leaving, cluster, ahead, view)
+            return
+        refused.append((cluster, ahead.failure))
+    if refused:
+        cluster, reason = refused[0]
+        yield from stays(after, cluster, reason, view, seen=binding)
+        waits.append(LOOK_AGAIN_SECONDS)
+    elif after != binding:
+        yield after
+    if waits:
+        yield Again(max(0.0, min(waits)) + 0.001)
+
+
+def departed(binding: Binding, leaving: Binding, cluster: str, ahead: Prospect, view: View) -> Iterator[Wish]:
+    """What `leaving` says, written as every departure is: the block and the timers go along with the eviction."""
+    task = next(t for t in leaving.spec.graceful_eviction_tasks if t.from_cluster == cluster)
+    marked = binding.but(
+        spec=binding.spec.but(active_eviction_history=leaving.spec.active_eviction_history),
+        status=binding.status.but(unhealthy_clusters=leaving.status.unhealthy_clusters),
+    )
+    yield from departure(binding, marked, cluster, task, "ApplicationFailover", ahead, view)
 
 
 def evicted(binding: Binding, cluster: str, rules: ApplicationFailoverBehavior, view: View) -> Binding:
     """One write: the cluster leaves the placement, a task takes the old copy away, and the cluster is blocked."""
     now = view.now.replace(microsecond=0)
-    mode = MODERN.get(rules.purge_mode, rules.purge_mode) or "Gracefully"
-    grace = rules.grace_period_seconds if rules.grace_period_seconds is not None else GRACE_SECONDS
-    task = GracefulEvictionTask(
-        purge_mode=mode,
-        reason="ApplicationFailure",
-        producer=producer(binding),
-        grace_period_seconds=grace if mode == "Gracefully" else None,
-        suppress_deletion=True if mode == "Never" else None,
-        creation_timestamp=now,
-    )
-    after = left(binding, cluster, task)
+    after = left(binding, cluster, task_for(binding, cluster, rules, view))
     if blocks(rules, view):
         others = tuple(e for e in after.spec.active_eviction_history if e.cluster_name != cluster)
         entry = ActiveEviction(cluster_name=cluster, creation_timestamp=now)
         after = after.but(spec=after.spec.but(active_eviction_history=(*others, entry)))
     timers = tuple(t for t in after.status.unhealthy_clusters if t.cluster_name != cluster)
     return after.but(status=after.status.but(unhealthy_clusters=timers))
+
+
+def task_for(binding: Binding, cluster: str, rules: ApplicationFailoverBehavior, view: View) -> GracefulEvictionTask:
+    mode = MODERN.get(rules.purge_mode, rules.purge_mode) or "Gracefully"
+    grace = rules.grace_period_seconds if rules.grace_period_seconds is not None else GRACE_SECONDS
+    return GracefulEvictionTask(
+        purge_mode=mode,
+        reason="ApplicationFailure",
+        producer=producer(binding),
+        grace_period_seconds=grace if mode == "Gracefully" else None,
+        suppress_deletion=True if mode == "Never" else None,
+        creation_timestamp=view.now.replace(microsecond=0),
+        preserved_label_state=preserved(binding, cluster, rules.state_preservation),
+        clusters_before_failover=tuple(target.name for target in binding.spec.clusters)
+        if view.profile.always_write_own_fields or rules.state_preservation is not None
+        else (),
+    )
 
 
 def blocks(rules: ApplicationFailoverBehavior, view: View) -> bool:

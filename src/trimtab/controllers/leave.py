@@ -7,14 +7,25 @@ import msgspec
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster, Taint, Toleration
-from trimtab.api.kinds.policy import Placement
-from trimtab.api.kinds.work import Binding, GracefulEvictionTask
+from trimtab.api.kinds.disruption import DisruptionPolicy, Storm
+from trimtab.api.kinds.policy import Placement, StatePreservation
+from trimtab.api.kinds.work import Binding, GracefulEvictionTask, PreviousPlacement
 from trimtab.api.value import Key
-from trimtab.controllers import marks
-from trimtab.controllers.contract import Again, Remember, View, Wake, Wish, controller
+from trimtab.controllers import marks, moves
+from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wake, Wish, controller
+from trimtab.controllers.execute import is_ready
+from trimtab.controllers.foresight import Prospect, flow_out, prospect
+from trimtab.controllers.health import AUTOMATIC
+from trimtab.controllers.manifestwork import dug
+from trimtab.decide.budget import scaled
 
 PRODUCER = "TaintManager"
 MODERN = {"Immediately": "Directly", "Graciously": "Gracefully"}
+EVICTION_BLOCKED = "EvictionBlocked"
+LOOK_AGAIN_SECONDS = 30.0
+STORM_SECONDS = 10.0
+SLOWLY = 0.1
+"""By what factor evictions slow down in a storm."""
 
 
 def tainted_bindings(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
@@ -31,7 +42,13 @@ def repelling(cluster: Cluster) -> list[Taint]:
 
 @controller(
     *marks.BINDINGS,
-    writes=["spec.clusters", "spec.gracefulEvictionTasks"],
+    writes=[
+        "spec.clusters",
+        "spec.gracefulEvictionTasks",
+        "status.previousPlacement",
+        "status.conditions",
+        "Move",
+    ],
     wakes=[Wake(Cluster, tainted_bindings)],
 )
 def leave(binding: Binding, view: View) -> Iterator[Wish]:
@@ -52,13 +69,27 @@ def leave(binding: Binding, view: View) -> Iterator[Wish]:
         if due > view.now:
             waits.append((due - view.now).total_seconds())
             continue
-        if (pause := queueing(binding, view)) > 0:
-            yield Remember("eviction slot", marks.ref_of(binding), slot_of(binding, view))
-            yield Remember("eviction slot", "last", slot_of(binding, view))
-            waits.append(pause)
+        if pace_of(cluster, view) == 0:
+            yield from told_of_storm(cluster, view)
+            waits.append(STORM_SECONDS)
             continue
-        yield Remember("eviction slot", "last", slot_of(binding, view))
-        yield left(binding, cluster.name, task_for(binding, view))
+        task = task_for(binding, view, cluster.name)
+        ahead = prospect(left(binding, cluster.name, task), view) if view.profile.evict_only_with_target else None
+        if ahead is not None and ahead.failure:
+            yield from stays(binding, cluster.name, ahead.failure, view)
+            waits.append(LOOK_AGAIN_SECONDS)
+            continue
+        slot = slot_of(binding, cluster, view)
+        yield Remember("eviction slot", "last", max(slot, view.recall("eviction slot", "last") or slot))
+        if slot > view.now:
+            yield Remember("eviction slot", marks.ref_of(binding), slot)
+            waits.append((slot - view.now).total_seconds())
+            continue
+        yield Remember("eviction slot", marks.ref_of(binding), None)
+        if ahead is None:
+            yield left(binding, cluster.name, task)
+        else:
+            yield from departure(binding, binding, cluster.name, task, "ClusterFailover", ahead, view)
         return
     if waits:
         yield Again(min(waits))
@@ -84,28 +115,109 @@ def eviction_time(taints: list[Taint], tolerations: tuple[Toleration, ...], now:
     return min(deadlines, default=None)
 
 
-def slot_of(binding: Binding, view: View) -> datetime:
+def slot_of(binding: Binding, cluster: Cluster, view: View) -> datetime:
     """When this binding's turn is: evictions follow each other at the eviction rate."""
     booked: datetime | None = view.recall("eviction slot", marks.ref_of(binding))
     if booked is not None:
         return booked
-    rate = float(marks.setting(view, "eviction-rate", default=1.5))
+    rate = eviction_rate(view) * pace_of(cluster, view)
     last: datetime | None = view.recall("eviction slot", "last")
     if last is None or rate <= 0:
         return view.now
     return max(view.now, last + timedelta(seconds=1 / rate))
 
 
-def queueing(binding: Binding, view: View) -> float:
-    return (slot_of(binding, view) - view.now).total_seconds()
+def eviction_rate(view: View) -> float:
+    """Evictions a second in quiet times."""
+    policy = view.get(DisruptionPolicy, "", "default")
+    if policy is not None and policy.spec.eviction_rate is not None:
+        return float(policy.spec.eviction_rate.per_second)
+    return float(marks.setting(view, "eviction-rate", default=1.5))
 
 
-def task_for(binding: Binding, view: View) -> GracefulEvictionTask:
+def pace_of(cluster: Cluster, view: View) -> float:
+    """The storm brake: 1 in quiet times, less when many clusters look dead, 0 when it is probably us who are cut off.
+
+    What people taint by hand is left at full speed: they know what they see.
+    """
+    by_hand = any(taint.key not in AUTOMATIC for taint in repelling(cluster))
+    if by_hand or not view.profile.evict_only_with_target:
+        return 1.0
+    policy = view.get(DisruptionPolicy, "", "default")
+    storm = (policy.spec.storm if policy is not None else None) or Storm()
+    clusters = view.all(Cluster)
+    dark = sum(not is_ready(other) for other in clusters)
+    if dark > scaled(storm.stop_above, len(clusters)):
+        return 0.0
+    return SLOWLY if dark > scaled(storm.slow_above, len(clusters)) else 1.0
+
+
+def told_of_storm(cluster: Cluster, view: View) -> Iterator[Wish]:
+    """Say once for each time a cluster goes dark that it is not evacuated."""
+    since = next((taint.time_added for taint in repelling(cluster)), None)
+    if view.recall("storm", cluster.name) == since:
+        return
+    dark = sum(not is_ready(other) for other in view.all(Cluster))
+    text = f"{dark} of {len(view.all(Cluster))} clusters are not ready at once; nothing is evicted until some return."
+    yield Note(marks.ref_of(cluster), "EvictionStopped", text, PRODUCER, "Warning")
+    yield Remember("storm", cluster.name, since)
+
+
+def stays(binding: Binding, cluster: str, why: str, view: View, seen: Binding | None = None) -> Iterator[Wish]:
+    """Nowhere to go: the workload stays, and says why."""
+    message = f"stays in {cluster}: {why}"
+    before = moves.stalled_because(binding)
+    stuck = moves.stalled(binding, EVICTION_BLOCKED, message, view.now)
+    if stuck != (seen or binding):
+        yield stuck
+    if before is None or before.reason != EVICTION_BLOCKED:
+        for about in (marks.ref_of(binding), marks.template_ref(binding)):
+            yield Note(about, "EvictionSkipped", message.capitalize(), PRODUCER, "Warning")
+
+
+def departure(
+    seen: Binding, binding: Binding, cluster: str, task: GracefulEvictionTask, cause: str, ahead: Prospect, view: View
+) -> Iterator[Wish]:
+    """The log first, then, in the status, what was there, then the eviction itself in one write.
+
+    `seen` is the binding as it stands, `binding` the same with what else changes with the eviction.
+    """
+    why = moves.Cause(cause, task.producer, message=task.message or task.reason)
+    entry = moves.log_entry(binding, flow_out(binding, cluster, ahead), why, view.now)
+    if view.get(type(entry), entry.namespace, entry.name) is None:
+        yield entry
+    known = binding.status.previous_placement or PreviousPlacement(
+        clusters=binding.spec.clusters,
+        affinity_name=binding.status.scheduler_observing_affinity_name,
+        since=view.now,
+    )
+    told = moves.stalled(binding, "", "", view.now)
+    noted = told.but(status=told.status.but(previous_placement=known.but(healthy_since=None)))
+    yield Steps((seen.but(status=noted.status), left(noted, cluster, task)))
+
+
+def task_for(binding: Binding, view: View, cluster: str = "") -> GracefulEvictionTask:
     asked = binding.spec.failover.cluster if binding.spec.failover is not None else None
     mode = asked.purge_mode if asked is not None else marks.setting(view, "eviction-purge-mode", default="Gracefully")
     return GracefulEvictionTask(
-        purge_mode=MODERN.get(mode, mode) or "Gracefully", reason="TaintUntolerated", producer=PRODUCER
+        purge_mode=MODERN.get(mode, mode) or "Gracefully",
+        reason="TaintUntolerated",
+        producer=PRODUCER,
+        preserved_label_state=preserved(binding, cluster, asked.state_preservation if asked is not None else None),
     )
+
+
+def preserved(binding: Binding, cluster: str, rules: StatePreservation | None) -> dict[str, str]:
+    """What the status of the old copy says that the new one is to be told."""
+    item = moves.items_of(binding).get(cluster)
+    if rules is None or item is None:
+        return {}
+    found = {rule.alias_label_name: dug(item.status, rule.json_path.strip("{}")) for rule in rules.rules}
+    return {label: printed(value) for label, value in found.items() if value is not None}
+
+
+def printed(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def left(binding: Binding, cluster: str, task: GracefulEvictionTask) -> Binding:

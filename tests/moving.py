@@ -1,0 +1,251 @@
+"""A whole control plane with simulated members on the virtual clock, for stories about workloads that move."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from trimtab.api.kind import kind_of, wire
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionBudget, Move
+from trimtab.api.kinds.policy import PropagationPolicy
+from trimtab.api.kinds.rebalancer import WorkloadRebalancer
+from trimtab.api.kinds.work import ResourceBinding
+from trimtab.api.profile import TRIMTAB, Profile
+from trimtab.api.value import Object, Raw
+from trimtab.app import Embedded
+from trimtab.client.client import Resource, resource_of
+from trimtab.clock import LoopClock, run_virtually
+from trimtab.errors import NotFound
+from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.policy import PolicyAdmission
+from trimtab.simulate.fleet import FleetPlan, MemberPlan
+from trimtab.store.log import Store
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+
+
+class Scene:
+    """What a story can do, and what it can see."""
+
+    def __init__(self, fleet: Embedded) -> None:
+        self.fleet = fleet
+        self.client = fleet.client
+        self.world = fleet.world
+        self.lowest: dict[str, int] = {}
+        self._watching: list[asyncio.Task[None]] = []
+
+    async def make(self, raw: Raw | Object) -> Raw:
+        body = wire(raw) if isinstance(raw, Object) else raw
+        return await self.client.create(_resource(body), body)
+
+    async def edit(self, type_: type[Object], name: str, patch: Raw, namespace: str = "") -> None:
+        await self.client.patch(resource_of(kind_of(type_)), namespace, name, patch)
+
+    async def deploy(self, name: str = "web", replicas: int = 3, **metadata: Any) -> None:
+        container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
+        await self.make(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": "default", **metadata},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": {"app": name}},
+                    "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
+                },
+            }
+        )
+
+    async def policy(self, placement: Raw, name: str = "pp", **spec: Any) -> None:
+        selector = {"apiVersion": "apps/v1", "kind": "Deployment"}
+        body = {"resourceSelectors": [selector], "placement": placement, **spec}
+        kind = kind_of(PropagationPolicy)
+        await self.make(
+            {
+                "apiVersion": kind.api_version,
+                "kind": kind.name,
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": body,
+            }
+        )
+
+    async def place(self, placement: Raw, name: str = "pp") -> None:
+        """Edit the placement of the policy."""
+        kind = resource_of(kind_of(PropagationPolicy))
+        found = await self.client.get(kind, "default", name)
+        await self.client.replace(kind, {**found, "spec": {**found["spec"], "placement": placement}})
+
+    async def rebalance(self, *names: str, job: str = "again", **spec: Any) -> None:
+        kind = kind_of(WorkloadRebalancer)
+        workloads = [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": n} for n in names]
+        body = {"workloads": workloads, **spec} if workloads else spec
+        await self.make({"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": job}, "spec": body})
+
+    async def budget(self, name: str = "careful", **spec: Any) -> None:
+        kind = kind_of(DisruptionBudget)
+        await self.make(
+            {
+                "apiVersion": kind.api_version,
+                "kind": kind.name,
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"target": "Workloads", "selector": {}, **spec},
+            }
+        )
+
+    async def taint(self, cluster: str, *taints: str) -> None:
+        """Taints as `key:Effect`; none takes them away."""
+        parsed = [{"key": k, "effect": e} for k, e in (t.split(":") for t in taints)]
+        await self.edit(Cluster, cluster, {"spec": {"taints": parsed or None}})
+
+    async def get(self, type_: type[Any], name: str, namespace: str = "") -> Any:
+        kind = kind_of(type_)
+        return kind.decode(await self.client.get(resource_of(kind), namespace, name))
+
+    async def all(self, type_: type[Any]) -> list[Any]:
+        kind = kind_of(type_)
+        return [kind.decode(raw) for raw in (await self.client.list(resource_of(kind))).items]
+
+    async def binding(self, name: str = "web") -> ResourceBinding:
+        return await self.get(ResourceBinding, f"{name}-deployment", "default")
+
+    async def where(self, name: str = "web") -> dict[str, int]:
+        return {t.name: t.replicas for t in (await self.binding(name)).spec.clusters}
+
+    async def moves(self) -> list[Move]:
+        return sorted(await self.all(Move), key=lambda move: (move.status.started, move.name))
+
+    def ready(self, name: str = "web") -> dict[str, int]:
+        """Pods that are really ready, by cluster, whatever anybody reports."""
+        found = {}
+        for member in self.world:
+            pods = [p for p in member.pods if p.metadata.labels.get("app") == name and is_ready(p)]
+            if pods:
+                found[member.name] = len(pods)
+        return found
+
+    def watch(self, name: str = "web") -> None:
+        """From now on remember the fewest ready replicas at any time."""
+
+        async def look() -> None:
+            while True:
+                now = sum(self.ready(name).values())
+                self.lowest[name] = min(self.lowest.get(name, now), now)
+                await asyncio.sleep(0.25)
+
+        self._watching.append(asyncio.get_running_loop().create_task(look()))
+
+    async def until(self, holds: Callable[[], Awaitable[bool]], seconds: float = 120.0) -> None:
+        for _ in range(int(seconds * 2)):
+            with contextlib.suppress(NotFound):
+                if await holds():
+                    return
+            await asyncio.sleep(0.5)
+        raise AssertionError(f"not within {seconds} seconds: {await self.report()}")
+
+    async def settled(self, name: str, wanted: dict[str, int], seconds: float = 120.0) -> None:
+        """Placed so, really running so, and nothing held or leaving."""
+
+        async def so() -> bool:
+            binding = await self.binding(name)
+            quiet = not binding.status.holds and not binding.spec.graceful_eviction_tasks
+            return quiet and await self.where(name) == wanted and self.ready(name) == wanted
+
+        await self.until(so, seconds)
+
+    async def report(self) -> str:
+        lines = []
+        for binding in await self.all(ResourceBinding):
+            lines.append(f"{binding.name}: {msgspec.json.encode(binding.spec.clusters).decode()}")
+            status = binding.status.but(aggregated_status=())
+            lines.append("  " + msgspec.json.encode(status).decode())
+            lines.append("  " + msgspec.json.encode(binding.spec.graceful_eviction_tasks).decode())
+            lines.append(f"  ready {self.ready(binding.spec.resource.name)}")
+        for type_ in (WorkloadRebalancer, DisruptionBudget, Move):
+            lines += [f"{o.name}: {msgspec.json.encode(o.status).decode()}" for o in await self.all(type_)]
+        return "\n".join(lines)
+
+    async def end(self) -> None:
+        for task in self._watching:
+            task.cancel()
+
+
+def is_ready(pod: Any) -> bool:
+    return pod.metadata.deletion_timestamp is None and any(
+        c.type == "Ready" and c.status == "True" for c in pod.status.conditions
+    )
+
+
+def _resource(body: Raw) -> Resource:
+    from trimtab.api.kind import find_kind
+
+    kind = find_kind(body["apiVersion"], body["kind"])
+    assert kind is not None
+    return resource_of(kind)
+
+
+def story(
+    act: Callable[[Scene], Awaitable[Any]],
+    *,
+    members: int = 3,
+    profile: Profile = TRIMTAB,
+    pace: Any = "fast",
+    settings: Raw | None = None,
+    plans: tuple[MemberPlan, ...] = (),
+) -> Any:
+    """Live the story on a fleet m1, m2, ... in virtual time."""
+
+    async def life() -> Any:
+        host = ApiServer(Store(), Settings(clock=LoopClock(), plugins=[PolicyAdmission()]))
+        await host.start()
+        fleet = Embedded(
+            FleetPlan(members=plans or tuple(MemberPlan(name=f"m{n}") for n in range(1, members + 1)), pace=pace),
+            host=host,
+            clock=LoopClock(),
+            profile=profile,
+            settings={"cluster-failure-threshold": 10, "cluster-success-threshold": 10, **(settings or {})},
+        )
+        await fleet.start()
+        scene = Scene(fleet)
+        try:
+            await asyncio.sleep(15)
+            return await act(scene)
+        finally:
+            await scene.end()
+            await fleet.stop()
+            await host.stop()
+
+    return run_virtually(life())
+
+
+def divided(*weights: tuple[str, int]) -> Raw:
+    """Divided by fixed weights."""
+    listed = [{"targetCluster": {"clusterNames": [name]}, "weight": weight} for name, weight in weights]
+    return {
+        "clusterAffinity": {"clusterNames": [name for name, _ in weights]},
+        "replicaScheduling": {
+            "replicaSchedulingType": "Divided",
+            "replicaDivisionPreference": "Weighted",
+            "weightPreference": {"staticWeightList": listed},
+        },
+    }
+
+
+def aggregated(*names: str) -> Raw:
+    return {
+        "clusterAffinity": {"clusterNames": list(names)},
+        "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
+    }
+
+
+def dynamic(*names: str) -> Raw:
+    return {
+        "clusterAffinity": {"clusterNames": list(names)},
+        "replicaScheduling": {
+            "replicaSchedulingType": "Divided",
+            "replicaDivisionPreference": "Weighted",
+            "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+        },
+    }
