@@ -21,6 +21,7 @@ from trimtab.api.kinds.ocm import (
     ManagedClusterTaint,
     OcmPlacement,
     PlacementDecision,
+    PlacementDecisionStatus,
     PlacementSpec,
     PlacementToleration,
     Score,
@@ -182,6 +183,25 @@ def test_a_negative_weight_prefers_the_lowest_score() -> None:
     )
     world.beat()
     assert world.chosen == ["b"]
+
+
+def test_decisions_may_be_wanted_best_first_and_order_alone_is_not_rewritten_all_the_time() -> None:
+    subject = placement(prioritizer_policy=by_score(), sort_by="Score", score_rate_limit="1m")
+    world = World(subject, cluster("a"), cluster("b"), score("a", 1), score("b", 50))
+    world.beat()
+    assert world.chosen == ["b", "a"]
+    (decision,) = [thing for thing in world.things.values() if isinstance(thing, PlacementDecision)]
+    assert [entry.score for entry in (decision.status or PlacementDecisionStatus()).decisions] == [50, 1]
+    world.put(score("a", 90))
+    world.now = NOON + timedelta(seconds=20)
+    assert Again(40.0) in world.beat()
+    assert world.chosen == ["b", "a"]
+    world.put(cluster("c"))
+    world.beat()
+    assert world.chosen == ["a", "b", "c"], "who is in and who is out is never delayed"
+    ignored = World(subject, cluster("a"), cluster("b"), score("b", 50), profile=UPSTREAM)
+    ignored.beat()
+    assert ignored.chosen == ["a", "b"]
 
 
 @pytest.mark.parametrize(("profile", "wait"), [(TRIMTAB, 60.001), (UPSTREAM, 300.0)])

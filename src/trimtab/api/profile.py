@@ -76,6 +76,9 @@ class Profile(Value):
     keep_decisions_when_misconfigured: Annotated[
         bool, Field("A Placement that cannot be understood keeps its decisions; else they are emptied.")
     ]
+    decisions_sorted_by_score: Annotated[
+        bool, Field("`sortBy: Score` orders decisions by total and writes it; else the field is ignored.")
+    ]
     decisions_gain_before_they_lose: Annotated[
         bool, Field("A cluster that moves to another PlacementDecision is in both for a moment; else in neither.")
     ]
@@ -108,6 +111,7 @@ TRIMTAB = Profile(
     tell_routine=False,
     expired_scores_wake=True,
     keep_decisions_when_misconfigured=True,
+    decisions_sorted_by_score=True,
     decisions_gain_before_they_lose=True,
 )
 UPSTREAM = Profile(
@@ -137,6 +141,7 @@ UPSTREAM = Profile(
     tell_routine=True,
     expired_scores_wake=False,
     keep_decisions_when_misconfigured=False,
+    decisions_sorted_by_score=False,
     decisions_gain_before_they_lose=False,
 )
 PROFILES = {profile.name: profile for profile in (TRIMTAB, UPSTREAM)}

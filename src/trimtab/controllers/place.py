@@ -1,6 +1,6 @@
 """Answer each Placement with PlacementDecisions, and keep the answer right as the fleet changes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -8,29 +8,25 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.ocm import (
     CLUSTER_GROUP,
     AddOnPlacementScore,
-    ClusterDecision,
     ManagedCluster,
     ManagedClusterSet,
     ManagedClusterSetBinding,
     OcmPlacement,
     PlacementDecision,
-    PlacementDecisionStatus,
     PlacementStatus,
 )
-from trimtab.api.value import Condition, Key, Meta, OwnerReference
-from trimtab.controllers.contract import Again, Gone, Index, Note, Ref, View, Wake, Wish, controller
-from trimtab.decide.ocm.answer import MISCONFIGURED, WARNING, Answer, Misconfigured
+from trimtab.api.value import Condition, Key
+from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
+from trimtab.controllers.decisions import decision_wishes, scores_of, seconds_to_rest
+from trimtab.decide.ocm.answer import MISCONFIGURED, Answer, Misconfigured
 from trimtab.decide.ocm.ask import ask_of
-from trimtab.decide.ocm.groups import Page, pages
+from trimtab.decide.ocm.groups import pages
 from trimtab.decide.ocm.pipeline import Unlistable, decide
-from trimtab.decide.ocm.report import group_statuses, misconfigured, satisfied, totals_in_words
-from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas, Held, Scene
+from trimtab.decide.ocm.report import group_statuses, misconfigured, satisfied
+from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas
 from trimtab.decide.ocm.selectors import members_of
 
-GROUP_NAME_LABEL = f"{CLUSTER_GROUP}/decision-group-name"
-GROUP_INDEX_LABEL = f"{CLUSTER_GROUP}/decision-group-index"
 DISABLED = f"{CLUSTER_GROUP}/experimental-scheduling-disable"
-SOURCE = "placement-controller"
 LOOK_AGAIN = 300.0
 """Seconds after which every Placement is decided anew, whatever happened."""
 BINDINGS_OF_SET = Index("bindings of a cluster set", ManagedClusterSetBinding, lambda b: [b.spec.cluster_set])
@@ -153,7 +149,7 @@ def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
     atlas: Atlas = view.part("atlas")
     scene = atlas.scene(view.now)
     try:
-        answer = decide(ask_of(placement, scene, view.part("cel")), scene)
+        answer = decide(ask_of(placement, scene, view.part("cel"), by_score=is_by_score(placement, view)), scene)
     except Unlistable:
         yield Again(LOOK_AGAIN)  # the set is watched: it wakes this Placement when somebody mends it
         return
@@ -161,13 +157,24 @@ def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
         yield from status_wish(placement, placement.status, [misconfigured(answer)], view)
     else:
         wanted = list(pages(placement.name, answer.groups))
-        yield from decision_wishes(placement, answer, wanted, scene, view)
+        scores = scores_of(answer, scene) if is_by_score(placement, view) else None
+        rest = seconds_to_rest(placement, wanted, scores, scene)
+        wishes = [] if rest else list(decision_wishes(placement, answer, wanted, scores, scene, view))
+        yield from wishes
         status = placement.status.but(
             number_of_selected_clusters=answer.number,
             decision_groups=tuple(group_statuses(answer.groups, wanted)),
         )
+        if scores is not None and wishes:
+            status = status.but(last_score_update_time=view.now.replace(microsecond=0))
         yield from status_wish(placement, status, [satisfied(answer, placement.spec), misconfigured(answer)], view)
+        if rest:
+            yield Again(rest)
     yield Again(seconds_to_wait(answer, view))
+
+
+def is_by_score(placement: OcmPlacement, view: View) -> bool:
+    return placement.spec.sort_by == "Score" and view.profile.decisions_sorted_by_score
 
 
 def keeps_decisions(placement: OcmPlacement, answer: Answer, view: View) -> bool:
@@ -182,102 +189,6 @@ def seconds_to_wait(answer: Answer, view: View) -> float:
     if view.profile.expired_scores_wake:
         times.append(answer.found.scores_until)
     return min([LOOK_AGAIN, *((at - view.now).total_seconds() + 0.001 for at in times if at is not None)])
-
-
-def decision_wishes(
-    placement: OcmPlacement, answer: Answer, wanted: list[Page], scene: Scene, view: View
-) -> Iterator[Wish]:
-    held = scene.held_by(placement.namespace, placement.name).pages
-    totals = ""
-    for page in gains_first(wanted, held) if view.profile.decisions_gain_before_they_lose else wanted:
-        before = held.get(page.name)
-        if before is None:
-            yield new_decision(placement, page)
-            yield told(placement, "DecisionCreate", f"Decision {page.name} is created")
-        if page.clusters != (before.clusters if before else []):
-            if before is not None:
-                yield before.decision.but(status=status_of(page))
-            totals = totals or totals_in_words(answer, scene.fleet)
-            yield from update_notes(placement, page, answer, totals)
-        elif before is not None and before.decision.metadata.labels != labels_of(placement, page):
-            metadata = before.decision.metadata.but(labels=labels_of(placement, page))
-            yield before.decision.but(metadata=metadata)
-    yield from removals(placement, held.values(), {page.name for page in wanted})
-
-
-def gains_first(wanted: list[Page], held: Mapping[str, Held]) -> Iterator[Page]:
-    """The pages in an order in which a cluster that moves to another page is never missing in between."""
-    before = {page.name: held[page.name].clusters if page.name in held else [] for page in wanted}
-    changed = [page for page in wanted if page.clusters != before[page.name]]
-    if len(changed) < 2:
-        yield from wanted
-        return
-    new_home = {cluster: page for page in changed for cluster in set(page.clusters) - set(before[page.name])}
-    done: set[str] = set()
-
-    def visit(page: Page) -> Iterator[Page]:
-        if page.name in done:
-            return
-        done.add(page.name)
-        for cluster in sorted(set(before[page.name]) - set(page.clusters)):
-            if cluster in new_home:
-                yield from visit(new_home[cluster])
-        yield page
-
-    for page in wanted:
-        yield from visit(page)
-
-
-def removals(placement: OcmPlacement, held: Iterable[Held], wanted: set[str]) -> Iterator[Wish]:
-    for one in held:
-        if one.decision.name not in wanted:
-            yield Gone(one.decision)
-            yield told(placement, "DecisionDelete", f"Decision {one.decision.name} is deleted")
-
-
-def labels_of(placement: OcmPlacement, page: Page) -> dict[str, str]:
-    return {PLACEMENT_LABEL: placement.name, GROUP_NAME_LABEL: page.group, GROUP_INDEX_LABEL: str(page.group_index)}
-
-
-def status_of(page: Page) -> PlacementDecisionStatus:
-    return PlacementDecisionStatus(decisions=tuple([ClusterDecision(cluster_name=name) for name in page.clusters]))
-
-
-def new_decision(placement: OcmPlacement, page: Page) -> PlacementDecision:
-    owner = OwnerReference(
-        api_version=kind_of(placement).api_version,
-        kind="Placement",
-        name=placement.name,
-        uid=placement.metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
-    )
-    metadata = Meta(
-        name=page.name,
-        namespace=placement.namespace,
-        labels=labels_of(placement, page),
-        owner_references=(owner,),
-    )
-    return PlacementDecision(metadata=metadata, status=status_of(page) if page.clusters else None)
-
-
-def told(placement: OcmPlacement, reason: str, what: str, type_: str = "Normal", why: str = "") -> Note:
-    about = Ref(
-        kind_of(placement).api_version, "Placement", placement.namespace, placement.name, placement.metadata.uid
-    )
-    message = f"{what} with placement {placement.name} in namespace {placement.namespace}{why}"
-    return Note(about, reason, message, SOURCE, type_)
-
-
-def update_notes(placement: OcmPlacement, page: Page, answer: Answer, totals: str) -> Iterator[Note]:
-    what = f"Decision {page.name} is updated"
-    if answer.status.code == WARNING:
-        why = f": {answer.status.message} in plugin {answer.status.plugin}"
-        yield told(placement, "DecisionUpdate", what, "Warning", why)
-    else:
-        yield told(placement, "DecisionUpdate", what)
-    if totals:
-        yield told(placement, "ScoreUpdate", "")._replace(message=totals)
 
 
 def status_wish(

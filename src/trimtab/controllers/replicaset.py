@@ -18,7 +18,7 @@ from trimtab.api.names import label_value_faults
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Gone, Index, View, Wake, Wish, controller
-from trimtab.controllers.place import GROUP_INDEX_LABEL, GROUP_NAME_LABEL
+from trimtab.controllers.decisions import GROUP_INDEX_LABEL, GROUP_NAME_LABEL
 from trimtab.decide.ocm.rollout import (
     FAILED,
     PROGRESSING,

@@ -32,7 +32,7 @@ WENT_WELL = Status()
 
 
 class Group(NamedTuple):
-    """Some of the chosen clusters, in the order of names."""
+    """Some of the chosen clusters, in the order of names or of their totals."""
 
     name: str
     clusters: list[str]

@@ -55,9 +55,13 @@ class PlacementAsk(msgspec.Struct, frozen=True, kw_only=True):
     decided: tuple[str, ...] = ()
     """Its decisions among those that the fleet counts: like `placed`, a cluster as often as it is named."""
     cel: Compiler | None = None
+    by_score: bool = False
+    """Decisions are wanted best first, not in the order of names."""
 
 
-def ask_of(placement: OcmPlacement, scene: Scene, cel: Compiler | None = None) -> PlacementAsk:
+def ask_of(
+    placement: OcmPlacement, scene: Scene, cel: Compiler | None = None, *, by_score: bool = False
+) -> PlacementAsk:
     holding = scene.held_by(placement.namespace, placement.name)
     return PlacementAsk(
         namespace=placement.namespace,
@@ -67,6 +71,7 @@ def ask_of(placement: OcmPlacement, scene: Scene, cel: Compiler | None = None) -
         placed=holding.placed,
         decided=holding.decided,
         cel=cel,
+        by_score=by_score,
     )
 
 

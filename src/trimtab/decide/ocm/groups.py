@@ -14,7 +14,7 @@ PAGE = 100
 
 
 def grouped(chosen: Array, strategy: GroupStrategy, fleet: Fleet[ManagedCluster]) -> tuple[tuple[Group, ...], str]:
-    """The groups, and why the rest of the clusters is in none; `chosen` are columns in the order of names."""
+    """The groups, and why the rest of the clusters is in none; the order of the columns is kept."""
     groups: list[Group] = []
     try:
         size = group_size(strategy.clusters_per_decision_group, len(chosen))

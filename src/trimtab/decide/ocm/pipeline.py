@@ -36,7 +36,8 @@ def decide(ask: PlacementAsk, scene: Scene) -> Answer:
     """The answer to one Placement; raises Unlistable."""
     eligible = eligibility(ask, scene)
     found = search(ask, scene, eligible.mask)
-    groups, fault = grouped(found.chosen, ask.spec.decision_strategy.group_strategy, scene.fleet)
+    chosen = found.ranked if ask.by_score else found.chosen
+    groups, fault = grouped(chosen, ask.spec.decision_strategy.group_strategy, scene.fleet)
     return Answer(
         bound=eligible.bound,
         eligible=eligible.sets,
