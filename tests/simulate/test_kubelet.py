@@ -142,3 +142,35 @@ def test_nodes_heartbeat_and_nothing_else_is_written_by_an_idle_cluster() -> Non
         assert member.server.store.revision - before == 3 * 60
 
     in_a_member(story)
+
+
+def test_a_node_short_of_memory_takes_no_new_pods() -> None:
+    async def story(member: Member) -> None:
+        await member.press_node("one-node-1", "memory")
+        await asyncio.sleep(1)
+        await member.client.create(DEPLOYMENTS, deployment(replicas=4))
+        await asyncio.sleep(5)
+        assert {pod.spec.node_name for pod in member.pods} == {"one-node-2", "one-node-3"}
+        await member.press_node("one-node-1", "memory", on=False)
+        await asyncio.sleep(1)
+        assert not (await member.client.get(NODES, "", "one-node-1"))["spec"].get("taints")
+
+    in_a_member(story)
+
+
+def test_nodes_come_and_go_and_pods_follow() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=6))
+        await asyncio.sleep(5)
+        plan = member.kubelets.machines["one-node-1"].plan
+        await member.remove_node("one-node-1")
+        await asyncio.sleep(5)
+        homes = {pod.spec.node_name for pod in member.pods if pod.ready}
+        assert (len(member.pods), homes) == (6, {"one-node-2", "one-node-3"})
+        await member.add_node(plan.but(name="late"))
+        await asyncio.sleep(1)
+        await member.client.patch(DEPLOYMENTS, "default", "web", {"spec": {"replicas": 9}})
+        await asyncio.sleep(5)
+        assert sum(pod.spec.node_name == "late" for pod in member.pods) == 3
+
+    in_a_member(story)

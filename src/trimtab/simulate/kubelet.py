@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple, cast
 
@@ -54,6 +54,8 @@ class Machine:
         self.address = f"172.{16 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
         self.room: Amounts = amounts(plan.pool.amounts)
         self.up = True
+        self.pressures: set[str] = set()
+        """`memory`, `disk`, `pid`: what the node is short of."""
 
 
 class Kubelets:
@@ -85,7 +87,9 @@ class Kubelets:
             await self._register(machine)
         table = self._cache.table(PODS)
         await table.synced.wait()
-        await self._cache.table(NODES).synced.wait()
+        nodes = self._cache.table(NODES)
+        await nodes.synced.wait()
+        nodes.listen(self._node_heard)
         table.listen(self._heard)
         self._tasks.append(loop.create_task(self._run()))
         if self._shape.heartbeat:
@@ -130,7 +134,7 @@ class Kubelets:
             await self._renew(node)
 
     async def _report_ready(self, machine: Machine) -> None:
-        body = {"status": {"conditions": node_conditions(self._clock.now())}}
+        body = {"status": {"conditions": node_conditions(self._clock.now(), machine.pressures)}}
         with contextlib.suppress(NotFound):
             await self._client.patch(NODES, "", machine.plan.name, body, subresource="status", manager="kubelet")
 
@@ -140,7 +144,7 @@ class Kubelets:
         """All nodes of a cluster in one go, at a moment of their own."""
         await asyncio.sleep(self._shape.heartbeat * self._dice.random())
         while True:
-            for name, machine in self.machines.items():
+            for name, machine in list(self.machines.items()):
                 if machine.up:
                     with contextlib.suppress(ApiFault, OSError, TimeoutError):
                         await self._renew(name)
@@ -183,6 +187,34 @@ class Kubelets:
         await self._report_ready(machine)
         for key, life in self._lives.items():
             if life.node == machine.plan.name:
+                self._queue.add(key)
+
+    async def press(self, node: str, what: str, *, on: bool = True) -> None:
+        """The node becomes short of memory, disk or pid, or no longer is."""
+        machine = self.machines[node]
+        machine.pressures = machine.pressures | {what} if on else machine.pressures - {what}
+        await self._report_ready(machine)
+
+    async def add(self, plan: NodePlan) -> None:
+        """Another machine joins the cluster."""
+        machine = self.machines[plan.name] = Machine(plan, len(self.machines) + 1)
+        await self._register(machine)
+        for entry in list(self._cache.table(PODS).entries.values()):
+            if entry.raw["spec"].get("nodeName") == plan.name:
+                self._heard(None, entry)
+
+    async def remove(self, node: str) -> None:
+        """The machine leaves the cluster for good, and what ran there is gone."""
+        await self._client.delete(NODES, "", node)
+
+    def _node_heard(self, old: Entry | None, new: Entry | None) -> None:
+        """Nobody will ever report on the pods of a node that was deleted: they are removed."""
+        if new is not None or old is None or old.name[1] not in self.machines:
+            return
+        del self.machines[old.name[1]]
+        for key, life in self._lives.items():
+            if life.node == old.name[1]:
+                life.leaving_at = self._now()
                 self._queue.add(key)
 
     async def claim(self, factor: float) -> None:
@@ -310,7 +342,13 @@ class Kubelets:
 
     async def _live(self, key: Key) -> None:
         life, entry = self._lives.get(key), self._entry(key)
-        if life is None or entry is None or not self.machines[life.node].up:
+        if life is None or entry is None:
+            return
+        machine = self.machines.get(life.node)
+        if machine is None:
+            await self._let_go(life, entry)
+            return
+        if not machine.up:
             return
         if not life.admitted:
             await self._reject(key, life, entry)
@@ -367,6 +405,9 @@ class Kubelets:
         if entry.raw["metadata"].get("finalizers") and life.ended is None:
             life.stop(self._now())
             await self._report(life, entry, self._now())
+        await self._let_go(life, entry)
+
+    async def _let_go(self, life: Life, entry: Entry) -> None:
         with contextlib.suppress(NotFound):
             await self._client.delete(PODS, *entry.name, uid=life.uid, grace_seconds=0)
 
@@ -397,17 +438,25 @@ def micro(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def node_conditions(now: datetime) -> list[Raw]:
+PRESSURES = {
+    "memory": ("MemoryPressure", "KubeletHasInsufficientMemory", "KubeletHasSufficientMemory", "memory"),
+    "disk": ("DiskPressure", "KubeletHasDiskPressure", "KubeletHasNoDiskPressure", "disk space"),
+    "pid": ("PIDPressure", "KubeletHasInsufficientPID", "KubeletHasSufficientPID", "PID"),
+}
+
+
+def node_conditions(now: datetime, pressures: Collection[str] = ()) -> list[Raw]:
     def said(type_: str, status: str, reason: str, message: str) -> Raw:
         times = {"lastHeartbeatTime": stamp(now), "lastTransitionTime": stamp(now)}
         return {"type": type_, "status": status, **times, "reason": reason, "message": message}
 
-    return [
-        said("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-        said("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-        said("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-        said("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-    ]
+    told = []
+    for name, (type_, short, enough, what) in PRESSURES.items():
+        if name in pressures:
+            told.append(said(type_, "True", short, f"kubelet has insufficient {what} available"))
+        else:
+            told.append(said(type_, "False", enough, f"kubelet has sufficient {what} available"))
+    return [*told, said("Ready", "True", "KubeletReady", "kubelet is posting ready status")]
 
 
 def node_object(machine: Machine, now: datetime) -> Raw:
@@ -429,7 +478,7 @@ def node_object(machine: Machine, now: datetime) -> Raw:
         "status": {
             "capacity": pool.amounts,
             "allocatable": pool.amounts,
-            "conditions": node_conditions(now),
+            "conditions": node_conditions(now, machine.pressures),
             "addresses": [
                 {"type": "InternalIP", "address": machine.address},
                 {"type": "Hostname", "address": plan.name},

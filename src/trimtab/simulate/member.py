@@ -30,7 +30,7 @@ from trimtab.server.local import LocalClient
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.behaviour import Spell
 from trimtab.simulate.binder import Binder
-from trimtab.simulate.fleet import FleetPlan, MemberPlan
+from trimtab.simulate.fleet import FleetPlan, MemberPlan, NodePlan
 from trimtab.simulate.kubelet import NODES, PODS, Kubelets, Shape
 from trimtab.simulate.line import Line
 from trimtab.simulate.usage import Usage
@@ -157,6 +157,16 @@ class Member:
 
     async def recover_node(self, node: str) -> None:
         await self.kubelets.recover(node)
+
+    async def press_node(self, node: str, what: str, *, on: bool = True) -> None:
+        """The node becomes short of `memory`, `disk` or `pid`, or no longer is."""
+        await self.kubelets.press(node, what, on=on)
+
+    async def add_node(self, plan: NodePlan) -> None:
+        await self.kubelets.add(plan)
+
+    async def remove_node(self, node: str) -> None:
+        await self.kubelets.remove(node)
 
     async def cordon(self, node: str, *, closed: bool = True) -> None:
         await self.inside.patch(NODES, "", node, {"spec": {"unschedulable": closed or None}}, manager="kubectl")

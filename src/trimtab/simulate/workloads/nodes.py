@@ -15,13 +15,23 @@ from trimtab.simulate.workloads.registry import workload
 
 LEASES = "kube-node-lease"
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
-OURS = frozenset((NOT_READY, UNREACHABLE))
+PRESSED = {
+    "MemoryPressure": "node.kubernetes.io/memory-pressure",
+    "DiskPressure": "node.kubernetes.io/disk-pressure",
+    "PIDPressure": "node.kubernetes.io/pid-pressure",
+}
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+OURS = frozenset((NOT_READY, UNREACHABLE, UNSCHEDULABLE, *PRESSED.values()))
 SILENT = "Kubelet stopped posting node status."
 
 
 def _changed(old: Node | None, new: Node) -> bool:
     """Anything but a heartbeat."""
-    return old is None or old.spec != new.spec or _ready(old) != _ready(new)
+    return old is None or old.spec != new.spec or _states(old) != _states(new)
+
+
+def _states(node: Node) -> dict[str, str]:
+    return {one.type: one.status for one in node.status.conditions}
 
 
 def _when_pods_arrive(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
@@ -82,15 +92,17 @@ def _given_up(node: Node, view: View) -> Iterator[Wish]:
 
 def _taints(node: Node, now: datetime) -> tuple[Taint, ...]:
     """The taints that say in what state the node is, beside those that others have put there."""
-    key = {"True": "", "False": NOT_READY}.get(_ready(node), UNREACHABLE)
     present = {(taint.key, taint.effect): taint for taint in node.spec.taints}
-    wanted = [present.get((key, effect)) or Taint(key=key, effect=effect) for effect in ("NoSchedule", "NoExecute")]
-    stamped = [
-        taint.but(time_added=taint.time_added or now.replace(microsecond=0)) if taint.effect == "NoExecute" else taint
-        for taint in wanted
+    wanted = [
+        (PRESSED[type_], "NoSchedule") for type_, told in _states(node).items() if type_ in PRESSED and told == "True"
     ]
-    others = tuple(taint for taint in node.spec.taints if taint.key not in OURS)
-    return (*others, *stamped) if key else others
+    if node.spec.unschedulable:
+        wanted.append((UNSCHEDULABLE, "NoSchedule"))
+    if key := {"True": "", "False": NOT_READY}.get(_ready(node), UNREACHABLE):
+        wanted += [(key, "NoSchedule"), (key, "NoExecute")]
+    second = now.replace(microsecond=0)
+    ours = [present.get(one) or Taint(key=one[0], effect=one[1], time_added=second) for one in wanted]
+    return (*(taint for taint in node.spec.taints if taint.key not in OURS), *ours)
 
 
 def _not_ready(pod: Pod, now: datetime) -> Pod:

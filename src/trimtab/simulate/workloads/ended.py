@@ -1,0 +1,23 @@
+"""Pods that have ended are kept for a while, but not without bound."""
+
+from collections.abc import Iterator
+
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.controllers.contract import Gone, Index, View, Wish
+from trimtab.simulate.workloads.offspring import oldest_first
+from trimtab.simulate.workloads.registry import workload
+
+MOST = 1000
+"""Kubernetes keeps 12500 by default; a fleet in one process cannot."""
+ENDED = Index("ended-pods", Pod, lambda pod: ("yes",) if pod.terminal else ())
+
+
+def _ends(old: Pod | None, new: Pod) -> bool:
+    return new.terminal and (old is None or not old.terminal)
+
+
+@workload(Pod, writes=["Pod"], changed=_ends, name="pod-garbage")
+def pod_garbage(pod: Pod, view: View) -> Iterator[Wish]:
+    ended = view.having(ENDED, "yes")
+    for one in oldest_first(ended)[: max(0, len(ended) - MOST)]:
+        yield Gone(one)

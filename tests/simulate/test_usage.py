@@ -1,0 +1,25 @@
+from trimtab.api.kinds.native.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from trimtab.api.selectors import LabelSelector
+from trimtab.api.value import Meta
+from trimtab.simulate.usage import Load, Usage
+
+
+def pod(name: str, phase: str = "Running") -> Pod:
+    requests = ResourceRequirements(requests={"cpu": "1", "memory": "100Mi"})
+    return Pod(
+        metadata=Meta(name=name, namespace="default", labels={"app": name}),
+        spec=PodSpec(containers=(Container(name="main", resources=requests),)),
+        status=PodStatus(phase=phase),
+    )
+
+
+def test_a_pod_uses_half_of_what_it_asks_for_unless_told_otherwise() -> None:
+    usage = Usage()
+    assert usage.of(pod("web")) == {"cpu": 500, "memory": 50 << 20}
+    usage.set(Load("noisy", selector=LabelSelector(match_labels={"app": "web"}), amounts={"cpu": 3000}))
+    assert usage.of(pod("web")) == {"cpu": 3000, "memory": 50 << 20}
+    assert usage.of(pod("db")) == {"cpu": 500, "memory": 50 << 20}
+    usage.set(Load("idle", part=0.0))
+    assert usage.of(pod("web"))["cpu"] == 0
+    usage.clear("idle")
+    assert usage.total([pod("web"), pod("db"), pod("old", "Failed")]) == {"cpu": 3500, "memory": 100 << 20}
