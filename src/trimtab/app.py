@@ -4,7 +4,7 @@ import asyncio
 import base64
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -37,7 +37,8 @@ from trimtab.decide.ocm.explain import shown
 from trimtab.errors import AlreadyExists, NotFound
 from trimtab.interpret.cel import compiler
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.sandbox import Executor, run_script
+from trimtab.interpret.operations import Fault
+from trimtab.interpret.sandbox import LIMITS, Executor, Limits, Ran, run_script
 from trimtab.members.probe import Prober
 from trimtab.members.proxy import Proxy, Server
 from trimtab.members.roster import Roster
@@ -97,6 +98,7 @@ class Plane:
     ) -> None:
         learn_everything()
         self._scripts = scripts
+        self._authors: dict[str, Raw] = {}
         self._connect = connect
         self.cache = Cache(client)
         clock = clock or WallClock()
@@ -158,11 +160,22 @@ class Plane:
     def _customized(self, old: Entry | None, new: Entry | None) -> None:
         """Users' rules changed: the interpreter is made anew, and everything it judged is looked at again."""
         raws = [entry.raw for entry in self._customizations.entries.values()]
+        self._authors = {script: raw for raw in raws for script in scripts_of(raw)}
         self.around.parts["interpreter"] = Interpreter.of(
-            raws, self._scripts, profile=cast("Any", self.around.profile.name)
+            raws, self._run_script, profile=cast("Any", self.around.profile.name)
         )
         if hasattr(self, "manager"):
             self.manager.look_at_everything("detect", "dispatch", "execute", "aggregate", "dependencies")
+
+    def _run_script(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault:
+        """Run a user's script, and let its author know when it fails."""
+        outcome = self._scripts(script, hook, arguments, limits)
+        author = self._authors.get(script)
+        if isinstance(outcome, Fault) and author is not None:
+            name = author["metadata"]["name"]
+            self.around.memory["script fault", name] = (script, Fault(outcome.reason, f"{hook}: {outcome.message}"))
+            self.manager.wake("customizations", Key(kind_of(ResourceInterpreterCustomization).id, "", name))
+        return outcome
 
     def _heartbeat(self, old: Entry | None, new: Entry | None) -> None:
         """A Pull cluster's agent renews its Lease; that it did is all that counts."""
@@ -172,6 +185,11 @@ class Plane:
     def _probed(self, cluster: str, probe: Probe) -> None:
         self.around.memory["probe", cluster] = probe
         self.manager.wake("health", Key(kind_of(Cluster).id, "", cluster))
+
+
+def scripts_of(customization: Raw) -> list[str]:
+    rules = (customization.get("spec") or {}).get("customizations") or {}
+    return [rule["luaScript"] for rule in rules.values() if isinstance(rule, dict) and rule.get("luaScript")]
 
 
 def client_from_secret(cluster: Cluster, secret: Callable[[str, str], Raw | None]) -> Client | None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from trimtab.api.admission.interpreter import check_customization, check_webhooks, fill_webhooks, gather_customizations
 from trimtab.api.kind import Column, kind
-from trimtab.api.value import Field, Int32, Object, Value, always
+from trimtab.api.value import Condition, Field, Int32, Object, Value, always
 
 
 class CustomizationTarget(Value):
@@ -40,6 +40,14 @@ class CustomizationSpec(CustomizationRules):
     customizations: Annotated[CustomizationRules, Field("The scripts.")] = always(CustomizationRules())
 
 
+class CustomizationStatus(Value):
+    """Without observedGeneration: the kind has no status subresource, so writing this is itself a new generation."""
+
+    conditions: Annotated[
+        tuple[Condition, ...], Field("Whether the scripts work.", list_type="map", map_keys=("type",))
+    ] = ()
+
+
 @kind(
     group="config.karmada.io",
     version="v1alpha1",
@@ -58,6 +66,7 @@ class CustomizationSpec(CustomizationRules):
 )
 class ResourceInterpreterCustomization(Object):
     spec: Annotated[CustomizationSpec, Field("Which kind, which scripts.", required=True)] = always(CustomizationSpec())
+    status: Annotated[CustomizationStatus, Field("Whether the scripts work.")] = CustomizationStatus()
 
 
 class WebhookService(Value):
