@@ -167,7 +167,8 @@ class Fitter:
         """The object with managedFields that say what this write changed."""
         served = where.served
         writer = Manager(manager, "Update", served.api_version, where.subresource)
-        return track_update(old, obj, self.shape(served), writer, now, **part_of(where))
+        moment = None if where.subresource == "scale" else now  # scaling is noted without its time
+        return track_update(old, obj, self.shape(served), writer, moment, **part_of(where))
 
 
 class Part(TypedDict, total=False):

@@ -1,0 +1,78 @@
+"""Requests made from our own OpenAPI documents never make the server fall over."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.caller import AUTHENTICATED, MASTERS, User
+from trimtab.server.listen import Listener
+from trimtab.store.log import Store
+
+TOKEN = "t0ken"
+DOCUMENTS = [
+    "api/v1",
+    "apis/apps/v1",
+    "apis/policy/v1",
+    "apis/policy.karmada.io/v1alpha1",
+    "apis/work.karmada.io/v1alpha2",
+]
+
+
+class Served:
+    """A server on a socket of its own, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.documents: dict[str, dict] = {}
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
+        self._thread.start()
+        self._ready.wait(20)
+
+    async def _run(self) -> None:
+        admin = User("admin", (MASTERS, AUTHENTICATED))
+        server = ApiServer(Store(), Settings(static_tokens={TOKEN: admin}))
+        await server.start()
+        listener = Listener(server.app, "127.0.0.1", 0, None)
+        await listener.start()
+        self._loop, self._done, self.port = asyncio.get_running_loop(), asyncio.Event(), listener.port
+        self._ready.set()
+        await self._done.wait()
+        server.app.end_streams()
+        await listener.stop()
+        await server.stop()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._done.set)
+        self._thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    running = Served()
+    yield running
+    running.stop()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_no_request_that_the_documents_describe_breaks_the_server(document: str, served: Served) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    base = f"http://127.0.0.1:{served.port}"
+    schema = schemathesis.openapi.from_url(f"{base}/openapi/v3/{document}", headers=headers)
+    operations = [found.ok() for found in schema.get_all_operations()]
+
+    @settings(max_examples=25, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(st.sampled_from(operations).flatmap(lambda operation: operation.as_strategy()))
+    def send(case) -> None:
+        if isinstance(case.query, dict):
+            case.query.pop("watch", None)  # a watch goes on
+        told = case.call(base_url=base, headers=headers, timeout=20)
+        assert b"the server failed" not in told.content, case.as_curl_command()
+
+    send()
