@@ -145,6 +145,9 @@ class Plane:
         return self.manager.idle
 
     def _client_for(self, cluster: Cluster) -> Client | None:
+        agent = self.around.settings.get("agent", "")
+        if (cluster.spec.sync_mode == "Pull") != bool(agent) or (agent and cluster.name != agent):
+            return None  # a Pull cluster is reached from its own side, and an agent reaches nobody else
         if self._connect is not None and (client := self._connect(cluster)) is not None:
             return client
         return client_from_secret(cluster, self._secret)

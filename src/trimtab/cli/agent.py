@@ -1,0 +1,57 @@
+"""`trimtab agent`: beside a member that the host cannot reach, fetch its Works and report back."""
+
+import asyncio
+
+import click
+
+from trimtab.api.profile import PROFILES
+from trimtab.app import Plane
+from trimtab.cli.controllers import run_until_told_to_stop
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
+from trimtab.clock import WallClock
+from trimtab.members.agent import CONTROLLERS, Heartbeat
+from trimtab.telemetry import speak
+
+
+@click.command()
+@click.argument("name")
+@click.option("--kubeconfig", "member_config", required=True, help="The kubeconfig of the member, this cluster.")
+@click.option("--context", "member_context", default="", help="Its context in that file.")
+@click.option("--host-kubeconfig", required=True, help="The kubeconfig of the control plane.")
+@click.option("--host-context", default="")
+@click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
+@click.option("--verbose", "-v", count=True)
+def command(
+    name: str,
+    member_config: str,
+    member_context: str,
+    host_kubeconfig: str,
+    host_context: str,
+    profile: str,
+    verbose: int,
+) -> None:
+    """Serve the cluster NAME, joined with `trimtab join NAME --mode pull`, from its own side."""
+    speak(verbosity=verbose)
+    credentials = load(member_config, member_context)
+
+    async def serve() -> None:
+        host = KubeClient(load(host_kubeconfig, host_context))
+        clock = WallClock()
+        heartbeat = asyncio.ensure_future(Heartbeat(host, name, clock).run())
+        plane = Plane(
+            host,
+            clock=clock,
+            profile=PROFILES[profile],
+            settings={"agent": name},
+            connect=lambda cluster: KubeClient(credentials) if cluster.name == name else None,
+            chosen=lambda controller: controller.name in CONTROLLERS,
+        )
+        click.echo(f"the agent of {name} is ready")
+        try:
+            await plane.run()
+        finally:
+            heartbeat.cancel()
+            await host.close()
+
+    run_until_told_to_stop(serve())

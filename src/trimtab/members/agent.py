@@ -1,0 +1,61 @@
+"""The pull side: an agent beside a member fetches its Works, and renews a Lease so that the host knows it lives."""
+
+import asyncio
+import logging
+
+from trimtab.api.value import Raw
+from trimtab.client.client import Client, Resource
+from trimtab.clock import Clock
+from trimtab.errors import AlreadyExists, ApiFault, NotFound
+from trimtab.members.joining import NAMESPACES, ROOM
+from trimtab.runtime.election import LEASES, micro
+
+RENEW_SECONDS = 10.0
+LEASE_SECONDS = 40
+CONTROLLERS = ("execute", "health")
+"""What an agent does of what a control plane does, for its own cluster alone."""
+
+log = logging.getLogger("trimtab.agent")
+
+
+class Heartbeat:
+    """Renews the Lease `karmada-cluster/<cluster>` on the host for as long as it runs."""
+
+    def __init__(self, host: Client, cluster: str, clock: Clock, *, period: float = RENEW_SECONDS) -> None:
+        self._host = host
+        self._cluster = cluster
+        self._clock = clock
+        self._period = period
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.beat()
+            except (ApiFault, OSError, TimeoutError) as fault:
+                log.warning("cannot renew the lease of %s: %s", self._cluster, fault)
+            await asyncio.sleep(self._period)
+
+    async def beat(self) -> None:
+        """Renew, or begin."""
+        spec = {
+            "holderIdentity": self._cluster,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "renewTime": micro(self._clock.now()),
+        }
+        try:
+            await self._host.patch(LEASES, ROOM, self._cluster, {"spec": spec}, manager="trimtab-agent")
+        except NotFound:
+            await self._ensure(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ROOM}})
+            lease: Raw = {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"namespace": ROOM, "name": self._cluster},
+                "spec": spec,
+            }
+            await self._ensure(LEASES, lease)
+
+    async def _ensure(self, resource: Resource, obj: Raw) -> None:
+        try:
+            await self._host.create(resource, obj, manager="trimtab-agent")
+        except AlreadyExists:
+            return

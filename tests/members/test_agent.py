@@ -1,0 +1,78 @@
+"""A cluster that the host cannot reach is served from its own side."""
+
+import asyncio
+
+import pytest
+
+from trimtab.app import Plane
+from trimtab.client.client import Resource
+from trimtab.clock import LoopClock, run_virtually
+from trimtab.members.agent import CONTROLLERS, Heartbeat
+from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.local import LocalClient
+from trimtab.store.log import Store
+
+CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
+POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
+
+
+@pytest.mark.parametrize("with_agent", [True, False])
+def test_works_reach_a_pull_cluster_through_its_agent_and_only_through_it(with_agent) -> None:
+    async def story() -> None:
+        clock = LoopClock()
+        host, member = (ApiServer(Store(), Settings(clock=clock)) for _ in range(2))
+        await host.start()
+        await member.start()
+        user = LocalClient(host)
+        plane = Plane(LocalClient(host), clock=clock)
+        agent = Plane(
+            LocalClient(host),
+            clock=clock,
+            settings={"agent": "edge"},
+            connect=lambda cluster: LocalClient(member) if cluster.name == "edge" else None,
+            chosen=lambda controller: controller.name in CONTROLLERS,
+        )
+        heartbeat = asyncio.ensure_future(Heartbeat(LocalClient(host), "edge", clock).run()) if with_agent else None
+        await plane.start()
+        if with_agent:
+            await agent.start()
+        spec = {"syncMode": "Pull"}
+        await user.create(
+            CLUSTERS,
+            {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "metadata": {"name": "edge"}, "spec": spec},
+        )
+        await user.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "demo"}})
+        await user.create(
+            CONFIGS,
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "c", "namespace": "demo"},
+                "data": {"k": "v"},
+            },
+        )
+        selector = {"apiVersion": "v1", "kind": "ConfigMap"}
+        await user.create(
+            POLICIES,
+            {
+                "apiVersion": POLICIES.api_version,
+                "kind": "PropagationPolicy",
+                "metadata": {"name": "p", "namespace": "demo"},
+                "spec": {"resourceSelectors": [selector], "placement": {}},
+            },
+        )
+        await asyncio.sleep(90)
+        there = [obj["metadata"]["name"] for obj in (await LocalClient(member).list(CONFIGS, "demo")).items]
+        cluster = await user.get(CLUSTERS, "", "edge")
+        ready = next(c for c in cluster["status"]["conditions"] if c["type"] == "Ready")
+        assert (there, ready["status"]) == ((["c"], "True") if with_agent else ([], "Unknown"))
+        if heartbeat is not None:
+            heartbeat.cancel()
+            await agent.stop()
+        await plane.stop()
+        await host.stop()
+        await member.stop()
+
+    run_virtually(story())
