@@ -137,53 +137,36 @@ def judged(
     """The status after this probe; a flap shorter than the threshold changes nothing that is published."""
     if probe is None:
         return cluster.status, streak
-    ready = ready_of(probe)
+    now_seen = ready_of(probe)
     published = marks.condition_of(cluster.status.conditions, "Ready")
-    if published is not None and published.status != ready.status:
-        if streak is None or streak.status != ready.status:
-            streak = Streak(ready.status, probe.at)
-        name = "cluster-success-threshold" if ready.status == "True" else "cluster-failure-threshold"
+    if published is not None and published.status != now_seen.status:
+        if streak is None or streak.status != now_seen.status:
+            streak = Streak(now_seen.status, probe.at)
+        name = "cluster-success-threshold" if now_seen.status == "True" else "cluster-failure-threshold"
         patience = timedelta(seconds=float(marks.setting(view, name, default=30)))
         if probe.at - streak.since < patience:
             return cluster.status, streak
-    status = cluster.status.but(conditions=marks.with_condition(cluster.status.conditions, ready))
-    if ready.status == "True":
+    status = cluster.status.but(conditions=marks.with_condition(cluster.status.conditions, now_seen))
+    if now_seen.status == "True":
         status = collected(status, probe)
     return status, None
 
 
 def ready_of(probe: Probe) -> Condition:
-    at = probe.at.replace(microsecond=0)
+    """The Ready condition that this probe alone would give."""
     if not probe.reachable:
-        return Condition(
-            type="Ready",
-            status="False",
-            reason="StatusCollectionFailed",
-            message="cannot make a client for the cluster",
-            last_transition_time=at,
-        )
+        return ready("False", "StatusCollectionFailed", "cannot make a client for the cluster", probe.at)
     if not probe.online:
-        return Condition(
-            type="Ready",
-            status="False",
-            reason="ClusterNotReachable",
-            message="cluster is not reachable",
-            last_transition_time=at,
-        )
+        return ready("False", "ClusterNotReachable", "cluster is not reachable", probe.at)
     if not probe.healthy:
-        return Condition(
-            type="Ready",
-            status="False",
-            reason="ClusterNotReady",
-            message="cluster is reachable but health endpoint responded without ok",
-            last_transition_time=at,
-        )
+        text = "cluster is reachable but health endpoint responded without ok"
+        return ready("False", "ClusterNotReady", text, probe.at)
+    return ready("True", "ClusterReady", "cluster is healthy and ready to accept workloads", probe.at)
+
+
+def ready(status: str, reason: str, message: str, at: datetime) -> Condition:
     return Condition(
-        type="Ready",
-        status="True",
-        reason="ClusterReady",
-        message="cluster is healthy and ready to accept workloads",
-        last_transition_time=at,
+        type="Ready", status=status, reason=reason, message=message, last_transition_time=at.replace(microsecond=0)
     )
 
 
@@ -218,7 +201,7 @@ def collected(status: ClusterStatus, probe: Probe) -> ClusterStatus:
 def gone_quiet(cluster: Cluster, view: View) -> ClusterStatus | None:
     """A Pull cluster whose agent has not reported for too long is unknown."""
     heard: datetime | None = view.recall("heartbeat", cluster.name)
-    ready = marks.condition_of(cluster.status.conditions, "Ready")
+    said = marks.condition_of(cluster.status.conditions, "Ready")
     if heard is None:
         born = cluster.metadata.creation_timestamp or view.now
         if view.now - born < timedelta(seconds=float(marks.setting(view, "cluster-startup-grace-period", default=60))):
@@ -228,15 +211,9 @@ def gone_quiet(cluster: Cluster, view: View) -> ClusterStatus | None:
         if view.now - heard < timedelta(seconds=float(marks.setting(view, "cluster-monitor-grace-period", default=40))):
             return None
         reason, message = "ClusterStatusUnknown", "Clusterstatus controller stopped posting cluster status."
-    if ready is not None and ready.status == "Unknown":
+    if said is not None and said.status == "Unknown":
         return None
-    unknown = Condition(
-        type="Ready",
-        status="Unknown",
-        reason=reason,
-        message=message,
-        last_transition_time=view.now.replace(microsecond=0),
-    )
+    unknown = ready("Unknown", reason, message, view.now)
     return cluster.status.but(conditions=marks.with_condition(cluster.status.conditions, unknown))
 
 
