@@ -188,3 +188,20 @@ async def test_readers_and_writers_at_once_see_one_order(store: Store) -> None:
     await asyncio.gather(*(write(n) for n in range(8)))
     for revisions in await asyncio.gather(*readers):
         assert revisions == list(range(2, 402))
+
+
+def test_watchers_hear_in_the_order_they_came() -> None:
+    async def story() -> list[int]:
+        store, heard = Store(), []
+
+        async def listen(number: int) -> None:
+            await store.watch(PODS).next()
+            heard.append(number)
+
+        listeners = [asyncio.ensure_future(listen(number)) for number in range(50)]
+        await asyncio.sleep(0)
+        await store.create(pod("a"), b"1")
+        await asyncio.gather(*listeners)
+        return heard
+
+    assert run_virtually(story()) == list(range(50))

@@ -72,7 +72,7 @@ class Shelf:
         self.keys: list[str] = []
         self.events: list[Event] = []
         self.trimmed = trimmed  # up to here events may have been dropped
-        self.waiters: set[asyncio.Future[bool]] = set()
+        self.waiters: dict[asyncio.Future[bool], None] = {}  # in the order they came, so that a life can be repeated
 
     def under(self, prefix: str, start_after: str | None = None) -> list[str]:
         size = len(prefix)
@@ -164,7 +164,7 @@ class Index:
             return found[:limit], found[limit - 1].revision
         return found, max(revision, self.revision)
 
-    def waiters(self, prefix: str) -> set[asyncio.Future[bool]]:
+    def waiters(self, prefix: str) -> dict[asyncio.Future[bool], None]:
         """Where to leave a future that becomes True when something under `prefix` may have changed."""
         return (self._shelf(prefix) if prefix.count("/") >= 4 else self._broad).waiters
 

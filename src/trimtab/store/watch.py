@@ -52,11 +52,11 @@ class Watch:
         change: asyncio.Future[bool] = loop.create_future()
         alarm = None if deadline is None else loop.call_at(deadline, _ring, change)
         waiters = self._index.waiters(self._prefix)
-        waiters.add(change)
+        waiters[change] = None
         try:
             return await change
         finally:
-            waiters.discard(change)
+            waiters.pop(change, None)
             if alarm is not None:
                 alarm.cancel()
 
