@@ -23,7 +23,7 @@ from trimtab.server.assembly import ApiServer, Settings
 from trimtab.server.caller import AUTHENTICATED, MASTERS, User
 from trimtab.server.catalogue import Served
 from trimtab.server.routes import Target, resolve, truthy, verb_of
-from trimtab.server.wire import pack
+from trimtab.server.wire import pack, unpack
 from trimtab.store.log import Store
 from trimtab.store.txn import Delete, Put
 
@@ -43,6 +43,22 @@ MASKS = [
 ]
 UNMODELLED = {"shardInfo"}
 """Keys of the recorded (1.37) server that a 1.32 server does not have."""
+
+
+TEMPLATE = {"containers": [{"name": "c", "image": "nginx"}]}
+INVENTED = {
+    "configmaps": {"data": {"k": "v"}},
+    "pods": {"spec": {**TEMPLATE, "nodeName": "n1"}, "status": {"phase": "Running"}},
+    "deployments.apps": {
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": TEMPLATE},
+        },
+        "status": {},
+    },
+}
+"""What an object holds that was made by a step outside the recording, and of which only the existence matters."""
 
 
 class Exchange(NamedTuple):
@@ -103,6 +119,8 @@ class World:
         self.store: Store = server.store
         self.known: dict[str, dict] = {}
         self.revisions: dict[int, int] = {}
+        self.invented: set[str] = set()
+        self.touched = ""
 
     # state
 
@@ -144,6 +162,11 @@ class World:
             if served:
                 self.known[served.key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])] = obj
 
+    def settle(self, e: Exchange) -> None:
+        """After a write whose answer does not show the object, what our server made of it stands."""
+        if e.method != "GET" and e.status < 300 and not full(e.answer):
+            self.known.pop(self.touched, None)
+
     def revision(self, recorded: str) -> str:
         """Our name for a recorded version: that of the newest thing that was not newer then."""
         if not recorded.isdigit() or int(recorded) < 2 or int(recorded) > FUTURE:
@@ -155,7 +178,7 @@ class World:
 
     async def prepare(self, e: Exchange, *, from_answer: bool = False) -> None:
         path, _, query = e.path.partition("?")
-        self.blurred = False
+        self.blurred, self.touched = False, ""
         target = resolve(path)
         if target is None or not target.resource:
             self._prepare_documents(e, path)
@@ -188,6 +211,7 @@ class World:
         if e.status != 200 or not isinstance(e.answer, dict) or "_same_body_as" in e.answer:
             return
         items = [dict(item) for item in e.answer.get("items") or ()]
+        shown: set[str] = set()
         for row in e.answer.get("rows") or ():
             known = (row.get("object") or {}).get("metadata")
             if known and row["object"]["kind"] == served.kind.name:
@@ -195,8 +219,11 @@ class World:
             elif known:
                 key = served.key(known.get("namespace", ""), known["name"])
                 self.blurred = self.blurred or key not in self.known
-                items.append(dict(self.known.get(key) or {"metadata": known}))
-        wanted = set()
+                shown.add(key)
+                entry = self.store.get(key)
+                ours = unpack(served, entry.value, entry.mod_revision) if entry else {}
+                items.append(dict(self.known.get(key) or {**ours, "metadata": known}))
+        wanted = shown
         for item in items:
             if "metadata" not in item or "name" not in item["metadata"]:
                 continue
@@ -227,7 +254,7 @@ class World:
         name = target.name or (sent.get("metadata") or {}).get("name", "")
         if not name or "list" not in served.verbs:
             return
-        key = served.key(target.namespace, name)
+        key = self.touched = served.key(target.namespace, name)
         missing = isinstance(e.answer, dict) and e.answer.get("reason") == "NotFound"
         created = e.status == 201 and not target.subresource
         if (missing and (e.answer.get("details") or {}).get("name") == name) or created:
@@ -274,13 +301,26 @@ class World:
             if verb in {"delete", "patch", "update"}:
                 for gone in ("deletionTimestamp", "deletionGracePeriodSeconds"):
                     before["metadata"].pop(gone, None)
-        if before is None:
-            if self.store.get(key) is None and e.status < 300:
-                raise Exempt(f"{key} is not in the recording")
-            if self.store.get(key) is None:
-                raise Exempt(f"{key} was made by a step that is not in the recording")
-            return
-        await self.put(served, before)
+        if key in self.invented and e.status in {409, 429}:
+            raise Exempt(f"{key} was made by a step that is not in the recording")
+        if before is None and self.store.get(key) is None:
+            before = self._invented(e, served, key)
+        if before is not None:
+            await self.put(served, before)
+
+    def _invented(self, e: Exchange, served: Served, key: str) -> dict:
+        """An object of which the recording says only that it is there."""
+        body = INVENTED.get(served.kind.id)
+        if body is None or e.status == 429 or (e.status == 409 and e.method == "PATCH"):
+            raise Exempt(f"{key} was made by a step that is not in the recording")
+        namespace, _, name = key.removeprefix(served.prefix).rpartition("/")
+        metadata = {"name": name, "namespace": namespace, "uid": "00000000-0000-4000-8000-000000000000"}
+        head = {"apiVersion": served.api_version, "kind": served.kind.name}
+        made = {**head, "metadata": {**metadata, "creationTimestamp": "2026-01-01T00:00:00Z"}, **body}
+        if e.path.partition("?")[0].endswith("/binding"):
+            made = {**made, "spec": {**TEMPLATE}}
+        self.invented.add(key)
+        return self.server.fitter.complete(served, self.server.fitter.read(served, made).obj)
 
     # the exchange
 
@@ -338,7 +378,7 @@ class World:
             _, ours, _ = await self.replay(e._replace(status=200))
             return await self.replay(e, ours.get("etag", ""))
         body = self._body(e)
-        if e.body is None and e.method in {"POST", "PUT", "PATCH"} and e.status not in {400, 415}:
+        if e.body is None and e.method in {"POST", "PUT", "PATCH"} and e.status not in {400, 404, 415}:
             raise Exempt("the body is not recorded")
         answered: dict = {"body": b""}
         live = asyncio.ensure_future(self._live(e, self.store.revision)) if e.events else None
@@ -605,6 +645,7 @@ async def judge() -> dict[str, Verdict]:
                 verdicts[e.file].failed[f"{e.id} {e.op} {e.method} {e.path[:110]}"] = found[:6]
             else:
                 verdicts[e.file].held.add(e.id)
+        world.settle(e)
         for obj in (e.answer, *((event or {}).get("object") for event in e.events or ())):
             world.remember(obj)
         await asyncio.sleep(0.1)  # definitions are served in the background

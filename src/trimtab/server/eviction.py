@@ -1,70 +1,267 @@
-"""Evictions: a pod may go when its budgets allow it, and what they grant is written before it goes."""
+"""Evictions: a pod may go when every budget allows it; what they grant is written in one step with its end."""
 
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-import orjson
+import msgspec
 
-from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
-from trimtab.api.value import Raw
-from trimtab.decide.evict import Budget, Debit, EvictedPod, Preconditions, Refusal, Verdict, verdict
+from trimtab.api.duration import duration
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.selectors import LabelSelector
+from trimtab.api.value import OwnerReference, Raw
+from trimtab.decide.budget import DELETION_DEADLINE
+from trimtab.decide.evict import EvictedPod, Preconditions, Refusal
+from trimtab.decide.pods import avoid, quota
+from trimtab.decide.pods.guard import Errand, Guard, PodBudget, debited, guards, judge_eviction
 from trimtab.errors import ApiFault, BadRequest, Cause, Conflict, Forbidden, TooManyRequests
 from trimtab.server import refuse
-from trimtab.server.caller import Caller
+from trimtab.server.admission import Attributes
+from trimtab.server.caller import MASTERS, Caller
 from trimtab.server.catalogue import Where
 from trimtab.server.deletion import plan_deletion
+from trimtab.server.desk import Desk
 from trimtab.server.options import DeleteOptions, delete_options
 from trimtab.server.verbs import Verbs, timestamp
-from trimtab.server.wire import pack, unpack
-from trimtab.store.entry import Entry
-from trimtab.store.txn import Mismatch, Put
+from trimtab.server.wire import unpack
+from trimtab.store.txn import Draft, Operation
 
-_BUDGETS = "/registry/policy/poddisruptionbudgets/"
-_TRIES = 8
-
-
-class _Guard(NamedTuple):
-    """A budget as it is stored."""
-
-    entry: Entry
-    obj: Raw
-
-
-def _ready(pod: Raw) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+_BUDGETS: Sequence[tuple[type[PodBudget], str]] = (
+    (PodDisruptionBudget, "/registry/policy/poddisruptionbudgets/"),
+    (DisruptionBudget, "/registry/trimtab.dev/disruptionbudgets/"),
+)
+_POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
+_PREFIX = "trimtab.dev/"
+REASONS = {"rescheduler": "Reschedule", "drain": "Drain", "preemption": "Preemption", "delete": "Delete"}
+"""What each component evicts for, when it does not say."""
+BUDGET, COMPONENT = "DisruptionBudget", "ComponentQuota"
 
 
-def _selects(selector: Raw | None, labels: Raw) -> bool:
-    if selector is None:
-        return False
-    rules = tuple(
-        LabelSelectorRequirement(key=r["key"], operator=r["operator"], values=tuple(r.get("values") or ()))
-        for r in selector.get("matchExpressions") or ()
-    )
-    return LabelSelector(match_labels=selector.get("matchLabels") or {}, match_expressions=rules).matches(labels)
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
 
 
-def _budget(obj: Raw) -> Budget:
-    status: Raw = obj.get("status") or {}
-    allowed: Raw = next((c for c in status.get("conditions") or () if c.get("type") == "DisruptionAllowed"), {})
-    return Budget(
-        obj["metadata"]["name"],
-        obj["metadata"].get("generation", 0),
-        status.get("observedGeneration", 0),
-        status.get("disruptionsAllowed", 0),
-        status.get("currentHealthy", 0),
-        status.get("desiredHealthy", 0),
-        len(status.get("disruptedPods") or {}),
-        (obj.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
-        allowed.get("status", ""),
-        allowed.get("reason", ""),
-        allowed.get("message", ""),
+class _Said(msgspec.Struct):
+    type: str
+    status: str
+
+
+class _Status(msgspec.Struct):
+    conditions: list[_Said] | None = None
+
+
+class _Seen(msgspec.Struct):
+    """As much of a stored pod as tells whether it is healthy."""
+
+    metadata: _Meta
+    status: _Status | None = None
+
+    @property
+    def healthy(self) -> bool:
+        said = (self.status.conditions if self.status else None) or ()
+        return not self.metadata.deletion_timestamp and any(c.type == "Ready" and c.status == "True" for c in said)
+
+
+_seen = msgspec.json.Decoder(_Seen)
+
+
+class Order(NamedTuple):
+    """What is asked for beyond the end of the pod."""
+
+    options: DeleteOptions
+    errand: Errand
+    avoidance: avoid.Avoidance | None
+    why: str
+
+
+class Evictions:
+    """Serves `pods/NAME/eviction`, which is also called `evict`."""
+
+    def __init__(self, verbs: Verbs, *, several_budgets: bool) -> None:
+        self._verbs = verbs
+        self._exact = several_budgets
+        """All budgets are asked, as things stand at this moment; else one at most, as its status says."""
+
+    async def evict(self, where: Where, body: Raw, caller: Caller, *, dry_run: bool) -> None:
+        if (body.get("metadata") or {}).get("name") != where.name:
+            raise BadRequest("name in URL does not match name in Eviction object")
+        given: Any = body.get("deleteOptions")
+        options = delete_options(given if isinstance(given, dict) else None, {})
+        annotations: Raw = body["metadata"].get("annotations") or {}
+        now = self._verbs.clock.now()
+        order = Order(options, _errand(annotations), _avoidance(annotations, now), annotations.get("reason", ""))
+        places = [where, *self._together(where, annotations.get(f"{_PREFIX}together", ""), caller)]
+        for place in places:
+            old = unpack(place.served, self._verbs.entry(place).value, 0)
+            await self._verbs.admission.validate(Attributes("DELETE", place, caller, dry_run), None, old)
+        late: list[ApiFault] = []
+
+        def propose(draft: Draft) -> list[Operation]:
+            late.clear()
+            desk = Desk(draft)
+            for place in places:
+                late.extend(_Case(self._verbs, desk, place, order, exact=self._exact).settle(now))
+            return [] if dry_run or options.dry_run else desk.operations()
+
+        await self._verbs.store.transact(propose)
+        if late:
+            raise late[0]
+
+    def _together(self, where: Where, text: str, caller: Caller) -> list[Where]:
+        """Further pods that must go in the same step or not at all, as `namespace/name,namespace/name`."""
+        if not text:
+            return []
+        if MASTERS not in caller.user.groups and caller.user.name != "system:kube-scheduler":
+            raise Forbidden("only the scheduler may evict several pods in one step")
+        pairs = (one.partition("/") for one in text.split(",") if one)
+        return [where._replace(namespace=namespace, name=name) for namespace, _, name in pairs]
+
+
+class _Case:
+    """One pod of an eviction, judged and settled at the desk."""
+
+    def __init__(self, verbs: Verbs, desk: Desk, where: Where, order: Order, *, exact: bool) -> None:
+        self._desk, self._where, self._order, self._exact = desk, where, order, exact
+        paper = desk.get(where.key)
+        if paper is None or paper.obj is None:
+            raise refuse.not_found(where.served.resource, where.served.group, where.name)
+        self._raw: Raw = paper.obj
+        seen = desk.typed(Pod, where.key)
+        assert seen is not None
+        self._pod = seen.but(metadata=seen.metadata.but(resource_version=desk.version(where.key)))
+
+    def settle(self, now: datetime) -> Iterator[ApiFault]:
+        """Judge, then put everything that follows on the desk; raises when the pod may not go."""
+        options = self._order.options
+        guarding = {(type(guard.budget).__name__, guard.budget.name): guard for guard in self._guards(now)}
+        judged = judge_eviction(
+            self._pod,
+            guarding.values(),
+            Preconditions(options.uid, options.version),
+            now,
+            several_allowed=self._exact,
+        )
+        if judged.refusal is not None and (self._exact or not judged.debits):
+            raise _fault(judged.refusal, self._where.name)
+        if not self._free:
+            self._charge_component(now)
+        for debit in judged.debits:
+            budget = guarding[debit.kind, debit.budget].budget
+            after = debited(budget, debit, self._where.name, self._order.errand, now)
+            self._desk.put_status(_key(budget), after)
+        if judged.refusal is not None:
+            yield _fault(judged.refusal, self._where.name)
+            return
+        self._end(now)
+        self._remember(now)
+
+    @property
+    def _free(self) -> bool:
+        pod = self._pod
+        return EvictedPod(
+            pod.name, phase=pod.status.phase, terminating=pod.metadata.deletion_timestamp is not None
+        ).free
+
+    def _guards(self, now: datetime) -> Iterator[Guard]:
+        if self._free:
+            return
+        for type_, prefix in _BUDGETS if self._exact else _BUDGETS[:1]:
+            for _, budget in self._desk.all(type_, f"{prefix}{self._pod.namespace}/"):
+                if guards(budget, self._pod, self._order.errand):
+                    yield Guard(budget, self._healthy(budget, now) if self._exact else None)
+
+    def _healthy(self, budget: PodBudget, now: datetime) -> int:
+        """How many of the budget's pods are healthy at this very moment, whatever its controller saw last."""
+        granted = {name for name, at in budget.status.disrupted_pods.items() if at + DELETION_DEADLINE > now}
+        selector = budget.spec.selector or LabelSelector()
+        pods = (
+            _seen.decode(entry.value) for entry in self._desk.entries(self._where.served.under(self._pod.namespace))
+        )
+        return sum(
+            pod.healthy and pod.metadata.name not in granted and selector.matches(pod.metadata.labels or {})
+            for pod in pods
+        )
+
+    def _charge_component(self, now: datetime) -> None:
+        errand, pod = self._order.errand, self._pod
+        policy = self._desk.typed(DisruptionPolicy, _POLICY) if errand.by else None
+        if policy is None:
+            return
+        if (spent := quota.exhausted(policy, errand, pod.namespace, self._goes_on, now)) is not None:
+            cause = Cause(COMPONENT, spent.message)
+            raise TooManyRequests(
+                "Cannot evict pod as its evictor has used up its quota.",
+                causes=[cause],
+                retry_after=spent.seconds or None,
+            )
+        after = quota.charged(policy, errand, (pod.namespace, pod.name), self._goes_on, now)
+        if after != policy:
+            self._desk.put_status(_POLICY, after)
+
+    def _goes_on(self, pod: str) -> bool:
+        """Whether a pod that was evicted is still ending."""
+        paper = self._desk.get(f"{self._where.served.prefix}{pod}")
+        return paper is not None and paper.obj is not None and bool(paper.obj["metadata"].get("deletionTimestamp"))
+
+    def _end(self, now: datetime) -> None:
+        plan = plan_deletion(self._where.served, self._raw, self._order.options, now)
+        if plan.unchanged:
+            return
+        self._desk.put(self._where.key, None if plan.gone else _doomed(plan.obj, self._order, timestamp(now)))
+
+    def _remember(self, now: datetime) -> None:
+        """Tell the node whose pods should rather not come back."""
+        owner, node = self._pod.controller, self._pod.spec.node_name
+        asked = self._order.avoidance
+        key = f"/registry/core/nodes/{node}"
+        if asked is None or owner is None or not node or (paper := self._desk.get(key)) is None:
+            return
+        entry = asked.but(
+            pod_signature=avoid.Signature(pod_controller=owner), root_uid=self._root(owner), message=self._order.why
+        )
+        obj: Raw = paper.obj or {}
+        annotations = {**(obj["metadata"].get("annotations") or {})}
+        annotations[avoid.ANNOTATION] = avoid.text_of(avoid.added(avoid.entries_of(annotations), entry, now)) or ""
+        self._desk.put(key, {**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
+
+    def _root(self, owner: OwnerReference) -> str:
+        """The owner above a ReplicaSet."""
+        paper = self._desk.get(f"/registry/apps/replicasets/{self._pod.namespace}/{owner.name}")
+        above = ((paper.obj or {})["metadata"].get("ownerReferences") or ()) if paper is not None else ()
+        return next((str(one["uid"]) for one in above if one.get("controller")), "")
+
+
+def _key(budget: PodBudget) -> str:
+    prefix = next(prefix for type_, prefix in _BUDGETS if isinstance(budget, type_))
+    return f"{prefix}{budget.namespace}/{budget.name}"
+
+
+def _errand(annotations: Raw) -> Errand:
+    by = str(annotations.get(f"{_PREFIX}requested-by") or annotations.get("requested-by") or "")
+    return Errand(by, str(annotations.get(f"{_PREFIX}reason") or REASONS.get(by, "")))
+
+
+def _avoidance(annotations: Raw, now: datetime) -> avoid.Avoidance | None:
+    if annotations.get(f"{_PREFIX}prefer-avoid") != "true":
+        return None
+    until = str(annotations.get(f"{_PREFIX}prefer-avoid-until") or "").removeprefix("scheduled:")
+    asked = duration(str(annotations.get(f"{_PREFIX}prefer-avoid-ttl") or ""))
+    life = min(asked or avoid.SHORT, avoid.SHORT) if until else min(asked or avoid.LONG, avoid.LONGEST)
+    return avoid.Avoidance(
+        eviction_time=now.replace(microsecond=0),
+        reason=str(annotations.get("reason") or "Evicted"),
+        expiry=now + timedelta(seconds=life.total_seconds()),
+        until_pod_scheduled=until,
+        seconds=int(life.total_seconds()),
     )
 
 
 def _fault(refusal: Refusal, name: str) -> ApiFault:
-    causes = [Cause("DisruptionBudget", text) for text in refusal.causes]
+    causes = [Cause(BUDGET, text) for text in refusal.causes]
     if refusal.code == 429:
         return TooManyRequests(refusal.message, causes=causes, retry_after=refusal.retry_after_seconds or None)
     if refusal.code == 403:
@@ -74,99 +271,20 @@ def _fault(refusal: Refusal, name: str) -> ApiFault:
     return refuse.plain_error(refusal.message)
 
 
-class Evictions:
-    """Serves `pods/NAME/eviction`."""
-
-    def __init__(self, verbs: Verbs, *, several_budgets: bool) -> None:
-        self._verbs = verbs
-        self._several_budgets = several_budgets
-
-    async def evict(self, where: Where, body: Raw, caller: Caller, *, dry_run: bool) -> None:
-        if (body.get("metadata") or {}).get("name") != where.name:
-            raise BadRequest("name in URL does not match name in Eviction object")
-        given: Any = body.get("deleteOptions")
-        options = delete_options(given if isinstance(given, dict) else None, {})
-        dry_run = dry_run or options.dry_run
-        for _ in range(_TRIES):
-            entry = self._verbs.entry(where)
-            pod = unpack(where.served, entry.value, entry.mod_revision)
-            guards = self._guards(pod)
-            judged = self._judge(pod, guards, options)
-            if judged.refusal is not None and not judged.debits:
-                raise _fault(judged.refusal, where.name)
-            if dry_run:
-                return
-            try:
-                await self._go(where, entry, pod, judged, guards)
-            except Mismatch:
-                continue
-            if judged.refusal is not None:
-                raise _fault(judged.refusal, where.name)
-            await self._verbs.delete(where, options._replace(uid=pod["metadata"]["uid"], version=""), caller)
-            return
-        raise refuse.conflict(where.served.resource, where.served.group, where.name)
-
-    def _guards(self, pod: Raw) -> list[_Guard]:
-        metadata = pod["metadata"]
-        found = []
-        for entry in self._verbs.store.list(f"{_BUDGETS}{metadata['namespace']}/").entries:
-            obj = orjson.loads(entry.value)
-            if _selects((obj.get("spec") or {}).get("selector"), metadata.get("labels") or {}):
-                found.append(_Guard(entry, obj))
-        return found
-
-    def _judge(self, pod: Raw, guards: list[_Guard], options: DeleteOptions) -> Verdict:
-        metadata = pod["metadata"]
-        known = EvictedPod(
-            metadata["name"],
-            metadata["uid"],
-            metadata["resourceVersion"],
-            (pod.get("status") or {}).get("phase", ""),
-            _ready(pod),
-            bool(metadata.get("deletionTimestamp")),
-        )
-        return verdict(
-            known,
-            [_budget(guard.obj) for guard in guards],
-            Preconditions(options.uid, options.version),
-            self._verbs.clock.now(),
-            several_allowed=self._several_budgets,
-        )
-
-    async def _go(self, where: Where, entry: Entry, pod: Raw, judged: Verdict, guards: list[_Guard]) -> None:
-        """Write the debits and why the pod goes, in one step."""
-        now = self._verbs.clock.now()
-        by_name = {guard.obj["metadata"]["name"]: guard for guard in guards}
-        writes = [_paid(by_name[debit.budget], debit, where.name, now) for debit in judged.debits]
-        if judged.refusal is None and self._lingers(where, pod, now):
-            writes.append(Put(entry.key, pack(_doomed(pod, timestamp(now))), entry.mod_revision))
-        if writes:
-            await self._verbs.store.commit(writes)
-
-    def _lingers(self, where: Where, pod: Raw, now: datetime) -> bool:
-        """Whether the pod will still be seen while it ends, so that its condition is worth writing."""
-        if pod["metadata"].get("deletionTimestamp"):
-            return False
-        return not plan_deletion(where.served, pod, DeleteOptions(), now).gone
-
-
-def _paid(guard: _Guard, debit: Debit, pod: str, now: datetime) -> Put:
-    status: Raw = {**(guard.obj.get("status") or {})}
-    status["disruptionsAllowed"] = debit.disruptions_allowed
-    status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod: timestamp(now)}
-    return Put(guard.entry.key, orjson.dumps({**guard.obj, "status": status}), guard.entry.mod_revision)
-
-
-def _doomed(pod: Raw, now: str) -> Raw:
-    """The pod with the condition that says an eviction ends it."""
+def _doomed(pod: Raw, order: Order, now: str) -> Raw:
+    """The pod with the condition that says what ends it."""
     status: Raw = pod.get("status") or {}
+    preempted = order.errand.by == "preemption"
+    said = (
+        "default-scheduler: preempting to accommodate a higher priority pod" if preempted else "Eviction API: evicting"
+    )
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
         "lastProbeTime": None,
         "lastTransitionTime": now,
-        "reason": "EvictionByEvictionAPI",
-        "message": "Eviction API: evicting",
+        "reason": "PreemptionByScheduler" if preempted else "EvictionByEvictionAPI",
+        "message": said,
     }
     others = [c for c in status.get("conditions") or () if c.get("type") != "DisruptionTarget"]
     return {**pod, "status": {**status, "conditions": [*others, condition]}}

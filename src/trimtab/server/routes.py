@@ -48,6 +48,8 @@ def _inside(group: str, version: str, rest: list[str], legacy: bool) -> Target |
     if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         namespace, rest = rest[1], rest[2:]
     resource, name, *deeper = [*rest, ""] if len(rest) == 1 else rest
+    if (resource, deeper) == ("pods", ["evict"]):
+        deeper = ["eviction"]  # the name it had in its design; the canonical one is what is advertised
     return Target(group, version, resource, namespace, name, "/".join(deeper), legacy)
 
 

@@ -78,10 +78,11 @@ class Subresources:
         """A body that is an object of another kind."""
         obj = read_body(content_media(ask.headers.get("content-type", "")), ask.body, api_version, kind).obj
         if obj.get("kind", kind) != kind:
-            group = api_version.rpartition("/")[0] or "core"
+            group = (api_version.rpartition("/")[0] or "core").split(".")[0]
+            version = str(obj.get("apiVersion", "")).rpartition("/")[2]
             raise BadRequest(
-                f'{obj["kind"]} in version "{obj.get("apiVersion", "")}" cannot be handled as a {kind}: '
-                f"converting to ({group.split('.')[0]}.{kind}): unknown conversion"
+                f'{obj["kind"]} in version "{version}" cannot be handled as a {kind}: '
+                f"converting ({version}.{obj['kind']}) to ({group}.{kind}): unknown conversion"
             )
         if not isinstance(obj.get("metadata", {}), dict) or not isinstance(obj.get("spec", {}), dict):
             raise BadRequest(f"{kind} cannot be read: metadata and spec must be objects")
