@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from trimtab.telemetry import speak
+
 
 @click.command()
 @click.option(
@@ -21,6 +23,7 @@ def command(data_dir: Path, port: int, bind: str) -> None:
     """Serve the Kubernetes API of every kind Trimtab knows."""
     import uvloop  # noqa: PLC0415 - the other commands need not pay for it
 
+    speak()
     uvloop.run(_serve(data_dir, port, bind))
 
 
@@ -32,10 +35,10 @@ async def _serve(data_dir: Path, port: int, bind: str) -> None:
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stopped.set)
-    await daemon.start()
-    click.echo(f"trimtab apiserver is ready at {daemon.url}")
-    click.echo(f"export KUBECONFIG={daemon.kubeconfig}")
     try:
+        await daemon.start()
+        click.echo(f"trimtab apiserver is ready at {daemon.url}")
+        click.echo(f"export KUBECONFIG={daemon.kubeconfig}")
         await stopped.wait()
     finally:
         await daemon.stop()

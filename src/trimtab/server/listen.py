@@ -10,6 +10,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from trimtab.errors import InputFault
 from trimtab.server.authenticate import user_of_certificate
 from trimtab.server.certificates import Authority
 
@@ -76,9 +77,14 @@ class Listener:
     """One listening address of one application."""
 
     def __init__(self, app: Any, host: str, port: int, authority: Authority | None) -> None:
-        self._socket = socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
-        )
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            self._socket = socket.create_server((host, port), family=family, backlog=2048)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise InputFault(
+                f"cannot serve on {host} port {port}: {why}; choose another with --port or --bind"
+            ) from None
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
             app,
