@@ -61,6 +61,7 @@ HOST_KINDS = (
     "WorkloadRebalancer",
     "ResourceInterpreterCustomization",
 )
+EVENTS = Resource("", "v1", "events", "Event")
 MEMBER_KINDS = ("Deployment", "StatefulSet", "Job", "ConfigMap", "Secret", "ClusterRole")
 SETTLE_SECONDS = 12.0
 """At least one period of status collection, so that what a step changed has been seen everywhere."""
@@ -184,6 +185,7 @@ class Flow:
         self.expect = json.loads((folder / "expect.json").read_text())
         self.namespace: str = self.script["namespace"]
         self._told: dict[str, int] = {}
+        self._foreign: set[str] = set()
         self.names = Names()
         """Kept over all steps: what is gone may still be spoken of."""
 
@@ -212,6 +214,10 @@ class Flow:
         self.resources = {r.kind: r for r in await stage.client.resources()}
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
         await stage.client.create(self.resources["Namespace"], namespace)
+        # What an earlier flow on the same stage left behind, or was told about it, is not ours to judge.
+        works = [work["metadata"]["name"] for work in (await stage.client.list(self.resources["Work"])).items]
+        told = [event["involvedObject"]["name"] for event in (await stage.client.list(EVENTS)).items]
+        self._foreign = {*works, *told}
 
     async def steps(self) -> AsyncIterator[Difference]:
         for number, (step, recorded) in enumerate(zip(self.script["steps"], self.expect["steps"], strict=True)):
@@ -370,7 +376,7 @@ class Flow:
 
     async def _events(self) -> list[dict[str, Any]]:
         """Those that speak of this flow's objects, as the recording has them."""
-        listed = (await self.stage.client.list(Resource("", "v1", "events", "Event"))).items
+        listed = (await self.stage.client.list(EVENTS)).items
         return [
             event
             for event in listed
@@ -392,6 +398,8 @@ class Flow:
 
     def _speaks_of_us(self, about: dict[str, Any], event: dict[str, Any]) -> bool:
         if about["kind"] == "Work":
+            if about["name"] in self._foreign:
+                return False
             return ("Namespace/" not in event["message"] and not about["name"].startswith(f"{self.namespace}-")) or (
                 about["name"].startswith(f"{self.namespace}-role")
             )

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from kube.rig import ControlPlane, Unavailable, assets
 
 

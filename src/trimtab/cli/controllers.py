@@ -27,6 +27,7 @@ from trimtab.telemetry import speak
 @click.option("--leader-elect/--no-leader-elect", default=False, help="Work only while holding the Lease.")
 @click.option("--leader-elect-resource-namespace", default="kube-system", show_default=True)
 @click.option("--lease-seconds", default=15.0, show_default=True, help="How long a Lease is believed.")
+@click.option("--status-seconds", default=10.0, show_default=True, help="How often each member is looked at.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A controller setting; may be repeated.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
@@ -37,6 +38,7 @@ def command(
     leader_elect: bool,
     leader_elect_resource_namespace: str,
     lease_seconds: float,
+    status_seconds: float,
     settings: tuple[str, ...],
     log_format: str,
     verbose: int,
@@ -49,7 +51,13 @@ def command(
         clock = WallClock()
 
         async def work() -> None:
-            plane = Plane(client, clock=clock, profile=PROFILES[profile], settings=read_settings(settings))
+            plane = Plane(
+                client,
+                clock=clock,
+                profile=PROFILES[profile],
+                settings=read_settings(settings),
+                probe_seconds=status_seconds,
+            )
             click.echo("controllers are ready")
             await plane.run()
 

@@ -1,0 +1,41 @@
+"""What a webhook would have filled in is filled in at first sight."""
+
+from views import FakeView
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.policy import PropagationPolicy
+from trimtab.api.value import Raw
+from trimtab.controllers.contract import Make
+from trimtab.controllers.introduce import introduce
+
+SELECTOR = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+
+
+def policy(**spec: object) -> Raw:
+    return {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"namespace": "shop", "name": "everywhere"},
+        "spec": {"resourceSelectors": [SELECTOR], **spec},
+    }
+
+
+def introduced(raw: Raw) -> list[Raw]:
+    thing = kind_of(PropagationPolicy).decode(raw)
+    wishes = list(introduce(thing, FakeView(raws=[raw])))
+    return [wish.wanted for wish in wishes if isinstance(wish, Make)]
+
+
+def test_a_selector_without_a_namespace_means_the_policys_own() -> None:
+    (made,) = introduced(policy())
+    assert made["spec"]["resourceSelectors"] == [SELECTOR | {"namespace": "shop"}]
+
+
+def test_what_the_author_said_is_left_alone() -> None:
+    (made,) = introduced(policy(propagateDeps=False, failover={"application": {"decisionConditions": {}}}))
+    assert made["spec"]["propagateDeps"] is False
+
+
+def test_a_policy_that_lacks_nothing_is_left_alone() -> None:
+    (made,) = introduced(policy())
+    assert introduced(made) == []
