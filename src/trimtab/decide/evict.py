@@ -50,6 +50,11 @@ class Budget(NamedTuple):
     condition_reason: str = ""
     condition_message: str = ""
     rate: Rate | None = None
+    closed: str = ""
+    """Why it lets nobody go, whatever its strength: no window is open, too many are on their way."""
+    opens_at: datetime | None = None
+    """When time alone ends that."""
+    kind: str = ""
 
     def exempts_unhealthy(self) -> bool:
         """A pod that is not ready may go without a debit: it adds nothing to the strength."""
@@ -80,6 +85,7 @@ class Debit(NamedTuple):
     budget: str
     disruptions_allowed: int
     rate: Rate | None
+    kind: str = ""
 
 
 class Verdict(NamedTuple):
@@ -159,13 +165,21 @@ def _refusal(budget: Budget, now: datetime) -> Refusal | None:
             "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
             f"{closed}: too many pending evictions not confirmed by PDB controller",
         )
+    causes, waits = [], [0]
     if budget.disruptions_allowed == 0:
-        return Refusal(429, "TooManyRequests", VIOLATES, (_exhausted(budget, closed),))
+        causes.append(_exhausted(budget, closed))
+    if budget.closed:
+        causes.append(budget.closed)
+        waits.append(_seconds(now, budget.opens_at))
     if budget.rate is not None and budget.rate.left(now) == 0:
-        wait = ceil((budget.rate.next_allowed(now) - now).total_seconds())
-        cause = f"{closed}: {budget.rate.disruptions} in {budget.rate.period} are spent, the next in {wait} s"
-        return Refusal(429, "TooManyRequests", VIOLATES, (cause,), wait)
-    return None
+        waits.append(_seconds(now, budget.rate.next_allowed(now)))
+        spent = f"{budget.rate.disruptions} in {budget.rate.period} are spent"
+        causes.append(f"{closed}: {spent}, the next in {waits[-1]} s")
+    return Refusal(429, "TooManyRequests", VIOLATES, tuple(causes), max(waits)) if causes else None
+
+
+def _seconds(now: datetime, until: datetime | None) -> int:
+    return ceil((until - now).total_seconds()) if until is not None else 0
 
 
 def _forbidden(budget: Budget, told: str, cause: str) -> Refusal:
@@ -197,4 +211,5 @@ def _joined(refusals: Sequence[Refusal]) -> Refusal:
 
 
 def _debit(budget: Budget, now: datetime) -> Debit:
-    return Debit(budget.name, budget.disruptions_allowed - 1, budget.rate.spent(now) if budget.rate else None)
+    rate = budget.rate.spent(now) if budget.rate else None
+    return Debit(budget.name, budget.disruptions_allowed - 1, rate, budget.kind)

@@ -244,6 +244,7 @@ def _in_memory(ground: Ground) -> ApiServer:
         new_uid=seeded_uids(ground.dice),
         token_key=ground.dice.randbytes(32),
         serves=of_a_member,
+        several_budgets=ground.profile.all_budgets_hold,
     )
     return ApiServer(Store(SHORT_MEMORY), settings)
 
@@ -255,7 +256,15 @@ def _on_disk(ground: Ground, name: str) -> ApiServer:
     key = directory / "service-account.key"
     if not key.exists():
         write_secret(key, secrets.token_hex(32).encode())
-    return ApiServer(store, Settings(clock=ground.clock, token_key=key.read_bytes(), serves=of_a_member))
+    return ApiServer(
+        store,
+        Settings(
+            clock=ground.clock,
+            token_key=key.read_bytes(),
+            serves=of_a_member,
+            several_budgets=ground.profile.all_budgets_hold,
+        ),
+    )
 
 
 def of_a_member(kind: Kind) -> bool:

@@ -12,7 +12,7 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import UPSTREAM
 from trimtab.decide.evict import Preconditions, Verdict
-from trimtab.decide.pods.disruption import debited, judge_eviction
+from trimtab.decide.pods.guard import NOBODY, Guard, debited, guards, judge_eviction
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 
@@ -38,7 +38,8 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     dry = bool(case.get("dryRunInRequest") or case.get("dryRunInBody"))
     budgets = [budget(entry) for entry in case["pdbs"] or []]
     preconditions = Preconditions(case.get("preconditionUID") or "", case.get("preconditionResourceVersion") or "")
-    given = judge_eviction(pod(case), budgets, preconditions, NOON, several_allowed=UPSTREAM.all_budgets_hold)
+    guarding = [Guard(one) for one in budgets if guards(one, pod(case))]
+    given = judge_eviction(pod(case), guarding, preconditions, NOON, several_allowed=UPSTREAM.all_budgets_hold)
     done = given.allowed and not dry
     refusal = given.refusal
     return {
@@ -104,7 +105,7 @@ def sent_version(given: Verdict, *, dry: bool) -> str | None:
 
 def after(before: PodDisruptionBudget, given: Verdict, *, dry: bool) -> dict[str, Any]:
     debit = next((debit for debit in given.debits if debit.budget == before.name), None)
-    status = before.status if debit is None or dry else debited(before, debit, "p", NOON)
+    status = before.status if debit is None or dry else debited(before, debit, "p", NOBODY, NOON).status
     return {
         "name": before.name,
         "disruptionsAllowed": status.disruptions_allowed,

@@ -6,7 +6,8 @@ from pod_builders import pod
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.decide.budget import Controller
 from trimtab.decide.evict import Preconditions
-from trimtab.decide.pods.disruption import SYNC_FAILED, condition_of, debited, judge_eviction, next_status, selects
+from trimtab.decide.pods.disruption import next_status
+from trimtab.decide.pods.guard import NOBODY, SYNC_FAILED, Guard, condition_of, debited, judge_eviction, selects
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -37,17 +38,17 @@ def test_a_lost_controller_closes_the_budget_and_says_so() -> None:
     one = synced(budget(maxUnavailable=1))
     status = next_status(one, WEB, {}, NOON)
     assert status.disruptions_allowed == 0
-    assert condition_of(one.but(status=status)).reason == SYNC_FAILED
+    assert condition_of(status.conditions).reason == SYNC_FAILED
     assert status.expected_pods == 3
 
 
 def test_a_paid_eviction_closes_the_door_behind_it() -> None:
     one = synced(budget(maxUnavailable=1))
-    given = judge_eviction(WEB[0], [one], Preconditions(), NOON, several_allowed=True)
+    given = judge_eviction(WEB[0], [Guard(one)], Preconditions(), NOON, several_allowed=True)
     (debit,) = given.debits
-    after = one.but(status=debited(one, debit, "web-0", NOON))
-    assert condition_of(after).status == "False"
-    assert not judge_eviction(WEB[1], [after], Preconditions(), NOON, several_allowed=True).allowed
+    after = debited(one, debit, "web-0", NOBODY, NOON)
+    assert condition_of(after.status.conditions).status == "False"
+    assert not judge_eviction(WEB[1], [Guard(after)], Preconditions(), NOON, several_allowed=True).allowed
 
 
 def test_budgets_guard_their_own_namespace_only() -> None:

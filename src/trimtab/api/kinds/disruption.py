@@ -244,8 +244,29 @@ class DisruptionPolicySpec(Value):
             default="Direct",
         ),
     ] = ""
+    equal_priority_preemption: Annotated[
+        str,
+        Field(
+            "Whether a pod may take the place of one that is as important, when its owner has less.",
+            enum=("Never", "Fair"),
+            default="Never",
+        ),
+    ] = ""
     storm: Annotated[Storm | None, Field("When losses are so many that evictions slow down or stop.")] = None
     eviction_rate: Annotated[EvictionRate | None, Field("How fast evictions go in quiet times.")] = None
+
+
+class ComponentUse(Value):
+    """How much of its quota a component has used."""
+
+    component: Annotated[str, Field("The component.", required=True)] = always("")
+    namespace: Annotated[str, Field("Where it is counted; empty is the whole cluster.")] = ""
+    recent: Annotated[tuple[RecentDisruption, ...], Field("What counts against its rate.")] = ()
+    in_flight: Annotated[tuple[InFlight, ...], Field("What it disrupted and has not ended yet.")] = ()
+
+
+class DisruptionPolicyStatus(ConditionsStatus):
+    components: Annotated[tuple[ComponentUse, ...], Field("What components have used of their quotas.")] = ()
 
 
 @kind(
@@ -260,7 +281,9 @@ class DisruptionPolicySpec(Value):
 )
 class DisruptionPolicy(Object):
     spec: Annotated[DisruptionPolicySpec, Field("The settings.", required=True)] = always(DisruptionPolicySpec())
-    status: Annotated[ConditionsStatus, Field("Whether they are in force.")] = ConditionsStatus()
+    status: Annotated[DisruptionPolicyStatus, Field("Whether they are in force, and what was used of them.")] = (
+        DisruptionPolicyStatus()
+    )
 
 
 class MovedObject(Value):

@@ -1,0 +1,218 @@
+"""Who guards a pod: the budgets of Kubernetes and our own through one door, and what an eviction takes from each."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from trimtab.api.duration import duration
+from trimtab.api.kinds.disruption import DisruptionBudget, InFlight
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.value import Condition
+from trimtab.decide import door
+from trimtab.decide.budget import Rate
+from trimtab.decide.door import Footing, gate_of
+from trimtab.decide.evict import Budget, Debit, EvictedPod, Preconditions, Verdict, verdict
+
+PodBudget: TypeAlias = PodDisruptionBudget | DisruptionBudget
+ALLOWED = "DisruptionAllowed"
+SUFFICIENT, INSUFFICIENT, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"
+SUPERSEDED = "Superseded"
+"""Condition of a default budget that a budget of the user's own has made needless."""
+RATE = "trimtab.dev/disruption-rate"
+"""On a PodDisruptionBudget: `1/1h` is at most one disruption in any hour."""
+RECENT = "trimtab.dev/recent-disruptions"
+"""On a PodDisruptionBudget with a rate: when its last disruptions were, because its status has no place for it."""
+UNLIMITED = 1 << 30
+"""What a budget without any strength allows."""
+_RATE = re.compile(r"([0-9]+)/(.+)\Z")
+
+
+class Errand(NamedTuple):
+    """Who disrupts a pod, and what for."""
+
+    by: str = ""
+    reason: str = ""
+
+
+NOBODY = Errand()
+
+
+class Guard(NamedTuple):
+    """A budget that selects the pod, and how many of its pods are healthy at this very moment, if that is known."""
+
+    budget: PodBudget
+    healthy: int | None = None
+
+
+def selects(budget: PodBudget, pod: Pod) -> bool:
+    """An absent selector selects nothing, an empty one everything in the namespace."""
+    selector = budget.spec.selector
+    if selector is None or budget.metadata.namespace != pod.metadata.namespace:
+        return False
+    return selector.matches(pod.metadata.labels)
+
+
+def guards(budget: PodBudget, pod: Pod, errand: Errand = NOBODY) -> bool:
+    """Whether this budget has a say when the pod is disrupted for this errand."""
+    if isinstance(budget, DisruptionBudget) and not (over_pods(budget) and counts(budget, errand)):
+        return False
+    return selects(budget, pod)
+
+
+def over_pods(budget: DisruptionBudget) -> bool:
+    return budget.spec.target != "Workloads" and not any(
+        condition.type == SUPERSEDED and condition.status == "True" for condition in budget.status.conditions
+    )
+
+
+def counts(budget: DisruptionBudget, errand: Errand) -> bool:
+    return not budget.spec.reasons or not errand.reason or errand.reason in budget.spec.reasons
+
+
+def judge_eviction(
+    pod: Pod, budgets: Iterable[Guard], preconditions: Preconditions, now: datetime, *, several_allowed: bool
+) -> Verdict:
+    """The verdict of the eviction subresource, asked of the budgets that guard the pod."""
+    asked = EvictedPod(
+        name=pod.name,
+        uid=pod.metadata.uid,
+        resource_version=pod.metadata.resource_version,
+        phase=pod.status.phase,
+        ready=pod.ready,
+        terminating=pod.metadata.deletion_timestamp is not None,
+    )
+    standing = [standing_of(guard, now) for guard in budgets]
+    return verdict(asked, standing, preconditions, now, several_allowed=several_allowed)
+
+
+def standing_of(guard: Guard, now: datetime) -> Budget:
+    """How the budget stands right now."""
+    budget = guard.budget
+    status, condition = budget.status, condition_of(budget.status.conditions)
+    closed, opens_at = _closed(budget, now)
+    unlimited = isinstance(budget, DisruptionBudget) and not _bounded(in_force(budget))
+    allowed, healthy = status.disruptions_allowed, status.current_healthy
+    if guard.healthy is not None:
+        healthy = min(healthy, guard.healthy)
+        allowed = min(allowed, max(0, healthy - status.desired_healthy))
+    return Budget(
+        name=budget.name,
+        generation=budget.metadata.generation,
+        observed_generation=status.observed_generation,
+        disruptions_allowed=UNLIMITED if unlimited else allowed,
+        current_healthy=healthy,
+        desired_healthy=status.desired_healthy,
+        unconfirmed=len(status.disrupted_pods),
+        always_allow_unhealthy=budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+        condition_status=condition.status,
+        condition_reason=condition.reason,
+        condition_message=condition.message,
+        rate=rate_of(budget),
+        closed=closed,
+        opens_at=opens_at,
+        kind=type(budget).__name__,
+    )
+
+
+def in_force(budget: DisruptionBudget) -> DisruptionBudget:
+    """The budget with what holds after the floors of the policy, once its controller has said so."""
+    effective = budget.status.effective
+    if effective is None or budget.status.observed_generation < budget.metadata.generation:
+        return budget
+    spec = budget.spec.but(
+        min_available=effective.min_available, max_unavailable=effective.max_unavailable, rate=effective.rate
+    )
+    return budget.but(spec=spec)
+
+
+def _bounded(budget: DisruptionBudget) -> bool:
+    return budget.spec.min_available is not None or budget.spec.max_unavailable is not None
+
+
+def _closed(budget: PodBudget, now: datetime) -> tuple[str, datetime | None]:
+    """Why the budget lets nobody go whatever its strength, and when time alone opens it."""
+    if isinstance(budget, PodDisruptionBudget):
+        text = budget.metadata.annotations.get(RATE)
+        if text is None or read_rate(text) is not None:
+            return "", None
+        return f"The annotation {RATE} of the disruption budget {budget.name} cannot be read: {text}", None
+    gate = gate_of(budget, Footing(), now)._replace(rate=None, replicas=None)
+    refusal = gate.refusal(now, replacement_first=False)
+    return (refusal.message, refusal.until) if refusal is not None else ("", None)
+
+
+def rate_of(budget: PodBudget) -> Rate | None:
+    """The rate in force with the disruptions that it remembers."""
+    if isinstance(budget, DisruptionBudget):
+        return door.rate_of(in_force(budget))
+    rate = read_rate(budget.metadata.annotations.get(RATE, ""))
+    return rate._replace(recent=_remembered(budget)) if rate is not None else None
+
+
+def read_rate(text: str) -> Rate | None:
+    """`1/1h`; None when it cannot be read."""
+    found = _RATE.match(text)
+    period = duration(found[2]) if found else None
+    if found is None or not period or not 1 <= int(found[1]) <= 1000:
+        return None
+    return Rate(int(found[1]), period)
+
+
+def _remembered(budget: PodDisruptionBudget) -> tuple[datetime, ...]:
+    try:
+        return tuple(msgspec.json.decode(budget.metadata.annotations.get(RECENT, "[]"), type=list[datetime]))
+    except msgspec.DecodeError:
+        return ()
+
+
+def condition_of(conditions: Sequence[Condition], type_: str = ALLOWED) -> Condition:
+    return next((one for one in conditions if one.type == type_), Condition(type=type_, status=""))
+
+
+def debited(budget: PodBudget, debit: Debit, pod: str, errand: Errand, now: datetime) -> PodBudget:
+    """The budget once it has paid for this pod: written together with the pod's end."""
+    disrupted = {**budget.status.disrupted_pods, pod: now.replace(microsecond=0)}
+    if isinstance(budget, DisruptionBudget):
+        going = InFlight(object=pod, replicas=1, since=now, by=errand.by, reason=errand.reason)
+        status = door.debited(in_force(budget), [going], now).status
+        if _bounded(in_force(budget)):
+            status = status.but(disruptions_allowed=debit.disruptions_allowed)
+        left = status.disruptions_allowed if debit.rate is None else debit.rate.left(now)
+        return budget.but(
+            status=status.but(disrupted_pods=disrupted, allowed_now=min(status.disruptions_allowed, left))
+        )
+    return _paid(budget, debit, disrupted, now)
+
+
+def _paid(
+    budget: PodDisruptionBudget, debit: Debit, disrupted: dict[str, datetime], now: datetime
+) -> PodDisruptionBudget:
+    status = budget.status.but(disruptions_allowed=debit.disruptions_allowed, disrupted_pods=disrupted)
+    if debit.disruptions_allowed == 0:
+        status = status.but(conditions=with_allowed(budget, INSUFFICIENT, now))
+    if debit.rate is None:
+        return budget.but(status=status)
+    times = msgspec.json.encode(debit.rate.recent).decode()
+    metadata = budget.metadata.but(annotations={**budget.metadata.annotations, RECENT: times})
+    return budget.but(metadata=metadata, status=status)
+
+
+def with_allowed(budget: PodBudget, reason: str, now: datetime, *, message: str = "") -> tuple[Condition, ...]:
+    """The budget's conditions, saying whether disruptions are allowed."""
+    before = condition_of(budget.status.conditions)
+    status = "True" if reason == SUFFICIENT else "False"
+    now = now.replace(microsecond=0)
+    after = Condition(
+        type=ALLOWED,
+        status=status,
+        observed_generation=budget.metadata.generation,
+        last_transition_time=before.last_transition_time if before.status == status else now,
+        reason=reason,
+        message=message,
+    )
+    others = tuple(condition for condition in budget.status.conditions if condition.type != ALLOWED)
+    return (*others, after)

@@ -1,0 +1,104 @@
+"""How much one component may disrupt, whatever the budgets of others would allow."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from math import ceil
+from typing import NamedTuple
+
+from trimtab.api.duration import duration
+from trimtab.api.kinds.disruption import (
+    ComponentQuota,
+    ComponentUse,
+    DisruptionPolicy,
+    InFlight,
+    Rate,
+    RecentDisruption,
+)
+from trimtab.decide import budget
+from trimtab.decide.door import cleaned
+from trimtab.decide.pods.guard import Errand
+
+USUAL = (
+    ComponentQuota(component="rescheduler", rate=Rate(disruptions=20, period="10m"), max_in_flight=10),
+    ComponentQuota(component="preemption", rate=Rate(disruptions=100, period="1m")),
+    ComponentQuota(component="drain", max_in_flight=50),
+)
+"""What holds for components that the policy does not name."""
+
+
+class Exhausted(NamedTuple):
+    """Why the component must wait, and how long if time alone decides."""
+
+    message: str
+    seconds: int = 0
+
+
+def quotas_of(policy: DisruptionPolicy, component: str) -> list[ComponentQuota]:
+    named = [quota for quota in policy.spec.component_quotas if quota.component == component]
+    return named or [quota for quota in USUAL if quota.component == component]
+
+
+def exhausted(
+    policy: DisruptionPolicy, errand: Errand, namespace: str, goes_on: Callable[[str], bool], now: datetime
+) -> Exhausted | None:
+    """Whether the component has used up its quota; `goes_on` tells whether a disrupted pod is still ending."""
+    found = [
+        refusal
+        for quota in quotas_of(policy, errand.by)
+        for refusal in _refusals(quota, _use(policy, quota, namespace), goes_on, now)
+    ]
+    return max(found, key=lambda one: one.seconds, default=None)
+
+
+def _refusals(
+    quota: ComponentQuota, use: ComponentUse, goes_on: Callable[[str], bool], now: datetime
+) -> Iterator[Exhausted]:
+    whose = f"The quota of the component {quota.component}"
+    going = sum(goes_on(entry.object) for entry in use.in_flight)
+    if quota.max_in_flight is not None and going >= quota.max_in_flight:
+        yield Exhausted(f"{whose} allows {quota.max_in_flight} disruptions at once, and {going} are going on")
+    if quota.rate is not None:
+        period = duration(quota.rate.period)
+        times = tuple(entry.at for entry in use.recent if entry.at is not None)
+        rate = budget.Rate(quota.rate.disruptions, period, times)
+        if rate.left(now) == 0:
+            wait = ceil((rate.next_allowed(now) - now).total_seconds())
+            yield Exhausted(f"{whose}, {quota.rate.disruptions} in {period}, is spent, the next in {wait} s", wait)
+
+
+def _place(quota: ComponentQuota, namespace: str) -> str:
+    return namespace if quota.scope == "Namespace" else ""
+
+
+def _use(policy: DisruptionPolicy, quota: ComponentQuota, namespace: str) -> ComponentUse:
+    place = _place(quota, namespace)
+    uses = policy.status.components
+    empty = ComponentUse(component=quota.component, namespace=place)
+    return next((use for use in uses if (use.component, use.namespace) == (quota.component, place)), empty)
+
+
+def charged(
+    policy: DisruptionPolicy,
+    errand: Errand,
+    pod: tuple[str, str],
+    goes_on: Callable[[str], bool],
+    now: datetime,
+) -> DisruptionPolicy:
+    """The policy, remembering one more disruption by the component; equal when it has no quota."""
+    namespace, _ = pod
+    name = "/".join(pod)
+    for quota in quotas_of(policy, errand.by):
+        use = _use(policy, quota, namespace)
+        recent = cleaned(use.recent, duration(quota.rate.period), now) if quota.rate is not None else ()
+        entry = RecentDisruption(object=name, at=now, by=errand.by, reason=errand.reason)
+        flying = InFlight(object=name, replicas=1, since=now, by=errand.by, reason=errand.reason)
+        going = tuple(one for one in use.in_flight if goes_on(one.object))
+        after = use.but(
+            recent=(*recent, entry) if quota.rate is not None else (),
+            in_flight=(*going, flying) if quota.max_in_flight is not None else (),
+        )
+        others = tuple(
+            one for one in policy.status.components if (one.component, one.namespace) != (use.component, use.namespace)
+        )
+        policy = policy.but(status=policy.status.but(components=(*others, after)))
+    return policy

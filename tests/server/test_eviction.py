@@ -1,0 +1,271 @@
+import asyncio
+
+import orjson
+import pytest
+
+from server.asgi import Wire, with_wire
+from trimtab.client.client import Resource
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import Credentials
+from trimtab.decide.pods.avoid import ANNOTATION, entries_of
+from trimtab.decide.pods.guard import RATE
+from trimtab.errors import TooManyRequests
+from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.caller import AUTHENTICATED, MASTERS, User
+from trimtab.server.listen import Listener
+from trimtab.store.log import Store
+
+PODS = "/api/v1/namespaces/default/pods"
+PDBS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+BUDGETS = "/apis/trimtab.dev/v1alpha1/namespaces/default/disruptionbudgets"
+NODE = "/api/v1/nodes/a"
+POLICY = "/apis/trimtab.dev/v1alpha1/disruptionpolicies"
+MERGE = "application/merge-patch+json"
+READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+SELECTOR = {"matchLabels": {"app": "web"}}
+
+
+async def pod(wire: Wire, name: str, **status: object) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "rs", "controller": True}
+    metadata = {"name": name, "labels": {"app": "web"}, "ownerReferences": [owner]}
+    spec = {"nodeName": "a", "containers": [{"name": "c", "image": "c"}]}
+    assert (await wire("POST", PODS, {"metadata": metadata, "spec": spec})).status == 201
+    await merge(wire, f"{PODS}/{name}/status", {"status": {**READY, **status}})
+
+
+async def merge(wire: Wire, path: str, patch: object) -> None:
+    answer = await wire("PATCH", path, patch, content_type=MERGE)
+    assert answer.status == 200, answer.body
+
+
+async def pdb(wire: Wire, name: str, healthy: int, desired: int, **metadata: object) -> None:
+    body = {"metadata": {"name": name, **metadata}, "spec": {"minAvailable": desired, "selector": SELECTOR}}
+    assert (await wire("POST", PDBS, body)).status == 201
+    await merge(wire, f"{PDBS}/{name}/status", {"status": stood(healthy, desired)})
+
+
+def stood(healthy: int, desired: int) -> dict[str, int]:
+    return {
+        "observedGeneration": 1,
+        "disruptionsAllowed": healthy - desired,
+        "currentHealthy": healthy,
+        "desiredHealthy": desired,
+        "expectedPods": healthy,
+    }
+
+
+async def evict(wire: Wire, name: str, subresource: str = "eviction", query: str = "", **annotations: str):
+    noted = {key.replace("_", "-"): value for key, value in annotations.items()}
+    noted = {key if key == "reason" else f"trimtab.dev/{key}": value for key, value in noted.items()}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "annotations": noted}}
+    return await wire("POST", f"{PODS}/{name}/{subresource}{query}", body)
+
+
+async def seen(wire: Wire, path: str):
+    return (await wire("GET", path)).json()
+
+
+def test_every_budget_must_allow_it_and_all_pay_in_one_step() -> None:
+    async def story(wire: Wire) -> None:
+        for name in ("web-0", "web-1", "web-2"):
+            await pod(wire, name)
+        await pdb(wire, "one", 3, 1)
+        await pdb(wire, "two", 3, 2)
+        before = wire.server.store.revision
+        assert (await evict(wire, "web-0")).status == 201
+        assert wire.server.store.revision == before + 3
+        refused = await evict(wire, "web-1")
+        assert refused.status == 429
+        assert "two needs 2 healthy pods and has 2 currently" in refused.json()["details"]["causes"][0]["message"]
+        assert "retry-after" not in refused.headers
+        allowed = [(await seen(wire, f"{PDBS}/{name}"))["status"]["disruptionsAllowed"] for name in ("one", "two")]
+        assert allowed == [1, 0]
+        gone = await seen(wire, f"{PODS}/web-0")
+        assert gone["metadata"]["deletionTimestamp"]
+        (target,) = [c for c in gone["status"]["conditions"] if c["type"] == "DisruptionTarget"]
+        assert target["reason"] == "EvictionByEvictionAPI"
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+def test_several_budgets_are_an_error_where_kubernetes_answers_so() -> None:
+    async def story(wire: Wire) -> None:
+        await pod(wire, "web-0")
+        await pdb(wire, "one", 3, 1)
+        await pdb(wire, "two", 3, 1)
+        assert (await evict(wire, "web-0")).status == 500
+
+    with_wire(story, collects=False)
+
+
+def test_a_rate_on_a_poddisruptionbudget_is_an_exact_window_and_says_how_long_to_wait() -> None:
+    async def story(wire: Wire) -> None:
+        for number in range(4):
+            await pod(wire, f"web-{number}")
+        await pdb(wire, "web", 4, 0, annotations={RATE: "2/1h"})
+        assert (await evict(wire, "web-0")).status == 201
+        await asyncio.sleep(600)
+        assert (await evict(wire, "web-1")).status == 201
+        refused = await evict(wire, "web-2")
+        assert refused.json()["details"]["retryAfterSeconds"] == 3000
+        assert "retry-after" not in refused.headers
+        await asyncio.sleep(2995)
+        refused = await evict(wire, "web-2")
+        assert refused.headers["retry-after"] == str(refused.json()["details"]["retryAfterSeconds"]) == "5"
+        await asyncio.sleep(5)
+        assert (await evict(wire, "web-2")).status == 201
+        assert (await evict(wire, "web-3")).json()["details"]["retryAfterSeconds"] == 600
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+def test_a_budget_of_ours_guards_pods_with_its_rate_and_remembers_who_spent_it() -> None:
+    async def story(wire: Wire) -> None:
+        await pod(wire, "web-0")
+        await pod(wire, "web-1")
+        rate = {"disruptions": 1, "period": "1h"}
+        spec = {"target": "Pods", "selector": SELECTOR, "rate": rate, "reasons": ["Reschedule"]}
+        assert (await wire("POST", BUDGETS, {**CUSTOM, "metadata": {"name": "calm"}, "spec": spec})).status == 201
+        await merge(wire, f"{BUDGETS}/calm/status", {"status": stood(2, 0)})
+        assert (await evict(wire, "web-0", requested_by="rescheduler")).status == 201
+        status = (await seen(wire, f"{BUDGETS}/calm"))["status"]
+        assert status["rate"]["recent"][0]["by"] == "rescheduler"
+        assert status["inFlight"][0]["object"] == "web-0"
+        assert (await evict(wire, "web-1", requested_by="rescheduler")).status == 429
+        assert (await evict(wire, "web-1", requested_by="drain")).status == 201
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+CUSTOM = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionBudget"}
+
+
+def test_a_dry_run_judges_and_changes_nothing() -> None:
+    async def story(wire: Wire) -> None:
+        await pod(wire, "web-0")
+        await pdb(wire, "web", 1, 0)
+        before = wire.server.store.revision
+        assert (await evict(wire, "web-0", query="?dryRun=All")).status == 201
+        assert wire.server.store.revision == before
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+def test_the_older_name_of_the_subresource_works_too() -> None:
+    async def story(wire: Wire) -> None:
+        await pod(wire, "web-0")
+        assert (await evict(wire, "web-0", "evict")).status == 201
+
+    with_wire(story, collects=False)
+
+
+def test_a_pod_that_fell_ill_a_moment_ago_counts_although_the_controller_has_not_seen_it() -> None:
+    async def story(wire: Wire) -> None:
+        await pod(wire, "web-0")
+        await pod(wire, "web-1", conditions=[{"type": "Ready", "status": "False"}])
+        await pdb(wire, "web", 2, 1)
+        refused = await evict(wire, "web-0")
+        assert refused.status == 429
+        assert "needs 1 healthy pods and has 1 currently" in refused.json()["details"]["causes"][0]["message"]
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+def test_an_eviction_may_ask_the_node_to_be_avoided_and_repetition_doubles_it() -> None:
+    async def story(wire: Wire) -> None:
+        assert (await wire("POST", "/api/v1/nodes", {"metadata": {"name": "a"}})).status == 201
+        for number in range(3):
+            await pod(wire, f"web-{number}")
+        assert (await evict(wire, "web-0", prefer_avoid="true", reason="crashes here")).status == 201
+        (entry,) = entries_of((await seen(wire, NODE))["metadata"]["annotations"])
+        assert entry.uids == {"rs"}
+        assert entry.message == "crashes here"
+        assert entry.seconds == 3600
+        assert (await evict(wire, "web-1", prefer_avoid="true")).status == 201
+        (entry,) = entries_of((await seen(wire, NODE))["metadata"]["annotations"])
+        assert entry.seconds == 7200
+        assert (await evict(wire, "web-2")).status == 201
+        assert ANNOTATION in (await seen(wire, NODE))["metadata"]["annotations"]
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+def test_victims_of_one_preemption_go_together_or_not_at_all() -> None:
+    async def story(wire: Wire) -> None:
+        for number in range(3):
+            await pod(wire, f"web-{number}")
+        await pdb(wire, "web", 3, 2)
+        others = "default/web-1,default/web-2"
+        assert (await evict(wire, "web-0", together=others, requested_by="preemption")).status == 429
+        for number in range(3):
+            assert "deletionTimestamp" not in (await seen(wire, f"{PODS}/web-{number}"))["metadata"]
+        await merge(wire, f"{PDBS}/web/status", {"status": stood(3, 0)})
+        assert (await evict(wire, "web-0", together=others, requested_by="preemption")).status == 201
+        (target,) = [
+            c for c in (await seen(wire, f"{PODS}/web-2"))["status"]["conditions"] if c["type"] == "DisruptionTarget"
+        ]
+        assert target["reason"] == "PreemptionByScheduler"
+        assert (await seen(wire, f"{PDBS}/web"))["status"]["disruptionsAllowed"] == 0
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+def test_a_component_has_a_quota_of_its_own() -> None:
+    async def story(wire: Wire) -> None:
+        quotas = [{"component": "rescheduler", "rate": {"disruptions": 1, "period": "10m"}}]
+        policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
+        assert (await wire("POST", POLICY, {**policy, "spec": {"componentQuotas": quotas}})).status == 201
+        for number in range(3):
+            await pod(wire, f"web-{number}")
+        assert (await evict(wire, "web-0", requested_by="rescheduler")).status == 201
+        refused = (await evict(wire, "web-1", requested_by="rescheduler")).json()
+        assert refused["details"]["causes"][0]["reason"] == "ComponentQuota"
+        assert refused["details"]["retryAfterSeconds"] == 600
+        assert (await evict(wire, "web-1", requested_by="somebody")).status == 201
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_of_two_hundred_clients_over_http_exactly_the_allowed_number_succeed(on_disk: bool, tmp_path) -> None:
+    allowed = 7
+
+    async def life() -> tuple[int, int]:
+        token = {"secret": User("admin", (MASTERS, AUTHENTICATED))}
+        store = Store.open(tmp_path) if on_disk else Store()
+        server = ApiServer(store, Settings(several_budgets=True, static_tokens=token, collects=False))
+        await server.start()
+        listener = Listener(server.app, "127.0.0.1", 0, None)
+        await listener.start()
+        wire = Wire(server)
+        for number in range(200):
+            await pod(wire, f"web-{number}")
+        await pdb(wire, "web", 200, 200 - allowed)
+        clients = [
+            KubeClient(Credentials(server=f"http://127.0.0.1:{listener.port}", token="secret")) for _ in range(20)
+        ]
+        try:
+            answers = await asyncio.gather(*(try_one(clients[number % 20], number) for number in range(200)))
+            left = server.store.list("/registry/core/pods/").entries
+            going = sum("deletionTimestamp" in orjson.loads(entry.value)["metadata"] for entry in left)
+        finally:
+            for client in clients:
+                await client.close()
+            await listener.stop()
+            await server.stop()
+        return sum(answers), going
+
+    assert asyncio.run(life()) == (allowed, allowed)
+
+
+async def try_one(client: KubeClient, number: int) -> bool:
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": f"web-{number}", "namespace": "default"},
+    }
+    try:
+        await client.submit(Resource("", "v1", "pods", "Pod"), "default", f"web-{number}", "eviction", body)
+    except TooManyRequests:
+        return False
+    return True
