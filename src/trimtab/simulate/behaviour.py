@@ -56,7 +56,8 @@ def usual(pod: Pod, pace: Pace, dice: random.Random, cluster: str) -> Behaviour:
     """What a pod does by the pace of its cluster and by what it says itself."""
 
     def drawn(seconds: float) -> float:
-        return seconds * (1 + pace.jitter * dice.random()) if pace.jitter and seconds else seconds
+        """In steps, as kubelets look at their containers in steps: what happens together is told together."""
+        return round(seconds * (1 + pace.jitter * dice.random()), 1) if pace.jitter and seconds else seconds
 
     owner = pod.controller
     ends = pod.spec.restart_policy in ("Never", "OnFailure") and (owner is None or owner.kind == "Job")

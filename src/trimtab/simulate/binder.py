@@ -25,7 +25,7 @@ from trimtab.decide.pods.host import Resident, resident
 from trimtab.decide.pods.schedule import DEFAULT, refusals, schedule
 from trimtab.decide.pods.terms import choice
 from trimtab.decide.preempt import PREEMPTED, Cover, Preemption, preempt
-from trimtab.errors import ApiFault, NotFound
+from trimtab.errors import ApiFault, Conflict, NotFound
 from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache, Entry
@@ -300,10 +300,11 @@ class Binder:
             "metadata": {"resourceVersion": entry.revision},
             "status": {"conditions": [*others, {**said, "lastTransitionTime": since}], **further},
         }
-        answer = await self._client.patch(
-            PODS, pod.namespace, pod.name, body, subresource="status", manager="kube-scheduler"
-        )
-        self._cache.table(PODS).put(answer)
+        with contextlib.suppress(NotFound, Conflict):  # what is told must not stand in the way of what is done
+            answer = await self._client.patch(
+                PODS, pod.namespace, pod.name, body, subresource="status", manager="kube-scheduler"
+            )
+            self._cache.table(PODS).put(answer)
 
     # preemption
 
@@ -330,8 +331,8 @@ class Binder:
                 "reason": PREEMPTED,
                 "message": "default-scheduler: preempting to accommodate a higher priority pod",
             }
+            await self._set_condition(victim.pod, notice)
             with contextlib.suppress(NotFound):
-                await self._set_condition(victim.pod, notice)
                 await self._client.delete(PODS, victim.namespace, victim.name, uid=victim.pod.metadata.uid)
 
     def _covers(self) -> list[Cover]:

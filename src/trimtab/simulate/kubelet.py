@@ -159,9 +159,12 @@ class Kubelets:
     async def _renew(self, node: str) -> None:
         spec = {"renewTime": micro(self._clock.now())}
         try:
-            await self._client.patch(LEASES, LEASE_NAMESPACE, node, {"spec": spec}, manager="kubelet")
+            lease = await self._client.patch(LEASES, LEASE_NAMESPACE, node, {"spec": spec}, manager="kubelet")
         except NotFound:
             await self._new_lease(node)
+        else:
+            if table := self._cache.known(LEASES.id):  # after a stall nobody may think of a lease that is renewed
+                table.put(lease)
 
     # what may happen to nodes
 
