@@ -17,7 +17,19 @@ from trimtab.errors import InputFault
 
 T = TypeVar("T")
 
-Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+class Loader(_Safe):  # type: ignore[misc]
+    """Reads YAML as Kubernetes does: a time is text, with or without quotes."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+        for first, resolvers in _Safe.yaml_implicit_resolvers.items()
+    }
+
+
 LARGEST_DOCUMENT = 64 << 20
 
 

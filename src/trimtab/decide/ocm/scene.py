@@ -37,6 +37,11 @@ def score_note(resource: str) -> str:
     return f"AddOnPlacementScore/{resource}"
 
 
+def note_of(score: AddOnPlacementScore) -> Note:
+    """What the scores say, and until when."""
+    return Note({entry.name: entry.value for entry in score.status.scores}, score.status.valid_until)
+
+
 def clusters_of(decision: PlacementDecision) -> list[str]:
     return [entry.cluster_name for entry in decision.status.decisions] if decision.status is not None else []
 
@@ -142,8 +147,7 @@ class Atlas:
 
     def _learn_score(self, score: AddOnPlacementScore, *, gone: bool) -> None:
         until = score.status.valid_until
-        note = Note({entry.name: entry.value for entry in score.status.scores}, until)
-        self._noted.setdefault(score_note(score.name), {})[score.namespace] = None if gone else note
+        self._noted.setdefault(score_note(score.name), {})[score.namespace] = None if gone else note_of(score)
         if until is not None and not gone and until not in self._ends:
             heappush(self._expiries, until)
             self._ends.add(until)

@@ -1,0 +1,118 @@
+"""`trimtab decide`: where workloads, Placements or pods would go, and why, from files alone."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+import yaml
+
+from trimtab.api.profile import PROFILES
+from trimtab.cli.shared import table
+from trimtab.cli.shared_intake import taken_in
+from trimtab.cli.shared_verdicts import Target, Verdict, verdicts
+from trimtab.clock import WallClock
+from trimtab.errors import InputFault
+
+NOT_PLACED = 3
+"""What the command ends with when something cannot be placed: 1 is wrong input, 2 a wrong command line."""
+
+
+@click.command()
+@click.option(
+    "-f", "--filename", "files", multiple=True, required=True, help="A YAML or JSON file; `-` is standard input."
+)
+@click.option(
+    "-o", "--output", type=click.Choice(("table", "wide", "json", "yaml")), default="table", show_default=True
+)
+@click.option("--profile", type=click.Choice(sorted(PROFILES)), default="trimtab", show_default=True)
+@click.option("--at", "moment", default="", help="Decide as if it were this time (RFC 3339) instead of now.")
+def command(files: Sequence[str], output: str, profile: str, moment: str) -> int:
+    """Say where the workloads in these files go, and why, without any server.
+
+    Takes Clusters, workloads and propagation policies (with bindings, scores, interpreter customizations where there
+    are any); or ManagedClusters, sets, bindings, scores and Placements; or Nodes and Pods, of which those without a
+    node are placed.
+
+    Ends with 0 when everything has a place, with 3 when something has none, with 1 when the input is wrong.
+    """
+    intake = taken_in(files)
+    for warning in intake.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    told = verdicts(intake, now=_time(moment), profile=PROFILES[profile])
+    click.echo(_written(told, output), nl=output != "yaml")
+    return 0 if all(verdict.placed for verdict in told) else NOT_PLACED
+
+
+def _time(text: str) -> datetime:
+    if not text:
+        return WallClock().now()
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as fault:
+        raise InputFault(f"--at takes a time such as 2026-03-01T12:00:00Z, not {text!r}") from fault
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _written(told: Sequence[Verdict], output: str) -> str:
+    if output in ("json", "yaml"):
+        plain: Any = {"decisions": msgspec.json.decode(msgspec.json.encode(told))}
+        if output == "json":
+            return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
+        return yaml.safe_dump(plain, sort_keys=False, width=120)
+    return "\n\n".join("\n".join(_lines(verdict, wide=output == "wide")) for verdict in told)
+
+
+def _lines(verdict: Verdict, *, wide: bool) -> Iterator[str]:
+    by = f" ({verdict.by})" if verdict.by else ""
+    yield f"{verdict.subject}{by}: {'placed' if verdict.placed else 'NOT PLACED'}. {verdict.message}"
+    if verdict.targets:
+        yield from _table(verdict, wide=wide).splitlines()
+    for group in verdict.groups:
+        yield f"group {group.name}: {group.message or 'taken'}"
+    if wide:
+        yield from _small_print(verdict)
+
+
+def _table(verdict: Verdict, *, wide: bool) -> str:
+    noun = "NODE" if verdict.dialect == "pods" else "CLUSTER"
+    counted = any(target.replicas is not None for target in verdict.targets)
+    headings = [noun, "REPLICAS" if counted else "CHOSEN", *(_WIDE if wide else ()), "WHY"]
+    rows = [
+        [target.name, _share(target, counted), *(_details(target) if wide else ()), _why(target)]
+        for target in verdict.targets
+    ]
+    return table(headings, rows)
+
+
+_WIDE = ("BEFORE", "ROOM", "TOTAL", "SCORES")
+
+
+def _share(target: Target, counted: bool) -> str:
+    if counted:
+        return str(target.replicas or 0)
+    return "yes" if target.outcome == "Chosen" else "no"
+
+
+def _details(target: Target) -> list[str]:
+    scores = ",".join(f"{name}={score}" for name, score in sorted(target.scores.items()))
+    room, total = ("" if number is None else str(number) for number in (target.room, target.total))
+    return [str(target.before), room or "-", total or "-", scores or "-"]
+
+
+def _why(target: Target) -> str:
+    if target.outcome == "Refused":
+        return f"{target.plugin}: {target.reason}" if target.plugin else target.reason
+    if target.outcome == "NotNeeded":
+        return target.reason or "would do, but is not needed"
+    return target.reason or "chosen"
+
+
+def _small_print(verdict: Verdict) -> Iterator[str]:
+    if verdict.strategy:
+        yield f"strategy: {verdict.strategy}, {verdict.mode}; {verdict.rule}"
+    if verdict.tie_break:
+        yield f"ties: {verdict.tie_break}"
+    until = verdict.valid_until
+    yield f"valid until: {'anything changes' if until is None else f'{until:%Y-%m-%dT%H:%M:%SZ}'}"

@@ -1,0 +1,192 @@
+"""Objects from files, taken in as an API server would: read strictly, filled in, and refused with file and field."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from trimtab.api import kinds as kind_modules
+from trimtab.api.kind import Kind, find_kind
+from trimtab.api.kinds.native import codec
+from trimtab.api.profile import Profile
+from trimtab.api.value import Key, Object, Raw
+from trimtab.cli.shared import Document, documents
+from trimtab.controllers.contract import UNSEEN, Index, Ref, Unseen
+from trimtab.errors import Cause, InputFault
+from trimtab.registry import discover
+from trimtab.server.assembly import served_by
+from trimtab.server.catalogue import Served
+from trimtab.server.fitting import Fitter
+from trimtab.server.rules import rules
+
+T = TypeVar("T", bound=Object)
+OUR_GROUPS = ("karmada.io", "open-cluster-management.io", "trimtab.dev")
+
+
+class Item(NamedTuple):
+    """One object that was handed in, complete as a server would store it."""
+
+    raw: Raw
+    document: Document
+    typed: Object | None
+    """Absent for kinds that are not ours to know: they can be propagated all the same."""
+
+    @property
+    def name(self) -> str:
+        return called(self.raw)
+
+
+def called(raw: Raw) -> str:
+    """`Deployment demo/web`."""
+    metadata = raw["metadata"]
+    namespace = metadata.get("namespace", "")
+    return f"{raw['kind']} {namespace}/{metadata['name']}" if namespace else f"{raw['kind']} {metadata['name']}"
+
+
+class Intake(NamedTuple):
+    """What was taken in, and what was odd about it without being wrong."""
+
+    items: tuple[Item, ...]
+    warnings: tuple[str, ...]
+
+    def all(self, type_: type[T]) -> list[T]:
+        return [item.typed for item in self.items if isinstance(item.typed, type_)]
+
+    def where(self, thing: Object) -> str:
+        return next((item.document.where for item in self.items if item.typed is thing), "")
+
+
+def taken_in(files: Iterable[str]) -> Intake:
+    """All objects of these files; raises InputFault with a line for everything that is wrong in them."""
+    discover(kind_modules)
+    fitter = Fitter(rules())
+    items: dict[tuple[str, str, str, str], Item] = {}
+    faults: list[str] = []
+    warnings: list[str] = []
+    for document in documents(files):
+        told: list[str] = []
+        item = _taken(document, fitter, told, warnings)
+        faults += [f"{document.where}: {called(document.obj)}: {fault}" for fault in told]
+        if item is None:
+            continue
+        metadata = item.raw["metadata"]
+        identity = (item.raw["apiVersion"], item.raw["kind"], metadata.get("namespace", ""), metadata["name"])
+        if identity in items:
+            faults.append(f"{document.where}: {item.name} is already in {items[identity].document.where}")
+        items[identity] = item
+    if faults:
+        raise InputFault("\n  ".join(["the files cannot be used as they are:", *faults]))
+    return Intake(tuple(items.values()), tuple(warnings))
+
+
+@cache
+def _served(kind: Kind, api_version: str) -> Served:
+    return next(served for served in served_by(kind) if served.api_version == api_version)
+
+
+def _taken(document: Document, fitter: Fitter, faults: list[str], warnings: list[str]) -> Item | None:
+    raw = document.obj
+    kind = find_kind(raw["apiVersion"], raw["kind"])
+    if kind is None:
+        if any(raw["apiVersion"].partition("/")[0].endswith(group) for group in OUR_GROUPS):
+            faults.append(f"apiVersion {raw['apiVersion']} has no kind {raw['kind']}")
+            return None
+        return Item(raw, document, None)
+    served = _served(kind, raw["apiVersion"])
+    if kind.namespaced:
+        raw = _at_home(raw)
+    try:
+        read = fitter.read(served, raw)
+    except codec.Unreadable as fault:
+        faults.append(str(fault))
+        return None
+    # A live cluster may be newer than we are: what its own kinds have beyond our knowledge is only worth a word.
+    (faults if kind.custom else warnings).extend(
+        read.problems if kind.custom else [f"{document.where}: {called(raw)}: {said}" for said in read.problems]
+    )
+    return _fitted(
+        Item({**read.obj, "apiVersion": raw["apiVersion"], "kind": kind.name}, document, None), served, fitter, faults
+    )
+
+
+def _at_home(raw: Raw) -> Raw:
+    """Objects without a namespace are in `default`, as kubectl has it."""
+    metadata = raw["metadata"]
+    return raw if metadata.get("namespace") else {**raw, "metadata": {**metadata, "namespace": "default"}}
+
+
+def _fitted(item: Item, served: Served, fitter: Fitter, faults: list[str]) -> Item | None:
+    raw, kind = fitter.complete(served, item.raw), served.kind
+    for fill in kind.admission_defaults:
+        raw = fill(raw)
+    causes: list[Cause] = list(fitter.complaints(served, raw, None))
+    for check in kind.admission_validators:
+        causes += check(raw, None)
+    if causes:
+        faults += [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
+        return None
+    raw = kind.convert(raw, kind.version)
+    try:
+        return item._replace(raw=raw, typed=kind.decode(raw))
+    except msgspec.ValidationError as fault:
+        faults.append(str(fault))
+        return None
+
+
+class Shelf:
+    """The View of controllers when nothing exists but what was handed in, and nothing is remembered."""
+
+    fault = None
+    settings: Mapping[str, Any] = {}
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        *,
+        now: datetime,
+        profile: Profile,
+        parts: Mapping[str, Any],
+        more: Iterable[Object] = (),
+    ) -> None:
+        self.now = now
+        self.profile = profile
+        self._parts = parts
+        self._raws = [item.raw for item in items]
+        things = [*(item.typed for item in items if item.typed is not None), *more]
+        self._things = sorted(things, key=lambda thing: (thing.namespace, thing.name))
+
+    def get(self, type_: type[T], namespace: str, name: str) -> T | None:
+        return next((thing for thing in self.all(type_, namespace) if thing.name == name), None)
+
+    def all(self, type_: type[T], namespace: str | None = None) -> Sequence[T]:
+        return [t for t in self._things if isinstance(t, type_) and (namespace is None or t.namespace == namespace)]
+
+    def having(self, index: Index[T], value: str) -> Sequence[T]:
+        return [thing for thing in self.all(index.type) if value in index.values(thing)]
+
+    def raw(self, ref: Ref) -> Raw | None:
+        here = self.raws(ref.api_version, ref.kind, ref.namespace)
+        return next((raw for raw in here if raw["metadata"]["name"] == ref.name), None)
+
+    def raws(self, api_version: str, kind: str, namespace: str | None = None) -> Sequence[Raw]:
+        return [
+            raw
+            for raw in self._raws
+            if (raw["apiVersion"], raw["kind"]) == (api_version, kind)
+            and (namespace is None or raw["metadata"].get("namespace", "") == namespace)
+        ]
+
+    def member(self, cluster: str, ref: Ref) -> Raw | Unseen | None:
+        return UNSEEN
+
+    def key(self, ref: Ref) -> Key | None:
+        kind = find_kind(ref.api_version, ref.kind)
+        return Key(kind.id, ref.namespace, ref.name) if kind is not None else None
+
+    def part(self, name: str) -> Any:
+        return self._parts[name]
+
+    def recall(self, topic: str, key: Hashable) -> Any:
+        return None

@@ -1,0 +1,434 @@
+"""Decisions about what was handed in, in whichever of the three vocabularies it is written, told in one form."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from trimtab import plugins
+from trimtab.api.kind import find_kind, kind_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.interpreter import ResourceInterpreterCustomization
+from trimtab.api.kinds.native.apps import ReplicaSet, StatefulSet
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.kinds.native.namespace import Namespace
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.kinds.native.scheduling import PriorityClass
+from trimtab.api.kinds.ocm import AddOnPlacementScore, ManagedCluster, OcmPlacement, PlacementDecision
+from trimtab.api.kinds.policy import ClusterPropagationPolicy, Policy, PropagationPolicy
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
+from trimtab.api.profile import Profile
+from trimtab.api.value import Object, Raw, Value
+from trimtab.app import is_propagatable
+from trimtab.cli.shared_intake import Intake, Item, Shelf, called
+from trimtab.client.client import resource_of
+from trimtab.controllers import marks
+from trimtab.controllers.decisions import new_decision
+from trimtab.controllers.detect import RESERVED, Unready, binding_for, chosen, claimant, missing_overrides, updated
+from trimtab.controllers.place import is_by_score
+from trimtab.controllers.schedule import Intent, as_intended, gates_of, intent_of
+from trimtab.decide import karmada
+from trimtab.decide.explain import GroupStory, TargetStory, explain
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.framework import Reason
+from trimtab.decide.ocm import explain as placement_explain
+from trimtab.decide.ocm.ask import PlacementAsk, ask_of
+from trimtab.decide.ocm.groups import pages
+from trimtab.decide.ocm.pipeline import Unlistable, decide
+from trimtab.decide.ocm.report import misconfigured, satisfied
+from trimtab.decide.ocm.scene import Atlas, Scene, note_of, score_note
+from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.groups import Groups
+from trimtab.decide.pods.schedule import book, nowhere, schedule
+from trimtab.decide.pods.schedule import explain as node_opinions
+from trimtab.decide.pods.terms import choice
+from trimtab.decide.preempt import Cover, preempt
+from trimtab.errors import InputFault
+from trimtab.interpret.cel import compiler
+from trimtab.interpret.interpreter import Interpreter
+
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""Classes that every cluster has without anybody creating them."""
+CHOSEN, NOT_NEEDED, REFUSED = "Chosen", "NotNeeded", "Refused"
+
+
+class Target(Value):
+    """What became of one cluster or node, and why."""
+
+    name: str
+    outcome: str
+    """Chosen, NotNeeded or Refused."""
+    replicas: int | None = None
+    before: int = 0
+    plugin: str = ""
+    """The filter that refused it."""
+    reason: str = ""
+    scores: dict[str, int] = {}
+    total: int | None = None
+    room: int | None = None
+    """How many more replicas it can take."""
+
+
+class Verdict(Value):
+    """Where one thing goes, and why there."""
+
+    dialect: str
+    subject: str
+    placed: bool
+    message: str
+    by: str = ""
+    """The policy that decides about it."""
+    targets: tuple[Target, ...] = ()
+    groups: tuple[GroupStory, ...] = ()
+    """The affinity groups that were tried, in order, or the decision groups that were made."""
+    strategy: str = ""
+    mode: str = ""
+    rule: str = ""
+    tie_break: str = ""
+    valid_until: datetime | None = None
+    """Until when time alone cannot change the answer; absent: for ever."""
+
+
+def verdicts(intake: Intake, *, now: datetime, profile: Profile) -> list[Verdict]:
+    """Everything that there is to decide in what was handed in; raises InputFault when that is nothing."""
+    plugins.load()
+    policies = [*intake.all(PropagationPolicy), *intake.all(ClusterPropagationPolicy)]
+    bindings = [*intake.all(ResourceBinding), *intake.all(ClusterResourceBinding)]
+    placements, nodes = intake.all(OcmPlacement), intake.all(Node)
+    waiting = [pod for pod in intake.all(Pod) if not pod.spec.node_name and not pod.terminal] if nodes else []
+    told: list[Verdict] = []
+    decided: list[PlacementDecision] = []
+    if placements:
+        needed(intake, ManagedCluster, placements[0])
+        view = Shelf(intake.items, now=now, profile=profile, parts={})
+        told += placement_verdicts(intake, placements, view, decided)
+    if policies or bindings:
+        needed(intake, Cluster, (policies or bindings)[0])
+        told += workload_verdicts(intake, now, profile, decided)
+    if waiting:
+        told += pod_verdicts(intake, waiting, now, profile)
+    if not told:
+        raise InputFault(nothing_to_decide(intake))
+    return told
+
+
+def needed(intake: Intake, type_: type[Object], because: Object) -> None:
+    if not intake.all(type_):
+        kind = kind_of(type_)
+        raise InputFault(
+            f"{intake.where(because)}: {kind_of(because).name} {because.name} needs clusters to choose from, and none of "
+            f"the files holds an object of apiVersion {kind.api_version}, kind {kind.name}"
+        )
+
+
+def nothing_to_decide(intake: Intake) -> str:
+    held = ", ".join(sorted({item.raw["kind"] for item in intake.items})) or "no objects"
+    return (
+        f"there is nothing to decide: the files hold {held}. Give Clusters, workloads and a PropagationPolicy; or "
+        "ManagedClusters, their sets and bindings, and a Placement; or Nodes and a Pod without spec.nodeName"
+    )
+
+
+# workloads, policies and clusters
+
+
+class Case(NamedTuple):
+    """One binding, and what is to be decided about it; no intent: it stays as it is."""
+
+    binding: Binding
+    by: str
+    intent: Intent | None
+
+
+def workload_verdicts(
+    intake: Intake, now: datetime, profile: Profile, decided: Sequence[PlacementDecision]
+) -> list[Verdict]:
+    customizations = [item.raw for item in intake.items if isinstance(item.typed, ResourceInterpreterCustomization)]
+    parts = {"interpreter": Interpreter.of(customizations, profile=cast("Any", profile.name))}
+    view = Shelf(intake.items, now=now, profile=profile, parts=parts, more=decided)
+    fleet = fleet_of(intake, now)
+    told: list[Verdict | None] = []
+    cases: list[Case] = []
+    for found in cases_of(intake, view, fleet):
+        told.append(found if isinstance(found, Verdict) else None)
+        if isinstance(found, Case):
+            cases.append(found)
+    asking = [case.intent for case in cases if case.intent is not None]
+    decisions, _ = karmada.decide_all([intent.ask for intent in asking], fleet, profile)
+    answers = iter(decisions)
+    answered = iter([told_case(case, next(answers) if case.intent is not None else None) for case in cases])
+    return [verdict if verdict is not None else next(answered) for verdict in told]
+
+
+def fleet_of(intake: Intake, now: datetime) -> Fleet[Cluster]:
+    fleet = Fleet.of(intake.all(Cluster), now=now)
+    for score in intake.all(AddOnPlacementScore):
+        fleet = fleet.amend(score_note(score.name), {score.namespace: note_of(score)})
+    return fleet
+
+
+def cases_of(intake: Intake, view: Shelf, fleet: Fleet[Cluster]) -> Iterator[Case | Verdict]:
+    """Every workload with its policy, and every binding whose workload was not handed in."""
+    bound: set[tuple[str, str]] = set()
+    for item in intake.items:
+        if not is_template(item, intake):
+            continue
+        found = case_of(item, view, fleet)
+        if isinstance(found, Case):
+            bound.add((found.binding.namespace, found.binding.name))
+        if found is not None:
+            yield found
+    for binding in marks.all_bindings(view):
+        if (binding.namespace, binding.name) not in bound and binding.spec.placement is not None:
+            yield Case(binding, "its own placement", intent_of(binding, fleet, gates_of(view), view))
+
+
+def is_template(item: Item, intake: Intake) -> bool:
+    """Kinds that users propagate; nodes and their pods belong to one cluster when both were handed in."""
+    kind = find_kind(item.raw["apiVersion"], item.raw["kind"])
+    if kind is None:
+        return True
+    return is_propagatable(resource_of(kind)) and not (isinstance(item.typed, Pod) and intake.all(Node))
+
+
+SUPPORTING = (Namespace, PriorityClass)
+"""What may be in the files because something else refers to it."""
+
+
+def case_of(item: Item, view: Shelf, fleet: Fleet[Cluster]) -> Case | Verdict | None:
+    template = item.raw
+    policy, _ = claimant(template, view)
+    policy = policy or chosen(template, view)
+    if policy is None or RESERVED.fullmatch(template["metadata"].get("namespace", "")):
+        return None if isinstance(item.typed, SUPPORTING) else unplaced(item, "", "no policy selects it")
+    by = called({"kind": kind_of(policy).name, "metadata": {"name": policy.name, "namespace": policy.namespace}})
+    if missing := missing_overrides(policy, view):
+        return unplaced(item, by, f"override policies that the policy depends on are missing: {', '.join(missing)}")
+    try:
+        binding = wanted(template, policy, view)
+    except Unready as reason:
+        return unplaced(item, by, str(reason))
+    return Case(binding, by, intent_of(binding, fleet, gates_of(view), view))
+
+
+def unplaced(item: Item, by: str, why: str) -> Verdict:
+    return Verdict(dialect="karmada", subject=item.name, by=by, placed=False, message=why)
+
+
+def wanted(template: Raw, policy: Policy, view: Shelf) -> Binding:
+    new = binding_for(template, policy, view)
+    seen = marks.binding_at(view, new.namespace, new.name)
+    return new if seen is None else updated(seen, new)
+
+
+def told_case(case: Case, decision: karmada.Decision | None) -> Verdict:
+    resource = case.binding.spec.resource
+    subject = called({"kind": resource.kind, "metadata": {"name": resource.name, "namespace": resource.namespace}})
+    if case.intent is None or decision is None:
+        stays = tuple(
+            Target(name=target.name, outcome=CHOSEN, replicas=target.replicas, before=target.replicas)
+            for target in case.binding.spec.clusters
+        )
+        said = "it stays where it is: neither placement nor replicas have changed"
+        return Verdict(dialect="karmada", subject=subject, by=case.by, placed=True, message=said, targets=stays)
+    decision = as_intended(decision, case.intent)
+    story = explain(decision)
+    targets = [
+        Target(
+            name=one.name,
+            outcome=REFUSED if one.refused is not None else CHOSEN if one.replicas is not None else NOT_NEEDED,
+            replicas=one.replicas if case.binding.spec.replicas else None,
+            before=one.before,
+            plugin=one.refused.plugin if one.refused is not None else "",
+            reason=reason_of(one),
+            scores={**one.scores, **one.prioritizers},
+            total=one.total if one.prioritizers else None,
+            room=one.room,
+        )
+        for one in story.clusters
+    ]
+    return Verdict(
+        dialect="karmada",
+        subject=subject,
+        by=case.by,
+        placed=story.ok,
+        message=in_short(targets) if story.ok else story.message,
+        targets=tuple(targets),
+        groups=story.groups,
+        strategy=story.strategy,
+        mode=story.mode,
+        rule=story.rule,
+        tie_break=story.tie_break,
+        valid_until=story.valid_until,
+    )
+
+
+def reason_of(story: TargetStory) -> str:
+    if story.refused is not None:
+        return story.refused.message
+    if not story.selected:
+        return "would do, but the spread constraints leave it out"
+    return f"room for {story.room}" if story.room is not None else ""
+
+
+def in_short(targets: Sequence[Target]) -> str:
+    taken = [target for target in targets if target.outcome == CHOSEN]
+    counted = sum(target.replicas or 0 for target in taken)
+    copies = (
+        f"{counted} replica{'s' * (counted != 1)}"
+        if any(one.replicas is not None for one in taken)
+        else "one copy each"
+    )
+    return f"{copies} in {len(taken)} cluster{'s' * (len(taken) != 1)}"
+
+
+# Placements and managed clusters
+
+
+def placement_verdicts(
+    intake: Intake, placements: Sequence[OcmPlacement], view: Shelf, decided: list[PlacementDecision]
+) -> Iterator[Verdict]:
+    """One after the other, in the order of the files; each is asked as if the others had not been answered yet."""
+    scene = Atlas(item.typed for item in intake.items if isinstance(item.typed, Atlas.kinds)).scene(view.now)
+    for placement in placements:
+        ask = ask_of(placement, scene, cast("Any", compiler()), by_score=is_by_score(placement, view))
+        subject = f"Placement {placement.namespace}/{placement.name}"
+        try:
+            answer = decide(ask, scene)
+        except Unlistable as fault:
+            yield Verdict(dialect="ocm", subject=subject, placed=False, message=str(fault))
+            continue
+        wrong, enough = misconfigured(answer), satisfied(answer, placement.spec)
+        understood = wrong.status == "False"
+        decided += [new_decision(placement, page, None) for page in pages(placement.name, answer.groups)]
+        ends = [end for end in (answer.found.again_at, answer.found.scores_until) if end is not None]
+        yield Verdict(
+            dialect="ocm",
+            subject=subject,
+            by=f"sets {', '.join(answer.eligible)}" if answer.eligible else "no set",
+            placed=understood and enough.status == "True",
+            message=enough.message if understood else wrong.message.lstrip(":"),
+            targets=tuple(fates(ask, scene)),
+            groups=tuple(
+                GroupStory(name=group.name or str(number), message=", ".join(group.clusters))
+                for number, group in enumerate(answer.groups)
+                if group.clusters
+            ),
+            tie_break="equal totals go to the first name",
+            valid_until=min(ends, default=None),
+        )
+
+
+def fates(ask: PlacementAsk, scene: Scene) -> Iterator[Target]:
+    said = scores_by_cluster(ask, scene)
+    outcomes = {"Selected": CHOSEN, "NotNeeded": NOT_NEEDED}
+    for fate in placement_explain.fates(ask, scene):
+        elsewhere = fate.outcome == "NotInSets"
+        yield Target(
+            name=fate.cluster,
+            outcome=outcomes.get(fate.outcome, REFUSED),
+            plugin="ClusterSets" if elsewhere else fate.plugin,
+            reason="in none of the sets that the namespace is bound to and the Placement asks for"
+            if elsewhere
+            else fate.reason,
+            scores=said.get(fate.cluster, {}),
+            total=fate.total,
+        )
+
+
+def scores_by_cluster(ask: PlacementAsk, scene: Scene) -> Mapping[str, dict[str, int]]:
+    """What every prioritizer says, unweighted; nothing where the Placement could not be understood."""
+    feasible = np.zeros(len(scene.fleet), dtype=bool)
+    found = decide(ask, scene).found
+    if found.totals is None:
+        return {}
+    feasible[found.feasible] = True
+    said: dict[str, dict[str, int]] = {}
+    for opinion in placement_explain.opinions(ask, scene, feasible):
+        for cluster, score in opinion.scores.items():
+            said.setdefault(cluster, {})[opinion.name] = score
+    return said
+
+
+# pods and nodes
+
+
+def pod_verdicts(intake: Intake, waiting: Sequence[Pod], now: datetime, profile: Profile) -> Iterator[Verdict]:
+    """The pods in the order in which a scheduler takes them: by priority, then as they stand in the files."""
+    fleet = node_fleet(intake, now)
+    ranked = [with_priority(pod, intake) for pod in waiting]
+    for pod in sorted(ranked, key=lambda pod: -(pod.spec.priority or 0)):
+        decision = schedule(pod, fleet)
+        said = f"goes to {decision.node}" if decision.node else no_node(pod, fleet, intake, profile)
+        if decision.tied > 1:
+            said = f"{said}, which is as good as {decision.tied - 1} more"
+        yield Verdict(
+            dialect="pods",
+            subject=f"Pod {pod.namespace}/{pod.name}",
+            placed=decision.node is not None,
+            message=said,
+            targets=tuple(nodes_seen(pod, fleet, decision.node)),
+            tie_break="equal totals go to the node with the fewest pods, then to the first name",
+        )
+        fleet = book(decision, fleet)
+
+
+def node_fleet(intake: Intake, now: datetime) -> NodeFleet:
+    namespaces = {namespace.name: namespace.metadata.labels for namespace in intake.all(Namespace)}
+    fleet = NodeFleet.of(intake.all(Node), intake.all(Pod), namespaces=namespaces, now=now)
+    services: dict[str, list[dict[str, str]]] = {}
+    for item in intake.items:
+        if (item.raw["apiVersion"], item.raw["kind"]) == ("v1", "Service"):
+            selector = (item.raw.get("spec") or {}).get("selector") or {}
+            services.setdefault(item.raw["metadata"]["namespace"], []).append(selector)
+    sets: list[ReplicaSet | StatefulSet] = [*intake.all(ReplicaSet), *intake.all(StatefulSet)]
+    workloads = {one.metadata.uid: one.spec.selector for one in sets if one.spec.selector is not None}
+    return fleet.with_groups(Groups(services, workloads))
+
+
+def with_priority(pod: Pod, intake: Intake) -> Pod:
+    """A pod knows its priority by the name of a class, which a server would look up."""
+    name = pod.spec.priority_class_name
+    if pod.spec.priority is not None or not name:
+        return pod
+    known = {**SYSTEM_PRIORITIES, **{one.name: one.value for one in intake.all(PriorityClass)}}
+    if name not in known:
+        raise InputFault(
+            f"{intake.where(pod)}: Pod {pod.namespace}/{pod.name}: spec.priorityClassName: none of the files holds a "
+            f"PriorityClass {name}"
+        )
+    return pod.but(spec=pod.spec.but(priority=known[name]))
+
+
+def nodes_seen(pod: Pod, fleet: NodeFleet, taken: str | None) -> Iterator[Target]:
+    for opinion in node_opinions(pod, fleet):
+        objection = opinion.objection
+        yield Target(
+            name=opinion.node,
+            outcome=REFUSED if objection is not None else CHOSEN if opinion.node == taken else NOT_NEEDED,
+            before=opinion.pods,
+            plugin=objection.plugin if objection is not None else "",
+            reason=objection.reason.message if objection is not None else "",
+            scores=dict(opinion.marks),
+            total=None if objection is not None else opinion.total,
+        )
+
+
+def no_node(pod: Pod, fleet: NodeFleet, intake: Intake, profile: Profile) -> str:
+    """Why no node will do, and who would have to go for it."""
+    covers = [
+        Cover(
+            budget.namespace,
+            choice(budget.spec.selector, {}),
+            budget.status.disruptions_allowed,
+            frozenset(budget.status.disrupted_pods),
+        )
+        for budget in intake.all(PodDisruptionBudget)
+    ]
+    found = preempt(pod, fleet, covers, profile)
+    if isinstance(found, Reason):
+        return f"{nowhere(pod, fleet)} Preemption does not help: {found.message}."
+    victims = ", ".join(f"{victim.namespace}/{victim.name}" for victim in found.chosen.victims)
+    return f"{nowhere(pod, fleet)} On {found.chosen.node} it would preempt {victims}."
