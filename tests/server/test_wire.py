@@ -7,7 +7,9 @@ import orjson
 import pytest
 
 from server.asgi import Wire, with_wire
+from trimtab.server.assembly import ApiServer
 from trimtab.server.edge import BODY_LIMIT
+from trimtab.store.log import Store
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 POLICIES = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies"
@@ -323,5 +325,30 @@ def test_secrets_are_stored_as_bytes_that_decode() -> None:
         path = "/api/v1/namespaces/default/secrets"
         told = await wire("POST", path, {"metadata": {"name": "s"}, "stringData": {"k": "v"}})
         assert base64.b64decode(told.json()["data"]["k"]) == b"v"
+
+    with_wire(story)
+
+
+def test_many_who_change_one_object_at_once_all_succeed(tmp_path) -> None:
+    async def story() -> None:
+        server = ApiServer(Store.open(tmp_path))
+        await server.start()
+        wire = Wire(server)
+        await wire("POST", CONFIG_MAPS, config_map("shared"))
+        merge = {"content_type": "application/merge-patch+json"}
+        writes = [wire("PATCH", f"{CONFIG_MAPS}/shared", {"data": {f"k{n}": "v"}}, **merge) for n in range(40)]
+        assert {told.status for told in await asyncio.gather(*writes)} == {200}
+        assert len((await wire("GET", f"{CONFIG_MAPS}/shared")).json()["data"]) == 40
+        await server.stop()
+
+    asyncio.run(story())
+
+
+def test_a_pod_may_be_bound_in_the_older_way() -> None:
+    async def story(wire: Wire) -> None:
+        await wire("POST", PODS, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+        binding = {"kind": "Binding", "apiVersion": "v1", "metadata": {"name": "p"}, "target": {"name": "n"}}
+        assert (await wire("POST", "/api/v1/namespaces/default/bindings", binding)).status == 201
+        assert (await wire("GET", f"{PODS}/p")).json()["spec"]["nodeName"] == "n"
 
     with_wire(story)

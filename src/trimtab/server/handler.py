@@ -115,6 +115,8 @@ class Handler:
         self._check_scope(served, target, verb)
         if verb not in served.verbs:
             raise refuse.no_such_method()
+        if served.kind.id == "bindings":
+            return await self._subresources.bind(ask, target.namespace)
         if "list" not in served.verbs:
             return await self._reviews.answer(ask, Where(served, target.namespace))
         return await self._verb(ask, target, served, verb)

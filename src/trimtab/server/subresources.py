@@ -57,6 +57,15 @@ class Subresources:
             return await act(ask, where)
         return await self._whole(ask, where, verb)
 
+    async def bind(self, ask: Ask, namespace: str) -> Answer:
+        """The older way to bind a pod: the binding itself names it."""
+        body = self._read(ask, "v1", "Binding")
+        pods = self._catalogue.preferred("", "pods")
+        name = body.get("metadata", {}).get("name")
+        if pods is None or not isinstance(name, str) or not name:
+            raise BadRequest("the binding names no pod")
+        return await self._bind(ask, Where(pods, namespace, name, "binding"))
+
     async def _whole(self, ask: Ask, where: Where, verb: str) -> Answer:
         """A part that is shown and written as the whole object: status, finalize, approval."""
         now = self._verbs.clock.now()

@@ -1,5 +1,6 @@
 """The verbs of the API: every read and write of an object passes here, whoever asks and however."""
 
+import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -27,13 +28,16 @@ from trimtab.server.options import (
 )
 from trimtab.server.selecting import EVERYTHING, Choice, choose
 from trimtab.server.strategy import carry_over, give_birth, prepare_create
+from trimtab.server.turns import Turns
 from trimtab.server.wire import Batch, Found, pack, unpack
 from trimtab.store.entry import Entry
 from trimtab.store.log import Store
 from trimtab.store.txn import ABSENT, Delete, Mismatch, Put, Written
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
-_TRIES = 8
+_TRIES = 100
+_NAMES = 8
+"""How many generated names are tried."""
 _CREATE_ON_UPDATE = {"leases.coordination.k8s.io", "events", "nodes", "endpoints", "limitranges"}
 
 Change = Callable[[Raw], Awaitable[Wanted]]
@@ -71,6 +75,7 @@ class Verbs:
         self.admission = admission
         self.fitter = fitter
         self._new_uid = new_uid
+        self._turns = Turns()
         self.after_writes: dict[str, Callable[[], None]] = {}
         """What must know at once that objects of a group have changed."""
 
@@ -147,7 +152,7 @@ class Verbs:
         if metadata.get("resourceVersion"):
             raise refuse.plain_error("resourceVersion should not be set on objects to be created")
         stem = metadata.get("generateName") if not metadata.get("name") else ""
-        for _ in range(_TRIES if stem else 1):
+        for _ in range(_NAMES if stem else 1):
             if stem:
                 metadata["name"] = stem[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
             attributes = Attributes("CREATE", where._replace(name=metadata.get("name") or ""), caller, options.dry_run)
@@ -244,17 +249,28 @@ class Verbs:
         self, where: Where, change: Change, options: WriteOptions, caller: Caller, *, replaces: bool = False
     ) -> Outcome:
         """Turn the object into what `change` makes of it, trying again while others write in between."""
+        try:
+            return await self._attempt(where, change, options, caller, replaces=replaces)
+        except Mismatch:
+            async with self._turns.of(where.key):  # those who met somebody queue up, so that each gets its turn
+                for _ in range(_TRIES):
+                    with contextlib.suppress(Mismatch):
+                        return await self._attempt(where, change, options, caller, replaces=replaces)
+        raise refuse.conflict(where.served.resource, where.served.group, where.name)
+
+    async def _attempt(
+        self, where: Where, change: Change, options: WriteOptions, caller: Caller, *, replaces: bool
+    ) -> Outcome:
         served, name = where.served, where.name
-        for _ in range(_TRIES):
-            entry = self.entry(where)
-            wanted = await change(unpack(served, entry.value, entry.mod_revision))
-            pinned = self._check_identity(served, entry, wanted.obj, replaces=replaces)
-            try:
-                return await self._changed(entry, wanted, options, Attributes("UPDATE", where, caller, options.dry_run))
-            except Mismatch:
-                if pinned:
-                    raise refuse.conflict(served.resource, served.group, name) from None
-        raise refuse.conflict(served.resource, served.group, name)
+        entry = self.entry(where)
+        wanted = await change(unpack(served, entry.value, entry.mod_revision))
+        pinned = self._check_identity(served, entry, wanted.obj, replaces=replaces)
+        try:
+            return await self._changed(entry, wanted, options, Attributes("UPDATE", where, caller, options.dry_run))
+        except Mismatch:
+            if pinned:
+                raise refuse.conflict(served.resource, served.group, name) from None
+            raise
 
     def _check_identity(self, served: Served, entry: Entry, new: Raw, *, replaces: bool) -> bool:
         """Whether the new object insists on the version it was made from; refuses it if that is not this one."""
