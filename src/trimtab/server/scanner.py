@@ -4,6 +4,7 @@ import re
 
 _SPACE = b" \t\r\n"
 _LITERALS = {0x74: b"true", 0x66: b"false", 0x6E: b"null"}
+_ESCAPES = {7: r"\a", 8: r"\b", 9: r"\t", 10: r"\n", 11: r"\v", 12: r"\f", 13: r"\r"}
 _NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
@@ -16,6 +17,8 @@ def _character(byte: int) -> str:
         return r"'\''"
     if byte == 0x22:
         return "'\"'"
+    if byte in _ESCAPES:
+        return f"'{_ESCAPES[byte]}'"
     if byte < 0x20 or byte >= 0x7F:
         return f"'\\x{byte:02x}'" if byte < 0x80 else f"'{chr(byte)}'"
     return f"'{chr(byte)}'"

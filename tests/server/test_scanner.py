@@ -1,0 +1,42 @@
+"""Why a text is not JSON, in Go's words."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.server.scanner import complaint
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "unexpected end of JSON input"),
+        (b"{", "unexpected end of JSON input"),
+        (b"x", "invalid character 'x' looking for beginning of value"),
+        (b"{x", "invalid character 'x' looking for beginning of object key string"),
+        (b'{"a" 1', "invalid character '1' after object key"),
+        (b'{"a":1 2', "invalid character '2' after object key:value pair"),
+        (b"[1 2", "invalid character '2' after array element"),
+        (b"nulx", "invalid character 'x' in literal null (expecting 'l')"),
+        (b"{} x", "invalid character 'x' after top-level value"),
+        (b'"\n"', r"invalid character '\n' in string literal"),
+        (b"{}", ""),
+    ],
+)
+def test_the_first_mistake_is_named(text: bytes, said: str) -> None:
+    assert complaint(text) == said
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_nothing_is_wrong_with_json(value) -> None:
+    try:
+        text = orjson.dumps(value)
+    except TypeError:  # a number beyond 64 bits, or half a character
+        return
+    assert complaint(text) == ""
