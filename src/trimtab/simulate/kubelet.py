@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
-from trimtab.client.client import Resource
+from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock
 from trimtab.decide.pods.demand import Amounts, amounts, demand
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
@@ -62,10 +62,17 @@ class Kubelets:
     """All kubelets of one cluster: one client, one queue of pods whose life goes on."""
 
     def __init__(
-        self, cache: Cache, plans: Iterable[NodePlan], shape: Shape, *, clock: Clock, dice: random.Random
+        self,
+        cache: Cache,
+        plans: Iterable[NodePlan],
+        shape: Shape,
+        *,
+        clock: Clock,
+        dice: random.Random,
+        client: Client | None = None,
     ) -> None:
         self._cache = cache
-        self._client = cache.client
+        self._client = client or cache.client
         self._shape = shape
         self._clock = clock
         self._dice = dice
@@ -144,13 +151,20 @@ class Kubelets:
         """All nodes of a cluster in one go, at a moment of their own."""
         await asyncio.sleep(self._shape.heartbeat * self._dice.random())
         while True:
-            for name, machine in list(self.machines.items()):
-                if machine.up:
-                    with contextlib.suppress(ApiFault, OSError, TimeoutError):
-                        await self._renew(name)
-                        if not self._thought_ready(name):
-                            await self._return(machine)
+            began = self._now()
+            await self._renew_all()
+            if self._now() - began > self._shape.heartbeat:
+                await self._renew_all(after_silence=True)
             await asyncio.sleep(self._shape.heartbeat)
+
+    async def _renew_all(self, *, after_silence: bool = False) -> None:
+        """After a silence, and where a node is not believed to be ready, its status is told as well."""
+        for name, machine in list(self.machines.items()):
+            if machine.up:
+                with contextlib.suppress(ApiFault, OSError, TimeoutError):
+                    await self._renew(name)
+                    if after_silence or not self._thought_ready(name):
+                        await self._return(machine)
 
     def _thought_ready(self, node: str) -> bool:
         entry = self._cache.table(NODES).entries.get(("", node))

@@ -42,6 +42,7 @@ SHORT_MEMORY = Keep(revisions=4_000, seconds=60.0, size=1024 * 1024, memos=32)
 """A fleet in one process cannot afford a long past per member."""
 LOOKED_UP = (Lease, PersistentVolumeClaim)
 """What controllers look up without being woken by it: it must be there before they begin."""
+HEARD_FIRST_SECONDS = 0.1
 FILLER = "simulate.trimtab.dev/filler"
 DRAIN_RETRY_SECONDS = 5.0
 
@@ -77,6 +78,8 @@ class Member:
         self.server = _on_disk(ground, plan.name) if ground.directory else _in_memory(ground)
         local = LocalClient(self.server)
         self._inside = Line(local, plan.name, lean=True)
+        self._nodes = Line(local, plan.name, lean=True)
+        self._reopening: asyncio.TimerHandle | None = None
         self._outside = Line(local, plan.name)
         self.usage = Usage()
         self.cache: Cache
@@ -103,7 +106,14 @@ class Member:
         around = Surroundings(cache=self.cache, clock=ground.clock, profile=ground.profile, members=Nobody())
         self.manager = Manager(around, workloads.values())
         shape = Shape(self.name, fleet.pace_of(self.plan), fleet.heartbeat_seconds)
-        self.kubelets = Kubelets(self.cache, self.plan.node_plans(), shape, clock=ground.clock, dice=ground.dice)
+        self.kubelets = Kubelets(
+            self.cache,
+            self.plan.node_plans(),
+            shape,
+            clock=ground.clock,
+            dice=ground.dice,
+            client=self._nodes,
+        )
         self.binder = Binder(
             self.cache, clock=ground.clock, profile=ground.profile, first_fit=fleet.binder == "first-fit"
         )
@@ -139,12 +149,17 @@ class Member:
 
     def stop_api(self) -> None:
         """The API server is down: nobody reaches it, its own components wait for it."""
+        if self._reopening is not None:
+            self._reopening.cancel()
         self._outside.break_off()
         self._inside.hold()
+        self._nodes.hold()
 
     def start_api(self) -> None:
-        self._inside.let_go()
+        """The API server is back. Kubelets are heard before controllers, which would take their silence for death."""
         self._outside.mend()
+        self._nodes.let_go()
+        self._reopening = asyncio.get_running_loop().call_later(HEARD_FIRST_SECONDS, self._inside.let_go)
 
     @property
     def reachable(self) -> bool:
