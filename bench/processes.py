@@ -1,0 +1,91 @@
+"""Servers as processes of their own, and what the kernel says they cost."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+TICKS = os.sysconf("SC_CLK_TCK")
+PATIENCE_SECONDS = 60.0
+
+
+class Process:
+    """A command that is running, with a file that holds what it says."""
+
+    def __init__(self, command: Sequence[str], said: Path) -> None:
+        self.said = said
+        self._started = time.perf_counter()
+        with said.open("wb") as out:
+            self._child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
+        self.pid = self._child.pid
+
+    def wait_for(self, text: str) -> float:
+        """Seconds from the start until it said this."""
+        while text not in self.said.read_text():
+            if self._child.poll() is not None or time.perf_counter() - self._started > PATIENCE_SECONDS:
+                raise RuntimeError(f"{self._child.args!r} did not say {text!r}:\n{self.said.read_text()[-2000:]}")
+            time.sleep(0.02)
+        return time.perf_counter() - self._started
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the process and of the children it has at present."""
+        return sum(_ticks(pid) for pid in (self.pid, *children(self.pid))) / TICKS
+
+    def mebibytes(self) -> float:
+        """Resident memory, children included."""
+        return round(sum(_resident(pid) for pid in (self.pid, *children(self.pid))) / 1024, 1)
+
+    def stop(self) -> None:
+        self._child.send_signal(signal.SIGTERM)
+        try:
+            self._child.wait(20)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+
+
+@contextmanager
+def running(command: Sequence[str], said: Path) -> Iterator[Process]:
+    process = Process(command, said)
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+def trimtab(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from trimtab.cli.main import main; main()", *arguments]
+
+
+def children(pid: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(child) for child in text.split()]
+
+
+def _ticks(pid: int) -> int:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12])
+
+
+def _resident(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmRSS")), 0)
+
+
+def machine() -> dict[str, object]:
+    """What the figures were taken on: a busy machine makes wall-clock times worthless."""
+    return {"cores": os.cpu_count(), "loadAverage": [round(load, 1) for load in os.getloadavg()]}
