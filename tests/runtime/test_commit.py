@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.runtime.commit import NotYours, difference, graft, refuse_foreign_fields, with_version
+from trimtab.runtime.commit import NotYours, alike_where, difference, graft, refuse_foreign_fields, with_version
 
 json_values = st.recursive(
     st.booleans() | st.integers() | st.text(max_size=3),
@@ -58,3 +58,11 @@ def test_a_foreign_field_is_refused() -> None:
     with pytest.raises(NotYours):
         refuse_foreign_fields({"spec": {"provider": "x"}}, ("spec.taints",), Cluster, (Cluster,))
     refuse_foreign_fields({"spec": {"provider": "x"}}, ("Cluster",), Cluster, (Cluster,))
+
+
+def test_states_are_alike_where_a_patch_touches_nothing_that_changed() -> None:
+    patch = {"status": {"phase": "Ready", "counts": {"seen": 2}}}
+    one = {"status": {"phase": "Waiting", "counts": {"seen": 1}}, "spec": {"replicas": 1}}
+    assert alike_where(patch, one, {"status": {"phase": "Waiting", "counts": {"seen": 1, "other": 5}}, "spec": {}})
+    assert not alike_where(patch, one, {"status": {"phase": "Waiting", "counts": {"seen": 7}}})
+    assert not alike_where(patch, one, {"status": {"phase": "Gone", "counts": {"seen": 1}}})

@@ -64,7 +64,7 @@ def command(
         try:
             if leader_elect:
                 identity = f"{platform.node()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
-                await Election(
+                election = Election(
                     client,
                     clock,
                     identity,
@@ -72,7 +72,10 @@ def command(
                     lease_seconds=lease_seconds,
                     renew_deadline_seconds=lease_seconds * 2 / 3,
                     retry_seconds=max(0.2, lease_seconds / 7.5),
-                ).lead(work)
+                )
+                # Who loses the lease stops at once, forgets everything, and waits for its turn like any other.
+                while True:
+                    await election.lead(work)
             else:
                 await work()
         finally:

@@ -32,11 +32,12 @@ from trimtab.controllers.contract import (
 )
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
 from trimtab.runtime.cache import Cache, Entry, Table
-from trimtab.runtime.commit import Write, difference, with_version, writes_for
+from trimtab.runtime.commit import Write, alike_where, difference, with_version, writes_for
 from trimtab.runtime.notes import Recorder
 from trimtab.runtime.queue import WorkQueue
 
 T = TypeVar("T", bound=Object)
+BEGUN_ATTEMPTS = 4
 log = logging.getLogger("trimtab.beat")
 
 
@@ -284,7 +285,8 @@ class Beat:
             self.queue.succeeded(key)
             if again:
                 self.queue.add_after(key, min(again))
-        except Conflict:
+        except Conflict as conflict:
+            log.debug("%s thinks again about %s: %s", self.controller.name, key, conflict)
             self.queue.retry(key)
         except Elsewhere as failed:
             self._remember(key, failed.fault, failed.cluster)
@@ -348,21 +350,45 @@ class Beat:
         seen = entry.typed
         if entry.revision != wished.metadata.resource_version:
             raise Conflict("the object has changed since it was looked at", kind=kind.plural, name=wished.metadata.name)
-        revision = entry.revision
-        raw = entry.raw
+        latest = entry.raw
         steps = zip((seen, wished, *further), (wished, *further), strict=False)
-        for write in (write for before, after in steps for write in self._differences(before, after, raw)):
-            self.writes += 1
-            answer = await self._around.client.patch(
-                resource,
-                wished.metadata.namespace,
-                wished.metadata.name,
-                with_version(write.patch, revision),
-                subresource=write.subresource,
-                manager=self._manager,
-            )
-            revision = answer["metadata"]["resourceVersion"]
-            table.put(answer)
+        for write in (write for before, after in steps for write in self._differences(before, after, entry.raw)):
+            latest = await self._patch(table, latest, write, begun=latest is not entry.raw)
+
+    async def _patch(self, table: Table, latest: Raw, write: Write, *, begun: bool) -> Raw:
+        """Send one write of a wish.
+
+        Once a wish is begun, a neighbour who wrote other fields in between must not leave it half done: nobody would
+        hear the notes that follow, and the next beat would find nothing left to do.
+        """
+        for _ in range(BEGUN_ATTEMPTS if begun else 1):
+            try:
+                answer = await self._send_patch(table.resource, latest, write)
+            except Conflict:
+                if not begun:
+                    raise
+                metadata = latest["metadata"]
+                newer = await self._around.client.get(table.resource, metadata.get("namespace", ""), metadata["name"])
+                table.put(newer)
+                if not alike_where(write.patch, latest, newer):
+                    raise
+                latest = newer
+            else:
+                table.put(answer)
+                return answer
+        raise Conflict("others keep writing this object", kind=table.resource.plural, name=latest["metadata"]["name"])
+
+    async def _send_patch(self, resource: Resource, latest: Raw, write: Write) -> Raw:
+        metadata = latest["metadata"]
+        self.writes += 1
+        return await self._around.client.patch(
+            resource,
+            metadata.get("namespace", ""),
+            metadata["name"],
+            with_version(write.patch, metadata["resourceVersion"]),
+            subresource=write.subresource,
+            manager=self._manager,
+        )
 
     def _differences(self, before: Object, after: Object, raw: Raw) -> Iterator[Write]:
         return writes_for(before, after, raw, self.controller.writes, self.controller.subjects)

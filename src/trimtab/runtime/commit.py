@@ -105,6 +105,18 @@ def _paths(patch: Raw, prefix: str = "") -> Iterator[str]:
             yield prefix + name
 
 
+def alike_where(patch: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two states of an object agree in every field that the patch touches."""
+    for name, value in patch.items():
+        here, there = one.get(name), other.get(name)
+        if isinstance(value, dict) and isinstance(here, dict) and isinstance(there, dict):
+            if not alike_where(value, here, there):
+                return False
+        elif here != there:
+            return False
+    return True
+
+
 def with_version(patch: Raw, revision: str) -> Raw:
     """The patch, valid only for the version it was thought from."""
     if not revision:
