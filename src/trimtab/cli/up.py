@@ -13,7 +13,6 @@ from trimtab.errors import InputFault
 
 if TYPE_CHECKING:
     from trimtab.simulate.fleet import FleetPlan
-    from trimtab.simulate.world import World
 
 NO_FLEET = "--no-fleet"
 
@@ -92,24 +91,6 @@ def remembered(path: Path) -> "FleetPlan | None":
         raise InputFault(f"{path} cannot be read ({error}); delete it to begin with another fleet") from error
 
 
-class Switchboard:
-    """Serves the members beside the control plane, on the same socket, below `/members/NAME`."""
-
-    def __init__(self, host: Any, world: "World") -> None:
-        self._host = host
-        self._world = world
-
-    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        raw: bytes = scope.get("raw_path", b"").partition(b"?")[0]
-        if raw.startswith(b"/members/"):
-            name, slash, rest = raw.removeprefix(b"/members/").partition(b"/")
-            member = self._world.members.get(name.decode("latin-1"))
-            if member is not None:
-                await member.server.app({**scope, "raw_path": slash + rest or b"/"}, receive, send)
-                return
-        await self._host(scope, receive, send)
-
-
 class House:
     """Everything that one `trimtab up` runs."""
 
@@ -158,8 +139,10 @@ class House:
 
     async def open(self) -> None:
         """Serve the API; what is written is kept until the controllers are there."""
+        from trimtab.server.mount import Mount  # noqa: PLC0415
+
         world = self.fleet.world
-        self.daemon.app = Switchboard(self.daemon.api.app, world)
+        self.daemon.app = Mount(self.daemon.api.app, {f"/members/{member.name}": member.server.app for member in world})
         self.daemon.siblings = {member.name: f"/members/{member.name}" for member in world}
         await self.daemon.start()
 
