@@ -278,6 +278,7 @@ def _doomed(pod: Raw, order: Order, now: str) -> Raw:
     said = (
         "default-scheduler: preempting to accommodate a higher priority pod" if preempted else "Eviction API: evicting"
     )
+    said += f" ({order.errand.by})" if order.errand.by and not preempted else ""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",

@@ -5,27 +5,33 @@ import contextlib
 import heapq
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 from trimtab.api.kind import kind_of
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy, PriorityOrder
 from trimtab.api.kinds.native.apps import ReplicaSet, StatefulSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod, TopologySpreadConstraint
+from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object, Raw
 from trimtab.client.client import resource_of
 from trimtab.clock import Clock
 from trimtab.decide.pods.answer import words_of
 from trimtab.decide.pods.ask import ask_for
+from trimtab.decide.pods.avoid import Avoidance, avoids, entries_of
+from trimtab.decide.pods.disruption import cover
 from trimtab.decide.pods.fleet import NodeFleet, takes_room
+from trimtab.decide.pods.guard import over_pods
 from trimtab.decide.pods.host import Resident, resident
+from trimtab.decide.pods.priority import BY_VALUE, ranks
 from trimtab.decide.pods.schedule import DEFAULT, refusals, schedule
-from trimtab.decide.pods.terms import choice
-from trimtab.decide.preempt import PREEMPTED, Cover, Preemption, preempt
-from trimtab.errors import ApiFault, Conflict, NotFound
+from trimtab.decide.pods.shares import Fairness
+from trimtab.decide.preempt import PREEMPTED, SYSTEM_CRITICAL, Cover, Preemption, preempt
+from trimtab.errors import ApiFault, Conflict, NotFound, TooManyRequests
 from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache, Entry
@@ -39,6 +45,11 @@ RETRY_SECONDS = 1.0
 PATIENCE_SECONDS = 300.0
 """They are tried again after so long even when nothing changed."""
 AT_ONCE = 64
+PROMISE_SECONDS = 60.0
+"""How long after its victims' grace period a pod may still claim the room that was made for it."""
+BOOST_SECONDS = 600.0
+"""How long the replacement of a pod that the rescheduler moved goes to the front of the queue."""
+RESCHEDULED = "(rescheduler)"
 SETS: Mapping[str, type[Object]] = {"ReplicaSet": ReplicaSet, "StatefulSet": StatefulSet}
 USUAL_SPREAD = (
     TopologySpreadConstraint(max_skew=3, topology_key="kubernetes.io/hostname", when_unsatisfiable="ScheduleAnyway"),
@@ -70,7 +81,12 @@ class Binder:
         self._profile = profile
         self._first_fit = first_fit
         self.fleet = NodeFleet.of(())
-        self._heap: list[tuple[int, int, Name]] = []
+        self._ranks = BY_VALUE
+        self._avoid: dict[str, tuple[Avoidance, ...]] = {}
+        """Whom each node would rather not have back."""
+        self._boosts: dict[str, float] = {}
+        """Owners whose next pod goes first, and until when."""
+        self._heap: list[tuple[bool, int, int, Name]] = []
         self._waiting: set[Name] = set()
         self._stuck: set[Name] = set()
         """Waiting for the cluster to change."""
@@ -83,10 +99,15 @@ class Binder:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        tables = [self._cache.table_of(type_) for type_ in (Node, Pod, Namespace, PodDisruptionBudget)]
+        further = (DisruptionBudget, DisruptionPolicy, PodDisruptionBudget)
+        tables = [
+            self._cache.table_of(type_) for type_ in (Node, Pod, Namespace, PriorityClass, PriorityOrder, *further)
+        ]
         for table in tables:
             await table.synced.wait()
-        nodes, pods, namespaces, _ = tables
+        nodes, pods, namespaces, classes, orders = tables[:5]
+        classes.listen(self._order_changed)
+        orders.listen(self._order_changed)
         nodes.listen(self._node_changed)
         namespaces.listen(self._namespace_changed)
         pods.listen(self._pod_changed)
@@ -110,8 +131,10 @@ class Binder:
         before = cast("Node", old.typed) if old else None
         if new is None:
             self.fleet = self.fleet.without_node(cast("Entry", old).name[1])
+            self._avoid.pop(cast("Entry", old).name[1], None)
             return
         node = cast("Node", new.typed)
+        self._avoid[node.name] = entries_of(node.metadata.annotations)
         if before is None or (before.spec, before.metadata.labels, before.status.allocatable) != (
             node.spec,
             node.metadata.labels,
@@ -128,9 +151,24 @@ class Binder:
         if labels != self.fleet.namespaces:
             self.fleet = self.fleet.with_namespaces(labels)
 
+    def _order_changed(self, old: Entry | None, new: Entry | None) -> None:
+        """Who matters more has changed: everybody is ranked anew."""
+        order = self._cache.table_of(PriorityOrder).entries.get(("", "default"))
+        classes = [cast("PriorityClass", entry.typed) for entry in self._cache.table_of(PriorityClass).entries.values()]
+        found = ranks(classes, cast("PriorityOrder", order.typed) if order else None)
+        if found == self._ranks:
+            return
+        self._ranks = found
+        for entry in self._cache.table(PODS).entries.values():
+            pod = cast("Pod", entry.typed)
+            if takes_room(pod):
+                self.fleet = self.fleet.with_pod(found.ranked(pod))
+
     def _pod_changed(self, old: Entry | None, new: Entry | None) -> None:
         before = cast("Pod", old.typed) if old else None
-        after = cast("Pod", new.typed) if new else None
+        after = self._ranks.ranked(cast("Pod", new.typed)) if new else None
+        if before is not None and after is not None and after.metadata.deletion_timestamp is not None:
+            self._boost(before, after)
         if after is not None and takes_room(after):
             self._bound(before, after, cast("Entry", new).name)
             return
@@ -142,6 +180,16 @@ class Binder:
             self._queue(name, after)
         else:
             self._forget(name)
+
+    def _boost(self, before: Pod, after: Pod) -> None:
+        """The rescheduler sent this pod away: its replacement need not queue again."""
+        moved = any(one.type == "DisruptionTarget" and RESCHEDULED in one.message for one in after.status.conditions)
+        if moved and before.metadata.deletion_timestamp is None and after.controller is not None:
+            self._boosts[after.controller.uid] = asyncio.get_running_loop().time() + BOOST_SECONDS
+
+    def _is_boosted(self, pod: Pod) -> bool:
+        until = self._boosts.pop(pod.controller.uid, 0.0) if pod.controller is not None else 0.0
+        return until > asyncio.get_running_loop().time()
 
     def _bound(self, before: Pod | None, after: Pod, name: Name) -> None:
         settled = self._assumed.pop(name, None) == after.spec.node_name
@@ -174,7 +222,7 @@ class Binder:
             return
         self._waiting.add(name)
         self._count += 1
-        heapq.heappush(self._heap, (-(pod.spec.priority or 0), self._count, name))
+        heapq.heappush(self._heap, (not self._is_boosted(pod), -self._ranks.of(pod), self._count, name))
         self._wake.set()
 
     def _stir(self) -> None:
@@ -214,13 +262,13 @@ class Binder:
     def _decide(self, most: int) -> list[Verdict]:
         verdicts: list[Verdict] = []
         while self._heap and len(verdicts) < most:
-            _, _, name = heapq.heappop(self._heap)
+            *_, name = heapq.heappop(self._heap)
             if name not in self._waiting:
                 continue
             self._waiting.discard(name)
             if (pod := self._pod(name)) is None:
                 continue
-            verdict = self._choose(resident(self._with_usual_spread(pod)))
+            verdict = self._choose(resident(self._ranks.ranked(self._with_usual_spread(pod))))
             if verdict.node is not None:
                 self._assumed[name] = verdict.node
                 self.fleet = self.fleet.settled(verdict.pod, verdict.node)
@@ -243,10 +291,21 @@ class Binder:
         if self._first_fit:
             node = first_fit(pod, self.fleet)
             return Verdict(pod, node, "" if node else f"0/{len(self.fleet)} nodes are available.")
-        decision = schedule(pod, self.fleet)
+        decision = schedule(pod, self.fleet, avoided=self._avoided_by(pod.pod))
         if decision.node is None:
             return Verdict(pod, None, why_nowhere(pod, self.fleet))
         return Verdict(pod, decision.node)
+
+    def _avoided_by(self, pod: Pod) -> list[str]:
+        """Nodes that pods of this owner were sent away from."""
+        owner = pod.controller
+        if owner is None or not any(self._avoid.values()):
+            return []
+        owners = {owner.uid}
+        if (above := self._cache.table_of(ReplicaSet).entries.get((pod.namespace, owner.name))) is not None:
+            owners.update(one.uid for one in above.typed.metadata.owner_references if one.controller)
+        now = self._clock.now()
+        return [node for node, entries in self._avoid.items() if avoids(entries, owners, now)]
 
     async def _carry_out(self, verdict: Verdict) -> None:
         name = verdict.pod.key
@@ -309,10 +368,12 @@ class Binder:
     # preemption
 
     async def _make_room(self, pod: Resident) -> None:
-        """Send less important pods away, if that helps."""
-        if not any(one.priority < pod.priority for here in self.fleet.hosts for one in here.residents):
+        """Send less important pods away, if that helps; nobody goes if it does not."""
+        fairness = self._fairness(pod)
+        top = pod.priority + (fairness is not None)
+        if not any(one.priority < top for here in self.fleet.hosts for one in here.residents):
             return
-        found = preempt(pod, self.fleet, self._covers(), self._profile)
+        found = preempt(pod, self.fleet, self._covers(), self._profile, fairness=fairness)
         if not isinstance(found, Preemption):
             return
         chosen = found.chosen
@@ -324,24 +385,69 @@ class Binder:
             "message": why_nowhere(pod, self.fleet),
         }
         await self._set_condition(pod.pod, said, nominatedNodeName=chosen.node)
-        for victim in chosen.victims:
-            notice = {
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": PREEMPTED,
-                "message": "default-scheduler: preempting to accommodate a higher priority pod",
-            }
+        if self._profile.preemption_obeys_budgets and pod.priority < SYSTEM_CRITICAL:
+            await self._evict_together(pod, chosen.victims)
+        else:
+            await self._end_each(chosen.victims)
+        grace = max((one.pod.spec.termination_grace_period_seconds or 30 for one in chosen.victims), default=30)
+        asyncio.get_running_loop().call_later(grace + PROMISE_SECONDS, self._break_promise, pod.key, chosen.node)
+
+    def _fairness(self, pod: Resident) -> Fairness | None:
+        entry = self._cache.table_of(DisruptionPolicy).entries.get(("", "default"))
+        policy = cast("DisruptionPolicy", entry.typed) if entry else None
+        since = pod.pod.metadata.creation_timestamp
+        if policy is None or policy.spec.equal_priority_preemption != "Fair" or since is None:
+            return None
+        return Fairness(self._clock.now(), since)
+
+    async def _evict_together(self, pod: Resident, victims: Sequence[Resident]) -> None:
+        """All victims in one step through the door, or none: then the room is not promised any more."""
+        if not victims:
+            return
+        first, *others = victims
+        noted = {"trimtab.dev/requested-by": "preemption"}
+        if others:
+            noted["trimtab.dev/together"] = ",".join("/".join(one.key) for one in others)
+        metadata = {"name": first.name, "namespace": first.namespace, "annotations": noted}
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        try:
+            await self._client.submit(PODS, first.namespace, first.name, "eviction", eviction)
+        except (TooManyRequests, NotFound) as refused:
+            log.info("preemption for %s/%s must wait: %s", *pod.key, refused)
+            self._withdraw(pod.key)
+            self._ring_in(RETRY_SECONDS)
+
+    async def _end_each(self, victims: Sequence[Resident]) -> None:
+        """As kube-scheduler does: a notice and a plain deletion, which no budget can refuse."""
+        notice = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": PREEMPTED,
+            "message": "default-scheduler: preempting to accommodate a higher priority pod",
+        }
+        for victim in victims:
             await self._set_condition(victim.pod, notice)
             with contextlib.suppress(NotFound):
                 await self._client.delete(PODS, victim.namespace, victim.name, uid=victim.pod.metadata.uid)
 
+    def _break_promise(self, name: Name, node: str) -> None:
+        """The pod did not come although its room should have been free for long: others may have it."""
+        if self._nominated.get(name) == node:
+            self._withdraw(name)
+            self._ring_in(RETRY_SECONDS)
+
     def _covers(self) -> list[Cover]:
-        found = []
-        for entry in self._cache.table_of(PodDisruptionBudget).entries.values():
-            budget = cast("PodDisruptionBudget", entry.typed)
-            disrupted = frozenset(budget.status.disrupted_pods)
-            selector = choice(budget.spec.selector, {})
-            found.append(Cover(budget.namespace, selector, budget.status.disruptions_allowed, disrupted))
+        now = self._clock.now() if self._profile.preemption_obeys_budgets else None
+        found = [
+            cover(cast("PodDisruptionBudget", entry.typed), now)
+            for entry in self._cache.table_of(PodDisruptionBudget).entries.values()
+        ]
+        if now is not None:
+            own = [
+                cast("DisruptionBudget", entry.typed)
+                for entry in self._cache.table_of(DisruptionBudget).entries.values()
+            ]
+            found += [cover(budget, now) for budget in own if over_pods(budget)]
         return found
 
     def _nominate(self, pod: Resident, node: str) -> None:

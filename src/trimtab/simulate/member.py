@@ -10,14 +10,19 @@ from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from trimtab.api.kind import Kind
+from trimtab.api.kinds.disruption import PriorityOrder
 from trimtab.api.kinds.native.lease import Lease
+from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.api.profile import Profile
 from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
 from trimtab.client.client import Client
 from trimtab.clock import Clock
+from trimtab.controllers import pods as inside_modules
+from trimtab.controllers.pods.registry import inside
 from trimtab.errors import AlreadyExists, NotFound, TooManyRequests, Unavailable
 from trimtab.registry import discover
 from trimtab.runtime.beat import Surroundings
@@ -40,7 +45,7 @@ from trimtab.store.log import Store
 
 SHORT_MEMORY = Keep(revisions=4_000, seconds=60.0, size=1024 * 1024, memos=32)
 """A fleet in one process cannot afford a long past per member."""
-LOOKED_UP = (Lease, PersistentVolumeClaim)
+LOOKED_UP = (Lease, Namespace, PersistentVolumeClaim, PriorityClass, PriorityOrder)
 """What controllers look up without being woken by it: it must be there before they begin."""
 HEARD_FIRST_SECONDS = 0.1
 FILLER = "simulate.trimtab.dev/filler"
@@ -70,6 +75,7 @@ class Member:
 
     def __init__(self, plan: MemberPlan, fleet: FleetPlan, ground: Ground) -> None:
         discover(workload_modules)
+        discover(inside_modules)
         self.plan = plan
         self.name = plan.name
         self._fleet = fleet
@@ -104,7 +110,7 @@ class Member:
         for type_ in LOOKED_UP:
             self.cache.table_of(type_)
         around = Surroundings(cache=self.cache, clock=ground.clock, profile=ground.profile, members=Nobody())
-        self.manager = Manager(around, workloads.values())
+        self.manager = Manager(around, [*workloads.values(), *inside.values()])
         shape = Shape(self.name, fleet.pace_of(self.plan), fleet.heartbeat_seconds)
         self.kubelets = Kubelets(
             self.cache,

@@ -1,23 +1,69 @@
 """What a budget over pods should say of itself, and what preemption reads of it."""
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
+from trimtab.api.duration import duration
+from trimtab.api.kinds.disruption import (
+    DisruptionBudget,
+    DisruptionBudgetStatus,
+    Down,
+    EffectiveBudget,
+    InFlight,
+    RateStatus,
+)
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget, PodDisruptionBudgetStatus
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.budget import Controller, CoveredPod, Limit, Unknown, assess
-from trimtab.decide.pods.guard import INSUFFICIENT, SUFFICIENT, SYNC_FAILED, selects, with_allowed
+from trimtab.api.value import Condition
+from trimtab.decide.budget import (
+    DELETION_DEADLINE,
+    Controller,
+    CoveredPod,
+    Limit,
+    Strength,
+    Unknown,
+    assess,
+    expected_pods,
+)
+from trimtab.decide.door import Footing, cleaned, gate_of
+from trimtab.decide.pods.guard import (
+    INSUFFICIENT,
+    SUFFICIENT,
+    SYNC_FAILED,
+    PodBudget,
+    condition_of,
+    rate_of,
+    selects,
+    standing_of,
+    with_allowed,
+)
+from trimtab.decide.pods.guard import Guard as Standing
 from trimtab.decide.pods.terms import choice
 from trimtab.decide.preempt import Cover
 
+IN_FLIGHT_AT_MOST = timedelta(minutes=10)
+CAPPED = "CappedByPolicy"
+
+
+class Crew(NamedTuple):
+    """The pods of a budget's namespace and who owns them."""
+
+    pods: Sequence[Pod]
+    controllers: Mapping[str, Controller]
+
 
 def next_status(
-    budget: PodDisruptionBudget, pods: Iterable[Pod], controllers: Mapping[str, Controller], now: datetime
+    budget: PodDisruptionBudget,
+    pods: Iterable[Pod],
+    controllers: Mapping[str, Controller],
+    now: datetime,
+    limit: Limit | None = None,
 ) -> PodDisruptionBudgetStatus:
     """What the status should be; equal to the present one when there is nothing to write."""
     spec, status = budget.spec, budget.status
-    limit = Limit(spec.min_available, spec.max_unavailable)
-    covered = [_covered(pod) for pod in pods if selects(budget, pod)]
+    limit = limit or Limit(spec.min_available, spec.max_unavailable)
+    covered = [covered_pod(pod) for pod in pods if selects(budget, pod)]
     found = assess(limit, covered, controllers, status.disrupted_pods, now)
     if isinstance(found, Unknown):
         return status.but(
@@ -34,7 +80,7 @@ def next_status(
     )
 
 
-def _covered(pod: Pod) -> CoveredPod:
+def covered_pod(pod: Pod) -> CoveredPod:
     owner = pod.controller
     return CoveredPod(
         name=pod.name,
@@ -45,11 +91,154 @@ def _covered(pod: Pod) -> CoveredPod:
     )
 
 
-def cover(budget: PodDisruptionBudget) -> Cover:
-    """The budget as preemption sees it."""
+def own_status(
+    budget: DisruptionBudget, crew: Crew, effective: EffectiveBudget, now: datetime
+) -> DisruptionBudgetStatus:
+    """The same for a budget of ours: strength, rate, what is on its way, and how much of the loss was on purpose."""
+    limit = Limit(effective.min_available, effective.max_unavailable)
+    pods = [pod for pod in crew.pods if selects(budget, pod)]
+    covered = [covered_pod(pod) for pod in pods]
+    found = _assessed(limit, covered, crew.controllers, budget.status.disrupted_pods, now)
+    if isinstance(found, Unknown):
+        conditions = with_allowed(budget, SYNC_FAILED, now, message=found.message)
+        return budget.status.but(disruptions_allowed=0, allowed_now=0, conditions=conditions)
+    wanted = wanted_of(covered, crew.controllers)
+    flying = tuple(
+        entry for entry in budget.status.in_flight if _is_flying(entry, pods, wanted > found.current_healthy, now)
+    )
+    status = budget.status.but(
+        observed_generation=budget.metadata.generation,
+        effective=effective,
+        disrupted_pods=found.disrupted,
+        disruptions_allowed=found.allowed,
+        current_healthy=found.current_healthy,
+        desired_healthy=found.desired_healthy,
+        expected_pods=found.expected,
+        desired=wanted,
+        available=found.current_healthy,
+        down=down(pods, found, flying, wanted),
+        in_flight=flying,
+        rate=_rate(budget, effective, now),
+    )
+    return _with_allowance(budget.but(status=status), now)
+
+
+def _assessed(
+    limit: Limit,
+    covered: Sequence[CoveredPod],
+    controllers: Mapping[str, Controller],
+    disrupted: Mapping[str, datetime],
+    now: datetime,
+) -> Strength | Unknown:
+    """As for Kubernetes' budgets; one that only has a rate asks for no strength, and every healthy pod may go."""
+    if limit != Limit():
+        return assess(limit, covered, controllers, disrupted, now)
+    return assess(Limit(min_available=0), covered, controllers, disrupted, now)
+
+
+def wanted_of(covered: Sequence[CoveredPod], controllers: Mapping[str, Controller]) -> int:
+    """How many pods there should be: what their owners want, and those that nobody owns."""
+    found = expected_pods(covered, controllers)
+    bare = sum(not pod.controller_uid for pod in covered)
+    return len(covered) if isinstance(found, Unknown) else found + bare
+
+
+def _is_flying(entry: InFlight, pods: Iterable[Pod], missing: bool, now: datetime) -> bool:
+    """A disruption is over when its pod is gone and all that should be there are well again."""
+    since = entry.since or now
+    if now - since >= IN_FLIGHT_AT_MOST:
+        return False
+    pod = next((one for one in pods if one.name == entry.object), None)
+    if pod is None:
+        return missing
+    created = pod.metadata.creation_timestamp
+    if created is not None and created > since:
+        return missing
+    return pod.metadata.deletion_timestamp is not None or now - since < DELETION_DEADLINE
+
+
+def down(pods: Iterable[Pod], found: Strength, flying: Sequence[InFlight], wanted: int) -> Down:
+    """Pods that are not healthy or not there, apart those that somebody moved away and those that something broke."""
+    ill = [pod for pod in pods if not pod.ready or pod.metadata.deletion_timestamp is not None]
+    meant = sum(_was_meant(pod) or pod.name in found.disrupted for pod in ill)
+    granted = sum(pod.name in found.disrupted for pod in pods if pod not in ill)
+    present = {pod.name for pod in pods}
+    missing = max(0, wanted - len(present))
+    lost = min(missing, sum(entry.object not in present for entry in flying))
+    arriving = min(len(ill) - meant, max(0, sum(entry.object not in present for entry in flying) - lost))
+    voluntary = meant + granted + lost + arriving
+    return Down(voluntary=voluntary, involuntary=max(0, len(ill) + granted + missing - voluntary))
+
+
+def _was_meant(pod: Pod) -> bool:
+    return any(one.type == "DisruptionTarget" and one.status == "True" for one in pod.status.conditions)
+
+
+def _rate(budget: DisruptionBudget, effective: EffectiveBudget, now: datetime) -> RateStatus | None:
+    if effective.rate is None:
+        return None
+    recent = budget.status.rate.recent if budget.status.rate is not None else ()
+    kept = cleaned(recent, duration(effective.rate.period), now)
+    return RateStatus(in_window=len(kept), limit=effective.rate.disruptions, recent=kept)
+
+
+def _with_allowance(budget: DisruptionBudget, now: datetime) -> DisruptionBudgetStatus:
+    """One number for people, when it grows by itself, and the conditions that say why."""
+    status = budget.status
+    rate = rate_of(budget)
+    gate = gate_of(budget, Footing(), now)
+    limits = [status.disruptions_allowed]
+    limits += [limit for limit in (gate.concurrent, rate.left(now) if rate else None) if limit is not None]
+    waits = [gate.next_at] if gate.next_at else []
+    if rate is not None and rate.left(now) == 0:
+        waits.append(rate.next_allowed(now))
+    allowed = min(limits) if gate.is_open else 0
+    status = status.but(allowed_now=allowed, next_allowed_at=max(waits, default=None))
+    budget = budget.but(status=status)
+    conditions = with_allowed(budget, SUFFICIENT if allowed > 0 else INSUFFICIENT, now, message=_why(budget, now))
+    return status.but(conditions=_capped(budget.but(status=status.but(conditions=conditions)), now))
+
+
+def _why(budget: DisruptionBudget, now: datetime) -> str:
+    status = budget.status
+    standing = standing_of(Standing(budget), now)
+    parts = [f"{status.current_healthy} pods are healthy, {status.desired_healthy} must be"]
+    if standing.rate is not None:
+        parts.append(
+            f"{standing.rate.in_window(now)} of {standing.rate.disruptions} disruptions in {standing.rate.period}"
+        )
+    return "; ".join([*parts, *([standing.closed] if standing.closed else [])])
+
+
+def _capped(budget: DisruptionBudget, now: datetime) -> tuple[Condition, ...]:
+    conditions, effective = budget.status.conditions, budget.status.effective
+    others = tuple(one for one in conditions if one.type != CAPPED)
+    if effective is None or not effective.source:
+        return others
+    before = condition_of(conditions, CAPPED)
+    said = Condition(
+        type=CAPPED,
+        status="True",
+        reason="StricterThanPolicy",
+        message=f"the floors of {effective.source} allow more than this budget does",
+        last_transition_time=before.last_transition_time if before.status == "True" else now.replace(microsecond=0),
+        observed_generation=budget.metadata.generation,
+    )
+    return (*others, said)
+
+
+def cover(budget: PodBudget, now: datetime | None = None) -> Cover:
+    """The budget as preemption sees it; with a time, what is left of its rate counts too."""
+    standing = standing_of(Standing(budget), now) if now is not None else None
+    allowed = budget.status.disruptions_allowed
+    if standing is not None:
+        left = (
+            standing.rate.left(now) if standing.rate is not None and now is not None else standing.disruptions_allowed
+        )
+        allowed = 0 if standing.closed else min(standing.disruptions_allowed, left)
     return Cover(
         namespace=budget.metadata.namespace,
         selector=choice(budget.spec.selector, {}),
-        allowed=budget.status.disruptions_allowed,
+        allowed=allowed,
         disrupted=frozenset(budget.status.disrupted_pods),
     )

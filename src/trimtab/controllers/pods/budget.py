@@ -1,0 +1,141 @@
+"""DisruptionBudgets over the pods of a cluster: what each allows now, what it lost, and what the policy makes of it."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from trimtab.api.duration import duration
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy, EffectiveBudget, PriorityOrder
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.kinds.native.namespace import Namespace
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.kinds.native.scheduling import PriorityClass
+from trimtab.api.selectors import LabelSelector
+from trimtab.api.value import Condition, Key
+from trimtab.controllers import marks
+from trimtab.controllers.contract import Again, View, Wake, Wish
+from trimtab.controllers.pods.owners import controllers_in
+from trimtab.controllers.pods.registry import inside_a_cluster
+from trimtab.decide.budget import DELETION_DEADLINE, Limit
+from trimtab.decide.pods.disruption import IN_FLIGHT_AT_MOST, Crew, covered_pod, own_status, wanted_of
+from trimtab.decide.pods.floors import Setting, capped, floors_for
+from trimtab.decide.pods.guard import SUPERSEDED, PodBudget, selects
+from trimtab.decide.pods.priority import ranks
+
+DEFAULT = "trimtab.dev/default-budget"
+"""The label of budgets that the policy made for workloads without one."""
+SETTLED_SECONDS = 5.0
+
+
+def budgets_of(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
+    pod = new or old
+    for budget in view.all(DisruptionBudget, pod.namespace) if pod else ():
+        if any(seen is not None and selects(budget, seen) for seen in (old, new)):
+            yield key_of(budget)
+
+
+def neighbours(old: PodBudget | None, new: PodBudget | None, view: View) -> Iterable[Key]:
+    """A user's budget may make a default one needless."""
+    one = new or old
+    if one is not None and (old is None or new is None or old.spec != new.spec) and DEFAULT not in one.metadata.labels:
+        yield from (
+            key_of(budget) for budget in view.all(DisruptionBudget, one.namespace) if DEFAULT in budget.metadata.labels
+        )
+
+
+def every_budget(
+    old: DisruptionPolicy | PriorityOrder | None, new: DisruptionPolicy | PriorityOrder | None, view: View
+) -> Iterable[Key]:
+    if old is None or new is None or old.spec != new.spec:
+        yield from (key_of(budget) for budget in view.all(DisruptionBudget))
+
+
+@inside_a_cluster(
+    DisruptionBudget,
+    name="pod-budget",
+    writes=["status"],
+    wakes=[
+        Wake(Pod, budgets_of),
+        Wake(PodDisruptionBudget, neighbours),
+        Wake(DisruptionBudget, neighbours),
+        Wake(DisruptionPolicy, every_budget),
+        Wake(PriorityOrder, every_budget),
+    ],
+)
+def pod_budget(budget: DisruptionBudget, view: View) -> Iterator[Wish]:
+    if budget.spec.target == "Workloads":
+        return
+    crew = Crew(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))
+    limit = Limit(budget.spec.min_available, budget.spec.max_unavailable)
+    effective = effective_budget(budget, limit, crew, view)
+    status = own_status(budget, crew, effective, view.now)
+    status = status.but(conditions=with_superseded(budget.but(status=status), view))
+    if status != budget.status:
+        yield budget.but(status=status)
+    waits = list(_waits(budget.but(status=status), view.now))
+    if waits:
+        yield Again(max(0.0, min(waits)) + 0.001)
+
+
+def effective_budget(budget: PodBudget, limit: Limit, crew: Crew, view: View) -> EffectiveBudget:
+    """What holds after the floors of the policy."""
+    policy = view.get(DisruptionPolicy, "", "default")
+    rate = budget.spec.rate if isinstance(budget, DisruptionBudget) else None
+    if policy is None or not policy.spec.floors:
+        return EffectiveBudget(min_available=limit.min_available, max_unavailable=limit.max_unavailable, rate=rate)
+    pods = [pod for pod in crew.pods if selects(budget, pod)]
+    order = ranks(view.all(PriorityClass), view.get(PriorityOrder, "", "default"))
+    namespace = view.get(Namespace, "", budget.namespace)
+    covered = [covered_pod(pod) for pod in pods]
+    expected = wanted_of(covered, crew.controllers) if limit.follows_scale else len(pods)
+    setting = Setting(
+        namespace.metadata.labels if namespace else {}, max((order.of(pod) for pod in pods), default=0), expected
+    )
+    values = {one.name: order.by_name.get(one.name, one.value) for one in view.all(PriorityClass)}
+    return capped(limit, rate, floors_for(policy, setting, values), expected)
+
+
+def with_superseded(budget: DisruptionBudget, view: View) -> tuple[Condition, ...]:
+    """A default budget steps back behind one that a user made for the same pods."""
+    conditions = budget.status.conditions
+    if DEFAULT not in budget.metadata.labels:
+        return conditions
+    better = next((other.name for other in others_than(budget, view) if over_the_same(budget, other)), None)
+    said = Condition(
+        type=SUPERSEDED,
+        status="True" if better else "False",
+        reason="OwnBudget" if better else "NoOwnBudget",
+        message=f"{better} guards the same pods" if better else "",
+        last_transition_time=view.now.replace(microsecond=0),
+        observed_generation=budget.metadata.generation,
+    )
+    return marks.with_condition(conditions, said)
+
+
+def others_than(budget: DisruptionBudget, view: View) -> list[PodBudget]:
+    found: list[PodBudget] = list(view.all(PodDisruptionBudget, budget.namespace))
+    own = view.all(DisruptionBudget, budget.namespace)
+    return [*found, *(one for one in own if DEFAULT not in one.metadata.labels and one.spec.target != "Workloads")]
+
+
+def over_the_same(budget: PodBudget, other: PodBudget) -> bool:
+    """Whether `other` selects the labels that a default budget was made for."""
+    labels = (budget.spec.selector or LabelSelector()).match_labels
+    return other.spec.selector is not None and other.spec.selector.matches(labels)
+
+
+def _waits(budget: DisruptionBudget, now: datetime) -> Iterator[float]:
+    """When the status changes by time alone."""
+    status = budget.status
+    moments = [at + DELETION_DEADLINE for at in status.disrupted_pods.values()]
+    moments += [entry.since + IN_FLIGHT_AT_MOST for entry in status.in_flight if entry.since is not None]
+    if status.rate is not None and status.effective is not None and status.effective.rate is not None:
+        period = duration(status.effective.rate.period)
+        moments += [entry.at + period for entry in status.rate.recent if entry.at is not None]
+    if status.next_allowed_at is not None:
+        moments.append(status.next_allowed_at)
+    if status.in_flight:
+        moments.append(now + timedelta(seconds=SETTLED_SECONDS))
+    if budget.spec.windows:
+        moments.append(now + timedelta(seconds=60))
+    yield from ((moment - now).total_seconds() for moment in moments)

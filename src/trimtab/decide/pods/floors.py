@@ -1,0 +1,60 @@
+"""What holds of a budget under the floors of the cluster's policy: nobody may say, never disturb me."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from trimtab.api.duration import duration
+from trimtab.api.kinds.disruption import DisruptionPolicy, EffectiveBudget, Floor, Rate
+from trimtab.api.value import IntOrString
+from trimtab.decide.budget import Limit, scaled
+
+
+class Setting(NamedTuple):
+    """Where a budget stands: in which namespace, over pods of which priority at most, over how many."""
+
+    labels: Mapping[str, str]
+    priority: int
+    expected: int
+
+
+def floors_for(policy: DisruptionPolicy | None, setting: Setting, values: Mapping[str, int]) -> list[Floor]:
+    return [floor for floor in policy.spec.floors if _applies(floor, setting, values)] if policy is not None else []
+
+
+def _applies(floor: Floor, setting: Setting, values: Mapping[str, int]) -> bool:
+    selector, name = floor.namespace_selector, floor.at_or_below_priority
+    if selector is not None and not selector.matches(setting.labels):
+        return False
+    return not name or (name in values and setting.priority <= values[name])
+
+
+def capped(limit: Limit, rate: Rate | None, floors: Sequence[Floor], expected: int) -> EffectiveBudget:
+    """The budget, or the floor where the budget is stricter."""
+    lenient = _more_lenient(limit, floors, expected)
+    faster = _faster(rate, floors)
+    is_capped = lenient is not None or faster != rate
+    return EffectiveBudget(
+        min_available=limit.min_available if lenient is None else None,
+        max_unavailable=limit.max_unavailable if lenient is None else lenient,
+        rate=faster,
+        source="DisruptionPolicy/default" if is_capped else "",
+    )
+
+
+def _more_lenient(limit: Limit, floors: Sequence[Floor], expected: int) -> IntOrString | None:
+    if limit == Limit():
+        return None
+    spare = expected - limit.desired(expected)
+    offers = [floor.min_max_unavailable for floor in floors if floor.min_max_unavailable is not None]
+    best = max(offers, key=lambda offer: scaled(offer, expected), default=None)
+    return best if best is not None and scaled(best, expected) > spare else None
+
+
+def _faster(rate: Rate | None, floors: Sequence[Floor]) -> Rate | None:
+    if rate is None:
+        return None
+    return max([rate, *(floor.min_rate for floor in floors if floor.min_rate is not None)], key=_speed)
+
+
+def _speed(rate: Rate) -> float:
+    return rate.disruptions / max(0.001, duration(rate.period).total_seconds())

@@ -1,0 +1,137 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from simulate.scenery import (
+    BUDGETS,
+    CLASSES,
+    DEPLOYMENTS,
+    NODES,
+    PODS,
+    deployment,
+    fleet,
+    in_a_member,
+    status,
+    workload,
+)
+from trimtab.api.value import Raw
+from trimtab.client.client import Resource
+from trimtab.decide.pods.avoid import entries_of
+from trimtab.errors import TooManyRequests
+from trimtab.simulate.member import Member
+
+OURS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")
+POLICIES = Resource("trimtab.dev", "v1alpha1", "disruptionpolicies", "DisruptionPolicy", namespaced=False)
+SELECTOR = {"matchLabels": {"app": "web"}}
+
+
+def policy(**spec: Any) -> Raw:
+    return {
+        "apiVersion": "trimtab.dev/v1alpha1",
+        "kind": "DisruptionPolicy",
+        "metadata": {"name": "default"},
+        "spec": spec,
+    }
+
+
+async def evict(member: Member, name: str, **annotations: str) -> None:
+    noted = {f"trimtab.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    metadata = {"name": name, "namespace": "default", "annotations": noted}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+    await member.client.submit(PODS, "default", name, "eviction", body)
+
+
+def budget(name: str = "web", **spec: Any) -> Raw:
+    return workload("DisruptionBudget", name, {"target": "Pods", "selector": SELECTOR, **spec}, "trimtab.dev/v1alpha1")
+
+
+def test_a_budget_tells_loss_on_purpose_from_loss_by_accident() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=6))
+        await member.client.create(OURS, budget(maxUnavailable=3, rate={"disruptions": 1, "period": "1h"}))
+        await asyncio.sleep(5)
+        seen = await status(member.client, OURS, "web")
+        assert (seen["allowedNow"], seen["desired"], seen["available"]) == (1, 6, 6)
+        victim = member.pods[0]
+        node = next(one.spec.node_name for one in member.pods if one.spec.node_name != victim.spec.node_name)
+        await evict(member, victim.name, requested_by="drain")
+        member.fail_node(node)
+        await asyncio.sleep(60)
+        seen = await status(member.client, OURS, "web")
+        assert seen["down"]["involuntary"] == 2
+        assert seen["rate"]["inWindow"] == 1
+        assert seen.get("allowedNow", 0) == 0
+        assert seen["nextAllowedAt"]
+        with pytest.raises(TooManyRequests) as refused:
+            await evict(member, next(one.name for one in member.pods if one.ready), requested_by="drain")
+        assert 3500 < (refused.value.retry_after or 0) < 3600
+
+    in_a_member(story, fleet(nodes=3))
+
+
+def test_the_floor_of_the_policy_caps_a_budget_that_says_never() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(POLICIES, policy(floors=[{"minMaxUnavailable": 1}]))
+        await member.client.create(DEPLOYMENTS, deployment(replicas=3))
+        await member.client.create(OURS, budget(maxUnavailable=0))
+        body = {"maxUnavailable": 0, "selector": SELECTOR}
+        await member.client.create(BUDGETS, workload("PodDisruptionBudget", "web", body, "policy/v1"))
+        await asyncio.sleep(5)
+        seen = await status(member.client, OURS, "web")
+        assert seen["effective"] == {"maxUnavailable": 1, "source": "DisruptionPolicy/default"}
+        assert any(one["type"] == "CappedByPolicy" and one["status"] == "True" for one in seen["conditions"])
+        assert (await status(member.client, BUDGETS, "web"))["disruptionsAllowed"] == 1
+        await evict(member, member.pods[0].name)
+        with pytest.raises(TooManyRequests):
+            await evict(member, member.pods[1].name)
+
+    in_a_member(story)
+
+
+def test_workloads_without_a_budget_get_one_by_their_priority_until_the_user_makes_one() -> None:
+    async def story(member: Member) -> None:
+        high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+        await member.client.create(CLASSES, high)
+        defaults = [{"priorityClassName": "high", "maxUnavailable": 1}, {"maxUnavailable": "50%"}]
+        await member.client.create(POLICIES, policy(defaultBudgets=defaults))
+        await member.client.create(DEPLOYMENTS, deployment(replicas=4, priorityClassName="high"))
+        await member.client.create(DEPLOYMENTS, deployment("batch", replicas=4))
+        await member.client.create(DEPLOYMENTS, deployment("single", replicas=1))
+        await asyncio.sleep(5)
+        made = {one["metadata"]["name"]: one for one in (await member.client.list(OURS)).items}
+        limits = {name: one["spec"]["maxUnavailable"] for name, one in made.items()}
+        assert limits == {"web-deployment": 1, "batch-deployment": "50%", "single-deployment": 1}
+        await member.client.create(OURS, budget("own", maxUnavailable=2))
+        await asyncio.sleep(5)
+        for pod in [one for one in member.pods if one.name.startswith("web")][:2]:
+            await evict(member, pod.name)
+        await member.client.delete(DEPLOYMENTS, "default", "batch")
+        await asyncio.sleep(60)
+        assert "batch-deployment" not in {one["metadata"]["name"] for one in (await member.client.list(OURS)).items}
+
+    in_a_member(story)
+
+
+def test_a_node_that_served_badly_is_avoided_for_a_while_and_then_forgiven() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=1))
+        await asyncio.sleep(5)
+        (pod,) = member.pods
+        bad = pod.spec.node_name
+        await evict(member, pod.name, prefer_avoid="true", prefer_avoid_ttl="10m")
+        await asyncio.sleep(60)
+        (entry,) = entries_of((await member.client.get(NODES, "", bad))["metadata"]["annotations"])
+        assert len(entry.uids) == 2
+        (moved,) = [one for one in member.pods if one.metadata.deletion_timestamp is None]
+        assert moved.spec.node_name != bad
+        other = next(name for name in member.kubelets.machines if name not in (bad, moved.spec.node_name))
+        for name in (other, moved.spec.node_name):
+            await member.cordon(name)
+        await evict(member, moved.name)
+        await asyncio.sleep(60)
+        assert [one.spec.node_name for one in member.pods] == [bad]
+        await asyncio.sleep(600)
+        assert not entries_of((await member.client.get(NODES, "", bad))["metadata"].get("annotations") or {})
+
+    in_a_member(story)
