@@ -6,7 +6,7 @@ import random
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 from uuid import UUID
 
 from trimtab.api.kind import Kind
@@ -23,10 +23,11 @@ from trimtab.client.client import Client
 from trimtab.clock import Clock
 from trimtab.controllers import pods as inside_modules
 from trimtab.controllers.pods.registry import inside
-from trimtab.errors import AlreadyExists, NotFound, TooManyRequests, Unavailable
+from trimtab.errors import AlreadyExists, NotFound, Unavailable
 from trimtab.registry import discover
 from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Cache
+from trimtab.runtime.drain import Drain, Options
 from trimtab.runtime.manager import Manager
 from trimtab.server.answer import Answer, Ask, Stream
 from trimtab.server.assembly import ApiServer, Settings
@@ -49,7 +50,6 @@ LOOKED_UP = (Lease, Namespace, PersistentVolumeClaim, PriorityClass, PriorityOrd
 """What controllers look up without being woken by it: it must be there before they begin."""
 HEARD_FIRST_SECONDS = 0.1
 FILLER = "simulate.trimtab.dev/filler"
-DRAIN_RETRY_SECONDS = 5.0
 
 
 class Nobody:
@@ -194,28 +194,11 @@ class Member:
 
     async def drain(self, node: str) -> None:
         """Close the node and evict what runs there, waiting for budgets as long as it takes."""
-        await self.cordon(node)
-        while left := [pod for pod in await self._pods_on(node) if not _stays(pod)]:
-            for pod in left:
-                if not pod["metadata"].get("deletionTimestamp"):
-                    await self._evict(pod)
-            await asyncio.sleep(DRAIN_RETRY_SECONDS)
+        options = Options(force=True, ignore_daemonsets=True, delete_emptydir_data=True)
+        await Drain(self.inside, node, clock=self._ground.clock, options=options).run()
 
     async def drain_all(self) -> None:
         await asyncio.gather(*map(self.drain, self.kubelets.machines))
-
-    async def _pods_on(self, node: str) -> list[Raw]:
-        return list((await self.inside.list(PODS, fields=f"spec.nodeName={node}")).items)
-
-    async def _evict(self, pod: Raw) -> None:
-        metadata = pod["metadata"]
-        eviction = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
-        }
-        with contextlib.suppress(NotFound, TooManyRequests):
-            await self.inside.submit(PODS, metadata["namespace"], metadata["name"], "eviction", eviction)
 
     # room
 
@@ -295,13 +278,6 @@ def of_a_member(kind: Kind) -> bool:
 
 def seeded_uids(dice: random.Random) -> Callable[[], str]:
     return lambda: str(UUID(bytes=dice.randbytes(16), version=4))
-
-
-def _stays(pod: Raw) -> bool:
-    """What a drain leaves alone: daemons, what belongs to the node, and what has ended."""
-    owners: list[dict[str, Any]] = pod["metadata"].get("ownerReferences") or []
-    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    return ended or any(owner["kind"] in ("DaemonSet", "Node") and owner.get("controller") for owner in owners)
 
 
 def _filler(node: str, needs: dict[str, int]) -> Raw:

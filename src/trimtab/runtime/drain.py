@@ -1,0 +1,314 @@
+"""Drains a node: closes it, evicts what runs there as fast as budgets allow, and says what blocks and until when."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.disruption import DisruptionBudget
+from trimtab.api.kinds.native.apps import Deployment, ReplicaSet
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.value import Raw
+from trimtab.client.client import Client, resource_of
+from trimtab.clock import Clock
+from trimtab.decide.pods.guard import over_pods, selects
+from trimtab.errors import ApiFault, Conflict, InputFault, InternalError, NotFound, TooManyRequests, Unclassified
+from trimtab.runtime.evicting import PODS, evict, eviction, why
+from trimtab.runtime.notes import stamp
+
+NODES = resource_of(kind_of(Node))
+BUDGETS, DEPLOYMENTS, REPLICASETS = (resource_of(kind_of(one)) for one in (DisruptionBudget, Deployment, ReplicaSet))
+RETRY_SECONDS, LONGEST_RETRY_SECONDS = 5.0, 60.0
+LOOK_SECONDS = 1.0
+PATIENCE = timedelta(minutes=10)
+"""A drain that is blocked for longer says so on the node."""
+SURGE = "trimtab.dev/surge"
+"""On a workload: `Allowed` lets a drain start the replacement first when nothing can be spared."""
+SURGE_SECONDS = 300.0
+BLOCKED = "DrainBlocked"
+
+
+class Options(NamedTuple):
+    """How much a drain may do, named as kubectl names it."""
+
+    force: bool = False
+    """Also pods that nothing would replace."""
+    ignore_daemonsets: bool = False
+    delete_emptydir_data: bool = False
+    grace: int | None = None
+    timeout: float | None = None
+    disable_eviction: bool = False
+    parallel: int = 50
+    surge: bool = True
+
+
+AS_USUAL = Options()
+
+
+class Step(NamedTuple):
+    """What became of one pod, or what it waits for."""
+
+    pod: str
+    state: str
+    """Exempt, Waiting, Blocked, Surging, Evicted, Gone or Failed."""
+    message: str = ""
+    until: datetime | None = None
+
+
+Report = Callable[[Step], None]
+
+
+def unconcerned(step: Step) -> None:
+    """Nobody watches."""
+
+
+class Drain:
+    """One drain of one node."""
+
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        *,
+        clock: Clock,
+        options: Options = AS_USUAL,
+        report: Report = unconcerned,
+    ) -> None:
+        self._client, self._node, self._clock, self._options, self._report = client, node, clock, options, report
+        self.steps: dict[str, Step] = {}
+        self._turns = asyncio.Semaphore(options.parallel)
+        self._surging: dict[str, asyncio.Lock] = {}
+        self._complained = False
+
+    async def run(self) -> list[Step]:
+        """Until the node is empty, or the time is up: then the steps name what is left and why."""
+        await self._client.patch(NODES, "", self._node, {"spec": {"unschedulable": True}}, manager="trimtab-drain")
+        pods = await self._pods()
+        leaving = self._leaving(pods)
+        deadline = self._now() + timedelta(seconds=self._options.timeout) if self._options.timeout else None
+        try:
+            await asyncio.gather(*(self._leave(pod, deadline) for pod in leaving))
+        finally:
+            if self._complained:
+                await self._say_blocked(None)
+        return [self.steps[name] for name in sorted(self.steps)]
+
+    def _now(self) -> datetime:
+        return self._clock.now()
+
+    async def _pods(self) -> list[Raw]:
+        return list((await self._client.list(PODS, fields=f"spec.nodeName={self._node}")).items)
+
+    def _tell(self, pod: Raw, state: str, message: str = "", until: datetime | None = None) -> None:
+        name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        step = Step(name, state, message, until)
+        if self.steps.get(name) != step:
+            self.steps[name] = step
+            self._report(step)
+
+    # who
+
+    def _leaving(self, pods: list[Raw]) -> list[Raw]:
+        """Those who must go; refuses to begin when one of them may not."""
+        leaving, complaints = [], []
+        for pod in pods:
+            if (why_exempt := exempt(pod, self._options)) is not None:
+                self._tell(pod, "Exempt", why_exempt)
+            elif (complaint := refused(pod, self._options)) is not None:
+                complaints.append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {complaint}")
+            else:
+                leaving.append(pod)
+        if complaints:
+            raise InputFault(f"{self._node} is closed but not drained: " + "; ".join(complaints))
+        return leaving
+
+    # how
+
+    async def _leave(self, pod: Raw, deadline: datetime | None) -> None:
+        async with self._turns:
+            if not await self._begin(pod, deadline):
+                return
+            while await self._is_there(pod):
+                if deadline is not None and self._now() >= deadline:
+                    self._tell(pod, "Failed", "it has not ended in time")
+                    return
+                await asyncio.sleep(LOOK_SECONDS)
+            self._tell(pod, "Gone")
+
+    async def _begin(self, pod: Raw, deadline: datetime | None) -> bool:
+        """Evict, as often as it takes; False when the time is up."""
+        since, pause = self._now(), RETRY_SECONDS
+        while True:
+            try:
+                await self._ask(pod)
+            except (NotFound, Conflict):
+                return True  # it went by itself, or another took its name
+            except (TooManyRequests, Unclassified, InternalError) as fault:
+                wait = max(float(fault.retry_after or 0), pause)
+                pause = min(2 * pause, LONGEST_RETRY_SECONDS)
+                await self._blocked(pod, fault, since)
+                if not fault.retry_after and await self._surged(pod):
+                    return True
+                if deadline is not None:
+                    left = (deadline - self._now()).total_seconds()
+                    if left <= 0:
+                        self._tell(pod, "Failed", why(fault), self.steps[_name(pod)].until)
+                        return False
+                    wait = min(wait, left)
+                await asyncio.sleep(wait)
+            else:
+                self._tell(pod, "Evicted")
+                return True
+
+    async def _ask(self, pod: Raw) -> None:
+        metadata = pod["metadata"]
+        if self._options.disable_eviction:
+            await self._client.delete(
+                PODS, metadata["namespace"], metadata["name"], uid=metadata["uid"], grace_seconds=self._options.grace
+            )
+            return
+        await evict(self._client, pod, eviction(pod, by="drain", grace=self._options.grace))
+
+    async def _blocked(self, pod: Raw, fault: ApiFault, since: datetime) -> None:
+        now = self._now()
+        until = now + timedelta(seconds=fault.retry_after) if fault.retry_after else None
+        known = self.steps.get(_name(pod))
+        same = known is not None and known.state == "Blocked" and known.message == why(fault)
+        self._tell(pod, "Blocked", why(fault), known.until if same and known is not None and known.until else until)
+        if max(now - since, timedelta(seconds=fault.retry_after or 0)) >= PATIENCE:
+            await self._say_blocked(f"{_name(pod)}: {why(fault)}")
+
+    async def _is_there(self, pod: Raw) -> bool:
+        metadata = pod["metadata"]
+        try:
+            seen = await self._client.get(PODS, metadata["namespace"], metadata["name"])
+        except NotFound:
+            return False
+        return bool(seen["metadata"]["uid"] == metadata["uid"])
+
+    async def _say_blocked(self, message: str | None) -> None:
+        """A condition of the node for those who do not see this drain."""
+        condition: Raw = {
+            "type": BLOCKED,
+            "status": "True" if message else "False",
+            "reason": "BudgetClosed" if message else "Drained",
+            "message": message or "",
+            "lastTransitionTime": stamp(self._now()),
+        }
+        self._complained = True
+        patch = {"status": {"conditions": [condition]}}
+        with contextlib.suppress(ApiFault):
+            await self._client.patch(
+                NODES, "", self._node, patch, type="strategic", subresource="status", manager="trimtab-drain"
+            )
+
+    # replacement first
+
+    async def _surged(self, pod: Raw) -> bool:
+        """Nothing can be spared: where it is allowed, one more replica comes up first; True when the pod could go."""
+        owner = await self._surging_owner(pod) if self._options.surge else None
+        if owner is None:
+            return False
+        namespace, name = owner
+        async with self._surging.setdefault(f"{namespace}/{name}", asyncio.Lock()):
+            self._tell(pod, "Surging", f"one more replica of Deployment {name} comes up first")
+            await self._scale(namespace, name, 1)
+            try:
+                return await self._evicted_within(pod, SURGE_SECONDS)
+            finally:
+                await self._scale(namespace, name, -1)
+
+    async def _evicted_within(self, pod: Raw, seconds: float) -> bool:
+        deadline = self._now() + timedelta(seconds=seconds)
+        while self._now() < deadline:
+            await asyncio.sleep(RETRY_SECONDS)
+            try:
+                await self._ask(pod)
+            except (NotFound, Conflict):
+                return True
+            except TooManyRequests:
+                continue
+            self._tell(pod, "Evicted", "its replacement was ready first")
+            return True
+        return False
+
+    async def _surging_owner(self, pod: Raw) -> tuple[str, str] | None:
+        """The Deployment of the pod, if it or its budget allows a surge."""
+        namespace = pod["metadata"]["namespace"]
+        try:
+            set_ = await self._client.get(REPLICASETS, namespace, _owner(pod, "ReplicaSet"))
+            deployment = await self._client.get(DEPLOYMENTS, namespace, _owner(set_, "Deployment"))
+        except ApiFault:
+            return None
+        annotated = (deployment["metadata"].get("annotations") or {}).get(SURGE) == "Allowed"
+        if annotated or await self._budget_allows_surge(pod):
+            return namespace, deployment["metadata"]["name"]
+        return None
+
+    async def _budget_allows_surge(self, pod: Raw) -> bool:
+        seen: Any = kind_of(Pod).decode(pod)
+        try:
+            budgets = (await self._client.list(BUDGETS, pod["metadata"]["namespace"])).items
+        except ApiFault:
+            return False  # a cluster that does not know our budgets
+        found: list[Any] = [kind_of(DisruptionBudget).decode(one) for one in budgets]
+        return any(one.spec.surge == "Allowed" and over_pods(one) and selects(one, seen) for one in found)
+
+    async def _scale(self, namespace: str, name: str, change: int) -> None:
+        while True:
+            seen = await self._client.get(DEPLOYMENTS, namespace, name)
+            replicas = int(seen["spec"].get("replicas", 1)) + change
+            patch = {
+                "metadata": {"resourceVersion": seen["metadata"]["resourceVersion"]},
+                "spec": {"replicas": replicas},
+            }
+            try:
+                await self._client.patch(DEPLOYMENTS, namespace, name, patch, manager="trimtab-drain")
+            except Conflict:
+                continue
+            return
+
+
+def _name(pod: Raw) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _owner(thing: Raw, kind: str) -> str:
+    owners: list[Raw] = thing["metadata"].get("ownerReferences") or []
+    return next((str(one["name"]) for one in owners if one.get("controller") and one["kind"] == kind), "-")
+
+
+def exempt(pod: Raw, options: Options) -> str | None:
+    """Why a drain leaves this pod alone; None when it must go."""
+    metadata = pod["metadata"]
+    if "kubernetes.io/config.mirror" in (metadata.get("annotations") or {}):
+        return "it belongs to the node"
+    controller = _controller(pod)
+    if controller is not None and controller["kind"] == "Node":
+        return "it belongs to the node"
+    if controller is not None and controller["kind"] == "DaemonSet" and options.ignore_daemonsets:
+        return "it is a DaemonSet's"
+    return None
+
+
+def refused(pod: Raw, options: Options) -> str | None:
+    """Why a drain must not begin; None when the pod may go."""
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return None
+    controller = _controller(pod)
+    if controller is None and not options.force:
+        return "nothing would replace it (--force)"
+    if controller is not None and controller["kind"] == "DaemonSet":
+        return "it is a DaemonSet's (--ignore-daemonsets)"
+    volumes: list[Raw] = pod["spec"].get("volumes") or []
+    if any("emptyDir" in volume for volume in volumes) and not options.delete_emptydir_data:
+        return "it would lose the data of its emptyDir (--delete-emptydir-data)"
+    return None
+
+
+def _controller(pod: Raw) -> Raw | None:
+    owners: list[Raw] = pod["metadata"].get("ownerReferences") or []
+    return next((one for one in owners if one.get("controller")), None)

@@ -1,0 +1,136 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from simulate.scenery import (
+    BUDGETS,
+    DAEMONSETS,
+    DEPLOYMENTS,
+    NODES,
+    PODS,
+    deployment,
+    fleet,
+    in_a_member,
+    template,
+    workload,
+)
+from trimtab.client.client import Resource
+from trimtab.clock import LoopClock
+from trimtab.errors import InputFault
+from trimtab.runtime.drain import Drain, Options, Step
+from trimtab.simulate.member import Member
+
+OURS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")
+SELECTOR = {"matchLabels": {"app": "web"}}
+
+
+def drain(member: Member, node: str, told: list[Step], **options: Any) -> Drain:
+    return Drain(member.client, node, clock=LoopClock(), options=Options(**options), report=told.append)
+
+
+def pdb(**spec: Any) -> dict[str, Any]:
+    return workload("PodDisruptionBudget", "web", {"selector": SELECTOR, **spec}, "policy/v1")
+
+
+def budget(**spec: Any) -> dict[str, Any]:
+    return workload("DisruptionBudget", "web", {"target": "Pods", "selector": SELECTOR, **spec}, "trimtab.dev/v1alpha1")
+
+
+def there(member: Member, node: str) -> list[str]:
+    return [pod.name for pod in member.pods if pod.spec.node_name == node and not pod.terminal]
+
+
+def test_a_drain_never_takes_more_than_the_budget_and_ends_with_an_empty_node() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=6))
+        await member.client.create(BUDGETS, pdb(maxUnavailable=1))
+        await asyncio.sleep(5)
+        fewest = 6
+
+        async def watch() -> None:
+            nonlocal fewest
+            while True:
+                fewest = min(fewest, sum(pod.ready and not pod.metadata.deletion_timestamp for pod in member.pods))
+                await asyncio.sleep(0.1)
+
+        watching = asyncio.get_running_loop().create_task(watch())
+        told: list[Step] = []
+        steps = await drain(member, "one-node-1", told).run()
+        watching.cancel()
+        assert {step.state for step in steps} == {"Gone"}
+        assert there(member, "one-node-1") == []
+        assert fewest >= 5
+        assert any("web needs 5 healthy pods" in step.message for step in told if step.state == "Blocked")
+
+    in_a_member(story)
+
+
+def test_a_drain_says_until_when_a_rate_blocks_it() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=6))
+        await member.client.create(OURS, budget(rate={"disruptions": 1, "period": "30m"}))
+        await asyncio.sleep(5)
+        told: list[Step] = []
+        before = LoopClock().now()
+        await drain(member, "one-node-1", told).run()
+        blocked = [step for step in told if step.state == "Blocked" and step.until is not None]
+        assert blocked
+        assert 1790 < (blocked[0].until - before).total_seconds() < 1810
+        assert 1790 < (LoopClock().now() - before).total_seconds() < 1900
+        node = await member.client.get(NODES, "", "one-node-1")
+        (condition,) = [one for one in node["status"]["conditions"] if one["type"] == "DrainBlocked"]
+        assert condition["status"] == "False"
+
+    in_a_member(story)
+
+
+def test_a_drain_that_cannot_go_on_names_the_budget_and_its_arithmetic() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=1))
+        await member.client.create(BUDGETS, pdb(minAvailable=1))
+        await asyncio.sleep(5)
+        (pod,) = member.pods
+        told: list[Step] = []
+        (step,) = await drain(member, pod.spec.node_name, told, timeout=60.0).run()
+        assert step.state == "Failed"
+        assert "web needs 1 healthy pods and has 1 currently" in step.message
+
+    in_a_member(story)
+
+
+def test_where_a_surge_is_allowed_the_replacement_of_a_single_pod_is_ready_first() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=1))
+        await member.client.create(OURS, budget(minAvailable=1, surge="Allowed"))
+        await asyncio.sleep(5)
+        (pod,) = member.pods
+        told: list[Step] = []
+        (step,) = await drain(member, pod.spec.node_name, told).run()
+        assert step.state == "Gone"
+        assert "Surging" in [one.state for one in told]
+        await asyncio.sleep(60)
+        (left,) = member.pods
+        assert left.ready
+        assert left.spec.node_name != pod.spec.node_name
+        assert (await member.client.get(DEPLOYMENTS, "default", "web"))["spec"]["replicas"] == 1
+
+    in_a_member(story)
+
+
+def test_what_nothing_would_replace_is_left_alone_unless_forced() -> None:
+    async def story(member: Member) -> None:
+        bare = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare", "namespace": "default"}}
+        await member.client.create(PODS, {**bare, "spec": template("bare")["spec"]})
+        daemon = {"selector": {"matchLabels": {"app": "daemon"}}, "template": template("daemon")}
+        await member.client.create(DAEMONSETS, workload("DaemonSet", "daemon", daemon))
+        await asyncio.sleep(5)
+        node = next(pod.spec.node_name for pod in member.pods if pod.name == "bare")
+        with pytest.raises(InputFault, match="nothing would replace it"):
+            await drain(member, node, [], ignore_daemonsets=True).run()
+        with pytest.raises(InputFault, match="DaemonSet"):
+            await drain(member, node, [], force=True).run()
+        steps = await drain(member, node, [], ignore_daemonsets=True, force=True).run()
+        assert sorted(step.state for step in steps) == ["Exempt", "Gone"]
+
+    in_a_member(story, fleet(nodes=2))
