@@ -87,7 +87,7 @@ def health(cluster: Cluster, view: View) -> Iterator[Wish]:
         yield after
     if after.spec.taints != cluster.spec.taints:
         yield Note(marks.ref_of(cluster), "TaintClusterSucceed", taint_text(after.spec.taints), SOURCE)
-    if (wait := evacuation_wait(after, view)) is not None:
+    if wait := evacuation_wait(after, view):
         yield Again(wait)
     if cluster.spec.sync_mode == "Pull" and not marks.setting(view, "agent", default=""):
         yield Again(5)
