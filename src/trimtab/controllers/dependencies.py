@@ -18,7 +18,6 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Meta, OwnerReference, Raw
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Index, Note, Ref, Remember, View, Wake, Wish, controller
-from trimtab.controllers.dispatch import DIRECTLY
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import binding_name, binding_reference_key
 from trimtab.interpret.operations import Operation, Uninterpretable
@@ -30,6 +29,19 @@ def depended_by_keys(binding: ResourceBinding) -> Iterable[str]:
     return [label for label in binding.metadata.labels if label.startswith(marks.DEPENDED_BY)]
 
 
+def needed_keys(binding: ResourceBinding) -> Iterable[str]:
+    recorded = orjson.loads(binding.metadata.annotations.get(marks.DEPENDENCIES, "null")) or ()
+    return [
+        need_key(want["apiVersion"], want["kind"], want.get("namespace", ""), want.get("name")) for want in recorded
+    ]
+
+
+def need_key(api_version: str, kind: str, namespace: str, name: str | None) -> str:
+    """Without a name: any object of the kind, by its labels."""
+    return f"{api_version} {kind} {namespace}/{name or ''}"
+
+
+NEEDS = Index("bindings that need an object", ResourceBinding, needed_keys)
 ATTACHED_TO = Index("bindings attached to another", ResourceBinding, depended_by_keys)
 
 
@@ -77,6 +89,37 @@ def dependencies(binding: ResourceBinding, view: View) -> Iterator[Wish]:
         yield Again(30)
         return
     yield from attach(binding, needed, attached, view)
+
+
+def brought_along(template: Raw, view: View) -> Iterator[Wish]:
+    """An object that came or changed, and that other bindings need: their copy of it follows."""
+    ref = marks.ref_of_raw(template)
+    before = seen = view.get(ResourceBinding, ref.namespace, binding_name(ref.kind, ref.name))
+    for name in (ref.name, None):
+        for binding in view.having(NEEDS, need_key(ref.api_version, ref.kind, ref.namespace, name)):
+            if (
+                binding.spec.propagate_deps
+                and binding.metadata.deletion_timestamp is None
+                and is_needed(template, binding)
+            ):
+                seen = attached_to(binding, template, seen)
+    if seen is not None and seen != before:
+        yield seen
+
+
+def is_needed(template: Raw, binding: ResourceBinding) -> bool:
+    recorded = orjson.loads(binding.metadata.annotations.get(marks.DEPENDENCIES, "null")) or ()
+    ref = marks.ref_of_raw(template)
+    return any(
+        (want["apiVersion"], want["kind"], want.get("namespace", "")) == (ref.api_version, ref.kind, ref.namespace)
+        and (want["name"] == ref.name if want.get("name") else chosen_by(want, template))
+        for want in recorded
+    )
+
+
+def chosen_by(want: Raw, template: Raw) -> bool:
+    selector = msgspec.convert(want.get("labelSelector") or {}, LabelSelector, strict=False)
+    return selector.matches(marks.labels_of(template))
 
 
 def depended_by(binding: Binding) -> str:
@@ -139,17 +182,14 @@ def found(want: Raw, view: View) -> list[Raw]:
     if name := want.get("name"):
         raw = view.raw(Ref(want["apiVersion"], want["kind"], namespace, name))
         return [raw] if raw is not None else []
-    selector = msgspec.convert(want.get("labelSelector") or {}, LabelSelector, strict=False)
-    return [
-        raw for raw in view.raws(want["apiVersion"], want["kind"], namespace) if selector.matches(marks.labels_of(raw))
-    ]
+    return [raw for raw in view.raws(want["apiVersion"], want["kind"], namespace) if chosen_by(want, raw)]
 
 
 def snapshot_of(binding: ResourceBinding) -> BindingSnapshot:
     """Where the workload is, and where it still runs while it leaves: its dependencies must not go first."""
     clusters = {target.name: target for target in binding.spec.clusters}
     for task in binding.spec.graceful_eviction_tasks:
-        if task.purge_mode not in DIRECTLY:
+        if task.purge_mode not in marks.DIRECTLY:
             clusters.setdefault(task.from_cluster, TargetCluster(name=task.from_cluster, replicas=task.replicas or 0))
     for hold in binding.status.holds:
         clusters.setdefault(hold.cluster, TargetCluster(name=hold.cluster, replicas=hold.replicas))

@@ -31,6 +31,7 @@ from trimtab.api.kinds.work import (
 from trimtab.api.value import Key, Meta, OwnerReference, Raw
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Make, Note, Ref, Remember, View, Wake, Wish, controller
+from trimtab.controllers.dependencies import brought_along
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.match import policy_priority
 from trimtab.interpret.names import binding_name
@@ -127,6 +128,7 @@ def detect(template: Raw, view: View) -> Iterator[Wish]:
     if policy is None:
         policy = chosen(template, view)
     if policy is None or policy.metadata.deletion_timestamp is not None:
+        yield from brought_along(template, view)
         yield Remember("template", key, said)
         return
     if policy_priority(selectors_of(policy), template):

@@ -14,7 +14,6 @@ from trimtab.interpret.match import policy_priority
 from trimtab.interpret.operations import Uninterpretable
 from trimtab.interpret.revise import OverrideFault
 
-DIRECTLY = ("Directly", "Immediately")
 DIRECTLY_SECONDS = 5.0
 
 
@@ -89,7 +88,7 @@ def dispatch(binding: Binding, view: View) -> Iterator[Wish]:
     for work in orphans:
         if work.metadata.deletion_timestamp is None:
             yield Gone(work)
-    directly = {task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.purge_mode in DIRECTLY}
+    directly = {task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.purge_mode in marks.DIRECTLY}
     if any(marks.cluster_of(work.namespace) in directly for work in works):
         yield Again(DIRECTLY_SECONDS)  # the old instance must be gone before a new one starts
         return
@@ -112,7 +111,9 @@ def farewell(binding: Binding, works: list[Work]) -> Iterator[Wish]:
 def expected_clusters(binding: Binding) -> set[str]:
     """Where this binding may have Works: placed, required, still leaving, or held until the replacement is ready."""
     names = {target.name for target in targets(binding)}
-    names |= {task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.purge_mode not in DIRECTLY}
+    names |= {
+        task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.purge_mode not in marks.DIRECTLY
+    }
     return names | {hold.cluster for hold in binding.status.holds}
 
 

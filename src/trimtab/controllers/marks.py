@@ -35,6 +35,8 @@ APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
 APPLIED_OVERRIDES = "policy.karmada.io/applied-overrides"
 APPLIED_CLUSTER_OVERRIDES = "policy.karmada.io/applied-cluster-overrides"
 DEPENDENCIES = "resourcebinding.karmada.io/dependencies"
+DIRECTLY = ("Directly", "Immediately")
+"""Purge modes, old and new, that take the old copy away at once."""
 DEPENDED_BY = "resourcebinding.karmada.io/depended-by-"
 ASKED_BY = "trimtab.dev/asked-by"
 """On a binding: why its fresh decision was asked for, for the stamp of which moment, and by which rebalancer."""
