@@ -1,0 +1,57 @@
+"""`trimtab history`: the log of moves, why each was made, how long it took and what budget it used."""
+
+from datetime import UTC, datetime
+
+import click
+
+from trimtab.api.kinds.disruption import Move
+from trimtab.cli.shared import kubeconfig_options, table, with_client
+from trimtab.cli.shared_moves import everything
+from trimtab.client.client import Client
+
+HEADINGS = ("STARTED", "WORKLOAD", "CAUSE", "FROM", "TO", "REPLICAS", "MODE", "TOOK", "OUTCOME", "BUDGETS", "WHY")
+
+
+@click.command()
+@click.argument("binding", default="")
+@click.option("-n", "--namespace", default="", help="Only moves of this namespace.")
+@click.option("--limit", type=int, default=50, show_default=True, help="How many to show, the newest last.")
+@kubeconfig_options
+def command(binding: str, namespace: str, limit: int, kubeconfig: str, context: str) -> None:
+    """Show what moved, when, why, from where to where; of one BINDING or workload when named."""
+
+    async def work(client: Client) -> list[Move]:
+        return await everything(client, Move, namespace)
+
+    found = [move for move in with_client(kubeconfig, context, work) if concerns(move, binding)]
+    if not found:
+        click.echo("Nothing has moved.")
+        return
+    found.sort(key=lambda move: (move.status.started or datetime.now(UTC), move.name))
+    click.echo(table(HEADINGS, map(row, found[-limit:])))
+
+
+def concerns(move: Move, name: str) -> bool:
+    """Whether the move is about the binding or workload of this name; about any when there is none."""
+    about = move.spec.object
+    known = (about.name, f"{about.name}-{about.kind.lower()}", f"{about.kind.lower()}/{about.name}")
+    return not name or name.lower() in known
+
+
+def row(move: Move) -> tuple[str, ...]:
+    spec, status = move.spec, move.status
+    started, finished = status.started, status.finished
+    took = f"{(finished - started).total_seconds():.1f}s" if started and finished else "-"
+    return (
+        f"{started:%Y-%m-%d %H:%M:%S}" if started else "-",
+        "/".join(part for part in (spec.object.namespace, spec.object.name) if part),
+        spec.cause,
+        spec.from_,
+        " ".join(f"{target.name}:{target.replicas}" for target in spec.to) or "-",
+        str(spec.replicas),
+        spec.mode or "-",
+        took,
+        status.outcome or "going on",
+        " ".join(use.name for use in spec.budgets) or "-",
+        status.message or spec.message or "-",
+    )

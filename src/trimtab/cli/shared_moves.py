@@ -1,0 +1,45 @@
+"""What the commands about moving share: naming workloads, and reading typed objects."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar, cast
+
+from trimtab.api.kind import kind_of
+from trimtab.api.value import Object
+from trimtab.client.client import Client, Resource, resource_of
+from trimtab.errors import InputFault
+
+T = TypeVar("T", bound=Object)
+SHORT = {
+    "deploy": "Deployment",
+    "sts": "StatefulSet",
+    "ds": "DaemonSet",
+    "cm": "ConfigMap",
+    "svc": "Service",
+    "job": "Job",
+}
+
+
+async def everything(client: Client, type_: type[T], namespace: str = "") -> list[T]:
+    """All objects of a type, sorted by namespace and name."""
+    kind = kind_of(type_)
+    found = [cast("T", kind.decode(raw)) for raw in (await client.list(resource_of(kind), namespace)).items]
+    return sorted(found, key=lambda thing: (thing.namespace, thing.name))
+
+
+def resource_named(word: str, served: Sequence[Resource]) -> Resource:
+    """The resource that people mean by `deploy`, `deployment`, `deployments` or `Deployment`."""
+    wanted = SHORT.get(word.lower(), word).lower()
+    for resource in served:
+        if wanted in (resource.kind.lower(), resource.plural.lower()):
+            return resource
+    raise InputFault(f"the server knows no kind called {word!r}")
+
+
+async def reference(client: Client, text: str, namespace: str) -> dict[str, Any]:
+    """`deploy/web` as a rebalancer names it."""
+    word, slash, name = text.partition("/")
+    if not slash or not name:
+        raise InputFault(f"{text!r} names no workload; write for example deploy/web")
+    resource = resource_named(word, await client.resources())
+    ref = {"apiVersion": resource.api_version, "kind": resource.kind, "name": name}
+    return {**ref, "namespace": namespace} if resource.namespaced else ref
