@@ -33,12 +33,10 @@ class Process:
         return time.perf_counter() - self._started
 
     def cpu_seconds(self) -> float:
-        """User and system time of the process and of the children it has at present."""
-        return sum(_ticks(pid) for pid in (self.pid, *children(self.pid))) / TICKS
+        return cpu_seconds(self.pid)
 
     def mebibytes(self) -> float:
-        """Resident memory, children included."""
-        return round(sum(_resident(pid) for pid in (self.pid, *children(self.pid))) / 1024, 1)
+        return mebibytes(self.pid)
 
     def stop(self) -> None:
         self._child.send_signal(signal.SIGTERM)
@@ -60,6 +58,16 @@ def running(command: Sequence[str], said: Path) -> Iterator[Process]:
 
 def trimtab(*arguments: str) -> list[str]:
     return [sys.executable, "-c", "from trimtab.cli.main import main; main()", *arguments]
+
+
+def cpu_seconds(*pids: int) -> float:
+    """User and system time of these processes and of the children they have at present."""
+    return sum(_ticks(one) for pid in pids for one in (pid, *children(pid))) / TICKS
+
+
+def mebibytes(*pids: int) -> float:
+    """Resident memory, children included."""
+    return round(sum(_resident(one) for pid in pids for one in (pid, *children(pid))) / 1024, 1)
 
 
 def children(pid: int) -> list[int]:

@@ -1,0 +1,129 @@
+"""`make bench`: measures part by part, writes JSON below bench/results, and prints ours beside the peers' figures.
+
+python -m bench [decide] [placements] [pods] [server] [propagate] [simulate] [-- flags for the parts]
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parent.parent
+RESULTS = Path(__file__).parent / "results"
+Row = tuple[str, Any, Any, str]
+"""What was measured, ours, the peer's, and how many times better ours is."""
+
+
+class Part(NamedTuple):
+    """A module that prints JSON, and how its figures are told."""
+
+    module: str
+    peer: str
+    rows: Callable[[Any], Iterator[Row]]
+    flags: tuple[str, ...] = ()
+
+
+def times(better: float | None, worse: float | None) -> str:
+    return f"{better / worse:.1f}x" if better and worse else ""
+
+
+def decide_rows(found: Any) -> Iterator[Row]:
+    for cell in found["cells"]:
+        for way in ("cold", "warm", "churning"):
+            what = f"{cell['strategy']}, {cell['clusters']} clusters, {way}: decisions/CPU-s"
+            yield what, cell[way], cell.get("karmada"), times(cell[way], cell.get("karmada"))
+
+
+def placement_rows(found: Any) -> Iterator[Row]:
+    for size in found["results"]:
+        for variant, cell in size["variants"].items():
+            for way, ours in cell["decisions per CPU-second"].items():
+                what = f"{variant}, {size['clusters']} clusters, {way}: decisions/CPU-s"
+                yield what, ours, cell["OCM's whole decision"], times(ours, cell["OCM's whole decision"])
+
+
+def pod_rows(found: Any) -> Iterator[Row]:
+    for nodes, cell in found.items():
+        if not nodes.isdigit():
+            continue
+        for workload, told in cell["scheduling"].items():
+            ours, peer = told["podsPerSecond"], told["publishedOn5000Nodes"]
+            yield f"{workload}, {nodes} nodes: pods/CPU-s", ours, peer, times(ours, peer)
+        for mover, told in cell["planning"].items():
+            ours, peer = told["cpuSeconds"], told.get("descheduler")
+            yield f"{mover}, {nodes} nodes: CPU-s", ours, peer, times(peer, ours)
+
+
+def server_rows(found: Any) -> Iterator[Row]:
+    peers = found.get("kube-apiserver", found["published"])
+    for name, ours in found["trimtab"].items():
+        for figure in ("perSecond", "cpuMs", "readySeconds", "residentMiB"):
+            if figure in ours:
+                mine, peer = ours[figure], peers.get(name, {}).get(figure)
+                better = times(mine, peer) if figure == "perSecond" else times(peer, mine)
+                yield f"{name}: {figure}", mine, peer, better
+
+
+def propagate_rows(found: Any) -> Iterator[Row]:
+    for cell in found["cells"]:
+        peer = cell.get("karmada", {})
+        for figure in ("seconds", "cpuMsPerWorkload", "residentMiB", "deleteSeconds"):
+            what = f"{cell['workloads']} workloads, {cell['members']} members: {figure}"
+            yield what, cell[figure], peer.get(figure), times(peer.get(figure), cell[figure])
+        requests = round(cell["writesPerWorkload"] + cell["eventsPerWorkload"], 1)
+        what = f"{cell['workloads']} workloads, {cell['members']} members: requestsPerWorkload"
+        yield what, requests, peer.get("requestsPerWorkload"), times(peer.get("requestsPerWorkload"), requests)
+
+
+def plain_rows(found: Any, path: str = "") -> Iterator[Row]:
+    """Every number, where there is no peer to stand beside."""
+    for key, value in found.items() if isinstance(found, dict) else enumerate(found):
+        if isinstance(value, (dict, list)):
+            yield from plain_rows(value, f"{path}{key} ")
+        elif isinstance(value, (int, float)):
+            yield f"{path}{key}", value, None, ""
+
+
+PARTS = {
+    "decide": Part("bench.decide_karmada", "Karmada", decide_rows),
+    "placements": Part("bench.decide_ocm", "Open Cluster Management", placement_rows),
+    "pods": Part("bench.decide_pods", "kube-scheduler, descheduler", pod_rows),
+    "server": Part("bench.server", "kube-apiserver and etcd", server_rows),
+    "propagate": Part("bench.propagate", "Karmada, raised limits", propagate_rows),
+    "simulate": Part("bench.simulate", "", plain_rows),
+}
+
+
+def main(arguments: Sequence[str]) -> None:
+    names, flags = list(arguments), []
+    if "--" in names:
+        at = names.index("--")
+        names, flags = names[:at], names[at + 1 :]
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        sys.exit(f"there is no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    RESULTS.mkdir(exist_ok=True)
+    for name in names or PARTS:
+        measured(name, PARTS[name], flags)
+
+
+def measured(name: str, part: Part, flags: Sequence[str]) -> None:
+    """One part in a process of its own; its figures in a file, and on the screen beside its peer's."""
+    print(f"\n== {name}{f' (peer: {part.peer})' if part.peer else ''}", flush=True)
+    done = subprocess.run([sys.executable, "-m", part.module, *flags], stdout=subprocess.PIPE, cwd=ROOT, check=False)
+    if done.returncode:
+        print(f"{part.module} failed with {done.returncode}")
+        return
+    file = RESULTS / f"{name}.json"
+    file.write_bytes(done.stdout)
+    rows = [("", "ours", "peer", "better"), *part.rows(json.loads(done.stdout))]
+    width = max(len(row[0]) for row in rows)
+    for what, ours, peer, better in rows:
+        print(f"{what.ljust(width)} {ours!s:>12} {'-' if peer is None else peer!s:>12} {better:>9}")
+    print(f"(written to {file.relative_to(ROOT)})")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,191 @@
+"""What `trimtab apiserver` takes and costs, beside kube-apiserver with etcd: `python -m bench.server [--peer]` prints JSON.
+
+One client process, 32 requests at a time over TLS, ConfigMaps with a label and 100 bytes; the store syncs every commit
+(several writes share one). CPU per request is the figure to compare: rates suffer from whatever else the machine does.
+With `--peer` the real kube-apiserver and etcd of the test rig are measured in the same run; its etcd does not sync.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import aiohttp
+import orjson
+from bench.processes import ROOT, cpu_seconds, machine, mebibytes, running, trimtab
+
+from trimtab.client.kubeconfig import Credentials, load
+
+AT_ONCE = 32
+ROOM = "/api/v1/namespaces/bench/configmaps"
+KUBERNETES: dict[str, dict[str, float]] = {
+    "create": {"perSecond": 388, "cpuMs": 1.92},
+    "createOneByOne": {"perSecond": 238, "cpuMs": 3.77},
+    "get": {"perSecond": 683, "cpuMs": 1.09},
+    "mergePatch": {"perSecond": 356, "cpuMs": 2.34},
+    "list5000": {"perSecond": 12.6, "cpuMs": 50.0},
+    "watch1": {"perSecond": 381},
+    "watch20": {"perSecond": 7121},
+    "delete": {"perSecond": 421, "cpuMs": 1.83},
+    "start": {"readySeconds": 4.2, "residentMiB": 341},
+    "full": {"residentMiB": 413},
+}
+"""kube-apiserver with etcd, medians of three runs on a machine of this kind under load; memory is that of both."""
+
+
+class Costs(NamedTuple):
+    """The processes of one server."""
+
+    cpu: Callable[[], float]
+    mebibytes: Callable[[], float]
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--objects", type=int, default=2000)
+    parser.add_argument("--peer", action="store_true", help="also measure the kube-apiserver of the rig (make kube)")
+    given = parser.parse_args(arguments)
+    told: dict[str, Any] = {"part": "server", "machine": machine(), "trimtab": measured(trimtab_server, given.objects)}
+    if given.peer:
+        told["kube-apiserver"] = measured(kube_server, given.objects)
+    told["published"] = KUBERNETES
+    print(json.dumps(told, indent=1))
+
+
+@contextmanager
+def trimtab_server(folder: Path) -> Iterator[tuple[Credentials, Costs, float]]:
+    data = folder / "data"
+    with running(trimtab("apiserver", "--port", "0", "--data-dir", str(data)), folder / "apiserver.log") as process:
+        seconds = process.wait_for("KUBECONFIG")
+        yield load(data / "kubeconfig"), Costs(process.cpu_seconds, process.mebibytes), seconds
+
+
+@contextmanager
+def kube_server(folder: Path) -> Iterator[tuple[Credentials, Costs, float]]:
+    sys.path.insert(0, str(ROOT / "tests"))
+    from kube.rig import ControlPlane  # type: ignore[import-not-found]  # noqa: PLC0415 - the rig of the tests
+
+    start = time.perf_counter()
+    with ControlPlane("bench", folder) as plane:
+        seconds = time.perf_counter() - start
+        pids = [program.running.pid for program in (plane.apiserver, plane.etcd)]
+        yield load(plane.kubeconfig), Costs(partial(cpu_seconds, *pids), partial(mebibytes, *pids)), seconds
+
+
+def measured(server: Callable[[Path], Any], objects: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder, server(Path(folder)) as (who, costs, seconds):
+        start = {"readySeconds": round(seconds, 2), "residentMiB": costs.mebibytes()}
+        return {"start": start, **asyncio.run(Load(who, costs, objects).run())}
+
+
+class Load:
+    """Requests to one server, counted and timed."""
+
+    def __init__(self, who: Credentials, costs: Costs, objects: int) -> None:
+        self._who, self._costs, self._objects = who, costs, objects
+        self._found: dict[str, Any] = {}
+
+    async def run(self) -> dict[str, Any]:
+        headers = {"Accept": "application/json"}
+        if self._who.token:
+            headers["Authorization"] = f"Bearer {self._who.token}"
+        connector = aiohttp.TCPConnector(limit=0, ssl=self._who.ssl_context() or False)
+        async with aiohttp.ClientSession(self._who.server, connector=connector, headers=headers) as self._session:
+            await self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": "bench"}})
+            await self._all()
+        return self._found
+
+    async def _all(self) -> None:
+        many = self._objects
+        await self._many("createOneByOne", (creation(f"s{i}") for i in range(many // 8)), 1)
+        await self._many("create", (creation(f"a{i}") for i in range(many)))
+        await self._many("get", (("GET", f"{ROOM}/a{i % many}", None) for i in range(2 * many)))
+        await self._many("mergePatch", (("PATCH", f"{ROOM}/a{i}", {"data": {"k": str(i)}}) for i in range(many // 2)))
+        await self._watched(1, many // 2)
+        await self._watched(20, many // 8)
+        await self._many("delete", (("DELETE", f"{ROOM}/a{i}", None) for i in range(many)))
+        here = many // 8 + many // 2 + many // 8
+        await self._many("fillTo5000", (creation(f"f{i}") for i in range(5000 - here)))
+        await self._many("list5000", (("GET", ROOM, None) for _ in range(8)), 1)
+        await self._many("fillTo10000", (creation(f"g{i}") for i in range(5000)))
+        self._found["full"] = {"configMaps": 10_000, "residentMiB": self._costs.mebibytes()}
+
+    async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> bytes:
+        media = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        content = orjson.dumps(body) if body is not None else None
+        async with self._session.request(method, path, data=content, headers={"Content-Type": media}) as answer:
+            text = await answer.read()
+            if answer.status >= 400:
+                raise RuntimeError(f"{method} {path}: {answer.status} {text[:300]!r}")
+            return text
+
+    async def _many(self, name: str, requests: Iterable[tuple[str, str, Any]], at_once: int = AT_ONCE) -> None:
+        queue, latencies = iter(requests), []
+
+        async def worker() -> None:
+            for request in queue:
+                begun = time.perf_counter()
+                await self._ask(*request)
+                latencies.append(time.perf_counter() - begun)
+
+        cpu, start = self._costs.cpu(), time.perf_counter()
+        await asyncio.gather(*(worker() for _ in range(at_once)))
+        self._book(name, latencies, time.perf_counter() - start, self._costs.cpu() - cpu)
+
+    def _book(self, name: str, latencies: list[float], seconds: float, cpu: float) -> None:
+        latencies.sort()
+        count = len(latencies)
+        self._found[name] = {
+            "requests": count,
+            "perSecond": round(count / seconds, 1),
+            "cpuMs": round(cpu / count * 1e3, 2),
+            "p50Ms": round(latencies[count // 2] * 1e3, 1),
+            "p99Ms": round(latencies[count * 99 // 100] * 1e3, 1),
+        }
+
+    async def _watched(self, watchers: int, creates: int) -> None:
+        """Every watcher sees every create; the time is that from before a create is sent until it is seen."""
+        revision = orjson.loads(await self._ask("GET", f"{ROOM}?limit=1", None))["metadata"]["resourceVersion"]
+        sent: dict[str, float] = {}
+        seen: list[float] = []
+
+        async def watcher() -> None:
+            path = f"{ROOM}?watch=true&resourceVersion={revision}&timeoutSeconds=300"
+            left = creates
+            async with self._session.get(path) as stream:
+                async for line in stream.content:
+                    name = orjson.loads(line)["object"]["metadata"]["name"]
+                    if name in sent:
+                        seen.append(time.perf_counter() - sent[name])
+                        left -= 1
+                    if not left:
+                        return
+
+        watching = [asyncio.create_task(watcher()) for _ in range(watchers)]
+        await asyncio.sleep(1)
+        names = iter([f"w{watchers}-{i}" for i in range(creates)])
+
+        async def creator() -> None:
+            for name in names:
+                sent[name] = time.perf_counter()
+                await self._ask(*creation(name))
+
+        cpu, start = self._costs.cpu(), time.perf_counter()
+        await asyncio.gather(*(creator() for _ in range(AT_ONCE)), *watching)
+        self._book(f"watch{watchers}", seen, time.perf_counter() - start, self._costs.cpu() - cpu)
+
+
+def creation(name: str) -> tuple[str, str, dict[str, Any]]:
+    metadata = {"name": name, "labels": {"app": "bench"}}
+    return "POST", ROOM, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": "v" * 100}}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
