@@ -24,7 +24,7 @@ from trimtab.server.policy import PolicyAdmission
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.store.log import Store
 
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+PODS = Resource("", "v1", "pods", "Pod")
 
 
 class Scene:
@@ -201,7 +201,11 @@ def story(
         host = ApiServer(Store(), Settings(clock=LoopClock(), plugins=[PolicyAdmission()]))
         await host.start()
         fleet = Embedded(
-            FleetPlan(members=plans or tuple(MemberPlan(name=f"m{n}") for n in range(1, members + 1)), pace=pace),
+            FleetPlan(
+                members=plans or tuple(MemberPlan(name=f"m{n}", nodes=1) for n in range(1, members + 1)),
+                pace=pace,
+                heartbeat=0,
+            ),
             host=host,
             clock=LoopClock(),
             profile=profile,

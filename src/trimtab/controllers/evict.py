@@ -13,6 +13,7 @@ from trimtab.controllers.execute import is_ready
 from trimtab.controllers.leave import PRODUCER, applied_tolerations, eviction_time, repelling
 
 TIMEOUT_SECONDS = 600
+OVERDUE_SECONDS = 15.0
 
 
 def leavers(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
@@ -56,7 +57,8 @@ def evict(binding: Binding, view: View) -> Iterator[Wish]:
             yield Note(about, "EvictWorkloadFromClusterSucceed", f"Evict from cluster {cluster} succeed.", source)
     waits = [(deadline(task, view) - view.now).total_seconds() for task in kept if task.suppress_deletion is None]
     if waits:
-        yield Again(max(0.0, min(waits)) + 0.001)
+        # A copy that outlives its time because it is the last one is looked at now and then.
+        yield Again(min(wait if wait >= 0 else OVERDUE_SECONDS for wait in waits) + 0.001)
 
 
 def is_called_off(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
