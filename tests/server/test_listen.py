@@ -1,0 +1,46 @@
+"""A client may not talk for ever before it says what it wants."""
+
+import asyncio
+
+from trimtab.server import listen
+from trimtab.server.listen import Listener
+
+
+async def hello(scope, receive, send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"hi"})
+
+
+def talk(*sentences: bytes, pause: float = 0.0) -> bytes:
+    """What a plain listener answers to these bytes, sent one after the other."""
+
+    async def story() -> bytes:
+        listener = Listener(hello, "127.0.0.1", 0, None)
+        await listener.start()
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            for sentence in sentences:
+                writer.write(sentence)
+                await writer.drain()
+                await asyncio.sleep(pause)
+            answer = await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+            return answer
+        finally:
+            await listener.stop()
+
+    return asyncio.run(story())
+
+
+def test_an_ordinary_request_is_answered() -> None:
+    assert talk(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").endswith(b"hi")
+
+
+def test_endless_headers_are_cut_off(monkeypatch) -> None:
+    monkeypatch.setattr(listen, "_HEADER_LIMIT", 4096)
+    assert talk(b"GET / HTTP/1.1\r\n", b"x: " + b"y" * 8192 + b"\r\n").startswith(b"HTTP/1.1 431 ")
+
+
+def test_headers_that_never_end_are_not_waited_for(monkeypatch) -> None:
+    monkeypatch.setattr(listen, "_HEADER_SECONDS", 0.05)
+    assert talk(b"GET / HTTP/1.1\r\n", b"x: y\r\n", pause=0.1) == b""
