@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 from trimtab.client.client import Change, Resource
 from trimtab.client.kube import AT_ONCE, KubeClient
 from trimtab.client.kubeconfig import Credentials
-from trimtab.errors import Conflict, Expired, TooManyRequests, Unauthorized
+from trimtab.errors import Conflict, Expired, NotFound, TooManyRequests, Unauthorized
 
 PODS = Resource("", "v1", "pods", "Pod")
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -101,6 +101,14 @@ def test_a_refusal_without_a_time_is_told_at_once() -> None:
     with pytest.raises(Conflict, match="Conflict it is"):
         talk(server.answer, get)
     assert len(server.requests) == 1
+
+
+def test_a_path_that_nobody_serves_is_not_found_although_no_status_says_so() -> None:
+    async def nowhere(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=404, text="404 page not found")
+
+    with pytest.raises(NotFound, match="404 page not found"):
+        talk(nowhere, lambda client: client.list(PODS))
 
 
 def test_a_list_is_read_page_by_page_as_of_one_revision() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from trimtab.api.value import Raw
 from trimtab.client.client import Change, Listing, Resource
 from trimtab.clock import run_virtually
-from trimtab.errors import ApiFault, Expired
+from trimtab.errors import ApiFault, Expired, NotFound
 from trimtab.runtime.cache import Cache
 
 PODS = Resource("", "v1", "pods", "Pod")
@@ -89,6 +89,20 @@ def test_a_server_that_is_away_is_asked_again_less_and_less_often() -> None:
     client = Scripted([*away, listing(pod("web", 3), revision=5)], [])
     assert followed(client) == {"web": "3"}
     assert client.listed == 5
+
+
+def test_a_kind_that_the_server_does_not_know_is_empty_until_it_learns_it() -> None:
+    async def story() -> list[int]:
+        client = Scripted([NotFound("404 page not found"), listing(pod("web", 3), revision=5)], [])
+        cache = Cache(client)  # type: ignore[arg-type]
+        table = cache.table(PODS)
+        await asyncio.wait_for(table.synced.wait(), 1)
+        sizes = [len(table.entries)]
+        await asyncio.sleep(10)
+        await cache.close()
+        return [*sizes, len(table.entries)]
+
+    assert run_virtually(story()) == [0, 1]
 
 
 def test_a_fault_that_names_a_time_is_waited_for() -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from trimtab.api.kind import Column, Kind
+from trimtab.api.rules import with_rules
 from trimtab.api.value import Field, IntOrString, Meta, Object, QuantityText, Raw
 
 QUANTITY_PATTERN = (
@@ -173,7 +174,8 @@ def _version(kind: Kind, name: str, *, served: bool) -> Raw:
         }
     if subresources:
         version["subresources"] = subresources
-    version["schema"] = {"openAPIV3Schema": schema_for(kind, name)}
+    schema = schema_for(kind, name)
+    version["schema"] = {"openAPIV3Schema": with_rules(kind.id, schema) if name == kind.version else schema}
     return version
 
 

@@ -47,7 +47,7 @@ def command(
     speak(verbosity=verbose, as_json=log_format == "json")
 
     async def lead() -> None:
-        client = KubeClient(load(kubeconfig or None, context))
+        client = KubeClient(load(kubeconfig or None, context), agent="trimtab-controllers")
         clock = WallClock()
 
         async def work() -> None:

@@ -32,7 +32,7 @@ AT_ONCE = 64
 _BY_REASON = {
     fault.reason: fault
     for fault in vars(errors).values()
-    if isinstance(fault, type) and issubclass(fault, ApiFault) and fault is not ApiFault
+    if isinstance(fault, type) and issubclass(fault, ApiFault) and fault is not ApiFault and fault.reason
 }
 _BY_CODE = {fault.code: fault for fault in reversed(_BY_REASON.values())}
 
@@ -55,8 +55,9 @@ def fault_of(status: Raw, code: int) -> ApiFault:
 class KubeClient:
     """One connection pool to one API server; reads JSON, sends JSON, waits when told to."""
 
-    def __init__(self, credentials: Credentials, clock: Clock | None = None) -> None:
+    def __init__(self, credentials: Credentials, clock: Clock | None = None, *, agent: str = "trimtab") -> None:
         self._credentials = credentials
+        self._agent = agent
         self._clock = clock or WallClock()
         self._tokens = TokenSource(credentials)
         self._ssl = credentials.ssl_context()
@@ -81,7 +82,7 @@ class KubeClient:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit, ssl=self._ssl if self._ssl is not None else True),
             timeout=aiohttp.ClientTimeout(total=60, sock_connect=10),
-            headers={"User-Agent": f"trimtab/{__version__}", "Accept": "application/json"},
+            headers={"User-Agent": f"{self._agent}/{__version__}", "Accept": "application/json"},
             auto_decompress=True,
         )
 

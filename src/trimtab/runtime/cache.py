@@ -11,7 +11,7 @@ from trimtab.api.kind import Kind, kind_of, kinds
 from trimtab.api.value import Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.controllers.contract import Index
-from trimtab.errors import ApiFault, Expired
+from trimtab.errors import ApiFault, Expired, NotFound
 
 T = TypeVar("T", bound=Object)
 Name = tuple[str, str]
@@ -21,6 +21,7 @@ RELIST_SECONDS = 1.0
 LONGEST_RELIST_SECONDS = 30.0
 FIRST_REWATCH_SECONDS = 0.05
 LONGEST_REWATCH_SECONDS = 5.0
+UNKNOWN_KIND_SECONDS = 5.0
 
 log = logging.getLogger("trimtab.cache")
 
@@ -199,6 +200,10 @@ class Cache:
                 await self._follow_changes(table, listing.revision)
             except Expired:
                 await asyncio.sleep(FIRST_REWATCH_SECONDS)
+            except NotFound:
+                # A server that does not know the kind has nothing of it; it may learn it any time.
+                table.replace_all((), "")
+                await asyncio.sleep(UNKNOWN_KIND_SECONDS)
             except (ApiFault, OSError, TimeoutError) as fault:
                 log.warning("cannot follow %s: %s", table.resource.id, fault)
                 await asyncio.sleep(getattr(fault, "retry_after", None) or pause)

@@ -1,0 +1,111 @@
+"""What our checks of a kind refuse, said once more in words that a CustomResourceDefinition understands."""
+
+from collections.abc import Mapping
+
+from trimtab.api.value import Raw
+
+_LABEL_VALUE: Raw = {"pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$", "maxLength": 63}
+_QUALIFIED_NAME: Raw = {
+    "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+    "maxLength": 317,
+}
+_NOT_EMPTY: Raw = {"minLength": 1}
+_SECRET: Raw = {"required": ["namespace", "name"]}
+_MOST_TAINTS = 64
+"""A rule that compares each with each must know how many there can be."""
+
+
+def _rule(rule: str, message: str) -> Raw:
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message}]}
+
+
+_SINGLETON = _rule("self.metadata.name == 'default'", "there is only one, and it is called default")
+
+BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
+    "clusters.cluster.karmada.io": {
+        "": {
+            "required": ["spec"],
+            **_rule(
+                "size(self.metadata.name) <= 48 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+                "metadata.name must be a label of at most 48 characters",
+            ),
+        },
+        "spec": _rule(
+            "!has(self.zone) || self.zone == '' || !has(self.zones) || size(self.zones) == 0",
+            "zone and zones can not co-exist",
+        ),
+        "spec.apiEndpoint": {"pattern": "^([a-zA-Z][-a-zA-Z0-9+.]*://[^/?#@]+(/[^?#]*)?)?$"},
+        "spec.proxyURL": {"pattern": "^((http|https|socks5):.*)?$"},
+        "spec.provider": _LABEL_VALUE,
+        "spec.region": _LABEL_VALUE,
+        "spec.zone": _LABEL_VALUE,
+        "spec.zones.*": _LABEL_VALUE,
+        "spec.secretRef": _SECRET,
+        "spec.secretRef.namespace": _NOT_EMPTY,
+        "spec.secretRef.name": _NOT_EMPTY,
+        "spec.impersonatorSecretRef": _SECRET,
+        "spec.impersonatorSecretRef.namespace": _NOT_EMPTY,
+        "spec.impersonatorSecretRef.name": _NOT_EMPTY,
+        "spec.taints": {
+            "maxItems": _MOST_TAINTS,
+            **_rule(
+                "self.all(one, self.exists_one(other, other.key == one.key && other.effect == one.effect))",
+                "a key may be there once with each effect",
+            ),
+        },
+        "spec.taints.*.key": _QUALIFIED_NAME,
+        "spec.taints.*.value": _LABEL_VALUE,
+        "spec.taints.*.effect": {"enum": ["NoSchedule", "NoExecute"]},
+    },
+    "workloadrebalancers.apps.karmada.io": {
+        "spec": _rule(
+            "(has(self.workloads) && size(self.workloads) > 0) || (has(self.selectors) && size(self.selectors) > 0)",
+            "workloads are required",
+        ),
+        "spec.workloads.*.apiVersion": _NOT_EMPTY,
+        "spec.workloads.*.kind": _NOT_EMPTY,
+        "spec.workloads.*.name": _NOT_EMPTY,
+    },
+    "resourceinterpretercustomizations.config.karmada.io": {
+        "spec": {"required": ["customizations", "target"]},
+        "spec.target.apiVersion": _NOT_EMPTY,
+        "spec.target.kind": _NOT_EMPTY,
+    },
+    "disruptionpolicies.trimtab.dev": {"": _SINGLETON},
+    "priorityorders.trimtab.dev": {"": _SINGLETON, "spec.names": {"minItems": 1}, "spec": {"required": ["names"]}},
+    "disruptionbudgets.trimtab.dev": {
+        "spec": {
+            "x-kubernetes-validations": [
+                {
+                    "rule": "!(has(self.minAvailable) && has(self.maxUnavailable))",
+                    "message": "minAvailable and maxUnavailable cannot be both set",
+                },
+                {
+                    "rule": "!has(self.unhealthyPodEvictionPolicy) || !has(self.target) || self.target != 'Workloads'",
+                    "message": "unhealthyPodEvictionPolicy only means something for a budget over Pods",
+                },
+            ]
+        },
+        "spec.windows.*.schedule": {"pattern": "^\\s*\\S+(\\s+\\S+){4}\\s*$"},
+    },
+}
+"""By kind and by place in its schema; `*` stands for the items of a list."""
+
+
+def with_rules(kind: str, schema: Raw) -> Raw:
+    """The schema of a kind with what its checks refuse beyond it."""
+    for place, addition in BEYOND_SCHEMA.get(kind, {}).items():
+        schema = _add(schema, tuple(place.split(".")) if place else (), addition)
+    return schema
+
+
+def _add(schema: Raw, place: tuple[str, ...], addition: Raw) -> Raw:
+    if not place:
+        required = {*schema.get("required", ()), *addition.get("required", ())}
+        return {**schema, **addition, **({"required": sorted(required)} if required else {})}
+    head, *rest = place
+    if head == "*":
+        return {**schema, "items": _add(schema["items"], tuple(rest), addition)}
+    properties = schema["properties"]
+    return {**schema, "properties": {**properties, head: _add(properties[head], tuple(rest), addition)}}

@@ -1,0 +1,187 @@
+"""The controllers live through what happens to real control planes: a killed leader, an absent etcd, a restarted server."""
+
+import asyncio
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kube.fleet import Controllers, RealFleet, until
+
+from trimtab.client.client import Client, Resource
+from trimtab.errors import ApiFault, NotFound
+
+OUTAGE_SECONDS = float(os.environ.get("TRIMTAB_OUTAGE_SECONDS", "10"))
+"""How long etcd is away: a third of the half minute that is promised, which TRIMTAB_OUTAGE_SECONDS=30 asks for."""
+LEASE_SECONDS = 3.0
+WORKLOADS = 50
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
+BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
+WORKS = Resource("work.karmada.io", "v1alpha1", "works", "Work")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealFleet]:
+    with RealFleet(tmp_path_factory.mktemp("fleet")) as fleet:
+        yield fleet
+
+
+def deployment(namespace: str, number: int) -> dict[str, Any]:
+    name = f"web-{number}"
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "web", "image": "registry.example/web:1"}]},
+            },
+        },
+    }
+
+
+def policy(namespace: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"namespace": namespace, "name": "everywhere"},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
+            "placement": {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}},
+        },
+    }
+
+
+async def roll_out(client: Client, namespace: str, count: int = WORKLOADS) -> None:
+    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    await client.create(POLICIES, policy(namespace))
+    for number in range(count):
+        await client.create(DEPLOYMENTS, deployment(namespace, number))
+
+
+async def applied(fleet: RealFleet, namespace: str) -> int:
+    """How many copies of workloads there are in all members."""
+    return sum([len((await member.list(DEPLOYMENTS, namespace)).items) for member in fleet.members.values()])
+
+
+async def converged(fleet: RealFleet, namespace: str, count: int = WORKLOADS) -> bool:
+    """Every workload runs in every member, and its template on the host says so."""
+    try:
+        templates = (await fleet.client.list(DEPLOYMENTS, namespace)).items
+    except (ApiFault, OSError):
+        return False
+    ready = [(template.get("status") or {}).get("readyReplicas") for template in templates]
+    return ready == [len(fleet.real)] * count
+
+
+async def nothing_is_duplicated(fleet: RealFleet, namespace: str, count: int = WORKLOADS) -> None:
+    bindings = (await fleet.client.list(BINDINGS, namespace)).items
+    assert Counter(b["spec"]["resource"]["name"] for b in bindings) == {f"web-{n}": 1 for n in range(count)}
+    copies: Counter[tuple[str, str]] = Counter()
+    for work in (await fleet.client.list(WORKS)).items:
+        (manifest,) = work["spec"]["workload"]["manifests"]
+        if manifest["metadata"].get("namespace") == namespace:
+            copies[work["metadata"]["namespace"], manifest["metadata"]["name"]] += 1
+    wanted = {(f"karmada-es-{member}", f"web-{n}"): 1 for member in fleet.members for n in range(count)}
+    assert copies == wanted
+    for member in fleet.members.values():
+        sets = (await member.list(REPLICA_SETS, namespace)).items
+        owners = Counter(item["metadata"]["ownerReferences"][0]["name"] for item in sets)
+        assert owners == {f"web-{n}": 1 for n in range(count)}  # a template written twice would have rolled
+
+
+async def holder(client: Client) -> str:
+    try:
+        lease = await client.get(LEASES, "kube-system", "trimtab-controllers")
+    except NotFound:
+        return ""
+    return str(lease["spec"].get("holderIdentity") or "")
+
+
+def test_the_other_takes_over_when_the_leader_is_killed_in_the_middle_of_a_roll_out(fleet: RealFleet) -> None:
+    flags = ("--leader-elect", f"--lease-seconds={LEASE_SECONDS}", "--status-seconds=2")
+    pair = [fleet.controllers(f"controllers-{number}", *flags) for number in (1, 2)]
+    for process in pair:
+        process.start()
+    try:
+        seconds = fleet.loop.do(killed_leader(fleet, pair))
+        assert seconds <= LEASE_SECONDS + 1, f"the lease changed hands after {seconds:.1f} s"
+        fleet.loop.do(until(lambda: converged(fleet, "killed"), seconds=120))
+        fleet.loop.do(nothing_is_duplicated(fleet, "killed"))
+    finally:
+        for process in pair:
+            process.stop()
+
+
+async def killed_leader(fleet: RealFleet, pair: list[Controllers]) -> float:
+    """Kill the leader while it works; returns how long nobody led."""
+    await until(lambda: is_held(fleet.client))
+    first = await holder(fleet.client)
+    rolling = asyncio.create_task(roll_out(fleet.client, "killed"))
+    await until(lambda: begun(fleet, "killed"), pause=0.1)
+    (leader,) = [c for c in pair if c.process is not None and f"_{c.process.pid}_" in first]
+    leader.stop(signal.SIGKILL)
+    killed = time.monotonic()
+    assert await applied(fleet, "killed") < WORKLOADS * len(fleet.real), "it was over before the leader was killed"
+    await until(lambda: is_held(fleet.client, other_than=first), pause=0.1)
+    taken = time.monotonic() - killed
+    await rolling
+    return taken
+
+
+async def is_held(client: Client, other_than: str = "") -> bool:
+    return await holder(client) not in ("", other_than)
+
+
+async def begun(fleet: RealFleet, namespace: str) -> bool:
+    return await applied(fleet, namespace) >= WORKLOADS // 5
+
+
+@pytest.fixture
+def controllers(fleet: RealFleet) -> Iterator[Controllers]:
+    process = fleet.controllers("controllers", "--status-seconds=2")
+    process.start()
+    yield process
+    assert process.process is not None
+    assert process.process.poll() is None, "the controllers did not live through it"
+    process.stop()
+
+
+def test_nothing_is_lost_when_etcd_is_away_for_a_while(fleet: RealFleet, controllers: Controllers) -> None:
+    fleet.loop.do(until_begun(fleet, "outage"))
+    fleet.host.stop_etcd()
+    time.sleep(OUTAGE_SECONDS)
+    fleet.host.start_etcd()
+    fleet.loop.do(until(lambda: complete(fleet, "outage"), seconds=120))
+    fleet.loop.do(until(lambda: converged(fleet, "outage"), seconds=120))
+    fleet.loop.do(nothing_is_duplicated(fleet, "outage"))
+
+
+async def until_begun(fleet: RealFleet, namespace: str) -> None:
+    await roll_out(fleet.client, namespace)
+    await until(lambda: begun(fleet, namespace), pause=0.1)
+
+
+async def complete(fleet: RealFleet, namespace: str) -> bool:
+    """Everything that was accepted before is still there."""
+    try:
+        return len((await fleet.client.list(DEPLOYMENTS, namespace)).items) == WORKLOADS
+    except (ApiFault, OSError):
+        return False
+
+
+def test_a_restart_of_the_api_server_is_lived_through(fleet: RealFleet, controllers: Controllers) -> None:
+    fleet.loop.do(until_begun(fleet, "restart"))
+    fleet.host.restart_apiserver(signal.SIGKILL)
+    fleet.loop.do(until(lambda: converged(fleet, "restart"), seconds=120))
+    fleet.loop.do(nothing_is_duplicated(fleet, "restart"))
