@@ -77,3 +77,11 @@ def test_components_are_counted_in_whole_sets(pods: str, cpu: str, expected: int
     placement = {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]}
     asked = ask(gates=Gates(components=True), components=SETS, placement=placement)
     assert allocatable(asked, fleet(summed(pods=pods, cpu=cpu))).tolist() == [expected]
+
+
+def test_room_given_away_is_taken_from_the_models_once_however_many_resources_it_needs() -> None:
+    picture = fleet(summed(pods="500", cpu="1", memory="1Gi", counts=(2, 3)))
+    asked = ask(replicas=1, replicaRequirements={"resourceRequest": {"cpu": "1", "memory": "4Gi"}})
+    taken = picture.reserve(np.array([0]), {"pods": 2, "cpu": 2000, "memory": 8 << 30})
+    assert allocatable(asked, picture).tolist() == [8]
+    assert allocatable(asked, taken).tolist() == [6]

@@ -60,9 +60,10 @@ def _room(request: Request | None, fleet: Fleet[Cluster]) -> Array:
     if facts.modelled is None:
         return by_summary
     by_models = fleet.column(("models", request), lambda: partial(_model_pods_or_none, request))
-    for resource, amount in request:
-        if resource in reserved:  # a model does not say which node is taken: count what was given away in replicas
-            by_models = np.maximum(by_models + reserved[resource] // -amount, 0)
+    # A model does not say which node is taken: what was given away is counted in replicas, by its scarcest resource.
+    taken = [-(reserved[resource] // -amount) for resource, amount in request if resource in reserved]
+    if taken:
+        by_models = np.maximum(by_models - np.maximum.reduce(taken), 0)
     return np.where(facts.modelled, np.minimum(room, by_models), by_summary)
 
 
