@@ -1,0 +1,314 @@
+"""Whatever happens to a fleet, in whatever order, with crashes in between: what moves, moves safely."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from builders import NOON, cluster, deployment
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from views import FakeView
+
+from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, ClusterStatus, Taint
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move, Rate
+from trimtab.api.kinds.policy import ClusterAffinity, Placement, ReplicaSchedulingStrategy
+from trimtab.api.kinds.rebalancer import MoveOptions, RebalancerSpec, WorkloadRebalancer
+from trimtab.api.kinds.work import (
+    AggregatedStatusItem,
+    Binding,
+    BindingSpec,
+    ObjectReference,
+    ResourceBinding,
+)
+from trimtab.api.selectors import LabelSelector
+from trimtab.api.value import Condition, Meta, Object
+from trimtab.controllers import marks, moves
+from trimtab.controllers.budget import budget as keep_budget
+from trimtab.controllers.contract import Gone, Remember, Steps
+from trimtab.controllers.dispatch import targets
+from trimtab.controllers.evict import evict
+from trimtab.controllers.hold import hold
+from trimtab.controllers.journal import journal
+from trimtab.controllers.leave import leave
+from trimtab.controllers.schedule import schedule
+from trimtab.decide.fleet import Fleet
+from trimtab.plugins import filters, scores
+from trimtab.registry import discover
+
+NAMES = ("m1", "m2", "m3")
+APPS = ("a", "b")
+EVENLY = ReplicaSchedulingStrategy(replica_scheduling_type="Divided", replica_division_preference="Weighted")
+
+
+class Picture:
+    def __init__(self, clusters: list[Cluster]) -> None:
+        self.fleet = Fleet.of(clusters)
+
+    def at(self, now: datetime) -> Fleet[Cluster]:
+        return self.fleet.at(now)
+
+
+class Toy:
+    """A fleet of plain objects: controllers run one after the other, replicas get ready a while after they start."""
+
+    def __init__(self, budget: DisruptionBudgetSpec, at_once: bool) -> None:
+        discover(filters)
+        discover(scores)
+        self.now = NOON
+        self.objects: dict[tuple[type, str, str], Object] = {}
+        self.memory: dict[Any, Any] = {}
+        self.started: dict[tuple[str, str], list[datetime]] = {}
+        self.dead: set[str] = set()
+        self.generation = 0
+        self.crash_after = -1
+        for name in NAMES:
+            self.put(built_cluster(name))
+        for name in APPS:
+            self.put(built_binding(name))
+        self.put(DisruptionBudget(metadata=Meta(name="b", namespace="demo", resource_version="1"), spec=budget))
+        options = MoveOptions(mode="AtOnce" if at_once else "")
+        self.put(WorkloadRebalancer(metadata=Meta(name="job"), spec=RebalancerSpec(move=options)))
+
+    def put(self, thing: Object) -> None:
+        self.objects[type(thing), thing.namespace, thing.name] = thing
+
+    def all(self, type_: type) -> list[Any]:
+        return [thing for (kind, _, _), thing in sorted(self.objects.items(), key=lambda e: e[0][1:]) if kind is type_]
+
+    def binding(self, app: str) -> ResourceBinding:
+        found = self.objects[ResourceBinding, "demo", f"{app}-deployment"]
+        assert isinstance(found, ResourceBinding)
+        return found
+
+    def view(self) -> FakeView:
+        raws = [deployment(name, labels={"app": name}) for name in APPS]
+        view = FakeView(self.objects.values(), now=self.now, raws=raws, parts={"fleet": Picture(self.all(Cluster))})
+        view.memory = self.memory
+        return view
+
+    def ready(self, app: str) -> dict[str, int]:
+        return {
+            name: sum(at <= self.now for at in self.started.get((app, name), []))
+            for name in NAMES
+            if name not in self.dead
+        }
+
+    def live(self) -> None:
+        """The members follow the bindings, and the bindings learn what the members have."""
+        for app in APPS:
+            binding = self.binding(app)
+            wanted = {target.name: target.replicas for target in targets(binding)}
+            wanted |= {
+                task.from_cluster: task.replicas or 0
+                for task in binding.spec.graceful_eviction_tasks
+                if task.from_cluster not in wanted
+            }
+            for name in NAMES:
+                if name in self.dead:
+                    continue
+                has = self.started.setdefault((app, name), [])
+                del has[wanted.get(name, 0) :]
+                has += [self.now + 20 * timedelta(seconds=1)] * (wanted.get(name, 0) - len(has))
+            items = tuple(self.item(app, name, n) for name, n in sorted(wanted.items()))
+            self.put(binding.but(status=binding.status.but(aggregated_status=items)))
+
+    def item(self, app: str, name: str, wanted: int) -> AggregatedStatusItem:
+        if name in self.dead:
+            return AggregatedStatusItem(cluster_name=name, applied=True, health="Unknown", status={"readyReplicas": 0})
+        ready = self.ready(app).get(name, 0)
+        health = "Healthy" if ready >= wanted else "Unhealthy"
+        return AggregatedStatusItem(cluster_name=name, applied=True, health=health, status={"readyReplicas": ready})
+
+    def think(self) -> None:
+        for _ in range(4):
+            self.grant(wish for _, wish in schedule(self.all(ResourceBinding), self.view()))
+            for one in (leave, evict, hold):
+                for app in APPS:
+                    self.grant(one(self.binding(app), self.view()))
+            for subject in self.all(DisruptionBudget):
+                self.grant(keep_budget(subject, self.view()))
+            for entry in self.all(Move):
+                self.grant(journal(entry, self.view()))
+            self.live()
+
+    def grant(self, wishes: Iterator[Any]) -> None:
+        touched: set[tuple[type, str, str]] = set()
+        for wish in list(wishes):
+            if isinstance(wish, Remember):
+                self.memory[wish.topic, wish.key] = wish.value
+            elif isinstance(wish, Gone):
+                self.objects.pop((type(wish.target), wish.target.namespace, wish.target.name), None)
+            elif isinstance(wish, Steps):
+                for step in wish.steps:
+                    self.write(step, touched)
+            elif isinstance(wish, Object):
+                self.write(wish, touched)
+
+    def write(self, wished: Object, touched: set[tuple[type, str, str]]) -> None:
+        if self.crash_after == 0:
+            return  # nothing after the crash reaches the server
+        self.crash_after -= 1
+        before = self.objects.get((type(wished), wished.namespace, wished.name))
+        if isinstance(wished, Binding) and isinstance(before, Binding):
+            self.explained(before, wished)
+            bumped = before.spec != wished.spec
+            generation = before.metadata.generation + (1 if bumped else 0)
+            wished = wished.but(metadata=wished.metadata.but(generation=generation))
+        self.put(wished)
+
+    def explained(self, before: Binding, after: Binding) -> None:
+        """Every decrease of a share has its entry in the log, written before it."""
+        had, has = moves.placement(before), moves.placement(after)
+        for name, n in had.items():
+            if has.get(name, 0) < n and before.spec.replicas == after.spec.replicas:
+                undone = not after.status.holds and bool(before.status.holds)
+                called_off = len(after.spec.graceful_eviction_tasks) < len(before.spec.graceful_eviction_tasks)
+                entry = self.objects.get((Move, "demo", moves.entry_name(before, name)))
+                assert entry is not None or undone or called_off, f"nobody knows why {n} replicas leave {name}"
+
+    def check(self, voluntary_only: bool) -> None:
+        for subject in self.all(DisruptionBudget):
+            spec = subject.spec
+            if spec.rate is not None:
+                starts = sorted(m.status.started for m in self.all(Move) if m.spec.budgets)
+                for at in starts:
+                    assert sum(at <= other < at + timedelta(hours=1) for other in starts) <= spec.rate.disruptions
+            if spec.max_concurrent is not None:
+                flying = {(h.cluster, app) for app in APPS for h in self.binding(app).status.holds}
+                assert len(flying) <= spec.max_concurrent
+            if voluntary_only and spec.min_available is not None:
+                assert sum(sum(self.ready(app).values()) for app in APPS) >= spec.min_available
+
+    def run(self, minutes: float) -> None:
+        for _ in range(int(minutes * 6)):
+            self.now += timedelta(seconds=10)
+            self.live()
+            self.think()
+
+
+def built_cluster(name: str) -> Cluster:
+    found = cluster(name)
+    enabled = (APIEnablement(group_version="apps/v1", resources=(APIResource(name="deployments", kind="Deployment"),)),)
+    status = ClusterStatus(conditions=found.status.conditions, api_enablements=enabled)
+    return found.but(status=status)
+
+
+def built_binding(app: str) -> ResourceBinding:
+    return ResourceBinding(
+        metadata=Meta(
+            name=f"{app}-deployment",
+            namespace="demo",
+            uid=f"rb-{app}",
+            resource_version="1",
+            generation=1,
+            labels={marks.PP_ID: "pp", marks.RB_ID: f"rb-{app}"},
+        ),
+        spec=BindingSpec(
+            resource=ObjectReference(
+                api_version="apps/v1", kind="Deployment", namespace="demo", name=app, uid=f"uid-{app}"
+            ),
+            replicas=4,
+            placement=Placement(cluster_affinity=ClusterAffinity(cluster_names=NAMES), replica_scheduling=EVENLY),
+        ),
+    )
+
+
+def acted(toy: Toy, action: tuple[str, str]) -> bool:
+    """Do it; whether it was voluntary."""
+    what, name = action
+    target = toy.objects[Cluster, "", name] if name in NAMES else None
+    if isinstance(target, Cluster):
+        taints = [t for t in target.spec.taints if t.key != what.removeprefix("un")]
+        if what in ("cordon", "evacuate"):
+            effect = "NoSchedule" if what == "cordon" else "NoExecute"
+            taints.append(Taint(key=what, effect=effect, time_added=toy.now))
+        marked = {**target.metadata.annotations}
+        if what == "drain":
+            marked[marks.DRAIN] = "now"
+        if what == "undrain":
+            marked.pop(marks.DRAIN, None)
+        ready = target.status.conditions
+        if what in ("kill", "revive"):
+            status = "False" if what == "kill" else "True"
+            (toy.dead.add if what == "kill" else toy.dead.discard)(name)
+            ready = (Condition(type="Ready", status=status, last_transition_time=toy.now),)
+        toy.put(
+            target.but(
+                metadata=target.metadata.but(annotations=marked),
+                spec=target.spec.but(taints=tuple(taints)),
+                status=target.status.but(conditions=ready),
+            )
+        )
+        return what in ("cordon", "uncordon", "drain", "undrain")
+    if what == "rebalance":
+        binding = toy.binding(name)
+        last = binding.status.last_scheduled_time or toy.now
+        at = max(toy.now.replace(microsecond=0), last + timedelta(seconds=1))
+        stamped = moves.stamped(binding, at, "Rebalance", "job")
+        toy.put(stamped.but(metadata=stamped.metadata.but(generation=binding.metadata.generation + 1)))
+    if what == "forget":
+        toy.memory.clear()
+    if what == "crash":
+        toy.crash_after = int(name)
+        toy.think()
+        toy.crash_after = -1
+    return True
+
+
+GENTLE = st.one_of(
+    st.tuples(st.sampled_from(["cordon", "uncordon", "drain", "undrain"]), st.sampled_from(NAMES)),
+    st.tuples(st.just("rebalance"), st.sampled_from(APPS)),
+    st.tuples(st.just("crash"), st.sampled_from(["0", "1", "2", "3"])),
+    st.just(("forget", "")),
+)
+ROUGH = st.one_of(
+    GENTLE, st.tuples(st.sampled_from(["kill", "revive", "evacuate", "unevacuate"]), st.sampled_from(NAMES))
+)
+BUDGETS = st.builds(
+    lambda limit, rate, most: DisruptionBudgetSpec(
+        target="Workloads",
+        selector=LabelSelector(),
+        min_available=limit,
+        rate=Rate(disruptions=rate, period="1h") if rate else None,
+        max_concurrent=most,
+    ),
+    st.sampled_from([None, 1, 6]),
+    st.sampled_from([0, 1, 2]),
+    st.sampled_from([None, 1]),
+)
+FEW = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@FEW
+@given(BUDGETS, st.booleans(), st.lists(st.tuples(GENTLE, st.sampled_from([0.4, 2, 15])), min_size=1, max_size=5))
+def test_nothing_voluntary_overspends_a_budget_or_takes_the_last_copy(budget: Any, at_once: bool, acts: Any) -> None:
+    toy = Toy(budget, at_once)
+    toy.run(1)
+    assert all(sum(toy.ready(app).values()) == 4 for app in APPS)
+    for action, minutes in acts:
+        acted(toy, action)
+        for _ in range(max(1, int(minutes * 3))):
+            toy.run(1 / 3)
+            toy.check(voluntary_only=True)
+            assert all(sum(toy.ready(app).values()) > 0 for app in APPS)
+    assert all(sum(moves.placement(toy.binding(app)).values()) == 4 for app in APPS)
+
+
+@FEW
+@given(BUDGETS, st.lists(st.tuples(ROUGH, st.sampled_from([0.4, 2, 12])), min_size=1, max_size=6))
+def test_evictions_end_and_the_fleet_heals_whatever_broke(budget: Any, acts: Any) -> None:
+    toy = Toy(budget, at_once=False)
+    toy.run(1)
+    for action, minutes in acts:
+        acted(toy, action)
+        toy.run(minutes)
+        toy.check(voluntary_only=False)
+    for name in NAMES:
+        for what in ("revive", "uncordon", "unevacuate", "undrain"):
+            acted(toy, (what, name))
+    toy.run(25)
+    for app in APPS:
+        binding = toy.binding(app)
+        assert binding.spec.graceful_eviction_tasks == ()
+        assert binding.status.holds == ()
+        assert sum(toy.ready(app).values()) == 4
