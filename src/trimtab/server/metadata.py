@@ -1,21 +1,14 @@
 """What every object's metadata must satisfy, whatever its kind."""
 
-import re
-
 from trimtab.api.complaints import forbidden, invalid, required, too_long
 from trimtab.api.kinds.native.rules import common
+from trimtab.api.names import label_faults, qualified_name_faults, service_name_faults, subdomain_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 from trimtab.server.refuse import quoted
 
-_SERVICE = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?\Z")
 _SAFE_LABELS: set[tuple[str, str]] = set()
 """Pairs already found valid: the same labels come again and again."""
-_SERVICE_TEXT = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
-    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
 _ANNOTATIONS_LIMIT = 256 * 1024
 _STANDARD_FINALIZERS = {"orphan", "foregroundDeletion", "kubernetes"}
 _PATH_NAMED = {
@@ -30,11 +23,10 @@ def _name_faults(name: str, kind_id: str) -> list[str]:
     if kind_id in _PATH_NAMED:
         return _path_segment_faults(name)
     if kind_id == "namespaces":
-        return common.label_faults(name)
+        return label_faults(name)
     if kind_id == "services":
-        faults = ["must be no more than 63 bytes"] if len(name) > 63 else []
-        return faults if _SERVICE.match(name) else [*faults, _SERVICE_TEXT]
-    return common.subdomain_faults(name)
+        return service_name_faults(name)
+    return subdomain_faults(name)
 
 
 def _path_segment_faults(name: str) -> list[str]:
@@ -95,7 +87,7 @@ def _owner_causes(owners: list[Raw]) -> list[Cause]:
 def _finalizer_causes(finalizers: list[str]) -> list[Cause]:
     causes = []
     for name in finalizers:
-        faults = common.qualified_name_faults(name)
+        faults = qualified_name_faults(name)
         if "/" not in name and name not in _STANDARD_FINALIZERS:
             faults.append("name is neither a standard finalizer name nor is it fully qualified")
         causes += [invalid("metadata.finalizers", name, fault) for fault in faults]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from trimtab.api.complaints import invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common
+from trimtab.api.names import subdomain_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -72,7 +73,7 @@ def _subject(subject: Raw, field: str, *, namespaced: bool) -> Iterator[Cause]:
     if not name:
         yield required(f"{field}.name")
     if kind == "ServiceAccount":
-        for fault in common.subdomain_faults(name) if name else ():
+        for fault in subdomain_faults(name) if name else ():
             yield invalid(f"{field}.name", name, fault)
         if group:
             yield not_supported(f"{field}.apiGroup", group, [""])

@@ -6,36 +6,13 @@ from typing import Any
 
 from trimtab.api import quantity
 from trimtab.api.complaints import duplicate, forbidden, invalid, not_supported, required
+from trimtab.api.names import label_value_faults, qualified_name_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
-_NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
-_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+\Z")
 _PERCENT = re.compile(r"[0-9]+%\Z")
 
-LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
-    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-_NAME_PART_TEXT = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_LABEL_VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
 _CONFIG_KEY_TEXT = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
@@ -44,50 +21,11 @@ _PERCENT_TEXT = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
     "validation is '[0-9]+%')"
 )
-_QUALIFIED_TEXT = (
-    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' "
-    "(e.g. 'example.com/MyName')"
-)
 IMMUTABLE = "field is immutable"
 
 
 def _too_long(limit: int) -> str:
     return f"must be no more than {limit} bytes"
-
-
-def label_faults(name: str) -> list[str]:
-    faults = [_too_long(63)] if len(name.encode()) > 63 else []
-    return faults if _LABEL.match(name) else [*faults, LABEL_TEXT]
-
-
-def subdomain_faults(name: str) -> list[str]:
-    faults = [_too_long(253)] if len(name.encode()) > 253 else []
-    return faults if _SUBDOMAIN.match(name) else [*faults, SUBDOMAIN_TEXT]
-
-
-def qualified_name_faults(key: str) -> list[str]:
-    parts = key.split("/")
-    if len(parts) > 2:
-        return [_QUALIFIED_TEXT]
-    faults = []
-    if len(parts) == 2:
-        faults = [f"prefix part {fault}" for fault in subdomain_faults(parts[0])] if parts[0] else []
-        faults += [] if parts[0] else ["prefix part must be non-empty"]
-    name = parts[-1]
-    if not name:
-        faults.append("name part must be non-empty")
-    elif len(name) > 63:
-        faults.append(f"name part {_too_long(63)}")
-    if not _NAME_PART.match(name):
-        faults.append(_NAME_PART_TEXT)
-    return faults
-
-
-def label_value_faults(value: str) -> list[str]:
-    faults = [_too_long(63)] if len(value) > 63 else []
-    return faults if _LABEL_VALUE.match(value) else [*faults, _LABEL_VALUE_TEXT]
 
 
 def labels(found: Raw | None, field: str) -> Iterator[Cause]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from trimtab.api.complaints import duplicate, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common
+from trimtab.api.names import subdomain_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -48,7 +49,7 @@ def _group(group: str, metadata: Raw) -> Iterator[Cause]:
     if not group:
         yield required("spec.group")
         return
-    for fault in common.subdomain_faults(group):
+    for fault in subdomain_faults(group):
         yield invalid("spec.group", group, fault)
     if "." not in group:
         yield invalid("spec.group", group, "should be a domain with at least one dot")
@@ -115,7 +116,7 @@ def _webhook(webhook: Raw, field: str) -> Iterator[Cause]:
     name = webhook.get("name", "")
     if not name:
         yield required(f"{field}.name")
-    for fault in common.subdomain_faults(name) if name else ():
+    for fault in subdomain_faults(name) if name else ():
         yield invalid(f"{field}.name", name, fault)
     if name and name.count(".") < 2:
         yield invalid(f"{field}.name", name, "should be a domain with at least three segments separated by dots")

@@ -9,6 +9,7 @@ from trimtab.api import quantity
 from trimtab.api.complaints import duplicate, forbidden, invalid, not_supported, required, too_long
 from trimtab.api.kinds.native.fields import message
 from trimtab.api.kinds.native.rules import common
+from trimtab.api.names import label_faults, label_value_faults, qualified_name_faults, subdomain_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -138,7 +139,7 @@ def _external_name(spec: Raw) -> Iterator[Cause]:
     name = spec.get("externalName", "").removesuffix(".")
     if not name:
         yield required("spec.externalName")
-    for fault in common.subdomain_faults(name) if name else ():
+    for fault in subdomain_faults(name) if name else ():
         yield invalid("spec.externalName", name, fault)
     if spec.get("clusterIP"):
         yield forbidden("spec.clusterIPs[0]", "may not be set for ExternalName services")
@@ -151,7 +152,7 @@ def _service_ports(ports: Sequence[Raw]) -> Iterator[Cause]:
         if not name and len(ports) > 1:
             yield required(f"{field}.name")
         elif name:
-            for fault in common.label_faults(name):
+            for fault in label_faults(name):
                 yield invalid(f"{field}.name", name, fault)
             if name in names:
                 yield duplicate(f"{field}.name", name)
@@ -186,7 +187,7 @@ def _ingress_rule(rule: Raw, field: str) -> Iterator[Cause]:
     if host and _is_address(host):
         yield invalid(f"{field}.host", host, "must be a DNS name, not an IP address")
     elif host:
-        for fault in common.subdomain_faults(host.removeprefix("*.")):
+        for fault in subdomain_faults(host.removeprefix("*.")):
             yield invalid(f"{field}.host", host, fault)
     http = rule.get("http")
     if http is None:
@@ -238,9 +239,9 @@ def check_node(new: Raw, old: Raw | None) -> Sequence[Cause]:
     seen: list[tuple[Any, Any]] = []
     for index, taint in enumerate(common.part(new, "spec").get("taints") or ()):
         field, key, effect = f"metadata.taints[{index}]", taint.get("key", ""), taint.get("effect", "")
-        found += [invalid(f"{field}.key", key, fault) for fault in common.qualified_name_faults(key)]
+        found += [invalid(f"{field}.key", key, fault) for fault in qualified_name_faults(key)]
         value = taint.get("value", "")
-        found += [invalid(f"{field}.value", value, fault) for fault in common.label_value_faults(value)]
+        found += [invalid(f"{field}.value", value, fault) for fault in label_value_faults(value)]
         if not effect:
             found.append(required(f"{field}.effect"))
         else:
@@ -337,7 +338,7 @@ def _event(event: Raw, about: str, controller: str, told: str) -> Iterator[Cause
     reporter = event.get(controller, "")
     if not reporter:
         yield required(controller)
-    for fault in common.qualified_name_faults(reporter):
+    for fault in qualified_name_faults(reporter):
         yield invalid(controller, reporter, fault)
     for name in ("reportingInstance", "action", "reason"):
         if not event.get(name):

@@ -7,6 +7,7 @@ from typing import Any
 from trimtab.api import quantity
 from trimtab.api.complaints import duplicate, forbidden, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common
+from trimtab.api.names import label_faults, qualified_name_faults, subdomain_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -97,11 +98,11 @@ def pod_spec(spec: Raw, field: str) -> Iterator[Cause]:
         yield invalid(f"{field}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
     for key in ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"):
         if value := spec.get(key):
-            for fault in common.subdomain_faults(value):
+            for fault in subdomain_faults(value):
                 yield invalid(f"{field}.{key}", value, fault)
     for key in ("hostname", "subdomain"):
         if value := spec.get(key):
-            for fault in common.label_faults(value):
+            for fault in label_faults(value):
                 yield invalid(f"{field}.{key}", value, fault)
     yield from _affinity(common.part(spec, "affinity"), f"{field}.affinity")
     yield from _tolerations(spec.get("tolerations") or [], f"{field}.tolerations")
@@ -114,7 +115,7 @@ def _volumes(volumes: Sequence[Raw], field: str) -> Iterator[Cause]:
         name, where = volume.get("name", ""), f"{field}[{index}]"
         if not name:
             yield required(f"{where}.name")
-        for fault in common.label_faults(name) if name else ():
+        for fault in label_faults(name) if name else ():
             yield invalid(f"{where}.name", name, fault)
         if name in seen:
             yield duplicate(f"{where}.name", name)
@@ -170,7 +171,7 @@ def _container(container: Raw, volumes: set[Any], field: str) -> Iterator[Cause]
     name = container.get("name", "")
     if not name:
         yield required(f"{field}.name")
-    for fault in common.label_faults(name) if name else ():
+    for fault in label_faults(name) if name else ():
         yield invalid(f"{field}.name", name, fault)
     image = container.get("image", "")
     if not image:
@@ -320,7 +321,7 @@ def _node_term(term: Raw, field: str) -> Iterator[Cause]:
             yield required(f"{where}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
         elif operator not in _OPERATORS:
             yield invalid(f"{where}.operator", operator or "", "not a valid selector operator")
-        for fault in common.qualified_name_faults(rule.get("key", "")):
+        for fault in qualified_name_faults(rule.get("key", "")):
             yield invalid(f"{where}.key", rule.get("key", ""), fault)
 
 
@@ -340,7 +341,7 @@ def _pod_term(term: Raw, field: str) -> Iterator[Cause]:
     key = term.get("topologyKey", "")
     if not key:
         yield required(f"{field}.topologyKey", "can not be empty")
-    for fault in common.qualified_name_faults(key):
+    for fault in qualified_name_faults(key):
         yield invalid(f"{field}.topologyKey", key, fault)
 
 
@@ -349,7 +350,7 @@ def _tolerations(tolerations: Sequence[Raw], field: str) -> Iterator[Cause]:
         where = f"{field}[{index}]"
         key, operator = toleration.get("key", ""), toleration.get("operator", "")
         if key:
-            for fault in common.qualified_name_faults(key):
+            for fault in qualified_name_faults(key):
                 yield invalid(f"{where}.key", key, fault)
         elif operator != "Exists":
             yield invalid(
