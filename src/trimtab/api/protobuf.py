@@ -13,7 +13,6 @@ from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 
 MAGIC = b"k8s\x00"
-MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _DEEPEST = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_SECONDS = 253402300799  # the last second of the year 9999, the end of RFC 3339

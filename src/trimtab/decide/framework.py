@@ -150,7 +150,6 @@ prioritizers: Registry[Score[Any, Any]] = Registry("prioritizer")
 """Scores that a prioritizer policy names, answering a `decide.ask.Question`."""
 placement_filters: Registry[Filter[Any, Any]] = Registry("placement filter")
 """Filters of managed clusters, dialect `ocm`."""
-placement_scores: Registry[Score[Any, Any]] = Registry("placement score")
 node_filters: Registry[Filter[Any, Any]] = Registry("node filter")
 """Filters of nodes, dialect `pods`."""
 node_scores: Registry[Score[Any, Any]] = Registry("node score")
@@ -159,7 +158,6 @@ filter_plugin = _filter_decorator(filters)
 score_plugin = _score_decorator(scores)
 prioritizer = _score_decorator(prioritizers)
 placement_filter = _filter_decorator(placement_filters)
-placement_score = _score_decorator(placement_scores)
 node_filter = _filter_decorator(node_filters)
 node_score = _score_decorator(node_scores)
 

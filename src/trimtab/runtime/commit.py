@@ -8,7 +8,6 @@ import msgspec
 from trimtab.api.kind import kind_of
 from trimtab.api.value import Object, Raw
 
-META_OURS = ("labels", "annotations", "finalizers", "ownerReferences")
 ITEM_NAMES = ("name", "clusterName", "fromCluster", "type", "cluster", "affinityName", "key")
 
 

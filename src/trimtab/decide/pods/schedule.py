@@ -27,7 +27,6 @@ from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Host, Resident
 
 NodeFilter = Filter[PodAsk, Host]
-NodeScore = Score[PodAsk, Host]
 
 
 class Taste(NamedTuple):
