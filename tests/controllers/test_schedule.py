@@ -2,14 +2,18 @@
 
 from datetime import timedelta
 
+import msgspec
 from builders import NOON, binding, cluster, placement
 from views import FakeView
 
+from trimtab.api.kinds.ocm import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
+from trimtab.api.value import Meta
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Note
-from trimtab.controllers.schedule import affected_bindings, is_ours, schedule
+from trimtab.controllers.schedule import affected_bindings, intent_of, is_ours, schedule
+from trimtab.decide.ask import NO_GATES
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import load
 
@@ -122,3 +126,25 @@ def test_a_new_cluster_wakes_what_could_not_be_placed() -> None:
     assert [key.name for key in affected_bindings(None, serving("m2"), seen)] == ["web-deployment"]
     seen.profile = UPSTREAM
     assert list(affected_bindings(None, serving("m2"), seen)) == []
+
+
+def test_a_cluster_that_its_placement_no_longer_decides_for_is_left_and_the_rest_stays() -> None:
+    divided = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
+    wanted = placement(placementRef={"name": "cheap"}, replicaScheduling=divided)
+    follower = binding(clusters={"m1": 2, "m2": 2}, placement=wanted)
+    applied = {marks.APPLIED_PLACEMENT: msgspec.json.encode(wanted).decode()}
+    follower = follower.but(metadata=follower.metadata.but(annotations=applied))
+    status = PlacementDecisionStatus(decisions=tuple(ClusterDecision(cluster_name=name) for name in ("m1", "m3")))
+    labels = {"cluster.open-cluster-management.io/placement": "cheap"}
+    page = PlacementDecision(metadata=Meta(name="cheap-decision-1", namespace="demo", labels=labels), status=status)
+    clusters = [serving(name) for name in ("m1", "m2", "m3")]
+    seen, fleet = FakeView([*clusters, page]), Keeper(clusters).at(NOON)
+
+    moving = intent_of(follower, fleet, NO_GATES, seen)
+    assert moving is not None
+    assert moving.cause == "ScoreChange"
+    assert moving.ask.placed == (("m1", 2),)
+    assert moving.ask.candidates == {"m1", "m3"}
+
+    settled = follower.but(spec=follower.spec.but(clusters=follower.spec.clusters[:1], replicas=2))
+    assert intent_of(settled, fleet, NO_GATES, seen) is None

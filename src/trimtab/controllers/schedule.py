@@ -36,7 +36,7 @@ CAUSES = {
     "DuplicatedOrNonWorkload": "Reschedule",
     "TargetClusterTerminating": "ClusterFailover",
 }
-STAYS_SCHEDULED = ("Drain", "Failback")
+STAYS_SCHEDULED = ("Drain", "Failback", "ScoreChange")
 """Causes whose failure says nothing about where the workload is now: it stays, and is well placed."""
 
 
@@ -177,11 +177,15 @@ def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: Gates, view: View)
     """What is to be decided about this binding now; None when nothing is."""
     what = trigger(binding, fleet, gates)
     moves_gently = view.profile.replacement_first
-    if moves_gently and what in ("None", "DuplicatedOrNonWorkload") and (rest := drained(binding, view)) is not binding:
-        return Intent("Drain", ask_of(rest, gates=gates, candidates=candidates(binding, view)))
+    offered = candidates(binding, view)
+    quiet = what in ("None", "DuplicatedOrNonWorkload")
+    if moves_gently and quiet and (rest := drained(binding, view)) is not binding:
+        return Intent("Drain", ask_of(rest, gates=gates, candidates=offered))
+    if quiet and offered is not None and (rest := following(binding, offered)) is not binding:
+        return Intent("ScoreChange", ask_of(rest, gates=gates, candidates=offered))
     if what == "None":
         return None
-    ask = ask_of(binding, gates=gates, candidates=candidates(binding, view))
+    ask = ask_of(binding, gates=gates, candidates=offered)
     if not moves_gently or not ask.fresh:
         return Intent(CAUSES.get(what, ""), ask)
     return asked_afresh(binding, ask, gates, view)
@@ -193,6 +197,12 @@ def drained(binding: Binding, view: View) -> Binding:
         if is_draining(view.get(Cluster, "", target.name)):
             binding = left(binding, target.name, task_for(binding, view))
     return binding
+
+
+def following(binding: Binding, offered: Iterable[str]) -> Binding:
+    """The binding as if it had left the clusters that its Placement does not decide for any more."""
+    kept = tuple(target for target in binding.spec.clusters if target.name in offered)
+    return binding if kept == binding.spec.clusters else binding.but(spec=binding.spec.but(clusters=kept))
 
 
 def asked_afresh(binding: Binding, ask: Ask, gates: Gates, view: View) -> Intent:
