@@ -24,7 +24,7 @@ DEFAULT_WINDOW = timedelta(minutes=10)
 
 def homesick(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
     """A cluster came, went, opened or closed: those who wait for a better place look again, so that no flap is missed."""
-    if old is not None and new is not None and state_of(old) == state_of(new):
+    if old is None or (new is not None and state_of(old) == state_of(new)):
         return
     for binding in marks.all_bindings(view):
         if binding.spec.placement is not None and binding.spec.placement.failback is not None and is_away(binding):

@@ -19,8 +19,7 @@ ANNOUNCED_AT_MOST = timedelta(seconds=30)
 
 def held_bindings(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
     """A cluster stopped or began to answer: what is ready there counts otherwise now."""
-    cluster = new or old
-    if cluster is None or (old is not None and new is not None and is_ready(old) == is_ready(new)):
+    if old is None or (new is not None and is_ready(old) == is_ready(new)):
         return
     for binding in marks.all_bindings(view):
         if binding.status.holds:

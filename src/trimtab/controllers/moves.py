@@ -47,6 +47,12 @@ def asked_by(binding: Binding) -> Asked:
     return Asked(words[0], words[2] if len(words) > 2 else "")
 
 
+def signed_by(binding: Binding) -> str:
+    """The rebalancer that last asked for a fresh decision, whether it is still pending or not."""
+    words = binding.metadata.annotations.get(marks.ASKED_BY, "").split()
+    return words[2] if len(words) > 2 else ""
+
+
 def stamped(binding: Binding, at: datetime, reason: str, rebalancer: str = "") -> Binding:
     """The binding with a fresh decision asked for, signed."""
     signature = " ".join(part for part in (reason, at.isoformat(), rebalancer) if part)

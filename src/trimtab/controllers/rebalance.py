@@ -21,17 +21,10 @@ UNDER_WAY = ("Moving", "Blocked")
 
 def jobs_about(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
     """The rebalancers that follow this binding."""
-    binding = new or old
-    if binding is None or not view.profile.rebalancer_waits_for_moves:
-        return
-    resource = binding.spec.resource
-    for job in view.all(WorkloadRebalancer):
-        if any(
-            item.phase in UNDER_WAY
-            and (item.workload.kind, item.workload.namespace, item.workload.name)
-            == (resource.kind, resource.namespace, resource.name)
-            for item in job.status.observed_workloads
-        ):
+    for binding in (old, new):
+        name = moves.signed_by(binding) if binding is not None else ""
+        job = view.get(WorkloadRebalancer, "", name) if name else None
+        if job is not None:
             yield key_of(job)
 
 

@@ -1,0 +1,133 @@
+"""Clusters that must be left, and when they are not."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from builders import NOON, binding, cluster, placement
+from views import FakeView
+
+from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster
+from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec, Move, Storm
+from trimtab.api.kinds.work import Binding
+from trimtab.api.profile import UPSTREAM
+from trimtab.api.value import Meta
+from trimtab.controllers import marks
+from trimtab.controllers.contract import Again, Note, Steps
+from trimtab.controllers.leave import leave
+from trimtab.decide.fleet import Fleet
+from trimtab.plugins import filters, scores
+from trimtab.registry import discover
+
+SECOND = timedelta(seconds=1)
+DARK = "cluster.karmada.io/not-ready:NoExecute"
+
+
+class Picture:
+    def __init__(self, clusters: list[Cluster]) -> None:
+        discover(filters)
+        discover(scores)
+        self.clusters = clusters
+
+    def at(self, now: Any) -> Fleet[Cluster]:
+        return Fleet.of(self.clusters, now=now)
+
+
+def able(name: str, *taints: str, **more: Any) -> Cluster:
+    found = cluster(name, *taints, **more)
+    enabled = (APIEnablement(group_version="apps/v1", resources=(APIResource(name="deployments", kind="Deployment"),)),)
+    return found.but(status=found.status.but(api_enablements=enabled))
+
+
+def seen(subject: Binding, *clusters: Cluster, **options: Any) -> list[Any]:
+    things = [*clusters, *options.pop("things", [])]
+    return list(leave(subject, FakeView(things, parts={"fleet": Picture(list(clusters))}, **options)))
+
+
+def left_by(wishes: list[Any]) -> Binding | None:
+    for wish in wishes:
+        if isinstance(wish, Steps):
+            assert isinstance(wish.steps[-1], Binding)
+            return wish.steps[-1]
+        if isinstance(wish, Binding) and wish.spec.graceful_eviction_tasks:
+            return wish
+    return None
+
+
+def test_a_cluster_with_a_taint_nobody_tolerates_is_left_and_the_log_says_so_first() -> None:
+    wishes = seen(binding(clusters={"m1": 3}), able("m1", "x:NoExecute"), able("m2"))
+    kinds = [type(wish) for wish in wishes if isinstance(wish, Move | Steps)]
+    assert kinds == [Move, Steps]
+    (entry,) = [wish for wish in wishes if isinstance(wish, Move)]
+    assert (entry.spec.cause, entry.spec.from_, entry.spec.replicas) == ("ClusterFailover", "m1", 3)
+    after = left_by(wishes)
+    assert after is not None
+    assert after.spec.clusters == ()
+    (task,) = after.spec.graceful_eviction_tasks
+    assert (task.from_cluster, task.replicas, task.reason) == ("m1", 3, "TaintUntolerated")
+    previous = after.status.previous_placement
+    assert previous is not None
+    assert [target.name for target in previous.clusters] == ["m1"]
+
+
+def test_with_nowhere_to_go_it_stays_and_says_why() -> None:
+    wishes = seen(binding(clusters={"m1": 3}), able("m1", "x:NoExecute"))
+    assert left_by(wishes) is None
+    (stuck,) = [wish for wish in wishes if isinstance(wish, Binding)]
+    assert [c.reason for c in stuck.status.conditions if c.type == "Stalled"] == ["EvictionBlocked"]
+    assert {wish.reason for wish in wishes if isinstance(wish, Note)} == {"EvictionSkipped"}
+
+
+def test_upstream_leaves_even_for_nowhere() -> None:
+    after = left_by(seen(binding(clusters={"m1": 3}), able("m1", "x:NoExecute"), profile=UPSTREAM))
+    assert after is not None
+    assert after.status.previous_placement is None
+
+
+def test_a_toleration_with_seconds_is_honoured() -> None:
+    tolerant = binding(clusters={"m1": 3})
+    rule = placement(clusterTolerations=[{"key": "x", "operator": "Exists", "tolerationSeconds": 100}])
+    marked = tolerant.metadata.annotations | {marks.APPLIED_PLACEMENT: msgspec.json.encode(rule).decode()}
+    tolerant = tolerant.but(metadata=tolerant.metadata.but(annotations=marked))
+    wishes = seen(tolerant, able("m1", "x:NoExecute"), able("m2"))  # tainted a minute ago
+    assert wishes == [Again(40.0)]
+    assert left_by(seen(tolerant, able("m1", "x:NoExecute"), able("m2"), now=NOON + 40 * SECOND)) is not None
+
+
+def fleet_with(dark: int, total: int) -> list[Cluster]:
+    clusters = [able(f"m{n:02}", DARK, ready="False") for n in range(dark)]
+    return [*clusters, *(able(f"m{n:02}") for n in range(dark, total))]
+
+
+def test_one_of_forty_is_evacuated_and_thirty_of_forty_are_not() -> None:
+    subject = binding(clusters={"m00": 2})
+    assert left_by(seen(subject, *fleet_with(1, 40))) is not None
+    wishes = seen(subject, *fleet_with(30, 40))
+    assert left_by(wishes) is None
+    assert [wish.reason for wish in wishes if isinstance(wish, Note)] == ["EvictionStopped"]
+
+
+def test_in_a_gust_evictions_slow_down() -> None:
+    view = FakeView(fleet_with(15, 40), parts={"fleet": Picture(fleet_with(15, 40))})
+    view.memory["eviction slot", "last"] = NOON
+    wishes = list(leave(binding(clusters={"m00": 2}), view))
+    (again,) = [wish for wish in wishes if isinstance(wish, Again)]
+    assert 6 < again.seconds < 7  # a tenth of 1.5 a second
+
+
+def test_the_thresholds_are_fields() -> None:
+    policy = DisruptionPolicy(metadata=Meta(name="default"), spec=DisruptionPolicySpec(storm=Storm(stop_above="90%")))
+    assert left_by(seen(binding(clusters={"m00": 2}), *fleet_with(30, 40), things=[policy])) is not None
+
+
+def test_a_taint_by_hand_is_no_storm() -> None:
+    clusters = [able(f"m{n}", "x:NoExecute", ready="False") for n in range(3)]
+    assert left_by(seen(binding(clusters={"m0": 2}), *clusters, able("m9"))) is not None
+
+
+def test_evictions_follow_each_other_at_the_rate() -> None:
+    clusters = [able("m1", "x:NoExecute"), able("m2")]
+    view = FakeView(clusters, parts={"fleet": Picture(clusters)}, settings={"eviction-rate": 2})
+    view.memory["eviction slot", "last"] = NOON
+    (again,) = [wish for wish in leave(binding(clusters={"m1": 2}), view) if isinstance(wish, Again)]
+    assert again.seconds == 0.5
