@@ -65,11 +65,11 @@ class Loop:
 class RealMember:
     """A real cluster whose nodes and pods are pretended by our kubelets, over HTTP like any client."""
 
-    def __init__(self, plan: MemberPlan, fleet: FleetPlan, directory: Path) -> None:
+    def __init__(self, plan: MemberPlan, fleet: FleetPlan, directory: Path, *, pods: bool) -> None:
         self.plan = plan
         self.name = plan.name
         self._fleet = fleet
-        self.plane = ControlPlane(plan.name, directory, controllers=True)
+        self.plane = ControlPlane(plan.name, directory, controllers=pods)
 
     async def start(self) -> None:
         await asyncio.to_thread(self.plane.start)
@@ -119,11 +119,12 @@ class Controllers:
 class RealFleet:
     """The stage of the flows: a host without workload controllers and three members of the recorded sizes."""
 
-    def __init__(self, directory: Path, *, host_flags: tuple[str, ...] = ()) -> None:
+    def __init__(self, directory: Path, *, pods: bool = True, host_flags: tuple[str, ...] = ()) -> None:
+        """Without pods the members run no workload controllers either: what is propagated stays as it came."""
         self.directory = directory
         self.host = ControlPlane("host", directory, apiserver_flags=host_flags)
         plan = msgspec.structs.replace(flows_fleet(), heartbeat=HEARTBEAT_SECONDS)
-        self.real = {member.name: RealMember(member, plan, directory) for member in plan.members}
+        self.real = {member.name: RealMember(member, plan, directory, pods=pods) for member in plan.members}
         self.loop = Loop()
         self.excused: Callable[[Difference], bool] = lambda _: False
         self.client: KubeClient

@@ -105,6 +105,11 @@ def test_a_kind_that_the_server_does_not_know_is_empty_until_it_learns_it() -> N
     assert run_virtually(story()) == [0, 1]
 
 
+def test_what_was_seen_stays_while_a_server_pretends_not_to_know_the_kind() -> None:
+    lists: list[Any] = [listing(pod("web", 3), revision=5), NotFound("404 page not found")]
+    assert followed(Scripted(lists, [[Expired("too old")]])) == {"web": "3"}
+
+
 def test_a_fault_that_names_a_time_is_waited_for() -> None:
     async def story() -> int:
         client = Scripted([ApiFault("busy", retry_after=20), listing(revision=5)], [])

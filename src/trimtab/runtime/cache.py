@@ -201,8 +201,10 @@ class Cache:
             except Expired:
                 await asyncio.sleep(FIRST_REWATCH_SECONDS)
             except NotFound:
-                # A server that does not know the kind has nothing of it; it may learn it any time.
-                table.replace_all((), "")
+                # A server that never knew the kind has nothing of it, and may learn it any time. What we have seen there
+                # before is not given up so lightly.
+                if not table.synced.is_set():
+                    table.replace_all((), "")
                 await asyncio.sleep(UNKNOWN_KIND_SECONDS)
             except (ApiFault, OSError, TimeoutError) as fault:
                 log.warning("cannot follow %s: %s", table.resource.id, fault)

@@ -1,0 +1,180 @@
+"""What our controllers ask of a real kube-apiserver, and what they cost: `python -m bench.kube [--workloads 200]`.
+
+The workload of the reference: N Deployments of 6 replicas, one policy that was there first, static weights 1:2:3, three
+members without workload controllers. The audit log of the host counts the requests of our controllers by verb and
+resource, from the first create until every binding is fully applied and a moment after; watches are left out, as in
+the reference. CPU is that of our one process until everything is fully applied. Prints JSON. Needs `make kube`.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from bench.processes import machine  # noqa: E402 - the tests directory has to be importable first
+from kube.fleet import CLUSTERS, RealFleet, until  # noqa: E402
+
+from trimtab.client.client import Resource  # noqa: E402
+
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
+BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
+ROOM = "bench"
+CLIENTS = 4
+SILENCE_SECONDS = 5.0
+OURS = "trimtab-controllers/"
+AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "rules": [{"level": "Metadata"}],
+}
+KARMADA = {"requestsPerWorkload": 48.5, "eventsPerWorkload": 9.4, "cpuMsPerWorkload": 87.7, "seconds": 49.3}
+"""A live Karmada with raised limits; CPU of its controller manager and scheduler."""
+AIMS = {"requestsPerWorkload": 12, "cpuMsPerWorkload": 20}
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workloads", type=int, default=200)
+    parser.add_argument("--profile", default="trimtab", choices=("trimtab", "upstream"))
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as directory:
+        measured = measure(Path(directory), given.workloads, given.profile)
+    told = {"part": "kube", "machine": machine(), **measured, "aims": AIMS, "karmada": KARMADA}
+    print(json.dumps(told, indent=1))
+
+
+def measure(directory: Path, workloads: int, profile: str) -> dict[str, Any]:
+    policy, audit = directory / "audit-policy.json", directory / "audit.log"
+    policy.write_text(json.dumps(AUDIT))
+    flags = (f"--audit-policy-file={policy}", f"--audit-log-path={audit}", "--audit-log-mode=batch")
+    with RealFleet(directory, pods=False, host_flags=flags) as fleet:
+        controllers = fleet.controllers("controllers", f"--profile={profile}")
+        controllers.start()
+        try:
+            fleet.loop.do(prepared(fleet))
+            began, clock, cpu = datetime.now(UTC), time.monotonic(), controllers.cpu_seconds()
+            fleet.loop.do(propagated(fleet, workloads))
+            seconds, spent = time.monotonic() - clock, controllers.cpu_seconds() - cpu
+            time.sleep(SILENCE_SECONDS)
+        finally:
+            controllers.stop()
+    requests = counted(audit, began)
+    events = sum(count for what, count in requests.items() if what.endswith(" events"))
+    return {
+        "workloads": workloads,
+        "profile": profile,
+        "seconds": round(seconds, 2),
+        "cpuMsPerWorkload": round(spent * 1000 / workloads, 2),
+        "requestsPerWorkload": round((sum(requests.values()) - events) / workloads, 2),
+        "eventsPerWorkload": round(events / workloads, 2),
+        "requests": {what: round(count / workloads, 3) for what, count in requests.most_common()},
+    }
+
+
+def counted(audit: Path, since: datetime) -> Counter[str]:
+    """The requests of our controllers by verb and resource; watches left out."""
+    found: Counter[str] = Counter()
+    for line in audit.read_text().splitlines():
+        event = json.loads(line)
+        about = event.get("objectRef") or {}
+        if (
+            event["userAgent"].startswith(OURS)
+            and event["verb"] != "watch"
+            and "resource" in about
+            and datetime.fromisoformat(event["requestReceivedTimestamp"]) >= since
+        ):
+            subresource = f"/{about['subresource']}" if about.get("subresource") else ""
+            found[f"{event['verb']} {about['resource']}{subresource}"] += 1
+    return found
+
+
+async def prepared(fleet: RealFleet) -> None:
+    """Every member is Ready, and knows the namespace and nothing else."""
+    await until(lambda: all_ready(fleet), seconds=120)
+    await fleet.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ROOM}})
+    await fleet.client.create(POLICIES, policy([*fleet.real]))
+    await asyncio.sleep(SILENCE_SECONDS)
+
+
+async def all_ready(fleet: RealFleet) -> bool:
+    clusters = (await fleet.client.list(CLUSTERS)).items
+    return all(
+        any(c["type"] == "Ready" and c["status"] == "True" for c in (item.get("status") or {}).get("conditions") or [])
+        for item in clusters
+    )
+
+
+async def propagated(fleet: RealFleet, workloads: int) -> None:
+    numbers = iter(range(workloads))
+
+    async def create() -> None:
+        for number in numbers:
+            await fleet.client.create(DEPLOYMENTS, deployment(number))
+
+    await asyncio.gather(*(create() for _ in range(CLIENTS)))
+    await until(lambda: all_applied(fleet, workloads), seconds=600)
+
+
+async def all_applied(fleet: RealFleet, workloads: int) -> bool:
+    bindings = (await fleet.client.list(BINDINGS, ROOM)).items
+    applied = [
+        binding
+        for binding in bindings
+        if any(
+            c["type"] == "FullyApplied" and c["status"] == "True"
+            for c in (binding.get("status") or {}).get("conditions") or []
+        )
+    ]
+    return len(applied) == workloads
+
+
+def policy(members: list[str]) -> dict[str, Any]:
+    weights = [
+        {"targetCluster": {"clusterNames": [name]}, "weight": number} for number, name in enumerate(sorted(members), 1)
+    ]
+    return {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"namespace": ROOM, "name": "all"},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
+            "placement": {
+                "replicaScheduling": {
+                    "replicaSchedulingType": "Divided",
+                    "replicaDivisionPreference": "Weighted",
+                    "weightPreference": {"staticWeightList": weights},
+                }
+            },
+        },
+    }
+
+
+def deployment(number: int) -> dict[str, Any]:
+    name = f"web-{number}"
+    container = {"name": "web", "image": "registry.example/web:1", "resources": {"requests": {"cpu": "10m"}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"namespace": ROOM, "name": name},
+        "spec": {
+            "replicas": 6,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
