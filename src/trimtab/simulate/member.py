@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 from uuid import UUID
@@ -23,12 +23,14 @@ from trimtab.client.client import Client
 from trimtab.clock import Clock
 from trimtab.controllers import pods as inside_modules
 from trimtab.controllers.pods.registry import inside
+from trimtab.decide.reschedule.picture import Measures
 from trimtab.errors import AlreadyExists, NotFound, Unavailable
 from trimtab.registry import discover
 from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.drain import Drain, Options
 from trimtab.runtime.manager import Manager
+from trimtab.runtime.rescheduler import Rescheduler
 from trimtab.server.answer import Answer, Ask, Stream
 from trimtab.server.assembly import ApiServer, Settings
 from trimtab.server.certificates import write_secret
@@ -92,6 +94,7 @@ class Member:
         self.manager: Manager
         self.binder: Binder
         self.kubelets: Kubelets
+        self.rescheduler: Rescheduler
 
     @property
     def client(self) -> Client:
@@ -123,11 +126,14 @@ class Member:
         self.binder = Binder(
             self.cache, clock=ground.clock, profile=ground.profile, first_fit=fleet.binder == "first-fit"
         )
+        self.rescheduler = Rescheduler(self._inside, clock=ground.clock, profile=ground.profile, measure=self._measured)
         await self.kubelets.start()
         await self.manager.start()
         await self.binder.start()
+        await self.rescheduler.start()
 
     async def stop(self) -> None:
+        await self.rescheduler.stop()
         await self.binder.stop()
         await self.kubelets.stop()
         await self.manager.stop()
@@ -234,6 +240,15 @@ class Member:
         """Every pod, as the components of the cluster see it."""
         table = self.cache.table(PODS)
         return [table.entries[name].typed for name in table.names()]  # type: ignore[misc]
+
+    def _measured(self, pods: Sequence[Pod]) -> Measures:
+        """What a metrics source of this cluster tells: usage of pods, and how much of it has to wait on each node."""
+        pressure = {}
+        for here in self.binder.fleet.hosts:
+            wanted = self.usage.total(one.pod for one in here.residents).get("cpu", 0)
+            size = here.allocatable.get("cpu", 0)
+            pressure[here.name] = 100.0 * max(0, wanted - size) / wanted if wanted else 0.0
+        return Measures(pressure, {(pod.namespace, pod.name): self.usage.of(pod).get("cpu", 0) for pod in pods})
 
     @property
     def idle(self) -> bool:

@@ -1,0 +1,111 @@
+"""What the rescheduler remembers: what it moved, what came of it, and whom it leaves alone for a while."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from trimtab.api.value import Value
+
+FIRST_BACKOFF, LONGEST_BACKOFF = timedelta(minutes=10), timedelta(hours=24)
+WASTED_IN_A_ROW = 3
+"""After so many moves for nothing the owner is not moved any more, and people are told."""
+PENDING_TOO_LONG = timedelta(minutes=2)
+REMEMBERED = timedelta(hours=24)
+SAME_WAY_BACK = timedelta(hours=1)
+MOST = 500
+DONE, BACK, PENDING = "Done", "LandedBack", "Pending"
+
+
+class Moved(Value):
+    """One eviction by the rescheduler."""
+
+    owner: str = ""
+    pod: str = ""
+    source: str = ""
+    expected: str = ""
+    objective: str = ""
+    gain: float = 0.0
+    at: datetime | None = None
+    outcome: str = ""
+    """Empty while nobody knows."""
+    target: str = ""
+
+    @property
+    def wasted(self) -> bool:
+        return self.outcome in (BACK, PENDING)
+
+
+class Streak(Value):
+    """A wish that came up in so many rounds in a row."""
+
+    pod: str = ""
+    objective: str = ""
+    rounds: int = 0
+
+
+class Scale(Value):
+    """How many replicas an owner wanted when it was seen last, and since when."""
+
+    owner: str = ""
+    replicas: int = 0
+    since: datetime | None = None
+
+
+class Pressure(Value):
+    node: str = ""
+    since: datetime | None = None
+
+
+class History(Value):
+    moves: tuple[Moved, ...] = ()
+    streaks: tuple[Streak, ...] = ()
+    scales: tuple[Scale, ...] = ()
+    pressures: tuple[Pressure, ...] = ()
+
+    def of(self, owner: str) -> list[Moved]:
+        return [move for move in self.moves if move.owner == owner]
+
+    def cooling_until(self, owner: str) -> datetime | None:
+        """Moves for nothing make the next one wait, each twice as long as the one before."""
+        row = self.wasted_in_a_row(owner)
+        last = next((move.at for move in reversed(self.of(owner)) if move.outcome), None)
+        if not row or last is None:
+            return None
+        pause: timedelta = min(FIRST_BACKOFF * 2 ** (row - 1), LONGEST_BACKOFF)
+        return last + pause
+
+    def wasted_in_a_row(self, owner: str) -> int:
+        row = 0
+        for move in reversed([move for move in self.of(owner) if move.outcome]):
+            if not move.wasted:
+                break
+            row += 1
+        return row
+
+    def frozen(self, owner: str) -> bool:
+        return self.wasted_in_a_row(owner) >= WASTED_IN_A_ROW
+
+    def on_their_way(self, owner: str) -> int:
+        return sum(not move.outcome for move in self.of(owner))
+
+    def went_the_other_way(self, owner: str, source: str, target: str, now: datetime) -> bool:
+        """Whether a pod of this owner was moved from `target` to `source` not long ago."""
+        return any(
+            move.source == target and source in (move.target, move.expected) and now - (move.at or now) < SAME_WAY_BACK
+            for move in self.of(owner)
+        )
+
+    def lately(self, owner: str, now: datetime) -> int:
+        return sum(now - (move.at or now) < SAME_WAY_BACK for move in self.of(owner))
+
+    def rounds(self, pod: str, objective: str) -> int:
+        return next((one.rounds for one in self.streaks if (one.pod, one.objective) == (pod, objective)), 0)
+
+    def scaled_since(self, owner: str) -> datetime | None:
+        return next((one.since for one in self.scales if one.owner == owner), None)
+
+    def pressed_since(self, node: str) -> datetime | None:
+        return next((one.since for one in self.pressures if one.node == node), None)
+
+    def with_moves(self, moves: Iterable[Moved], now: datetime) -> "History":
+        kept = tuple(move for move in (*self.moves, *moves) if now - (move.at or now) < REMEMBERED)
+        return self.but(moves=kept[-MOST:])

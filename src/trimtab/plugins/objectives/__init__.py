@@ -1,0 +1,1 @@
+"""What the rescheduler may strive for: one file, one objective."""

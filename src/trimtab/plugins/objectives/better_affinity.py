@@ -1,0 +1,45 @@
+"""Pods move to nodes that suit their wishes better: preferred affinities, soft spread, taints they would rather not see."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.host import Resident
+from trimtab.decide.reschedule.gains import Prospect, prospect
+from trimtab.decide.reschedule.objectives import Candidate, NoArgs, objective
+from trimtab.decide.reschedule.picture import Picture
+
+WISHES = ("TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity")
+
+
+@objective("BetterAffinity")
+def better_affinity(args: NoArgs, picture: Picture) -> Iterator[Candidate]:
+    repelling = any(
+        taint.effect == "PreferNoSchedule" for here in picture.fleet.hosts for taint in here.node.spec.taints
+    )
+    for pod in picture.running:
+        if not (repelling or has_wishes(pod)) or pod.pod.spec.node_name in picture.closed:
+            continue
+        found = prospect(pod, picture.fleet, picture.closed, picture.avoided_by(pod.pod))
+        if (gain := granted(found)) > 0:
+            wishes = ", ".join(name for name in WISHES if found.parts.get(name, 0) > 0)
+            reason = f"{found.node} grants more of what it prefers ({wishes})"
+            yield Candidate(pod, gain, reason, partial(again, picture, pod))
+
+
+def again(picture: Picture, pod: Resident, fleet: NodeFleet, target: str) -> float:
+    return granted(prospect(pod, fleet, picture.closed, picture.avoided_by(pod.pod)))
+
+
+def granted(found: Prospect) -> float:
+    """What its wishes gain; nothing when the scheduler as a whole would not agree, for then the pod comes back."""
+    return max((found.parts.get(name, 0.0) for name in WISHES), default=0.0) if found.gain > 0 else 0.0
+
+
+def has_wishes(pod: Resident) -> bool:
+    spec = pod.pod.spec
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    if affinity is not None and affinity.preferred_during_scheduling_ignored_during_execution:
+        return True
+    soft = any(one.when_unsatisfiable == "ScheduleAnyway" for one in spec.topology_spread_constraints)
+    return soft or any(not own.required for own in pod.carried)

@@ -1,0 +1,123 @@
+"""Pods leave nodes that serve them badly while their siblings elsewhere are well."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+
+from trimtab.api.kinds.native.pod import ContainerStatus, Pod
+from trimtab.api.value import Value
+from trimtab.decide.pods.host import Resident, resident
+from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
+from trimtab.decide.reschedule.picture import Picture
+
+REJECTED = ("UnexpectedAdmissionError", "NodeAffinity", "TopologyAffinityError")
+
+
+class Args(Value):
+    restarts: int = 5
+    restarts_within: int = 1800
+    ratio: float = 3.0
+    """How many times more often than its siblings elsewhere a pod must fail."""
+    kills: int = 2
+    kills_within: int = 3600
+    rejections: int = 2
+    rejections_within: int = 1800
+    pressed_for: int = 600
+    greed: float = 2.0
+    """A pod that uses so many times its request disturbs others."""
+
+
+@objective("PoorService", args=Args)
+def poor_service(args: Args, picture: Picture) -> Iterator[Candidate]:
+    for pod in picture.running:
+        yield from _failing(args, picture, pod)
+    yield from _rejected(args, picture)
+    yield from _disturbed(args, picture)
+
+
+def _failing(args: Args, picture: Picture, pod: Resident) -> Iterator[Candidate]:
+    restarts = _restarts(pod.pod)
+    if restarts < min(args.restarts, args.kills):
+        return
+    elsewhere = [one for one in picture.family(pod.pod) if one.spec.node_name not in ("", pod.pod.spec.node_name)]
+    if not elsewhere:
+        return  # nobody can tell whether the node or the application is at fault
+    usual = sum(map(_restarts, elsewhere)) / len(elsewhere)
+    node = pod.pod.spec.node_name
+    killed = restarts >= args.kills and _was_killed(pod.pod) and _within(picture, pod.pod, args.kills_within)
+    if killed and not any(map(_was_killed, elsewhere)):
+        reason = f"it was killed for lack of memory {restarts} times on {node}, its siblings elsewhere never"
+        yield Candidate(pod, FULL, reason, urgent=True)
+        return
+    crashing = restarts >= args.restarts and _within(picture, pod.pod, args.restarts_within)
+    if crashing and restarts >= args.ratio * max(usual, 1.0):
+        reason = f"it was restarted {restarts} times on {node}, its siblings elsewhere {usual:.1f} times"
+        yield Candidate(pod, FULL, reason, urgent=True)
+
+
+def _restarts(pod: Pod) -> int:
+    return max((one.restart_count for one in pod.status.container_statuses), default=0)
+
+
+def _was_killed(pod: Pod) -> bool:
+    return any(map(_killed, pod.status.container_statuses))
+
+
+def _killed(container: ContainerStatus) -> bool:
+    ends = (container.last_state.terminated, container.state.terminated)
+    return any(end is not None and end.reason == "OOMKilled" for end in ends)
+
+
+def _within(picture: Picture, pod: Pod, seconds: int) -> bool:
+    ends = [one.last_state.terminated for one in pod.status.container_statuses]
+    times = [end.finished_at for end in ends if end is not None and end.finished_at is not None]
+    return any(picture.now - at <= timedelta(seconds=seconds) for at in times)
+
+
+def _rejected(args: Args, picture: Picture) -> Iterator[Candidate]:
+    """Kubelets that keep turning an owner's pods away; what is taken has failed already."""
+    found: dict[tuple[str, str], list[Pod]] = {}
+    for pod in picture.facts.pods:
+        turned_down = pod.status.reason.startswith("OutOf") or pod.status.reason in REJECTED
+        since = pod.metadata.creation_timestamp
+        recent = since is not None and picture.now - since <= timedelta(seconds=args.rejections_within)
+        owned = pod.controller is not None and pod.spec.node_name
+        if pod.status.phase == "Failed" and turned_down and recent and owned:
+            found.setdefault((picture.owner(pod).uid, pod.spec.node_name), []).append(pod)
+    for (_, node), pods in sorted(found.items()):
+        if len(pods) >= args.rejections:
+            reason = f"the kubelet of {node} turned {len(pods)} pods of its owner away ({pods[0].status.reason})"
+            yield from (Candidate(resident(pod), FULL, reason, urgent=True, free=True) for pod in pods)
+
+
+def _disturbed(args: Args, picture: Picture) -> Iterator[Candidate]:
+    """On a node under pressure either who takes too much goes, or who suffers from it."""
+    measures = picture.facts.measures
+    if measures is None:
+        return
+    for pressure in picture.history.pressures:
+        here = picture.fleet.get(pressure.node)
+        since = pressure.since or picture.now
+        if here is None or picture.now - since < timedelta(seconds=args.pressed_for):
+            continue
+        movable = [one for one in here.residents if one.pod.controller is not None and not one.traits.daemon]
+        chosen = _aggressor(args, movable, measures.cpu) or _victim(movable)
+        if chosen is not None:
+            percent = measures.pressure[pressure.node]
+            reason = f"{pressure.node} has been under CPU pressure ({percent:.0f} %) since {since:%H:%M}"
+            yield Candidate(chosen, FULL * min(1.0, percent / FULL + 0.5), reason, urgent=True)
+
+
+def _aggressor(args: Args, pods: list[Resident], usage: Mapping[tuple[str, str], int]) -> Resident | None:
+    """The pod that exceeds its request most, if it matters no more than the others."""
+    greedy = []
+    for pod in pods:
+        asked = pod.demand.requests.get("cpu", 0)
+        times = usage.get(pod.key, 0) / asked if asked else 0.0
+        if times > args.greed and all(pod.priority <= other.priority for other in pods):
+            greedy.append((times, pod.key, pod))
+    return max(greedy, key=lambda one: one[:2])[2] if greedy else None
+
+
+def _victim(pods: list[Resident]) -> Resident | None:
+    """Whoever costs least to move."""
+    return min(pods, key=lambda one: one.traits.order, default=None)

@@ -1,0 +1,258 @@
+import asyncio
+from collections import Counter
+from typing import Any
+
+import yaml
+
+from simulate.scenery import BUDGETS, DEPLOYMENTS, NODES, deployment, in_a_member, workload
+from trimtab.api.selectors import LabelSelector
+from trimtab.client.client import Resource
+from trimtab.decide.reschedule.plan import Plan
+from trimtab.errors import NotFound
+from trimtab.simulate.behaviour import CRASH, OUT_OF_MEMORY, Spell
+from trimtab.simulate.member import Member
+from trimtab.simulate.usage import Load
+
+CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
+EVENTS = Resource("", "v1", "events", "Event")
+OURS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")
+
+
+async def configure(member: Member, *objectives: str, preset: str = "aggressive", **more: Any) -> None:
+    args: dict[str, Any] = more.pop("args", {})
+    settings = {"preset": preset, "objectives": [{"name": one, "args": args} for one in objectives], **more}
+    await put(member, {"rescheduler.yaml": yaml.safe_dump(settings)})
+
+
+async def put(member: Member, data: dict[str, str]) -> None:
+    metadata = {"name": "trimtab-rescheduler", "namespace": "kube-system"}
+    try:
+        await member.client.patch(CONFIGS, "kube-system", "trimtab-rescheduler", {"data": data})
+    except NotFound:
+        await member.client.create(
+            CONFIGS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        )
+
+
+def spread_of(member: Member, app: str = "web") -> Counter[str]:
+    return Counter(pod.spec.node_name for pod in member.pods if pod.metadata.labels.get("app") == app and pod.ready)
+
+
+async def crowd(member: Member, node: str, **more: Any) -> None:
+    """Everything on one node, as after the others were away."""
+    for other in member.kubelets.machines:
+        if other != node:
+            await member.cordon(other)
+    await member.client.create(DEPLOYMENTS, deployment(**more))
+    await asyncio.sleep(10)
+    for other in member.kubelets.machines:
+        await member.cordon(other, closed=False)
+
+
+def last(member: Member) -> Plan:
+    assert member.rescheduler.last is not None
+    return member.rescheduler.last
+
+
+def test_pods_move_from_a_crowded_node_to_an_idle_one_and_then_it_is_quiet() -> None:
+    async def story(member: Member) -> None:
+        await crowd(member, "one-node-1", replicas=8, cpu="900m")
+        await configure(member, "UnderutilisedNodes")
+        await asyncio.sleep(1800)
+        spread = spread_of(member)
+        assert max(spread.values()) < 7
+        assert sum(spread.values()) == 8
+        moved = member.rescheduler._history.moves
+        assert moved
+        assert all(move.outcome == "Done" for move in moved)
+        await asyncio.sleep(7200)
+        assert spread_of(member) == spread
+
+    in_a_member(story)
+
+
+def test_the_conservative_preset_waits_for_age_and_confirmation_and_leaves_budgets_a_rest() -> None:
+    async def story(member: Member) -> None:
+        await crowd(member, "one-node-1", replicas=8, cpu="900m")
+        await configure(member, "UnderutilisedNodes", preset="conservative")
+        await asyncio.sleep(1500)
+        assert spread_of(member) == {"one-node-1": 8}
+        assert {one.reason for one in last(member).refused} == {"it is younger than 30m"}
+        body = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+        await member.client.create(BUDGETS, workload("PodDisruptionBudget", "web", body, "policy/v1"))
+        await asyncio.sleep(3600)
+        assert spread_of(member) == {"one-node-1": 8}
+        assert any("would have 0 disruptions left, 1 must be" in one.reason for one in last(member).refused)
+        await member.client.patch(BUDGETS, "default", "web", {"spec": {"maxUnavailable": 2}})
+        await asyncio.sleep(3600)
+        assert len(spread_of(member)) > 1
+
+    in_a_member(story)
+
+
+def test_a_pod_moves_when_a_node_appears_that_it_would_prefer() -> None:
+    async def story(member: Member) -> None:
+        wish = {
+            "weight": 100,
+            "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]},
+        }
+        affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+        await member.client.create(DEPLOYMENTS, deployment(replicas=2, affinity=affinity))
+        await asyncio.sleep(10)
+        target = next(node for node in member.kubelets.machines if node not in spread_of(member))
+        await configure(member, "BetterAffinity")
+        await asyncio.sleep(600)
+        await member.client.patch(NODES, "", target, {"metadata": {"labels": {"disk": "ssd"}}})
+        await asyncio.sleep(1800)
+        assert spread_of(member) == {target: 2}
+
+    in_a_member(story)
+
+
+def test_a_pod_leaves_a_node_that_has_become_forbidden() -> None:
+    async def story(member: Member) -> None:
+        selector = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector}}
+        for node in ("one-node-1", "one-node-2"):
+            await member.client.patch(NODES, "", node, {"metadata": {"labels": {"zone": "a"}}})
+        await member.client.create(DEPLOYMENTS, deployment(replicas=2, affinity=affinity))
+        await asyncio.sleep(10)
+        await configure(member, "HardViolation")
+        await member.client.patch(NODES, "", "one-node-1", {"metadata": {"labels": {"zone": "b"}}})
+        await asyncio.sleep(300)
+        assert spread_of(member) == {"one-node-2": 2}
+
+    in_a_member(story)
+
+
+def test_a_pod_that_crashes_only_here_is_moved_and_does_not_come_back_soon() -> None:
+    async def story(member: Member) -> None:
+        member.cast(Spell("bad", CRASH, node="one-node-1"))
+        await member.client.create(DEPLOYMENTS, deployment(replicas=3))
+        await configure(member, "PoorService")
+        await asyncio.sleep(1800)
+        assert "one-node-1" not in spread_of(member)
+        assert sum(spread_of(member).values()) == 3
+
+    in_a_member(story)
+
+
+def test_pods_that_crash_everywhere_are_left_alone() -> None:
+    async def story(member: Member) -> None:
+        member.cast(Spell("bad", CRASH))
+        await member.client.create(DEPLOYMENTS, deployment(replicas=3))
+        await configure(member, "PoorService")
+        await asyncio.sleep(100)
+        before = sorted(pod.metadata.uid for pod in member.pods)
+        await asyncio.sleep(3600)
+        assert sorted(pod.metadata.uid for pod in member.pods) == before
+
+    in_a_member(story)
+
+
+def test_a_pod_that_lacks_memory_only_here_is_moved() -> None:
+    async def story(member: Member) -> None:
+        member.cast(Spell("bad", OUT_OF_MEMORY, node="one-node-2"))
+        await member.client.create(DEPLOYMENTS, deployment(replicas=3))
+        await configure(member, "PoorService")
+        await asyncio.sleep(1800)
+        assert "one-node-2" not in spread_of(member)
+        assert sum(spread_of(member).values()) == 3
+
+    in_a_member(story)
+
+
+def test_whoever_takes_more_than_its_share_leaves_a_node_under_pressure() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment("greedy", replicas=1, cpu="500m"))
+        await member.client.create(DEPLOYMENTS, deployment("calm", replicas=6, cpu="500m"))
+        await asyncio.sleep(10)
+        (before,) = spread_of(member, "greedy")
+        await configure(member, "PoorService")
+        member.usage.set(Load("greedy", selector=LabelSelector(match_labels={"app": "greedy"}), amounts={"cpu": 20000}))
+        await asyncio.sleep(300)
+        assert list(spread_of(member, "greedy")) == [before]
+        await asyncio.sleep(600)
+        member.usage.clear("greedy")
+        await asyncio.sleep(60)
+        assert list(spread_of(member, "greedy")) != [before]
+
+    in_a_member(story)
+
+
+def test_small_pods_make_way_for_a_large_one_that_waits() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment("small", replicas=6, cpu="1500m"))
+        await asyncio.sleep(200)
+        await configure(member, "Defragment")
+        await member.client.create(DEPLOYMENTS, deployment("large", replicas=1, cpu="6"))
+        await asyncio.sleep(600)
+        assert sum(spread_of(member, "large").values()) == 1
+        assert sum(spread_of(member, "small").values()) == 6
+
+    in_a_member(story)
+
+
+def test_a_node_that_is_used_little_is_emptied_when_the_others_have_room() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment("base", replicas=3, cpu="2"))
+        await member.client.create(DEPLOYMENTS, deployment("web", replicas=2, cpu="500m"))
+        await asyncio.sleep(10)
+        await member.client.patch(DEPLOYMENTS, "default", "base", {"spec": {"replicas": 2}})
+        await asyncio.sleep(400)
+        await configure(member, "Consolidate", args={"low": {"cpu": 20.0}}, ownerInFlight="100%")
+        await asyncio.sleep(600)
+        used = {pod.spec.node_name for pod in member.pods if pod.ready}
+        assert len(used) == 2
+
+    in_a_member(story)
+
+
+def test_a_bad_configuration_keeps_the_one_before_and_says_so() -> None:
+    async def story(member: Member) -> None:
+        await configure(member, "HardViolation")
+        await asyncio.sleep(120)
+        await put(member, {"rescheduler.yaml": "preset: reckless"})
+        await asyncio.sleep(120)
+        assert "no preset 'reckless'" in member.rescheduler.complaint
+        assert member.rescheduler._config is not None
+        told = (await member.client.list(EVENTS, "kube-system")).items
+        assert any(one["reason"] == "BadConfiguration" and one["type"] == "Warning" for one in told)
+        await configure(member, "BetterAffinity")
+        await asyncio.sleep(120)
+        assert member.rescheduler.complaint == ""
+
+    in_a_member(story)
+
+
+def test_a_policy_of_the_descheduler_is_obeyed() -> None:
+    async def story(member: Member) -> None:
+        await crowd(member, "one-node-1", replicas=6)
+        policy = {
+            "apiVersion": "descheduler/v1alpha2",
+            "kind": "DeschedulerPolicy",
+            "profiles": [{"name": "p", "plugins": {"balance": {"enabled": ["RemoveDuplicates"]}}}],
+        }
+        await put(member, {"policy.yaml": yaml.safe_dump(policy)})
+        await asyncio.sleep(600)
+        assert spread_of(member) == {"one-node-1": 2, "one-node-2": 2, "one-node-3": 2}
+
+    in_a_member(story)
+
+
+def test_a_rollout_is_not_disturbed_and_a_closed_node_is_left_to_its_drain() -> None:
+    async def story(member: Member) -> None:
+        await crowd(member, "one-node-1", replicas=8, cpu="900m")
+        await member.cordon("one-node-1")
+        await configure(member, "UnderutilisedNodes")
+        await asyncio.sleep(900)
+        assert spread_of(member) == {"one-node-1": 8}
+        await member.client.patch(DEPLOYMENTS, "default", "web", {"spec": {"paused": True}})
+        await member.cordon("one-node-1", closed=False)
+        template = {"metadata": {"annotations": {"new": "true"}}}
+        await member.client.patch(DEPLOYMENTS, "default", "web", {"spec": {"template": template}})
+        await asyncio.sleep(900)
+        assert spread_of(member) == {"one-node-1": 8}
+        assert any("is being rolled out" in one.reason for one in last(member).refused)
+
+    in_a_member(story)
