@@ -92,6 +92,10 @@ class Rescheduler:
         self.last: Plan | None = None
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def configured(self) -> bool:
+        return self._config is not None
+
     async def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self.run(), name="rescheduler")
 
