@@ -13,13 +13,14 @@ from trimtab.api.kinds.work import (
     GracefulEvictionTask,
     UnhealthyCluster,
 )
-from trimtab.controllers import marks
+from trimtab.controllers import marks, moves
 from trimtab.controllers.contract import Again, View, Wish, controller
 from trimtab.controllers.foresight import Prospect, prospect
 from trimtab.controllers.leave import LOOK_AGAIN_SECONDS, MODERN, departure, left, preserved, stays
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import Operation
 
+FAILOVER_BLOCKED = "FailoverBlocked"
 GRACE_SECONDS = 600
 BLOCK_SECONDS = 600
 
@@ -48,7 +49,7 @@ def failover(binding: Binding, view: View) -> Iterator[Wish]:
         waits += watch.waits
         after = after.but(status=after.status.but(unhealthy_clusters=watch.timers))
         if view.profile.evict_only_with_target:
-            yield from guarded(binding, after, watch, rules, view)
+            yield from guarded(binding, after, watch._replace(waits=waits), rules, view)
             return
         for cluster in watch.due:
             after = evicted(after, cluster, rules, view)
@@ -163,10 +164,12 @@ def guarded(
         refused.append((cluster, ahead.failure))
     if refused:
         cluster, reason = refused[0]
-        yield from stays(after, cluster, reason, view, seen=binding)
+        yield from stays(after, cluster, reason, view, reason=FAILOVER_BLOCKED, seen=binding)
         waits.append(LOOK_AGAIN_SECONDS)
-    elif after != binding:
-        yield after
+    else:
+        freed = next(moves.getting_on(after, (FAILOVER_BLOCKED,), view.now), after)
+        if freed != binding:
+            yield freed
     if waits:
         yield Again(max(0.0, min(waits)) + 0.001)
 

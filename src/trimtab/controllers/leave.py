@@ -10,7 +10,7 @@ from trimtab.api.kinds.cluster import Cluster, Taint, Toleration
 from trimtab.api.kinds.disruption import DisruptionPolicy, Storm
 from trimtab.api.kinds.policy import Placement, StatePreservation
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, PreviousPlacement
-from trimtab.api.value import Key
+from trimtab.api.value import IntOrString, Key
 from trimtab.controllers import marks, moves
 from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wake, Wish, controller
 from trimtab.controllers.execute import is_ready
@@ -24,6 +24,8 @@ MODERN = {"Immediately": "Directly", "Graciously": "Gracefully"}
 EVICTION_BLOCKED = "EvictionBlocked"
 LOOK_AGAIN_SECONDS = 30.0
 STORM_SECONDS = 10.0
+CALM = timedelta(seconds=60)
+"""How long it must have been quiet after a storm before anything is evacuated."""
 SLOWLY = 0.1
 """By what factor evictions slow down in a storm."""
 
@@ -55,10 +57,10 @@ def leave(binding: Binding, view: View) -> Iterator[Wish]:
     if binding.metadata.deletion_timestamp is not None or not marks.setting(view, "failover", default=True):
         return
     waits: list[float] = []
-    for target in binding.spec.clusters:
-        cluster = view.get(Cluster, "", target.name)
-        if cluster is None or not repelling(cluster):
-            continue
+    repelled = [found for found in clusters_of(binding, view) if repelling(found)]
+    if not repelled:
+        yield from moves.getting_on(binding, (EVICTION_BLOCKED,), view.now)
+    for cluster in repelled:
         tolerations = applied_tolerations(binding)
         if tolerations is None:
             waits.append(1.0)  # not scheduled yet: who tolerates what is known when it is
@@ -93,6 +95,12 @@ def leave(binding: Binding, view: View) -> Iterator[Wish]:
         return
     if waits:
         yield Again(min(waits))
+
+
+def clusters_of(binding: Binding, view: View) -> Iterator[Cluster]:
+    for target in binding.spec.clusters:
+        if (cluster := view.get(Cluster, "", target.name)) is not None:
+            yield cluster
 
 
 def applied_tolerations(binding: Binding) -> tuple[Toleration, ...] | None:
@@ -143,17 +151,30 @@ def pace_of(cluster: Cluster, view: View) -> float:
     by_hand = any(taint.key not in AUTOMATIC for taint in repelling(cluster))
     if by_hand or not view.profile.evict_only_with_target:
         return 1.0
-    policy = view.get(DisruptionPolicy, "", "default")
-    storm = (policy.spec.storm if policy is not None else None) or Storm()
-    clusters = view.all(Cluster)
-    dark = sum(not is_ready(other) for other in clusters)
-    if dark > scaled(storm.stop_above, len(clusters)):
+    blew: datetime | None = view.recall("storm", "last")
+    if is_above(storm_of(view).stop_above, view) or (blew is not None and view.now - blew < CALM):
         return 0.0
-    return SLOWLY if dark > scaled(storm.slow_above, len(clusters)) else 1.0
+    return SLOWLY if is_above(storm_of(view).slow_above, view) else 1.0
+
+
+def storm_of(view: View) -> Storm:
+    policy = view.get(DisruptionPolicy, "", "default")
+    return (policy.spec.storm if policy is not None else None) or Storm()
+
+
+def is_above(limit: IntOrString, view: View) -> bool:
+    """Whether more clusters than this are not ready."""
+    clusters = view.all(Cluster)
+    return sum(not is_ready(cluster) for cluster in clusters) > scaled(limit, len(clusters))
 
 
 def told_of_storm(cluster: Cluster, view: View) -> Iterator[Wish]:
-    """Say once for each time a cluster goes dark that it is not evacuated."""
+    """Say once for each time a cluster goes dark that it is not evacuated.
+
+    Clusters return one by one; the last of them are not to be evacuated meanwhile, so the storm is remembered.
+    """
+    if is_above(storm_of(view).stop_above, view):
+        yield Remember("storm", "last", view.now)
     since = next((taint.time_added for taint in repelling(cluster)), None)
     if view.recall("storm", cluster.name) == since:
         return
@@ -163,14 +184,16 @@ def told_of_storm(cluster: Cluster, view: View) -> Iterator[Wish]:
     yield Remember("storm", cluster.name, since)
 
 
-def stays(binding: Binding, cluster: str, why: str, view: View, seen: Binding | None = None) -> Iterator[Wish]:
+def stays(
+    binding: Binding, cluster: str, why: str, view: View, *, reason: str = EVICTION_BLOCKED, seen: Binding | None = None
+) -> Iterator[Wish]:
     """Nowhere to go: the workload stays, and says why."""
     message = f"stays in {cluster}: {why}"
     before = moves.stalled_because(binding)
-    stuck = moves.stalled(binding, EVICTION_BLOCKED, message, view.now)
+    stuck = moves.stalled(binding, reason, message, view.now)
     if stuck != (seen or binding):
         yield stuck
-    if before is None or before.reason != EVICTION_BLOCKED:
+    if before is None or before.reason != reason:
         for about in (marks.ref_of(binding), marks.template_ref(binding)):
             yield Note(about, "EvictionSkipped", message.capitalize(), PRODUCER, "Warning")
 

@@ -1,6 +1,6 @@
 """What it means for a binding to move: what was there, what is ready, whose budget it takes, and its entry in the log."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -258,6 +258,13 @@ def stalled(binding: Binding, reason: str, message: str, now: datetime) -> Bindi
         new = new.but(last_transition_time=old.last_transition_time)
     kept = tuple(c for c in conditions if c.type != STALLED)
     return binding.but(status=binding.status.but(conditions=(*kept, new)))
+
+
+def getting_on(binding: Binding, reasons: Iterable[str], now: datetime) -> Iterator[Binding]:
+    """What held it up for one of these reasons does so no longer."""
+    stuck = stalled_because(binding)
+    if stuck is not None and stuck.reason in reasons:
+        yield stalled(binding, "", "", now)
 
 
 def stalled_because(binding: Binding) -> Condition | None:

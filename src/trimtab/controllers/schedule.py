@@ -22,6 +22,7 @@ from trimtab.controllers.passage import BLOCKED, BUDGETED, Waiting, options_for,
 from trimtab.decide.ask import Ask, Gates, ask_of
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import Decision, decide_all
+from trimtab.decide.pipeline import Shares
 from trimtab.decide.trigger import trigger
 
 OURS = ("", "default-scheduler")
@@ -148,9 +149,10 @@ def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding,
             if intent is not None and rest is None:
                 waiting.append((binding, intent))
                 continue
-            if binding.status.scheduler_observed_generation != binding.metadata.generation:
-                seen = binding.status.but(scheduler_observed_generation=binding.metadata.generation)
-                yield binding, binding.but(status=seen)
+            seen = freed(binding, view) if intent is None else binding
+            seen = seen.but(status=seen.status.but(scheduler_observed_generation=binding.metadata.generation))
+            if seen != binding:
+                yield binding, seen
             if rest:
                 yield binding, Again(rest)
     if not waiting:
@@ -238,7 +240,8 @@ def as_intended(decision: Decision, intent: Intent) -> Decision:
     fits = decision.ok and sum(n for _, n in wanted) == sum(n for _, n in decision.clusters)
     if not wanted or not fits or {name for name, _ in wanted} != {name for name, _ in decision.clusters}:
         return decision
-    return msgspec.structs.replace(decision, clusters=sorted(wanted))
+    columns, replicas = zip(*((decision.fleet.index[name], n) for name, n in sorted(wanted)), strict=True)
+    return msgspec.structs.replace(decision, shares=Shares(columns, replicas))
 
 
 def resting(binding: Binding, cause: str, view: View) -> float | None:
@@ -302,7 +305,7 @@ def outcome(binding: Binding, decision: Decision, intent: Intent, view: View, bu
             yield from told_stalled(binding, "NoFeasibleCluster", why, view)
             yield Again(BLOCKED_SECONDS * 2)
             return
-    placed = decided(binding, decision)
+    placed = decided(freed(binding, view) if decision.ok else binding, decision)
     moved = placed.spec != binding.spec
     status = status_after(placed, decision, view, moved=moved)
     repeats = view.profile.name == "upstream"
@@ -312,6 +315,11 @@ def outcome(binding: Binding, decision: Decision, intent: Intent, view: View, bu
         yield from notes(binding, decision)
     if decision.retry:
         yield Again(patience(decision, view))
+
+
+def freed(binding: Binding, view: View) -> Binding:
+    """Nothing is to be moved any more, so nothing is in the way of it."""
+    return next(moves.getting_on(binding, (BLOCKED, "NoFeasibleCluster"), view.now), binding)
 
 
 def leaves_something(binding: Binding, decision: Decision) -> bool:
