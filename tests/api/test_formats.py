@@ -1,9 +1,9 @@
-"""Formats and patterns mean what they mean to kube-apiserver (each pair was held against a real one)."""
+"""Formats mean what they mean to kube-apiserver (each pair was held against a real one)."""
 
 import pytest
 
 from trimtab.api.complaints import go_number, shown
-from trimtab.api.formats import FORMATS, go_pattern, pattern_fault
+from trimtab.api.formats import FORMATS
 
 
 @pytest.mark.parametrize(
@@ -30,21 +30,6 @@ from trimtab.api.formats import FORMATS, go_pattern, pattern_fault
 def test_a_format_tells_good_from_bad(name: str, good: list[str], bad: list[str]) -> None:
     assert [text for text in good if not FORMATS[name](text)] == []
     assert [text for text in bad if FORMATS[name](text)] == []
-
-
-def test_the_end_of_a_pattern_is_the_end_of_the_text() -> None:
-    pattern = go_pattern("^[[:alpha:]$]+$")
-    assert pattern is not None
-    assert pattern.search("a$")
-    assert not pattern.search("a\n")
-
-
-def test_a_pattern_that_cannot_be_read_is_explained_and_one_that_only_python_cannot_read_is_let_pass() -> None:
-    assert pattern_fault("(") == "missing closing ): `(`"
-    assert pattern_fault("a)") == "unexpected ): `a)`"
-    assert pattern_fault("[a") == "missing closing ]: `[a`"
-    assert pattern_fault(r"\p{L}") == ""
-    assert go_pattern(r"\p{L}") is None
 
 
 @pytest.mark.parametrize(

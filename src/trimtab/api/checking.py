@@ -17,7 +17,8 @@ from trimtab.api.complaints import (
     too_many,
     type_invalid,
 )
-from trimtab.api.formats import FORMATS, go_pattern
+from trimtab.api.formats import FORMATS
+from trimtab.api.patterns import go_pattern
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -211,7 +212,7 @@ def _text(schema: Raw) -> Check | None:
     least, most, pattern = schema.get("minLength"), schema.get("maxLength"), schema.get("pattern")
     if least is None and most is None and not pattern:
         return None
-    matcher = go_pattern(pattern) if pattern else None
+    matches = go_pattern(pattern) if pattern else None
 
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
         if type(value) is not str:
@@ -221,7 +222,7 @@ def _text(schema: Raw) -> Check | None:
         elif least is not None and len(value) < least:
             text = f"{name_of(place)} in body should be at least {least} chars long"
             problems.append(_problem(invalid(name_of(place), value, text), place))
-        elif matcher is not None and not matcher.search(value):
+        elif matches is not None and not matches(value):
             text = f"{name_of(place)} in body should match '{pattern}'"
             problems.append(_problem(invalid(name_of(place), value, text), place))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from trimtab.api.checking import Problem, compile_check
 from trimtab.api.complaints import forbidden, invalid, not_supported, required
-from trimtab.api.formats import pattern_fault
+from trimtab.api.patterns import pattern_fault
 from trimtab.api.shaping import compile_prune
 from trimtab.api.value import Raw
 from trimtab.errors import Cause

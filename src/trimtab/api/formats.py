@@ -1,4 +1,4 @@
-"""The string formats that a schema may name, and Go's regular expressions, as kube-apiserver reads them."""
+"""The string formats that a schema may name, as kube-apiserver reads them."""
 
 import base64
 import binascii
@@ -6,11 +6,10 @@ import ipaddress
 import re
 from collections.abc import Callable
 from datetime import date
-from functools import lru_cache
 from urllib.parse import urlsplit
 
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))\Z")
-_DURATION = re.compile(r"[+-]?(0|(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))*)\Z")
+_DURATION = re.compile(r"[+-]?(0|((\d++\.?\d*+|\.\d++)(ns|us|µs|μs|ms|s|m|h))++)\Z")
 _WORDY_DURATION = re.compile(r"((\d+)\s*([A-Za-zµ]+))+\Z")
 """`2 days`, which Go's strfmt also takes."""
 _ISO_DURATION = re.compile(r"P(?=.)(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?\Z")
@@ -107,63 +106,3 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "uuid4": _is_uuid("4"),
     "uuid5": _is_uuid("5"),
 }
-
-_POSIX = {
-    "[:alpha:]": "A-Za-z",
-    "[:digit:]": "0-9",
-    "[:alnum:]": "A-Za-z0-9",
-    "[:upper:]": "A-Z",
-    "[:lower:]": "a-z",
-    "[:space:]": r"\s",
-    "[:word:]": r"\w",
-    "[:xdigit:]": "0-9A-Fa-f",
-    "[:punct:]": r"!-/:-@\[-`{-~",
-}
-
-
-def _translate(pattern: str) -> str:
-    """Go's end-of-text means the very end; Python's `$` would let a last newline pass."""
-    for name, members in _POSIX.items():
-        pattern = pattern.replace(name, members)
-    out, in_class, i = [], False, 0
-    while i < len(pattern):
-        char = pattern[i]
-        if char == "\\" and i + 1 < len(pattern):
-            out.append(r"\Z" if pattern[i + 1] == "z" else pattern[i : i + 2])
-            i += 2
-            continue
-        if char == "[" and not in_class:
-            in_class = True
-        elif char == "]" and in_class:
-            in_class = False
-        out.append(r"\Z" if char == "$" and not in_class else char)
-        i += 1
-    return "".join(out)
-
-
-@lru_cache(maxsize=4096)
-def go_pattern(pattern: str) -> re.Pattern[str] | None:
-    """The pattern for Python; None when Python cannot read it."""
-    try:
-        return re.compile(_translate(pattern), re.ASCII)
-    except re.error:
-        return None
-
-
-_PATTERN_FAULTS = {
-    "missing ), unterminated subpattern": "missing closing ): `{}`",
-    "unbalanced parenthesis": "unexpected ): `{}`",
-    "unterminated character set": "missing closing ]: `{}`",
-    "nothing to repeat": "missing argument to repetition operator: `{}`",
-}
-
-
-def pattern_fault(pattern: str) -> str:
-    """Why Go cannot read a pattern; empty when it can, or when only Python cannot."""
-    try:
-        re.compile(_translate(pattern), re.ASCII)
-    except re.error as fault:
-        at = fault.pos or 0
-        where = {"unterminated character set": pattern[at:], "nothing to repeat": pattern[at : at + 1]}
-        return _PATTERN_FAULTS.get(fault.msg, "").format(where.get(fault.msg, pattern))
-    return ""
