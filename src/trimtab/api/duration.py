@@ -3,10 +3,13 @@
 import re
 from datetime import timedelta
 
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
+_PART = re.compile(r"(?<![0-9])([0-9]++(?:\.[0-9]++)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LONGEST = timedelta(days=36500)
+"""A century is for ever, and can still be added to any time."""
 
 
 def duration(text: str) -> timedelta:
     """The length of time; what cannot be read is none, because admission has refused it before."""
-    return timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
+    return timedelta(seconds=min(seconds, _LONGEST.total_seconds()))

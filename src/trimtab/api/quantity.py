@@ -6,7 +6,9 @@ from functools import lru_cache
 
 from trimtab.api.value import QuantityText
 
-_SHAPE = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?\Z")
+_SHAPE = re.compile(r"([+-]?)(\d++\.?\d*+|\.\d++)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d++)?\Z", re.ASCII)
+_LONGEST = 1024
+"""Characters of a quantity: far more than any amount needs, and few enough for exact arithmetic on it to cost nothing."""
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _LARGEST = (1 << 63) - 1
@@ -16,11 +18,16 @@ class BadQuantity(ValueError):
     """The text is not a quantity."""
 
 
+def _read(text: str) -> re.Match[str]:
+    match = _SHAPE.match(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise BadQuantity(f"{text[:_LONGEST]!r} is not a quantity")
+    return match
+
+
 @lru_cache(maxsize=65536)
 def _parse(text: str) -> Fraction:
-    match = _SHAPE.match(text)
-    if match is None:
-        raise BadQuantity(f"{text!r} is not a quantity")
+    match = _read(text)
     sign, digits, suffix = match[1], match[2], match[3] or ""
     if suffix in _BINARY:
         scale = Fraction(1024 ** _BINARY[suffix])
@@ -46,6 +53,8 @@ def _ceil(amount: Fraction) -> int:
 
 def _plain(text: str) -> int | None:
     """Thousandths of the commonest forms, `500m`, `3` and `2Gi`, without fractions; None for all others."""
+    if len(text) > _LONGEST or not text.isascii():
+        return None
     if text.isdecimal():
         return int(text) * 1000
     if text.endswith("m") and text[:-1].isdecimal():
@@ -78,9 +87,7 @@ def milli(quantity: QuantityText) -> int:
 
 @lru_cache(maxsize=65536)
 def _approximate(text: str) -> float:
-    match = _SHAPE.match(text)
-    if match is None:
-        raise BadQuantity(f"{text!r} is not a quantity")
+    match = _read(text)
     digits, suffix = match[1] + match[2], match[3] or ""
     before, _, after = digits.partition(".")
     if suffix in _BINARY:

@@ -89,9 +89,9 @@ class Selector(NamedTuple):
         return all(rule.matches(labels) for rule in self.rules)
 
 
-_SET_RULE = re.compile(r"\s*([^\s,=!()<>]+)\s+(in|notin)\s*\(([^()]*)\)\s*\Z")
-_EQUALITY = re.compile(r"\s*([^\s,=!()<>]+)\s*(==|=|!=|>|<)\s*([^\s,=!()<>]*)\s*\Z")
-_PRESENCE = re.compile(r"\s*(!?)\s*([^\s,=!()<>]+)\s*\Z")
+_SET_RULE = re.compile(r"\s*+([^\s,=!()<>]++)\s++(in|notin)\s*+\(([^()]*+)\)\s*+\Z")
+_EQUALITY = re.compile(r"\s*+([^\s,=!()<>]++)\s*+(==|=|!=|>|<)\s*+([^\s,=!()<>]*+)\s*+\Z")
+_PRESENCE = re.compile(r"\s*+(!?)\s*+([^\s,=!()<>]++)\s*+\Z")
 
 
 def _split(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"
-_PERCENT = re.compile(r"[0-9]+%\Z")
+_PERCENT = re.compile(r"[0-9]{1,18}%\Z")
 _DURATION = re.compile(DURATION.rstrip("$") + r"\Z")
 _CRON_PARTS = 5
 

@@ -11,7 +11,8 @@ from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+\Z")
-_PERCENT = re.compile(r"[0-9]+%\Z")
+_PERCENT = re.compile(r"[0-9]{1,18}%\Z")
+"""No more digits than a number has; longer ones are read by nobody."""
 
 _CONFIG_KEY_TEXT = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "

@@ -1,0 +1,63 @@
+"""However long and crafted a text is, reading it takes time in proportion to its length."""
+
+import time
+from datetime import timedelta
+
+import pytest
+
+from trimtab.api.duration import duration
+from trimtab.api.formats import FORMATS
+from trimtab.api.names import label_value_faults, qualified_name_faults, subdomain_faults
+from trimtab.api.patterns import go_pattern
+from trimtab.api.quantity import BadQuantity, milli, parse, whole
+from trimtab.api.selectors import BadSelector, parse_selector
+
+LENGTH = 100_000
+CRAFTED = ["1" * LENGTH + "!", "1a" * LENGTH + "!", "a." * LENGTH + "!", " " * LENGTH + "!!", "a=" + " " * LENGTH + "!"]
+PATTERNS = [
+    "^(a+)+$",
+    "^(a|a)*$",
+    r"^(\w+\s?)*$",
+    "a*a*a*a*a*b",
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+]
+
+
+@pytest.fixture(autouse=True)
+def _quickly():
+    began = time.process_time()
+    yield
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("text", CRAFTED)
+def test_formats_and_names_are_judged_at_once(text: str) -> None:
+    for fits in FORMATS.values():
+        fits(text)
+    for faults in (label_value_faults, qualified_name_faults, subdomain_faults):
+        assert faults(text)
+
+
+@pytest.mark.parametrize("text", CRAFTED)
+def test_selectors_are_read_at_once(text: str) -> None:
+    with pytest.raises(BadSelector):
+        parse_selector(text)
+
+
+@pytest.mark.parametrize("text", [*CRAFTED, "9" * LENGTH, "9" * LENGTH + "Gi", "0." + "1" * LENGTH, "\u0663"])
+def test_what_is_too_long_or_no_number_is_no_quantity(text: str) -> None:
+    for read in (parse, whole, milli):
+        with pytest.raises(BadQuantity):
+            read(text)
+
+
+def test_a_duration_beyond_all_calendars_is_a_century() -> None:
+    assert duration("9" * LENGTH + "d") == duration("999999999999d") == timedelta(days=36500)
+    assert duration("1" * LENGTH) == timedelta()
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_of_users_are_matched_at_once(pattern: str) -> None:
+    matches = go_pattern(pattern)
+    assert matches is not None
+    assert not matches("a" * LENGTH + "!")
