@@ -8,8 +8,9 @@ from views import FakeView
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Fault, Gone, Look, Make, Note, Remember, Within
 from trimtab.controllers.dispatch import dispatch
-from trimtab.controllers.execute import execute
+from trimtab.controllers.execute import digest, execute
 from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.prune import prune
 
 
 def view(*things, members=None, **more) -> FakeView:
@@ -167,3 +168,80 @@ def test_a_pull_cluster_is_served_by_its_agent_alone() -> None:
     pull = cluster("m1", sync_mode="Pull")
     assert list(execute(work, view(pull, work))) == []
     assert list(execute(work, view(pull, work, settings={"agent": "m1"})))
+
+
+def noted(work, **annotations):
+    """The Work with notes on its only manifest."""
+    (manifest,) = work.spec.workload.manifests
+    marked = marks.remarked(manifest, labels={}, annotations=annotations)
+    return work.but(spec=work.spec.but(workload=work.spec.workload.but(manifests=(marked,))))
+
+
+def test_what_is_only_created_is_left_alone_once_it_is_there() -> None:
+    work = noted(work_for(), **{marks.UPDATE_STRATEGY: "CreateOnly"})
+    assert any(isinstance(wish, Within) for wish in execute(work, view(cluster("m1"), work)))
+    there = live(work, spec={"replicas": 9})
+    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    assert not [wish for wish in wishes if isinstance(wish, Within)]
+    assert marks.is_true(wishes[0].status.conditions, "Applied")
+
+
+def test_what_is_only_read_is_fetched_reported_and_never_written_or_deleted() -> None:
+    work = noted(work_for(), **{marks.UPDATE_STRATEGY: "ReadOnly"})
+    where, there = place(work), live(work, spec={"replicas": 9})
+    first = list(execute(work, view(cluster("m1"), work)))
+    assert [type(wish) for wish in first] == [Remember, Look]
+    found = view(cluster("m1"), work, members={where: there})
+    nothing = view(cluster("m1"), work)
+    found.memory["looked", where] = nothing.memory["looked", where] = NOON
+    wishes = list(execute(work, found))
+    assert not [wish for wish in wishes if isinstance(wish, Within)]
+    assert work.status != next(w for w in wishes if type(w) is type(work)).status
+    (told,) = [wish for wish in execute(work, nothing) if type(wish) is type(work)]
+    assert "does not exist" in marks.condition_of(told.status.conditions, "Applied").message
+    leaving = work.but(metadata=work.metadata.but(deletion_timestamp=NOON))
+    assert not [w for w in execute(leaving, view(cluster("m1"), members={where: there})) if isinstance(w, Within)]
+
+
+def test_server_side_apply_sends_what_is_not_there_and_leaves_the_fields_of_others() -> None:
+    work = noted(work_for(), **{marks.UPDATE_STRATEGY: "ServerSideApply", marks.FIELD_MANAGER: "work-agent-x!"})
+    (manifest,) = work.spec.workload.manifests
+    (write,) = [w for w in execute(work, view(cluster("m1"), work)) if isinstance(w, Within)]
+    assert write.wish == Make(manifest, apply_as="work-agent-x", force=True)
+    there = live(work, spec=manifest["spec"] | {"minReadySeconds": 5})
+    same = execute(work, view(cluster("m1"), work, members={place(work): there}))
+    assert not [w for w in same if isinstance(w, Within)]
+    changed = live(work, spec=manifest["spec"] | {"replicas": 9})
+    wishes = execute(work, view(cluster("m1"), work, members={place(work): changed}))
+    assert [w.wish.apply_as for w in wishes if isinstance(w, Within)] == ["work-agent-x"]
+
+
+def test_a_manifest_that_is_to_stay_is_released_and_not_deleted() -> None:
+    work = noted(work_for(), **{marks.ON_DELETION: "Orphan"})
+    leaving = work.but(metadata=work.metadata.but(deletion_timestamp=NOON))
+    wishes = execute(leaving, view(cluster("m1"), members={place(work): live(work)}))
+    (write,) = [w for w in wishes if isinstance(w, Within)]
+    assert isinstance(write.wish, Make)
+    assert marks.MANAGED not in write.wish.wanted["metadata"]["labels"]
+
+
+def test_what_a_work_no_longer_has_leaves_the_member() -> None:
+    work = work_for()
+    there = live(work)
+    (report,) = [w for w in execute(work, view(cluster("m1"), members={place(work): there})) if type(w) is type(work)]
+    without = report.but(spec=report.spec.but(workload=report.spec.workload.but(manifests=())))
+    wishes = execute(without, view(cluster("m1"), members={place(work): there}))
+    (write,) = [w for w in wishes if isinstance(w, Within)]
+    assert write.wish == Gone(place(work)[1])
+
+
+def test_the_first_change_of_an_object_that_was_exactly_as_sent_is_put_back() -> None:
+    work = work_for()
+    (manifest,) = work.spec.workload.manifests
+    memory = {("sent", place(work)): digest(prune(manifest))}
+    exact = view(cluster("m1"), work, members={place(work): live(work)})
+    exact.memory.update(memory)
+    memory |= {(w.topic, w.key): w.value for w in execute(work, exact) if isinstance(w, Remember)}
+    drifted = view(cluster("m1"), work, members={place(work): live(work, spec={"replicas": 9})})
+    drifted.memory.update(memory)
+    assert [w for w in execute(work, drifted) if isinstance(w, Within)]

@@ -12,13 +12,17 @@ from trimtab.api.kinds.ocm import (
     ManifestsTemplate,
     ManifestWork,
     ManifestWorkSpec,
+    OrphaningRule,
+    SelectivelyOrphan,
+    ServerSideApplyConfig,
+    UpdateStrategy,
     WorkResourceIdentifier,
 )
 from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier, Work, WorkStatus
 from trimtab.api.value import Condition, Meta, Object, Raw
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Gone
-from trimtab.controllers.manifestwork import FINALIZER, dug, manifest_work
+from trimtab.controllers.manifestwork import FINALIZER, dug, manifest_work, plural_of
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}
 HERE = (Cluster(metadata=Meta(name="m1")), Namespace(metadata=Meta(name="karmada-es-m1")))
@@ -127,3 +131,43 @@ def test_plain_paths_are_followed_and_others_are_not() -> None:
     assert dug(document, ".status['a-b']") == 1
     assert dug(document, ".status.missing") is None
     assert dug(document, ".status.conditions[?(@.type=='x')]") is None
+
+
+def test_rules_for_single_objects_travel_with_them() -> None:
+    identifier = WorkResourceIdentifier(group="apps", resource="deployments", name="web", namespace="default")
+    apply = UpdateStrategy(type="ServerSideApply", server_side_apply=ServerSideApplyConfig(force=True))
+    (manifest,) = sent(
+        subject(
+            manifest_configs=(ManifestConfigOption(resource_identifier=identifier, update_strategy=apply),),
+            delete_option=DeleteOption(
+                propagation_policy="SelectivelyOrphan",
+                selectively_orphans=SelectivelyOrphan(
+                    orphaning_rules=(
+                        OrphaningRule(group="apps", resource="deployments", namespace="default", name="web"),
+                    )
+                ),
+            ),
+        )
+    ).spec.workload.manifests
+    notes = manifest["metadata"]["annotations"]
+    assert notes[marks.UPDATE_STRATEGY] == "ServerSideApply"
+    assert notes[marks.FIELD_MANAGER] == "work-agent!"
+    assert notes[marks.ON_DELETION] == "Orphan"
+
+
+def test_rules_for_another_object_do_not_count() -> None:
+    other = OrphaningRule(group="apps", resource="statefulsets", namespace="default", name="web")
+    option = DeleteOption(
+        propagation_policy="SelectivelyOrphan", selectively_orphans=SelectivelyOrphan(orphaning_rules=(other,))
+    )
+    (manifest,) = sent(subject(delete_option=option)).spec.workload.manifests
+    assert marks.ON_DELETION not in manifest["metadata"]["annotations"]
+
+
+def test_kinds_nobody_knows_have_the_plural_that_most_would_give_them() -> None:
+    assert [plural_of("x/v1", kind) for kind in ("Widget", "Policy", "Gateway", "Bus")] == [
+        "widgets",
+        "policies",
+        "gateways",
+        "buses",
+    ]

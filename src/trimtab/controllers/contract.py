@@ -51,6 +51,10 @@ class Make(NamedTuple):
     subresource: str = ""
     replace: bool = False
     """Send the whole object (PUT) instead of a patch of what differs."""
+    apply_as: str = ""
+    """Send it by server-side apply, as this field manager."""
+    force: bool = False
+    """With `apply_as`: take fields over from other managers."""
 
 
 class Note(NamedTuple):

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -14,6 +14,7 @@ from trimtab.api.value import Condition, Key, Raw
 from trimtab.controllers import marks
 from trimtab.controllers.contract import (
     Again,
+    Fault,
     Gone,
     Look,
     Make,
@@ -36,6 +37,9 @@ from trimtab.interpret.prune import prune
 SOURCE = "execution-controller"
 NOT_READY_SECONDS = 10.0
 CONFLICT_SECONDS = 10.0
+READ_SECONDS = 30.0
+"""How old the sight of an object that is only read may be."""
+CREATE_ONLY, READ_ONLY, SERVER_SIDE_APPLY = "CreateOnly", "ReadOnly", "ServerSideApply"
 OVERTAKEN = ("AlreadyExists", "Conflict")
 """Somebody was faster: no reason to complain, only to look again."""
 OURS_TO_REMOVE = (
@@ -51,6 +55,9 @@ OURS_TO_REMOVE = (
     marks.PP_NAMESPACE,
     marks.PP_NAME,
     marks.CPP_NAME,
+    marks.UPDATE_STRATEGY,
+    marks.FIELD_MANAGER,
+    marks.ON_DELETION,
 )
 LABELS_TO_REMOVE = (marks.MANAGED, marks.RB_ID, marks.CRB_ID, marks.WORK_ID, marks.PP_ID, marks.CPP_ID)
 
@@ -122,13 +129,24 @@ def withdraw(work: Work, cluster: Cluster | None, view: View) -> Iterator[Wish]:
         for manifest in work.spec.workload.manifests:
             ref = marks.ref_of_raw(manifest)._replace(uid="")
             seen = view.member(cluster.name, ref)
+            if strategy_of(manifest) == READ_ONLY:
+                continue
             if isinstance(seen, Unseen):
                 yield Look(cluster.name, ref)
                 return
             if seen is not None and is_managed(seen):
-                yield Within(cluster.name, released(seen) if work.spec.preserve_resources_on_deletion else Gone(ref))
+                stays = work.spec.preserve_resources_on_deletion or is_to_stay(manifest)
+                yield Within(cluster.name, released(seen) if stays else Gone(ref))
     finalizers = tuple(f for f in work.metadata.finalizers if f != marks.WORK_FINALIZER)
     yield work.but(metadata=work.metadata.but(finalizers=finalizers))
+
+
+def strategy_of(manifest: Raw) -> str:
+    return marks.annotations_of(manifest).get(marks.UPDATE_STRATEGY, "")
+
+
+def is_to_stay(manifest: Raw) -> bool:
+    return marks.annotations_of(manifest).get(marks.ON_DELETION) == "Orphan"
 
 
 def is_managed(raw: Raw) -> bool:
@@ -152,6 +170,8 @@ class Delivery(NamedTuple):
     wish: Make | None
     problem: str
     memory: Remember | None = None
+    look: Look | None = None
+    """It has to be fetched before anything can be said."""
 
 
 def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
@@ -164,8 +184,12 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
         return
     conditions = dispatching(work, now, suspended=False)
     deliveries = [delivery(manifest, cluster, view) for manifest in work.spec.workload.manifests]
+    if unseen := [item for item in deliveries if item.look is not None]:
+        yield from (wish for item in unseen for wish in (item.memory, item.look) if wish is not None)
+        return
+    yield from dropped(work, deliveries, cluster, view)
     problems = [d.problem for d in deliveries if d.problem]
-    if view.fault is not None and view.fault.cluster and view.fault.reason not in OVERTAKEN:
+    if view.fault is not None and view.fault.cluster and not is_overtaken(view.fault, deliveries):
         problems.append(view.fault.message)
     if problems:
         message = (
@@ -184,14 +208,44 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
             yield from tell_success(work, item, cluster)
     if any(item.problem for item in deliveries):
         yield Again(CONFLICT_SECONDS)
+    if any(strategy_of(item.manifest) == READ_ONLY for item in deliveries):
+        yield Again(READ_SECONDS)
     if all(item.wish is None and not item.problem for item in deliveries):
         yield from report(work, deliveries, conditions, view)
+
+
+def is_overtaken(fault: Fault, deliveries: list[Delivery]) -> bool:
+    """A conflict between field managers is nobody's haste: it lasts until somebody gives in."""
+    applying = any(item.wish is not None and item.wish.apply_as for item in deliveries)
+    return fault.reason in OVERTAKEN and not (applying and fault.reason == "Conflict")
+
+
+def dropped(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Wish]:
+    """What the Work had, and has no more, leaves the member."""
+    wanted = {item.ref for item in deliveries}
+    for status in work.status.manifest_statuses:
+        known = status.identifier
+        version = f"{known.group}/{known.version}" if known.group else known.version
+        ref = Ref(version, known.kind, known.namespace, known.name)
+        seen = view.member(cluster.name, ref) if ref not in wanted else None
+        if isinstance(seen, Unseen) or seen is None:
+            continue
+        if marks.annotations_of(seen).get(marks.WORK_NAME) == work.name and is_managed(seen):
+            stays = work.spec.preserve_resources_on_deletion or is_to_stay(seen)
+            yield Within(cluster.name, released(seen) if stays else Gone(ref))
 
 
 def delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
     """What the member needs to be told, given what is there."""
     ref = marks.ref_of_raw(manifest)._replace(uid="")
-    seen = view.member(cluster.name, ref)
+    strategy, seen = strategy_of(manifest), view.member(cluster.name, ref)
+    if strategy == READ_ONLY:
+        return sight(ref, manifest, seen, cluster, view)
+    there = None if isinstance(seen, Unseen) else seen
+    if strategy == SERVER_SIDE_APPLY:
+        return Delivery(ref, manifest, there, applied_over(manifest, there), "")
+    if strategy == CREATE_ONLY and there is not None:
+        return Delivery(ref, manifest, there, None, "")
     if isinstance(seen, Unseen) or seen is None:
         return Delivery(ref, manifest, None, Make(manifest), "")
     if not is_managed(seen) and marks.annotations_of(manifest).get(marks.CONFLICT_RESOLUTION) != "overwrite":
@@ -207,6 +261,35 @@ def delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
         return Delivery(ref, manifest, seen, None, str(fault))
     same, memory = is_as_sent(cluster.name, ref, wanted, seen, view)
     return Delivery(ref, manifest, seen, None if same else Make(wanted, seen=seen, replace=True), "", memory)
+
+
+def sight(ref: Ref, manifest: Raw, seen: Raw | Unseen | None, cluster: Cluster, view: View) -> Delivery:
+    """An object that is only looked at: it need not be ours, so nobody tells when it changes."""
+    looked: datetime | None = view.recall("looked", (cluster.name, ref))
+    if looked is None or (view.now - looked).total_seconds() >= READ_SECONDS:
+        memory = Remember("looked", (cluster.name, ref), view.now)
+        return Delivery(ref, manifest, None, None, "", memory, Look(cluster.name, ref))
+    if isinstance(seen, Unseen) or seen is None:
+        place = f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name
+        return Delivery(ref, manifest, None, None, f"{ref.kind} {place} is only read here, and it does not exist")
+    return Delivery(ref, manifest, seen, None, "")
+
+
+def applied_over(manifest: Raw, seen: Raw | None) -> Make | None:
+    """Server-side apply, unless every field of ours is there: fields of others are not our business."""
+    if seen is not None and contains(seen, manifest):
+        return None
+    manager = marks.annotations_of(manifest).get(marks.FIELD_MANAGER, "work-agent")
+    return Make(manifest, seen=seen, apply_as=manager.rstrip("!"), force=manager.endswith("!"))
+
+
+def contains(there: Any, wanted: Any) -> bool:
+    """Whether all that is wanted is there, whatever else is; entries of lists may be found in any place."""
+    if isinstance(wanted, dict):
+        return isinstance(there, dict) and all(contains(there.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(there, list) and all(any(contains(one, item) for one in there) for item in wanted)
+    return bool(there == wanted)
 
 
 def reconciled(manifest: Raw, seen: Raw, interpreter: Interpreter) -> Raw:
@@ -239,12 +322,14 @@ def is_as_sent(cluster: str, ref: Ref, wanted: Raw, seen: Raw, view: View) -> tu
     that it has not changed since we sent exactly this.
     """
     mine, theirs = prune(wanted), prune(seen)
+    last, settled = view.recall("sent", (cluster, ref)), view.recall("settled", (cluster, ref))
     if mine == theirs:
-        return True, None
+        # From now on any difference is somebody's doing, and none of the member's defaults.
+        exact = last is not None and (settled is None or settled[0] != last)
+        return True, Remember("settled", (cluster, ref), (last, last)) if exact else None
     sent, found = digest(mine), digest(theirs)
-    if view.recall("sent", (cluster, ref)) != sent:
+    if last != sent:
         return False, None
-    settled = view.recall("settled", (cluster, ref))
     if settled is None or settled[0] != sent:
         return True, Remember("settled", (cluster, ref), (sent, found))
     return settled[1] == found, None

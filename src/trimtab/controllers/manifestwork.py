@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from trimtab.api.kind import key_of
+from trimtab.api.kind import find_kind, key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm import (
@@ -14,13 +14,17 @@ from trimtab.api.kinds.ocm import (
     FeedbackValue,
     FieldValue,
     ManifestCondition,
+    ManifestConfigOption,
     ManifestResourceMeta,
     ManifestResourceStatus,
     ManifestWork,
+    ManifestWorkSpec,
     ManifestWorkStatus,
+    ServerSideApplyConfig,
     StatusFeedback,
+    WorkResourceIdentifier,
 )
-from trimtab.api.kinds.work import ManifestStatus, Work, WorkloadTemplate, WorkSpec
+from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier, Work, WorkloadTemplate, WorkSpec
 from trimtab.api.value import Condition, Key, Meta, Raw
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Gone, MemberWake, Unseen, View, Wake, Wish, controller
@@ -120,7 +124,10 @@ def work_of(subject: ManifestWork) -> Work:
         finalizers=(marks.WORK_FINALIZER,),
     )
     template = {"metadata": {"uid": subject.metadata.uid, "generation": subject.metadata.generation}}
-    manifests = tuple(marked(prune(manifest), template, envelope) for manifest in subject.spec.workload.manifests)
+    manifests = tuple(
+        marked(treated(prune(manifest), subject.spec), template, envelope)
+        for manifest in subject.spec.workload.manifests
+    )
     option = subject.spec.delete_option
     orphans = option is not None and option.propagation_policy == "Orphan"
     return Work(
@@ -131,6 +138,57 @@ def work_of(subject: ManifestWork) -> Work:
             preserve_resources_on_deletion=orphans,
         ),
     )
+
+
+def treated(manifest: Raw, spec: ManifestWorkSpec) -> Raw:
+    """The manifest with what is to be observed when it is applied, and when it is taken away."""
+    notes: dict[str, str | None] = {}
+    for config in configs_of(spec, identity(manifest)):
+        strategy = config.update_strategy
+        if strategy is not None and strategy.type != "Update":
+            notes[marks.UPDATE_STRATEGY] = strategy.type
+        if strategy is not None and strategy.type == "ServerSideApply":
+            details = strategy.server_side_apply or ServerSideApplyConfig()
+            notes[marks.FIELD_MANAGER] = (details.field_manager or "work-agent") + ("!" if details.force else "")
+    if is_orphan(manifest, spec):
+        notes[marks.ON_DELETION] = "Orphan"
+    return marks.remarked(manifest, labels={}, annotations=notes) if notes else manifest
+
+
+def identity(manifest: Raw) -> WorkResourceIdentifier:
+    """How rules name an object."""
+    metadata = manifest["metadata"]
+    return WorkResourceIdentifier(
+        group=manifest["apiVersion"].rpartition("/")[0],
+        resource=plural_of(manifest["apiVersion"], manifest["kind"]),
+        name=metadata["name"],
+        namespace=metadata.get("namespace", ""),
+    )
+
+
+def plural_of(api_version: str, kind: str) -> str:
+    """The plural of a kind we know; of others what most people would have called it."""
+    known = find_kind(api_version, kind)
+    if known is not None:
+        return known.plural
+    name = kind.lower()
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith(("s", "x", "ch", "sh")) else f"{name}s"
+
+
+def configs_of(spec: ManifestWorkSpec, wanted: WorkResourceIdentifier) -> Iterator[ManifestConfigOption]:
+    return (config for config in spec.manifest_configs if config.resource_identifier == wanted)
+
+
+def is_orphan(manifest: Raw, spec: ManifestWorkSpec) -> bool:
+    option = spec.delete_option
+    if option is None or option.propagation_policy != "SelectivelyOrphan" or option.selectively_orphans is None:
+        return False
+    mine = identity(manifest)
+    named = (mine.group, mine.resource, mine.namespace, mine.name)
+    rules = option.selectively_orphans.orphaning_rules
+    return any((rule.group, rule.resource, rule.namespace, rule.name) == named for rule in rules)
 
 
 def status_of(subject: ManifestWork, work: Work, view: View) -> ManifestWorkStatus:
@@ -183,6 +241,8 @@ def conditions_of(subject: ManifestWork, work: Work, view: View) -> Iterator[Con
 def has_generation(subject: ManifestWork, work: Work, view: View) -> bool:
     """Whether the member's objects, as far as they can be seen from here, are of the present generation."""
     for manifest in work.spec.workload.manifests:
+        if marks.annotations_of(manifest).get(marks.UPDATE_STRATEGY) in ("CreateOnly", "ReadOnly"):
+            continue
         seen = view.member(subject.namespace, marks.ref_of_raw(manifest)._replace(uid=""))
         if seen is None:
             return False
@@ -200,7 +260,7 @@ def manifest_condition(subject: ManifestWork, status: ManifestStatus, view: View
         group=known.group,
         version=known.version,
         kind=known.kind,
-        resource=known.resource,
+        resource=plural_of(f"{known.group}/{known.version}".lstrip("/"), known.kind),
         namespace=known.namespace,
         name=known.name,
     )
@@ -219,15 +279,17 @@ def manifest_condition(subject: ManifestWork, status: ManifestStatus, view: View
 def feedback(subject: ManifestWork, status: ManifestStatus) -> Iterator[FeedbackValue]:
     """The values that the author asked to be told."""
     known, document = status.identifier, {"status": status.status or {}}
-    for config in subject.spec.manifest_configs:
-        wanted = config.resource_identifier
-        if (wanted.group, wanted.name, wanted.namespace) != (known.group, known.name, known.namespace):
-            continue
+    for config in configs_of(subject.spec, resource_identifier(known)):
         for rule in config.feedback_rules:
             for name, path in paths_of(rule, known.group, known.kind):
                 value = dug(document, path)
                 if value is not None:
                     yield FeedbackValue(name=name, field_value=field_value(value))
+
+
+def resource_identifier(known: ResourceIdentifier) -> WorkResourceIdentifier:
+    plural = plural_of(f"{known.group}/{known.version}".lstrip("/"), known.kind)
+    return WorkResourceIdentifier(group=known.group, resource=plural, name=known.name, namespace=known.namespace)
 
 
 def paths_of(rule: FeedbackRule, group: str, kind: str) -> Iterable[tuple[str, str]]:

@@ -430,6 +430,18 @@ class Beat:
 
     async def _put(self, client: Client, resource: Resource, wish: Make) -> Raw | None:
         metadata = wish.wanted["metadata"]
+        place = metadata.get("namespace", "")
+        if wish.apply_as:
+            self.writes += 1
+            return await client.patch(
+                resource,
+                place,
+                metadata["name"],
+                wish.wanted,
+                type="apply",
+                manager=wish.apply_as,
+                force=wish.force,
+            )
         if wish.seen is None:
             self.writes += 1
             return await client.create(resource, wish.wanted, manager=self._manager)
@@ -442,7 +454,7 @@ class Beat:
         self.writes += 1
         return await client.patch(
             resource,
-            metadata.get("namespace", ""),
+            place,
             metadata["name"],
             with_version(patch, wish.seen["metadata"].get("resourceVersion", "")),
             subresource=wish.subresource,
