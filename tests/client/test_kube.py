@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestServer
 
 from trimtab.client.client import Change, Resource
 from trimtab.client.kube import AT_ONCE, KubeClient
-from trimtab.client.kubeconfig import Credentials
+from trimtab.client.kubeconfig import Credentials, Plugin
 from trimtab.errors import Conflict, Expired, NotFound, TooManyRequests, Unauthorized
 
 PODS = Resource("", "v1", "pods", "Pod")
@@ -190,7 +190,7 @@ def test_watches_never_keep_a_request_from_a_connection() -> None:
     assert talk(answer, crowd)["kind"] == "Pod"
 
 
-def plugin(tmp_path: Any) -> dict[str, Any]:
+def plugin(tmp_path: Any) -> Plugin:
     """An exec plugin whose tokens are numbered."""
     script = tmp_path / "plugin.py"
     script.write_text(
@@ -200,7 +200,7 @@ def plugin(tmp_path: Any) -> dict[str, Any]:
         "count.write_text(str(number))\n"
         "print(json.dumps({'status': {'token': f'token-{number}'}}))\n"
     )
-    return {"command": sys.executable, "args": [str(script)]}
+    return Plugin(sys.executable, (str(script),))
 
 
 def test_a_refused_token_of_a_plugin_is_asked_for_again_once(tmp_path: Any) -> None:

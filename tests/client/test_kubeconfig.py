@@ -91,3 +91,62 @@ def test_an_unknown_context_names_those_there_are(tmp_path) -> None:
 def test_a_missing_file_is_named(tmp_path) -> None:
     with pytest.raises(InputFault, match="nowhere"):
         load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("clusters: [1]", "clusters must be a list of entries with a name and a cluster"),
+        ("clusters: {a: b}", "clusters must be a list"),
+        ("users: [{name: u, user: 3}]", "users must be a list"),
+        ("- 1", "a mapping was expected"),
+        ("a: [", "not a kubeconfig"),
+        ("", "no context ''"),
+    ],
+)
+def test_what_is_no_kubeconfig_is_said_in_one_sentence(tmp_path, text, complaint) -> None:
+    (tmp_path / "config").write_text(text)
+    with pytest.raises(InputFault, match=complaint):
+        load(tmp_path / "config")
+
+
+def cluster(tmp_path, **cluster):
+    document = {
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "c"}}],
+        "clusters": [{"name": "c", "cluster": cluster}],
+    }
+    (tmp_path / "config").write_text(yaml.safe_dump(document))
+    return tmp_path / "config"
+
+
+def test_a_server_must_be_a_url(tmp_path) -> None:
+    for fields in ({}, {"server": "nonsense"}):
+        with pytest.raises(InputFault, match="no server with https"):
+            load(cluster(tmp_path, **fields))
+
+
+def test_certificates_that_cannot_be_used_are_named(tmp_path) -> None:
+    server = "https://127.0.0.1:1"
+    with pytest.raises(InputFault, match="not base64"):
+        load(cluster(tmp_path, server=server, **{"certificate-authority-data": "!!!"}))
+    with pytest.raises(InputFault, match=r"gone\.pem cannot be read"):
+        load(cluster(tmp_path, server=server, **{"certificate-authority": "gone.pem"}))
+    nonsense = base64.b64encode(b"no certificate").decode()
+    with pytest.raises(InputFault, match="certificates for .* cannot be used"):
+        load(cluster(tmp_path, server=server, **{"certificate-authority-data": nonsense})).ssl_context()
+
+
+def test_a_plugin_beside_the_kubeconfig_is_found_and_what_it_said_is_told(tmp_path) -> None:
+    script = tmp_path / "plugin"
+    script.write_text("#!/bin/sh\necho 'log in first' >&2\nexit 3\n")
+    script.chmod(0o700)
+    source = TokenSource(load(write(tmp_path / "config", exec={"command": "./plugin", "args": ["--password=secret"]})))
+    with pytest.raises(InputFault, match="it ended with 3: log in first") as refused:
+        source.current(NOON)
+    assert "--password" not in str(refused.value)
+
+
+def test_secrets_are_never_printed(tmp_path) -> None:
+    found = load(write(tmp_path / "config", token="hush", **{"client-key-data": base64.b64encode(b"key").decode()}))
+    assert repr(found) == "Credentials('https://127.0.0.1:6443')"

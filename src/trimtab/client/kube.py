@@ -92,7 +92,7 @@ class KubeClient:
         if self._tokens.cert and self._ssl is not None:
             load_client_certificate(self._ssl, *self._tokens.cert)
             self._tokens.cert = None
-        return {"Authorization": f"Bearer {token}"} if token else {}
+        return {"Authorization": f"Bearer {token.strip()}"} if token else {}
 
     def _token(self) -> str:
         return self._tokens.current(self._clock.now())

@@ -6,7 +6,7 @@ import os
 import ssl
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,15 @@ from trimtab.errors import InputFault
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_SECONDS = 60
 TOKEN_FILE_SECONDS = 60
+
+
+class Plugin(NamedTuple):
+    """A program that gives credentials."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    api_version: str = "client.authentication.k8s.io/v1"
 
 
 class Credentials(NamedTuple):
@@ -32,13 +41,23 @@ class Credentials(NamedTuple):
     key: bytes = b""
     token: str = ""
     token_file: str = ""
-    exec: Mapping[str, Any] | None = None
+    exec: Plugin | None = None
     namespace: str = "default"
+
+    def __repr__(self) -> str:
+        """Never the secrets: what is printed ends up in logs."""
+        return f"Credentials({self.server!r})"
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """The TLS side; None for plain HTTP."""
         if not self.server.startswith("https:"):
             return None
+        try:
+            return self._ssl_context()
+        except (ssl.SSLError, ValueError) as error:
+            raise InputFault(f"the certificates for {self.server} cannot be used: {error}") from error
+
+    def _ssl_context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=self.ca.decode() if self.ca else None)
         if self.skip_verify:
             context.check_hostname = False
@@ -92,19 +111,35 @@ def _merge(files: list[Path]) -> dict[str, Any]:
         if not file.exists():
             continue
         found = True
-        try:
-            document = yaml.safe_load(file.read_text()) or {}
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise InputFault(f"{file}: not a kubeconfig: {error}") from error
-        if not isinstance(document, dict):
-            raise InputFault(f"{file}: not a kubeconfig: a mapping was expected")
+        document = _read(file)
         for section, inner in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
-            for entry in document.get(section) or []:
-                merged[section].setdefault(entry["name"], (entry.get(inner) or {}, file.parent))
+            for name, entry in _entries(document, section, inner, file):
+                merged[section].setdefault(name, (entry, file.parent))
         merged["current-context"] = merged["current-context"] or document.get("current-context", "")
     if not found:
         raise InputFault(f"no kubeconfig: {', '.join(map(str, files))} does not exist")
     return merged
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(file.read_text()) or {}
+    except OSError as error:
+        raise InputFault(f"{file}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputFault(f"{file}: not a kubeconfig: {error}") from error
+    if not isinstance(document, dict):
+        raise InputFault(f"{file}: not a kubeconfig: a mapping was expected")
+    return document
+
+
+def _entries(document: Mapping[str, Any], section: str, inner: str, file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    listed = document.get(section) or []
+    for entry in listed if isinstance(listed, list) else [listed]:
+        content = (entry.get(inner) or {}) if isinstance(entry, dict) else None
+        if not isinstance(content, dict) or not isinstance(entry.get("name"), str):
+            raise InputFault(f"{file}: not a kubeconfig: {section} must be a list of entries with a name and a {inner}")
+        yield entry["name"], content
 
 
 def _resolve(config: dict[str, Any], context: str) -> Credentials:
@@ -118,8 +153,11 @@ def _resolve(config: dict[str, Any], context: str) -> Credentials:
         user, user_folder = config["users"].get(names.get("user", ""), ({}, Path()))
     except KeyError as missing:
         raise InputFault(f"context {chosen!r} names a cluster that the kubeconfig does not have: {missing}") from None
+    server = str(cluster.get("server", "")).rstrip("/")
+    if not server.startswith(("https://", "http://")):
+        raise InputFault(f"the cluster of context {chosen!r} has no server with https:// or http://, but {server!r}")
     return Credentials(
-        server=str(cluster.get("server", "")).rstrip("/"),
+        server=server,
         ca=_bytes(cluster, "certificate-authority", cluster_folder),
         skip_verify=bool(cluster.get("insecure-skip-tls-verify")),
         server_name=cluster.get("tls-server-name", ""),
@@ -128,15 +166,38 @@ def _resolve(config: dict[str, Any], context: str) -> Credentials:
         key=_bytes(user, "client-key", user_folder),
         token=user.get("token", ""),
         token_file=str(user_folder / user["tokenFile"]) if user.get("tokenFile") else "",
-        exec=user.get("exec"),
+        exec=_plugin(user["exec"], user_folder) if user.get("exec") else None,
         namespace=names.get("namespace") or "default",
     )
 
 
 def _bytes(section: Mapping[str, Any], name: str, folder: Path) -> bytes:
     if inline := section.get(f"{name}-data"):
-        return base64.b64decode(inline)
-    return (folder / section[name]).read_bytes() if section.get(name) else b""
+        try:
+            return base64.b64decode("".join(str(inline).split()), validate=True)
+        except ValueError as error:
+            raise InputFault(f"{name}-data of the kubeconfig is not base64: {error}") from error
+    if not section.get(name):
+        return b""
+    file = folder / str(section[name])
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InputFault(f"{name} {file} cannot be read: {error.strerror}") from error
+
+
+def _plugin(plugin: Any, folder: Path) -> Plugin:
+    """What is to be run for credentials; a relative path is meant from the file that names it, as for kubectl."""
+    command = plugin.get("command") if isinstance(plugin, dict) else None
+    if not isinstance(command, str) or not command:
+        raise InputFault("the exec section of the kubeconfig names no command")
+    variables = [entry for entry in plugin.get("env") or [] if isinstance(entry, dict)]
+    return Plugin(
+        command=str((folder / command).absolute()) if os.sep in command else command,
+        args=tuple(str(argument) for argument in plugin.get("args") or []),
+        env={str(entry.get("name")): str(entry.get("value", "")) for entry in variables},
+        api_version=plugin.get("apiVersion") or Plugin._field_defaults["api_version"],
+    )
 
 
 class TokenSource:
@@ -154,9 +215,9 @@ class TokenSource:
             return credentials.token
         if self._until is None or now >= self._until:
             if credentials.exec is not None:
-                self._run_plugin(credentials.exec, now)
+                self._run_plugin(credentials.exec)
             else:
-                self._held = Path(credentials.token_file).read_text().strip()
+                self._held = _token_in(credentials.token_file)
                 self._until = now + timedelta(seconds=TOKEN_FILE_SECONDS)
         return self._held
 
@@ -166,24 +227,40 @@ class TokenSource:
         self._until = None
         return asked_for
 
-    def _run_plugin(self, plugin: Mapping[str, Any], now: datetime) -> None:
-        version = plugin.get("apiVersion", "client.authentication.k8s.io/v1")
-        info = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
-        extra = {entry["name"]: entry["value"] for entry in plugin.get("env") or []}
+    def _run_plugin(self, plugin: Plugin) -> None:
+        info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
         try:
             # A list, never a shell: the kubeconfig names a program and its arguments, nothing else.
             ran = subprocess.run(  # noqa: S603
-                [plugin["command"], *(plugin.get("args") or [])],
-                env=os.environ | extra | {"KUBERNETES_EXEC_INFO": json.dumps(info)},
+                [plugin.command, *plugin.args],
+                env=os.environ | plugin.env | {"KUBERNETES_EXEC_INFO": json.dumps(info)},
+                stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=EXEC_SECONDS,
                 check=True,
             )
             status = json.loads(ran.stdout)["status"]
-        except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
-            raise InputFault(f"the exec plugin {plugin.get('command')!r} gave no credentials: {error}") from error
+            expiry = status.get("expirationTimestamp")
+            self._until = datetime.fromisoformat(expiry) if expiry else datetime.max.replace(tzinfo=UTC)
+        except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise InputFault(f"the exec plugin {plugin.command!r} gave no credentials: {_why(error)}") from error
         self._held = status.get("token", "")
         if status.get("clientCertificateData"):
             self.cert = (status["clientCertificateData"].encode(), status.get("clientKeyData", "").encode())
-        expiry = status.get("expirationTimestamp")
-        self._until = datetime.fromisoformat(expiry) if expiry else datetime.max.replace(tzinfo=UTC)
+
+
+def _token_in(file: str) -> str:
+    try:
+        return Path(file).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputFault(f"the token file {file} cannot be read: {error}") from error
+
+
+def _why(error: Exception) -> str:
+    """What the plugin itself said, where it said something; never its arguments, which may be secret."""
+    if isinstance(error, subprocess.CalledProcessError):
+        said = error.stderr.decode(errors="replace").strip().splitlines()
+        return f"it ended with {error.returncode}" + (f": {said[-1][:300]}" if said else "")
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"it did not answer within {EXEC_SECONDS} seconds"
+    return str(error)

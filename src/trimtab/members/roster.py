@@ -11,7 +11,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.controllers.contract import UNSEEN, Ref, Unseen
-from trimtab.errors import NotFound
+from trimtab.errors import InputFault, NotFound
 from trimtab.runtime.cache import Cache, Entry, Table
 
 MANAGED = "karmada.io/managed"
@@ -122,7 +122,11 @@ class Roster:
             self._join(cluster, address)
 
     def _join(self, cluster: Cluster, address: object) -> None:
-        client = self._connect(cluster)
+        try:
+            client = self._connect(cluster)
+        except (InputFault, ValueError) as fault:
+            log.warning("cannot connect to %s: %s", cluster.name, fault)
+            return
         if client is not None:
             self._members[cluster.name] = MemberHandle(cluster.name, client, self._heard)
             self._addresses[cluster.name] = address
