@@ -133,7 +133,7 @@ def test_certificates_that_cannot_be_used_are_named(tmp_path) -> None:
     with pytest.raises(InputFault, match=r"gone\.pem cannot be read"):
         load(cluster(tmp_path, server=server, **{"certificate-authority": "gone.pem"}))
     nonsense = base64.b64encode(b"no certificate").decode()
-    with pytest.raises(InputFault, match="certificates for .* cannot be used"):
+    with pytest.raises(InputFault, match=r"certificates for .* cannot be used"):
         load(cluster(tmp_path, server=server, **{"certificate-authority-data": nonsense})).ssl_context()
 
 
