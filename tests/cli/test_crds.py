@@ -4,6 +4,7 @@ import yaml
 from click.testing import CliRunner
 
 from trimtab.cli.crds import command
+from trimtab.errors import InputFault
 
 
 def printed(*arguments: str) -> list[dict]:
@@ -39,3 +40,9 @@ def test_old_versions_are_served_only_where_something_converts_them() -> None:
 
     assert served() == {"v1alpha1": False, "v1alpha2": True}
     assert served("--conversion-url", "https://127.0.0.1:9443/convert") == {"v1alpha1": True, "v1alpha2": True}
+
+
+def test_a_group_without_kinds_is_refused_and_the_others_are_named() -> None:
+    result = CliRunner().invoke(command, ["--group", "nonsense"])
+    assert isinstance(result.exception, InputFault)
+    assert "policy.karmada.io" in str(result.exception)

@@ -8,6 +8,7 @@ import yaml
 from trimtab.api import kinds as declarations
 from trimtab.api.kind import Kind, kinds
 from trimtab.api.schema import crd
+from trimtab.errors import InputFault
 from trimtab.registry import discover
 
 
@@ -34,7 +35,11 @@ class _Plain(yaml.SafeDumper):
 def command(groups: tuple[str, ...], conversion_url: str) -> None:
     """Print the CustomResourceDefinitions of Trimtab, ready for `kubectl apply --server-side -f -`."""
     webhook = {"url": conversion_url} if conversion_url else None
-    for kind in _ours():
+    ours = _ours()
+    known = {kind.group for kind in ours}
+    if unknown := sorted(set(groups) - known):
+        raise InputFault(f"no kinds of the group {unknown[0]}; there are: {', '.join(sorted(known))}")
+    for kind in ours:
         if groups and kind.group not in groups:
             continue
         click.echo("---")

@@ -6,6 +6,7 @@ from trimtab.cli.shared import with_client
 from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
+from trimtab.errors import InputFault
 from trimtab.members.joining import Facts, join
 
 
@@ -34,12 +35,12 @@ def command(
 ) -> None:
     """Join the cluster of a kubeconfig to the fleet as NAME."""
     credentials = load(member_config, member_context)
-    pairs = dict(pair.split("=", 1) for pair in labels if "=" in pair)
-    facts = Facts(provider=provider, region=region, zones=zones, labels=pairs)
+    facts = Facts(provider=provider, region=region, zones=zones, labels=dict(map(pair, labels)))
 
     async def work(host: Client) -> None:
         member = KubeClient(credentials)
         try:
+            await reach(member, name)
             await join(host, member, name, credentials, facts, mode=mode.capitalize())
         finally:
             await member.close()
@@ -48,3 +49,18 @@ def command(
     click.echo(f"cluster {name} joined in {mode} mode")
     if mode == "pull":
         click.echo(f"start its agent there: trimtab agent {name} --kubeconfig MEMBER --host-kubeconfig HOST")
+
+
+def pair(label: str) -> tuple[str, str]:
+    key, equals, value = label.partition("=")
+    if not equals or not key:
+        raise InputFault(f"--label takes KEY=VALUE, not {label!r}")
+    return key, value
+
+
+async def reach(member: Client, name: str) -> None:
+    """Say which of the two API servers is the one that does not answer."""
+    try:
+        await member.fetch("/version")
+    except (OSError, TimeoutError) as fault:
+        raise InputFault(f"cannot reach the cluster {name}: {fault or type(fault).__name__}") from fault

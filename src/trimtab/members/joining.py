@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.names import label_faults
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.kubeconfig import Credentials
@@ -38,6 +39,8 @@ async def join(
     host: Client, member: Client, name: str, credentials: Credentials, facts: Facts, *, mode: str = "Push"
 ) -> Raw:
     """Register `member` as `name`: an account of ours there, its token and a Cluster here."""
+    if faults := label_faults(name):
+        raise InputFault(f"{name!r} cannot be the name of a cluster: {faults[0]}")
     identity = await _identity(member)
     await _refuse_twins(host, name, identity)
     spec: Raw = {
