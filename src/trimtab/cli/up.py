@@ -15,6 +15,32 @@ if TYPE_CHECKING:
     from trimtab.simulate.fleet import FleetPlan
 
 NO_FLEET = "--no-fleet"
+EXAMPLE = """# A Deployment, and a policy that shares it out over the fleet by the room that each cluster has.
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec:
+  replicas: 6
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: nginx
+        resources: {requests: {cpu: 100m, memory: 64Mi}}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: default}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web}]
+  placement:
+    replicaScheduling:
+      replicaSchedulingType: Divided
+      replicaDivisionPreference: Weighted
+      weightPreference: {dynamicWeight: AvailableReplicas}
+"""
 
 
 @click.command()
@@ -106,6 +132,7 @@ class House:
         from trimtab.simulate.fleet import default_fleet  # noqa: PLC0415
 
         self.daemon = Daemon(data_dir, bind, port, plugins=[PolicyAdmission()])
+        self._example = self.daemon.directory / "example.yaml"
         self._plan_file = self.daemon.directory / "fleet.json"
         known = remembered(self._plan_file)
         self._known = {member.name for member in known.members} if known is not None else set()
@@ -154,6 +181,8 @@ class House:
             if member.name not in self._known:  # one that the user has unjoined stays away
                 await self.fleet.join(member.plan)
         self._plan_file.write_bytes(msgspec.json.encode(self._plan))
+        if not self._example.exists():
+            self._example.write_text(EXAMPLE)
         await self.fleet.start_plane()
 
     async def stop(self) -> None:
@@ -176,8 +205,8 @@ class House:
             lines += [
                 f"Simulated members: {shown}. In another terminal:",
                 "  kubectl get clusters",
-                "  kubectl create deployment web --image=nginx --replicas=6",
-                "  kubectl apply -f examples/spread.yaml",
+                f"  kubectl apply -f {self._example}",
+                "  kubectl get deployments,resourcebindings",
                 "  trimtab explain deploy/web",
                 f"  kubectl --context {members[0]} get pods",
             ]

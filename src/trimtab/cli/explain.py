@@ -1,0 +1,213 @@
+"""`trimtab explain`: where a workload runs and why, and why not elsewhere."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import click
+import msgspec
+
+from trimtab.api.kind import Kind, kind_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.ocm import AddOnPlacementScore, PlacementDecision
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
+from trimtab.api.profile import PROFILES, Profile
+from trimtab.api.value import Object
+from trimtab.app import learn_everything
+from trimtab.cli.shared import kubeconfig_options, table, with_client
+from trimtab.client.client import Client, Resource, resource_of
+from trimtab.clock import WallClock
+from trimtab.decide.ask import ask_of
+from trimtab.decide.explain import Explanation, TargetStory, explain
+from trimtab.decide.fleet import Fleet, Note
+from trimtab.decide.karmada import decide
+from trimtab.errors import ApiFault, InputFault, NotFound
+from trimtab.interpret.names import binding_name
+
+SHORT = {
+    "deploy": "Deployment",
+    "sts": "StatefulSet",
+    "ds": "DaemonSet",
+    "rs": "ReplicaSet",
+    "cj": "CronJob",
+    "cm": "ConfigMap",
+    "svc": "Service",
+    "pvc": "PersistentVolumeClaim",
+    "sa": "ServiceAccount",
+    "ing": "Ingress",
+    "rb": "ResourceBinding",
+    "crb": "ClusterResourceBinding",
+}
+HEADINGS = ("CLUSTER", "REPLICAS", "BEFORE", "ROOM", "SCORE", "WHY")
+PLACEMENT = "cluster.open-cluster-management.io/placement"
+
+
+@click.command()
+@click.argument("target", metavar="KIND/NAME")
+@click.option("--namespace", "-n", default="default", show_default=True)
+@click.option("--now", "anew", is_flag=True, help="What would be decided now, instead of what was decided then.")
+@click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", help="With --now.")
+@click.option("--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@kubeconfig_options
+def command(target: str, namespace: str, anew: bool, profile: str, output: str, kubeconfig: str, context: str) -> None:
+    """Say where KIND/NAME (deploy/web, rb/web-deployment) runs and why, and why not elsewhere."""
+
+    async def work(client: Client) -> str:
+        binding = await bound(client, target, namespace)
+        told = None if anew else await recorded(client, binding)
+        remark = ""
+        if told is None:
+            told = await decided_now(client, binding, PROFILES[profile])
+            if not anew:
+                remark = "The decision itself is not remembered any more; this is what would be decided now."
+        if output == "json":
+            return msgspec.json.format(msgspec.json.encode(told)).decode()
+        return "\n".join(lines(binding, told, remark))
+
+    click.echo(with_client(kubeconfig, context, work))
+
+
+async def bound(client: Client, target: str, namespace: str) -> Binding:
+    """The binding of a workload, or the binding itself."""
+    word, slash, name = target.partition("/")
+    if not slash or not name:
+        raise InputFault(f"{target!r}: write KIND/NAME, such as deploy/web")
+    resource = await named(client, word)
+    if resource.kind in ("ResourceBinding", "ClusterResourceBinding"):
+        wanted = name
+        type_: type[Object] = ResourceBinding if resource.namespaced else ClusterResourceBinding
+    else:
+        wanted = binding_name(resource.kind, name)
+        type_ = ResourceBinding if resource.namespaced else ClusterResourceBinding
+    kind = kind_of(type_)
+    try:
+        raw = await client.get(resource_of(kind), namespace if resource.namespaced else "", wanted)
+    except NotFound as missing:
+        place = f" in namespace {namespace}" if resource.namespaced else ""
+        raise InputFault(
+            f"{target}{place} is not propagated: no policy has claimed it, or there is no such object"
+        ) from missing
+    return cast("Binding", kind.decode(raw))
+
+
+async def named(client: Client, word: str) -> Resource:
+    """The resource that a user means by a word: its kind, its plural, or a short name."""
+    meant = SHORT.get(word.lower(), word).lower()
+    for resource in await client.resources():
+        if meant in (resource.kind.lower(), resource.plural, resource.id):
+            return resource
+    raise InputFault(f"the server does not know {word!r}")
+
+
+async def recorded(client: Client, binding: Binding) -> Explanation | None:
+    """The last decision about it, if the control plane is at hand and remembers it."""
+    place = f"{binding.namespace}/{binding.name}" if binding.namespace else binding.name
+    try:
+        answer = await client.fetch(f"/debug/bindings/{place}")
+    except ApiFault:
+        return None
+    return msgspec.json.decode(answer.body, type=Explanation) if answer.code == 200 else None
+
+
+async def decided_now(client: Client, binding: Binding, profile: Profile) -> Explanation:
+    """Think it over with what the API shows: the same rules, the same answer."""
+    learn_everything()
+    clusters = [cast("Cluster", one) for one in await everything(client, kind_of(Cluster))]
+    fleet = Fleet.of(clusters).at(WallClock().now())
+    sheets: dict[str, dict[str, Note | None]] = {}
+    for one in await everything(client, kind_of(AddOnPlacementScore)):
+        score = cast("AddOnPlacementScore", one)
+        note = Note({item.name: item.value for item in score.status.scores}, score.status.valid_until)
+        sheets.setdefault(f"AddOnPlacementScore/{score.name}", {})[score.namespace] = note
+    for kind, notes in sheets.items():
+        fleet = fleet.amend(kind, notes)
+    ask = ask_of(binding, candidates=await candidates(client, binding))
+    return explain(decide(ask, fleet, profile))
+
+
+async def candidates(client: Client, binding: Binding) -> list[str] | None:
+    """The clusters of the Placement that the policy refers to; None when it refers to none."""
+    ref = binding.spec.placement.placement_ref if binding.spec.placement is not None else None
+    if ref is None:
+        return None
+    found = []
+    for one in await everything(client, kind_of(PlacementDecision)):
+        page = cast("PlacementDecision", one)
+        ours = (
+            page.namespace == (ref.namespace or binding.namespace) and page.metadata.labels.get(PLACEMENT) == ref.name
+        )
+        if ours and page.status is not None:
+            found += [decision.cluster_name for decision in page.status.decisions]
+    return found
+
+
+async def everything(client: Client, kind: Kind) -> list[Object]:
+    try:
+        listing = await client.list(resource_of(kind))
+    except NotFound:
+        return []
+    return [kind.decode(raw) for raw in listing.items]
+
+
+def lines(binding: Binding, told: Explanation, remark: str) -> Iterator[str]:
+    workload = binding.spec.resource
+    place = f"{workload.namespace}/{workload.name}" if workload.namespace else workload.name
+    counted = f" ({binding.spec.replicas} replicas)" if binding.spec.replicas else ""
+    yield f"{workload.kind} {place}{counted} {placed(binding)}."
+    if remark:
+        yield remark
+    if not told.ok:
+        yield f"It could not be placed: {told.message}"
+    yield f"How: {told.rule} ({told.mode})." if told.rule else f"How: {told.mode}."
+    for group in told.groups:
+        yield f"Group {group.name}: {group.message or 'taken'}."
+    yield from troubles(binding)
+    yield ""
+    yield table(HEADINGS, [row(story) for story in sorted(told.clusters, key=rank)])
+    if told.tie_break:
+        yield f"\nTies: {told.tie_break}."
+    if told.valid_until is not None:
+        yield f"Good until {told.valid_until:%Y-%m-%d %H:%M:%S} UTC, unless something changes."
+
+
+def placed(binding: Binding) -> str:
+    targets = sorted(binding.spec.clusters, key=lambda target: target.name)
+    if not targets:
+        return "runs nowhere"
+    return "runs in " + ", ".join(f"{t.name} ({t.replicas})" if t.replicas else t.name for t in targets)
+
+
+def troubles(binding: Binding) -> Iterator[str]:
+    """What stands in the way of what was decided."""
+    for hold in binding.status.holds:
+        yield f"Still held in {hold.cluster}: {hold.reason or 'its replacement is not ready yet'}."
+    for task in binding.spec.graceful_eviction_tasks:
+        yield f"Leaving {task.from_cluster}: {task.reason}."
+    for condition in binding.status.conditions:
+        if condition.type == "Stalled" and condition.status == "True":
+            yield f"Stalled: {condition.message}"
+
+
+def rank(story: TargetStory) -> tuple[Any, ...]:
+    """Those that got something first, then those that might have, then those that were refused."""
+    return (story.refused is not None, not story.replicas, not story.selected, story.name)
+
+
+def row(story: TargetStory) -> Sequence[str]:
+    scores = story.total if story.prioritizers else sum(story.scores.values())
+    return (
+        story.name,
+        "-" if story.replicas is None else str(story.replicas),
+        str(story.before) if story.before else "-",
+        "-" if story.room is None else str(story.room),
+        "-" if story.refused is not None else str(scores),
+        why(story),
+    )
+
+
+def why(story: TargetStory) -> str:
+    if story.refused is not None:
+        return f"{story.refused.plugin}: {story.refused.message}"
+    overflow = f", as overflow {story.overflow}" if story.overflow else ""
+    if story.replicas is not None:
+        return f"chosen{overflow}"
+    return f"fits, but nothing was left for it{overflow}" if story.selected else "fits, but the spread left it out"

@@ -1,0 +1,76 @@
+from typing import Any
+
+import pytest
+
+from trimtab.errors import InputFault
+from trimtab.simulate.saying import Ref, Saying
+
+BINDING = {
+    "kind": "ResourceBinding",
+    "metadata": {"name": "web-deployment", "namespace": "default", "labels": {"a.b/c": "d"}},
+    "spec": {"clusters": [{"name": "m2", "replicas": 4}, {"name": "m1", "replicas": 2}]},
+    "status": {"conditions": [{"type": "Scheduled", "status": "True"}, {"type": "FullyApplied", "status": "False"}]},
+}
+PODS = [
+    {
+        "metadata": {"name": f"web-{n}", "namespace": "default"},
+        "status": {"conditions": [{"type": "Ready", "status": s}]},
+    }
+    for n, s in enumerate(["True", "True", "False"])
+]
+WORLD = {"ResourceBinding": [BINDING], "Pod": PODS, "Cluster": [{"metadata": {"name": "m1"}}], "Nothing": []}
+
+
+def found(ref: Ref) -> list[Any]:
+    return [obj for obj in WORLD[ref.kind] if ref.names(obj)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ResourceBinding/default/web-deployment.status.conditions[type=Scheduled].status == True",
+        "ResourceBinding/web-deployment.spec.clusters[name=m1].replicas == 2",
+        "sum(ResourceBinding/web-deployment.spec.clusters.replicas) == 6",
+        'placement(ResourceBinding/web-deployment) == "m1=2 m2=4"',
+        'ResourceBinding/web-deployment.metadata.labels["a.b/c"] == d',
+        "ResourceBinding/web-deployment.spec.clusters[0].name == m2",
+        "ResourceBinding/web-deployment.spec.clusters.name == [m1, m2]",
+        "ready(*:Pod/default/web-*) == 2 and count(*:Pod/web-*) == 3",
+        "ready(Pod/web-*) + 1 == count(Pod/web-*)",
+        "count(Pod/web-*) - ready(Pod/web-*) == 1",
+        "exists(Cluster/m1) and missing(Cluster/m9)",
+        "not exists(Nothing/x) or exists(Nothing/y)",
+        "Cluster/m1.spec.taints == null",
+        "min(ResourceBinding/web-deployment.spec.clusters.replicas) >= 2",
+        "Cluster/m1.metadata.name in [m1, m2]",
+        "(exists(Nothing/x) or exists(Cluster/m1)) and not exists(Nothing/x)",
+    ],
+)
+def test_it_holds(text: str) -> None:
+    assert Saying(text).holds(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ResourceBinding/web-deployment.status.conditions[type=FullyApplied].status == True",
+        "ResourceBinding/web-deployment.spec.nothing > 1",
+        "ResourceBinding/web-deployment.spec.clusters.replicas == 2",
+        "Nothing/*.spec.replicas == 2",
+        "Cluster/m9",
+    ],
+)
+def test_it_does_not_hold(text: str) -> None:
+    assert not Saying(text).holds(found)
+
+
+@pytest.mark.parametrize("text", ["", "a ==", "nosuch(Cluster/m1)", "Cluster/m1.", "Cluster/m1[", "(true", "1 2", "§"])
+def test_what_cannot_be_read_is_refused_in_words(text: str) -> None:
+    with pytest.raises(InputFault):
+        Saying(text)
+
+
+def test_it_shows_what_it_saw() -> None:
+    seen = dict(Saying("ready(Pod/web-*) == count(Pod/web-*)").seen(found))
+    assert seen["ready(Pod/web-*)"] == 2
+    assert seen["count(Pod/web-*)"] == 3
