@@ -1,0 +1,319 @@
+"""One small controller, end to end: watch, cache, queue, beat, commit; with the client in process and over TLS."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.native.config import ConfigMap, Secret
+from trimtab.api.profile import TRIMTAB
+from trimtab.api.value import Key, Meta
+from trimtab.client.client import Client, resource_of
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
+from trimtab.clock import Clock, LoopClock, WallClock, run_virtually
+from trimtab.controllers.contract import (
+    Again,
+    Controller,
+    Gone,
+    Note,
+    Ref,
+    Remember,
+    View,
+    Wake,
+    Wish,
+    controller,
+)
+from trimtab.registry import Registry
+from trimtab.runtime.beat import Surroundings
+from trimtab.runtime.cache import Cache
+from trimtab.runtime.manager import Manager
+from trimtab.runtime.notes import EVENTS
+from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.daemon import Daemon
+from trimtab.server.local import LocalClient
+from trimtab.store.log import Store
+
+MAPS = resource_of(kind_of(ConfigMap))
+SECRETS = resource_of(kind_of(Secret))
+
+
+class Nobody:
+    """A fleet without members."""
+
+    def get(self, cluster: str) -> None:
+        return None
+
+
+def only(reconcile: Callable[..., Iterator[Wish]], *writes: str, wakes=(), **more) -> Controller:
+    """A registry of one controller of ConfigMaps."""
+    registry: Registry[Controller] = Registry("controller")
+    controller(ConfigMap, writes=writes, wakes=wakes, registry=registry, name="copier", **more)(reconcile)
+    return registry["copier"]
+
+
+class Stage:
+    """A control plane of one controller, and a user beside it."""
+
+    def __init__(self, user: Client, manager: Manager) -> None:
+        self.user = user
+        self.manager = manager
+
+    async def make(self, name: str, **data: str) -> dict:
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"namespace": "default", "name": name},
+            "data": data,
+        }
+        return await self.user.create(MAPS, body)
+
+    async def until(self, holds: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
+        async with asyncio.timeout(seconds):
+            while not await holds():  # noqa: ASYNC110 - the server is far away, it rings no bell
+                await asyncio.sleep(0.02)
+
+    async def map(self, name: str) -> dict:
+        return await self.user.get(MAPS, "default", name)
+
+
+async def playing(chosen: Controller, mine: Client, users: Client, clock: Clock, story) -> None:
+    around = Surroundings(cache=Cache(mine), clock=clock, profile=TRIMTAB, members=Nobody())
+    manager = Manager(around, [chosen])
+    await manager.start()
+    try:
+        await story(Stage(users, manager))
+    finally:
+        await manager.stop()
+
+
+def play(chosen: Controller, story: Callable[[Stage], Awaitable[None]], client=LocalClient) -> None:
+    """In process, on virtual time; `client` may be one that misbehaves."""
+
+    async def run() -> None:
+        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        await server.start()
+        try:
+            await playing(chosen, client(server), LocalClient(server), LoopClock(), story)
+        finally:
+            await server.stop()
+
+    run_virtually(run())
+
+
+def play_over_tls(chosen: Controller, story: Callable[[Stage], Awaitable[None]], folder: Path) -> None:
+    async def run() -> None:
+        daemon = Daemon(folder, "127.0.0.1", 0)
+        await daemon.start()
+        clients = [KubeClient(load(daemon.kubeconfig)) for _ in range(2)]
+        try:
+            await playing(chosen, clients[0], clients[1], WallClock(), story)
+        finally:
+            for client in clients:
+                await client.close()
+            await daemon.stop()
+
+    asyncio.run(run())
+
+
+def copied(name: str, text: str) -> Secret:
+    return Secret(metadata=Meta(namespace="default", name=name), type="Opaque", data={"copy": text})
+
+
+def copy(source: ConfigMap, view: View) -> Iterator[Wish]:
+    """Keeps a Secret with the text of each ConfigMap that has one, and marks the ConfigMap."""
+    text = (source.data or {}).get("text")
+    if text is None:
+        return
+    held = view.get(Secret, "default", source.name)
+    yield held.but(data={"copy": text}) if held else copied(source.name, text)
+    yield source.but(metadata=source.metadata.but(annotations={**source.metadata.annotations, "copied": text}))
+
+
+def bereaved(key: Key, view: View) -> Iterator[Wish]:
+    if held := view.get(Secret, key.namespace, key.name):
+        yield Gone(held)
+
+
+def source_of(old: Secret | None, new: Secret | None, view: View) -> Iterator[Key]:
+    meta = (new or old).metadata
+    yield Key(kind_of(ConfigMap).id, meta.namespace, meta.name)
+
+
+COPIER = only(copy, "Secret", "metadata.annotations", wakes=[Wake(Secret, source_of)], gone=bereaved)
+
+
+async def a_life(stage: Stage) -> None:
+    """Created, changed, tampered with, deleted: what should be true becomes true again."""
+    await stage.make("a", text="Zmlyc3Q=")
+
+    async def shows(text: str) -> bool:
+        found = {s["metadata"]["name"]: s["data"] for s in (await stage.user.list(SECRETS, "default")).items}
+        marked = (await stage.map("a"))["metadata"].get("annotations", {})
+        return found.get("a") == {"copy": text} and marked.get("copied") == text
+
+    await stage.until(lambda: shows("Zmlyc3Q="))
+    await stage.user.patch(MAPS, "default", "a", {"data": {"text": "c2Vjb25k"}})
+    await stage.until(lambda: shows("c2Vjb25k"))
+    await stage.user.delete(SECRETS, "default", "a")
+    await stage.until(lambda: shows("c2Vjb25k"))
+    await stage.user.delete(MAPS, "default", "a")
+
+    async def left() -> bool:
+        return not [s for s in (await stage.user.list(SECRETS, "default")).items if s["metadata"]["name"] == "a"]
+
+    await stage.until(left)
+
+
+def test_a_controller_keeps_what_it_wishes_for_true() -> None:
+    play(COPIER, a_life)
+
+
+def test_the_same_is_true_over_tls(tmp_path: Path) -> None:
+    play_over_tls(COPIER, a_life, tmp_path)
+
+
+def test_what_is_already_so_costs_no_write() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.make("a", text="Zmlyc3Q=")
+        await asyncio.sleep(5)
+        (beat,) = stage.manager.beats
+        written = beat.writes
+        stage.manager.look_at_everything("copier")
+        await asyncio.sleep(5)
+        assert (beat.writes, written) == (2, 2)
+        assert stage.manager.idle
+
+    play(COPIER, story)
+
+
+class Raced(LocalClient):
+    """Somebody else writes just before each of the first three patches of ours."""
+
+    left = 3
+
+    async def patch(self, resource, namespace, name, patch, **more):
+        if self.left and resource == MAPS:
+            self.left -= 1
+            await super().patch(resource, namespace, name, {"data": {"raced": str(self.left)}})
+        return await super().patch(resource, namespace, name, patch, **more)
+
+
+def test_a_conflict_is_thought_about_again_and_the_neighbours_write_stays() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.make("a", text="Zmlyc3Q=")
+        await asyncio.sleep(5)
+        found = await stage.map("a")
+        assert found["metadata"]["annotations"] == {"copied": "Zmlyc3Q="}
+        assert found["data"] == {"text": "Zmlyc3Q=", "raced": "0"}
+
+    play(COPIER, story, Raced)
+
+
+def test_a_fault_is_visible_to_the_next_beat_and_forgotten_after_a_success() -> None:
+    seen: list[tuple[str, int] | None] = []
+
+    def fails_first(source: ConfigMap, view: View) -> Iterator[Wish]:
+        if source.name != "a":
+            return
+        seen.append((view.fault.reason, view.fault.attempts) if view.fault else None)
+        if len(seen) < 3:
+            yield copied("Not A Name", "")
+        else:
+            yield Again(60)
+
+    async def story(stage: Stage) -> None:
+        await stage.make("a")
+        await asyncio.sleep(90)
+        assert seen == [None, ("Invalid", 1), ("Invalid", 2), None]
+
+    play(only(fails_first, "Secret"), story)
+
+
+def test_a_controller_that_writes_what_it_never_declared_is_stopped_and_the_others_go_on(caplog) -> None:
+    def oversteps(source: ConfigMap, view: View) -> Iterator[Wish]:
+        if source.name == "b":
+            yield Remember("seen", source.name, value=True)
+        elif source.name == "a":
+            yield source.but(data={"taken": "over"})
+
+    async def story(stage: Stage) -> None:
+        await stage.make("a", text="mine")
+        await stage.make("b")
+        await asyncio.sleep(2)
+        assert (await stage.map("a"))["data"] == {"text": "mine"}
+        assert stage.manager.around.memory["seen", "b"]
+
+    play(only(oversteps, "metadata.labels"), story)
+    assert "NotYours: ConfigMap.data." in caplog.text
+
+
+def test_a_defect_costs_one_key_its_beat_and_never_the_loop_its_life(caplog) -> None:
+    def stumbles(source: ConfigMap, view: View) -> Iterator[Wish]:
+        if source.name == "a":
+            raise ZeroDivisionError
+        yield Remember("seen", source.name, value=True)
+
+    async def story(stage: Stage) -> None:
+        await stage.make("a")
+        await stage.make("b")
+        await asyncio.sleep(2)
+        assert stage.manager.around.memory["seen", "b"]
+
+    play(only(stumbles, "status"), story)
+    assert "copier failed on" in caplog.text
+
+
+def test_waiting_is_a_wish_and_time_is_data() -> None:
+    moments = []
+
+    def waits(source: ConfigMap, view: View) -> Iterator[Wish]:
+        if source.name == "a":
+            moments.append(view.now)
+            yield Again(600)
+
+    async def story(stage: Stage) -> None:
+        await stage.make("a")
+        await asyncio.sleep(1900)
+
+    play(only(waits, "status"), story)
+    assert [late - early for early, late in pairwise(moments)] == [timedelta(seconds=600)] * 3
+
+
+def test_a_note_that_repeats_is_counted_not_told_twice() -> None:
+    def tells(source: ConfigMap, view: View) -> Iterator[Wish]:
+        if source.name == "a":
+            about = Ref("v1", "ConfigMap", "default", "a", source.metadata.uid)
+            yield Note(about, "Seen", "the map was looked at", "copier", "Warning")
+            yield Again(10)
+
+    async def story(stage: Stage) -> None:
+        await stage.make("a")
+        await asyncio.sleep(35)
+        (event,) = (await stage.user.list(EVENTS, "default")).items
+        assert (event["reason"], event["count"], event["type"]) == ("Seen", 4, "Warning")
+        assert event["involvedObject"]["name"] == "a"
+
+    play(only(tells, "status"), story)
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_subjects_come_alone_or_in_batches(batch: int) -> None:
+    def alone(source: ConfigMap, view: View) -> Iterator[Wish]:
+        yield Remember("seen", source.name, value=True)
+
+    def together(sources: list[ConfigMap], view: View) -> Iterator[tuple[ConfigMap, Wish]]:
+        for source in sources:
+            yield source, Remember("seen", source.name, value=True)
+
+    async def story(stage: Stage) -> None:
+        for name in "abc":
+            await stage.make(name)
+        await asyncio.sleep(2)
+        assert {key for topic, key in stage.manager.around.memory if topic == "seen"} >= {"a", "b", "c"}
+
+    play(only(together if batch > 1 else alone, "status", batch=batch), story)
