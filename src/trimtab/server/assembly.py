@@ -36,6 +36,7 @@ from trimtab.server.handler import Handler
 from trimtab.server.landing import Landing
 from trimtab.server.openapi import OpenApi
 from trimtab.server.patching import Patcher
+from trimtab.server.priorities import Priorities
 from trimtab.server.reviews import Reviews
 from trimtab.server.rules import rules
 from trimtab.server.subresources import Subresources
@@ -57,6 +58,8 @@ class Settings(NamedTuple):
     token_key: bytes = b""
     plugins: Sequence[Plugin] = ()
     """Further admission, such as policy admission in `trimtab up`."""
+    store_plugins: Sequence[Callable[[Store], Plugin]] = ()
+    """Further admission that looks at what is stored."""
     new_uid: Callable[[], str] = lambda: str(uuid4())
     collects: bool = True
     """Clean up after deletions, as a controller manager does beside a kube-apiserver."""
@@ -75,7 +78,8 @@ class ApiServer:
         self.catalogue = Catalogue()
         self.fitter = Fitter(rules(), {CRD: complaints})
         self.authorizer = Authorizer(store)
-        plugins: list[Plugin] = [Births(store), Escalation(store, self.authorizer), *settings.plugins, Webhooks(store)]
+        plugins: list[Plugin] = [Births(store), Priorities(store), Escalation(store, self.authorizer)]
+        plugins += [*(make(store) for make in settings.store_plugins), *settings.plugins, Webhooks(store)]
         self.admission = Admission(store.get, plugins)
         self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)
         self.verbs.after_writes[RBAC_GROUP] = self.authorizer.forget

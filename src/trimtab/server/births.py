@@ -2,17 +2,22 @@
 
 import ipaddress
 from collections.abc import Iterator
+from typing import cast
 
 import orjson
 
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.native.defaults import job_selector
 from trimtab.api.quantity import parse
 from trimtab.api.value import Raw
 from trimtab.server import refuse
 from trimtab.server.admission import Attributes
+from trimtab.server.wire import labels_of
 from trimtab.store.log import Store
 
 _CLASSES = "/registry/scheduling.k8s.io/priorityclasses/"
+_POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
 _SERVICES = "/registry/core/services/"
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _ADDRESSES = ipaddress.IPv4Network("10.96.0.0/12")
@@ -44,7 +49,7 @@ class Births:
 
     def _pod(self, attributes: Attributes, obj: Raw) -> Raw:
         spec = {**obj.get("spec", {})}
-        spec |= self._priority(attributes, spec)
+        spec |= self._priority(attributes, {**spec, "priorityClassName": self._class_of(attributes, obj)})
         spec["tolerations"] = _tolerating(spec.get("tolerations") or [])
         status = {"phase": "Pending", **obj.get("status", {}), "qosClass": quality(spec)}
         return {**obj, "spec": spec, "status": status}
@@ -61,7 +66,7 @@ class Births:
         else:
             chosen = min(self._global_classes(), key=lambda found: found["value"], default={})
         found: Raw = {"priority": chosen.get("value", 0)}
-        if not name and chosen:
+        if chosen:
             found["priorityClassName"] = chosen["metadata"]["name"]
         policy = spec.get("preemptionPolicy") or chosen.get("preemptionPolicy") or "PreemptLowerPriority"
         given = spec.get("priority")
@@ -69,6 +74,23 @@ class Births:
             why = f"the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {found['priority']} from the given PriorityClass name"
             raise refuse.forbidden("pods", "", attributes.where.name, why)
         return {**found, "preemptionPolicy": policy}
+
+    def _class_of(self, attributes: Attributes, pod: Raw) -> str:
+        """The class that the pod names, or the first that a rule of the DisruptionPolicy gives it."""
+        spec = pod.get("spec") or {}
+        name, entry = spec.get("priorityClassName") or "", self._store.get(_POLICY)
+        if name or entry is None:
+            return str(name)
+        policy = cast("DisruptionPolicy", kind_of(DisruptionPolicy).decode(entry.value))
+        namespace = self._store.get(f"/registry/core/namespaces/{attributes.where.namespace}")
+        place = labels_of(namespace.value) if namespace is not None else {}
+        labels, account = pod["metadata"].get("labels") or {}, spec.get("serviceAccountName") or "default"
+        for rule in policy.spec.priority_rules:
+            here = rule.namespace_selector is None or rule.namespace_selector.matches(place)
+            meant = rule.pod_selector is None or rule.pod_selector.matches(labels)
+            if here and meant and rule.service_account in ("", account):
+                return rule.priority_class_name
+        return ""
 
     def _global_classes(self) -> Iterator[Raw]:
         for entry in self._store.list(_CLASSES).entries:

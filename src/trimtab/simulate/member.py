@@ -35,6 +35,7 @@ from trimtab.server.answer import Answer, Ask, Stream
 from trimtab.server.assembly import ApiServer, Settings
 from trimtab.server.certificates import write_secret
 from trimtab.server.local import LocalClient
+from trimtab.server.quotas import Quotas
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.behaviour import Spell
 from trimtab.simulate.binder import Binder
@@ -264,6 +265,7 @@ def _in_memory(ground: Ground) -> ApiServer:
         token_key=ground.dice.randbytes(32),
         serves=of_a_member,
         several_budgets=ground.profile.all_budgets_hold,
+        store_plugins=(Quotas,),
     )
     return ApiServer(Store(SHORT_MEMORY), settings)
 
@@ -282,6 +284,7 @@ def _on_disk(ground: Ground, name: str) -> ApiServer:
             token_key=key.read_bytes(),
             serves=of_a_member,
             several_budgets=ground.profile.all_budgets_hold,
+            store_plugins=(Quotas,),
         ),
     )
 

@@ -236,6 +236,9 @@ class DisruptionPolicySpec(Value):
     floors: Annotated[tuple[Floor, ...], Field("What every budget must allow at least.")] = ()
     component_quotas: Annotated[tuple[ComponentQuota, ...], Field("How much single components may disrupt.")] = ()
     priority_rules: Annotated[tuple[PriorityRule, ...], Field("Which priority class pods without one get.")] = ()
+    limited_priorities: Annotated[
+        tuple[str, ...], Field("Priority classes that pods may have only where a quota speaks of them.")
+    ] = ()
     delete_mode: Annotated[
         str,
         Field(

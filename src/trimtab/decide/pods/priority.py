@@ -1,19 +1,11 @@
 """Which pods matter more: the values of priority classes, and the order of names that an administrator puts above them."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from trimtab.api.kinds.disruption import PriorityOrder
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.scheduling import PriorityClass
-
-
-class Contradiction(NamedTuple):
-    """Two names in an order that their values deny."""
-
-    higher: str
-    lower: str
 
 
 class Ranks(NamedTuple):
@@ -47,9 +39,3 @@ def ranks(classes: Iterable[PriorityClass], order: PriorityOrder | None) -> Rank
         step = step if level == before else one.value if before is None else max(one.value, step + 1)
         found[one.name], before = step, level
     return Ranks(found)
-
-
-def contradictions(names: Sequence[str], values: Mapping[str, int]) -> list[Contradiction]:
-    """Neighbours in the order whose values say the opposite; names without a class are nobody's yet."""
-    known = [name for name in names if name in values]
-    return [Contradiction(higher, lower) for higher, lower in pairwise(known) if values[higher] < values[lower]]
