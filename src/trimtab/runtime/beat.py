@@ -227,6 +227,11 @@ class Beat:
                 await limit.acquire()
                 keys = await self.queue.take(self.controller.batch)
                 wishes = self._think(keys)
+                if not any(wishes.values()):
+                    self._leave_alone(wishes)
+                    limit.release()
+                    await asyncio.sleep(0)  # others have their turn, however many keys need nothing
+                    continue
                 task = asyncio.get_running_loop().create_task(self._carry_out(wishes))
                 running.add(task)
                 task.add_done_callback(running.discard)
@@ -267,8 +272,18 @@ class Beat:
             cast("list[Wish]", wishes[by_subject[id(subject)]]).append(wish)
         return wishes
 
+    def _leave_alone(self, keys: Iterable[Key]) -> None:
+        """Nothing is wished for, as for most keys most of the time: no task is needed to write nothing."""
+        for key in keys:
+            self._faults.pop(key, None)
+            self.queue.succeeded(key)
+            self.queue.done(key)
+
     async def _carry_out(self, wishes: dict[Key, list[Wish] | Exception]) -> None:
-        await asyncio.gather(*(self._settle(key, wished) for key, wished in wishes.items()))
+        if len(wishes) == 1:
+            await self._settle(*wishes.popitem())
+        else:
+            await asyncio.gather(*(self._settle(key, wished) for key, wished in wishes.items()))
 
     async def _settle(self, key: Key, wishes: list[Wish] | Exception) -> None:
         """Write one key's wishes, and book how it went."""

@@ -15,7 +15,7 @@ REMEMBERED = 8192
 
 
 def stamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 class Recorder:

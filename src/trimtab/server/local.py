@@ -13,7 +13,7 @@ from trimtab.server import refuse
 from trimtab.server.answer import Answer, Ask
 from trimtab.server.assembly import ApiServer
 from trimtab.server.caller import SYSTEM, Caller, User
-from trimtab.server.catalogue import Where
+from trimtab.server.catalogue import Served, Where
 from trimtab.server.decode import Body
 from trimtab.server.edge import fault_answer
 from trimtab.server.fitting import Wanted
@@ -21,6 +21,7 @@ from trimtab.server.negotiate import JSON
 from trimtab.server.options import DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.patching import JSON_PATCH, MERGE, STRATEGIC
 from trimtab.server.selecting import EVERYTHING, Choice, choose
+from trimtab.server.verbs import Outcome
 from trimtab.server.watch import seen
 from trimtab.server.wire import unpack
 from trimtab.store.entry import Event
@@ -71,12 +72,12 @@ class LocalClient:
         where, caller = self._at(resource, obj)._replace(name=""), self._caller(manager)
         understood = self._verbs.fitter.understand(where.served, Body(obj, []), "Ignore", caller)
         options = WriteOptions(manager, dry_run, "Ignore")
-        return (await self._verbs.create(where, Wanted(understood), options, caller)).found.raw()
+        return _written(await self._verbs.create(where, Wanted(understood), options, caller))
 
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
         where, caller = self._at(resource, obj, subresource), self._caller(manager)
         understood = self._verbs.fitter.understand(where.served, Body(obj, []), "Ignore", caller)
-        return (await self._verbs.update(where, understood, WriteOptions(manager), caller)).found.raw()
+        return _written(await self._verbs.update(where, understood, WriteOptions(manager), caller))
 
     async def patch(
         self,
@@ -99,7 +100,7 @@ class LocalClient:
             return await self._asked("PATCH", resource.path(namespace, name, "scale"), patch, _MEDIA[type])
         else:
             outcome = await patcher.change(where, patcher.applier(_MEDIA[type], patch, where.served), options, caller)
-        return outcome.found.raw()
+        return _written(outcome)
 
     async def delete(
         self,
@@ -148,6 +149,25 @@ class LocalClient:
         """Nothing to close: the server lives on without this client."""
 
 
+def _written(outcome: Outcome) -> Raw:
+    """What a write made of an object; who watches it has decoded it already."""
+    found = outcome.found
+    if found.event is None or found.event.entry is None:
+        return found.raw()
+    return _decoded(found.event, found.served, found.value, found.revision or 0)
+
+
+def _decoded(event: Event, served: Served, value: bytes, revision: int) -> Raw:
+    """The object of an event, decoded once for all who are told of it whole."""
+    if event.memo is None:
+        event.memo = {}
+    name = f"raw {served.api_version}"
+    raw: Raw | None = event.memo.get(name)
+    if raw is None:
+        raw = event.memo[name] = unpack(served, value, revision)
+    return raw
+
+
 def _change(event: Event, where: Where, choice: Choice) -> Change | None:
     """What a watcher is told; objects are decoded once for all who watch without a choice."""
     found = seen(event, choice)
@@ -156,10 +176,4 @@ def _change(event: Event, where: Where, choice: Choice) -> Change | None:
     served = where.served
     if choice is not EVERYTHING:
         return Change(found.type, unpack(served, found.value, found.revision))
-    if event.memo is None:
-        event.memo = {}
-    name = f"raw {served.api_version}"
-    change: Change | None = event.memo.get(name)
-    if change is None:
-        change = event.memo[name] = Change(found.type, unpack(served, found.value, found.revision))
-    return change
+    return Change(found.type, _decoded(event, served, found.value, found.revision))

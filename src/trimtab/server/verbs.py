@@ -1,5 +1,6 @@
 """The verbs of the API: every read and write of an object passes here, whoever asks and however."""
 
+import asyncio
 import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -29,7 +30,7 @@ from trimtab.server.options import (
 from trimtab.server.selecting import EVERYTHING, Choice, choose
 from trimtab.server.strategy import carry_over, give_birth, prepare_create
 from trimtab.server.turns import Turns
-from trimtab.server.wire import Batch, Found, pack, unpack
+from trimtab.server.wire import Batch, Found, pack, uid_of, unpack
 from trimtab.store.entry import Entry
 from trimtab.store.log import Store
 from trimtab.store.txn import ABSENT, Delete, Mismatch, Put, Written
@@ -38,6 +39,8 @@ _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _TRIES = 100
 _NAMES = 8
 """How many generated names are tried."""
+_TOGETHER = 32
+"""How many objects of a collection are deleted at once."""
 _CREATE_ON_UPDATE = {"leases.coordination.k8s.io", "events", "nodes", "endpoints", "limitranges"}
 
 Change = Callable[[Raw], Awaitable[Wanted]]
@@ -53,7 +56,7 @@ class Outcome(NamedTuple):
 
 
 def timestamp(now: datetime) -> str:
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{now.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 class Verbs:
@@ -166,7 +169,7 @@ class Verbs:
             else:
                 try:
                     written = await self._commit(served, Put(key, value, ABSENT))
-                    return Outcome(Found(served, value, written.events[0].revision), created=True)
+                    return Outcome(Found(served, value, written.events[0].revision, written.events[0]), created=True)
                 except Mismatch:
                     pass
         raise refuse.already_exists(served.resource, served.group, metadata["name"])
@@ -277,8 +280,7 @@ class Verbs:
         metadata = new["metadata"]
         name = metadata.get("name", "")
         version, uid = metadata.get("resourceVersion") or "", metadata.get("uid") or ""
-        old = unpack(served, entry.value, entry.mod_revision)["metadata"] if uid else {}
-        if uid and uid != old["uid"]:
+        if uid and uid != (present := uid_of(entry.value)):
             if not replaces:
                 said = f"Invalid value: {refuse.quoted(uid)}: field is immutable"
                 cause = Cause("FieldValueInvalid", said, "metadata.uid")
@@ -290,7 +292,7 @@ class Verbs:
                 served.group,
                 name,
                 f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}",
+                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {present}",
             )
         if not version:
             if replaces and served.kind.custom:
@@ -336,7 +338,7 @@ class Verbs:
             written = await self._commit(served, Delete(entry.key, entry.mod_revision))
         else:
             written = await self._commit(served, Put(entry.key, value, entry.mod_revision))
-        return Outcome(Found(served, value, written.events[0].revision), deleted=gone)
+        return Outcome(Found(served, value, written.events[0].revision, written.events[0]), deleted=gone)
 
     # deleting
 
@@ -377,14 +379,18 @@ class Verbs:
     ) -> Batch:
         served = where.served
         batch = self.list(where, chosen)
-        for entry in batch.entries:
-            place, _, name = entry.key.removeprefix(served.prefix).rpartition("/")
-            try:
-                await self.delete(Where(served, place, name), options, caller)
-            except ApiFault as fault:
-                if fault.code != 404:  # somebody else was faster
-                    raise
+        for start in range(0, len(batch.entries), _TOGETHER):  # so that many share one commit
+            some = batch.entries[start : start + _TOGETHER]
+            await asyncio.gather(*(self._delete_if_there(served, entry.key, options, caller) for entry in some))
         return batch
+
+    async def _delete_if_there(self, served: Served, key: str, options: DeleteOptions, caller: Caller) -> None:
+        place, _, name = key.removeprefix(served.prefix).rpartition("/")
+        try:
+            await self.delete(Where(served, place, name), options, caller)
+        except ApiFault as fault:
+            if fault.code != 404:  # somebody else was faster
+                raise
 
 
 def _invalid(served: Served, name: str, causes: Sequence[Cause]) -> Invalid:

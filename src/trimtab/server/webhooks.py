@@ -82,6 +82,8 @@ class Webhooks:
     def _hooks(self, prefix: str, attributes: Attributes, obj: Raw | None, old: Raw | None) -> Iterator[Hook]:
         if attributes.where.served.group == _OWN_GROUP:
             return  # a webhook must not be able to make itself unremovable
+        if not self._store.count(prefix):
+            return
         for entry in self._store.list(prefix).entries:
             for spec in orjson.loads(entry.value).get("webhooks") or ():
                 hook = Hook(spec.get("name", ""), spec)

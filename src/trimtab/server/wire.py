@@ -12,21 +12,22 @@ import orjson
 
 from trimtab.api.value import Raw
 from trimtab.server.catalogue import Served
-from trimtab.store.entry import Entry
+from trimtab.store.entry import Entry, Event
 
 _START = len(b'{"metadata":{')
 _LEFT_OUT = ("apiVersion", "kind", "metadata")
 
 
-class _Labels(msgspec.Struct):
+class _Metadata(msgspec.Struct):
     labels: dict[str, str] | None = None
+    uid: str = ""
 
 
-class _Labelled(msgspec.Struct):
-    metadata: _Labels
+class _Known(msgspec.Struct):
+    metadata: _Metadata
 
 
-_labels_decoder = msgspec.json.Decoder(_Labelled)
+_known_decoder = msgspec.json.Decoder(_Known)
 
 
 def pack(obj: Raw) -> bytes:
@@ -64,7 +65,12 @@ def dress_item(served: Served, entry: Entry) -> bytes:
 
 def labels_of(value: bytes) -> dict[str, str]:
     """The labels of a stored object, without decoding the rest."""
-    return _labels_decoder.decode(value).metadata.labels or {}
+    return _known_decoder.decode(value).metadata.labels or {}
+
+
+def uid_of(value: bytes) -> str:
+    """The uid of a stored object, without decoding the rest."""
+    return _known_decoder.decode(value).metadata.uid
 
 
 class Found(NamedTuple):
@@ -74,6 +80,8 @@ class Found(NamedTuple):
     value: bytes
     revision: int | None
     """None for the outcome of a dry run that would create."""
+    event: Event | None = None
+    """What made it so, when it was just written: whoever watches shares what is made of it."""
 
     def body(self) -> bytes:
         if self.revision is None:
