@@ -8,7 +8,7 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Condition
 from trimtab.controllers import marks
 from trimtab.controllers.aggregate import aggregate
-from trimtab.controllers.contract import Again, Make
+from trimtab.controllers.contract import Again, Make, Remember
 from trimtab.controllers.dispatch import dispatch
 from trimtab.interpret.interpreter import Interpreter
 
@@ -57,11 +57,12 @@ def test_while_a_cluster_has_not_answered_it_waits_a_moment() -> None:
     seen = view(*one)
     memory, again = aggregate(placed, seen)
     assert isinstance(again, Again)
-    seen.memory[memory.topic, memory.key] = (
-        memory.value.replace(minute=memory.value.minute - 1) if memory.value.minute else memory.value
-    )
+    seen.memory[memory.topic, memory.key] = memory.value
     seen.now = seen.now.replace(second=30)
-    (said, *_) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
+    wishes = list(aggregate(placed, seen))
+    (said, *_) = [w for w in wishes if isinstance(w, ResourceBinding)]
+    (later,) = [w for w in wishes if isinstance(w, Remember)]
+    assert later.value == (seen.now, 2 * memory.value[1])  # the next such report waits twice as long
     assert marks.condition_of(said.status.conditions, "FullyApplied").status == "False"
     assert said.status.aggregated_status[1].health == "Unknown"
 

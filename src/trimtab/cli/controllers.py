@@ -86,6 +86,7 @@ def command(
 
 def run_until_told_to_stop(work: Coroutine[Any, Any, None]) -> None:
     """Run the coroutine; an interrupt or a polite kill ends it cleanly."""
+    import uvloop  # noqa: PLC0415 - the other commands need not pay for it
 
     async def main() -> None:
         task = asyncio.ensure_future(work)
@@ -94,7 +95,7 @@ def run_until_told_to_stop(work: Coroutine[Any, Any, None]) -> None:
         with suppress(asyncio.CancelledError):
             await task
 
-    asyncio.run(main())
+    uvloop.run(main())
 
 
 def read_settings(pairs: tuple[str, ...]) -> dict[str, object]:

@@ -16,7 +16,8 @@ from trimtab.controllers.execute import is_ready
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import Operation, Uninterpretable
 
-ANSWER_SECONDS = 0.5
+ANSWER_SECONDS = 5.0
+LONGEST_ANSWER_SECONDS = 20.0
 
 
 def binding_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
@@ -87,6 +88,7 @@ def aggregate(binding: Binding, view: View) -> Iterator[Wish]:
         else "resource-binding-status-controller"
     )
     if status != binding.status:
+        yield from next_report(binding, view)
         yield binding.but(status=status)
         said = f"Update {marks.binding_text(binding)} with AggregatedStatus successfully."
         yield Note(marks.ref_of(binding), "AggregateStatusSucceed", said, source, routine=True)
@@ -97,13 +99,21 @@ def more_to_come(binding: Binding, works: list[Work], view: View) -> tuple[Wish,
     """While some cluster has not answered yet, wait a moment: one report of three says more than three of one."""
     key = marks.ref_of(binding)
     answered = {marks.cluster_of(w.namespace) for w in works if marks.condition_of(w.status.conditions, "Applied")}
-    since: datetime | None = view.recall("waiting for answers", key)
     if expected_clusters(binding) <= answered:
         return None
-    if since is None or since < (binding.status.last_scheduled_time or since):
-        return Remember("waiting for answers", key, view.now), Again(ANSWER_SECONDS)
-    left = ANSWER_SECONDS - (view.now - since).total_seconds()
+    held: tuple[datetime, float] | None = view.recall("waiting for answers", key)
+    if held is None or held[0] < (binding.status.last_scheduled_time or held[0]):
+        return Remember("waiting for answers", key, (view.now, ANSWER_SECONDS)), Again(ANSWER_SECONDS)
+    since, pause = held
+    left = pause - (view.now - since).total_seconds()
     return (Again(left),) if left > 0 else None
+
+
+def next_report(binding: Binding, view: View) -> Iterator[Wish]:
+    """While answers are still missing, each report waits twice as long as the one before."""
+    key = marks.ref_of(binding)
+    if held := view.recall("waiting for answers", key):
+        yield Remember("waiting for answers", key, (view.now, min(LONGEST_ANSWER_SECONDS, held[1] * 2)))
 
 
 def item_of(work: Work, binding: Binding, view: View) -> AggregatedStatusItem:
