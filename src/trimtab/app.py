@@ -51,6 +51,7 @@ from trimtab.runtime.manager import Manager
 from trimtab.server import refuse
 from trimtab.server.answer import Answer, Ask
 from trimtab.server.assembly import ApiServer
+from trimtab.server.authorize import Action
 from trimtab.server.local import LocalClient
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.world import World
@@ -220,6 +221,23 @@ def _decoded(data: Mapping[str, str], name: str) -> bytes:
     return base64.b64decode(data[name]) if data.get(name) else b""
 
 
+DEBUG_VERBS = {"GET": "get", "POST": "create"}
+LARGEST_PLACEMENT = 1 << 20
+
+
+def asking_about(ask: Ask) -> Action | None:
+    """Who may read a Placement may be told about it, and who may create one may ask what would come of it."""
+    room, *names = ask.path.strip("/").split("/")[1:] or [""]
+    if room != "placements" or len(names) != 2 or ask.method not in DEBUG_VERBS:
+        return None
+    return Action(DEBUG_VERBS[ask.method], CLUSTER_GROUP, "placements", namespace=names[0], name=names[1])
+
+
+def fault_told(code: int, text: str) -> Answer:
+    """What went wrong, in the shape of Open Cluster Management's debug server."""
+    return Answer(code, orjson.dumps({"error": text}))
+
+
 class Embedded:
     """A whole fleet in one process: the embedded API server, simulated members, and the control plane over them."""
 
@@ -252,6 +270,7 @@ class Embedded:
         self.plane: Plane | None = None
         host.handler.beyond[f"{kind_of(Cluster).id}/proxy"] = Proxy(self._behind).answer
         host.landing.pages["debug"] = self._told
+        host.landing.actions["debug"] = asking_about
 
     def _connect(self, cluster: Cluster) -> Client | None:
         member = self.world.members.get(cluster.name)
@@ -271,8 +290,10 @@ class Embedded:
     def _told(self, ask: Ask) -> Answer:
         """`/debug/bindings/NAMESPACE/NAME`: why the last decision about a binding was as it was; and so for placements."""
         room, *names = ask.path.strip("/").split("/")[1:] or [""]
-        if room == "placements" and len(names) == 2:
-            return self._placement_told(*names)
+        if room == "placements":
+            return self._placement_told(ask, names)
+        if ask.method != "GET":
+            raise refuse.no_such_method()
         resource = "clusterresourcebindings" if len(names) == 1 else "resourcebindings"
         held = self.host.store.get("/".join(("/registry/work.karmada.io", resource, *names)))
         if room != "bindings" or held is None or self.plane is None:
@@ -284,12 +305,27 @@ class Embedded:
             raise NotFound("no decision about this binding is remembered")
         return Answer(200, msgspec.json.encode(explain(decision)))
 
-    def _placement_told(self, namespace: str, name: str) -> Answer:
-        """`/debug/placements/NAMESPACE/NAME`: step by step, as Open Cluster Management tells it."""
+    def _placement_told(self, ask: Ask, names: list[str]) -> Answer:
+        """`/debug/placements/NAMESPACE/NAME`: step by step, as Open Cluster Management tells it.
+
+        GET tells about the Placement as it is, POST about the one in the body, which is nowhere written.
+        """
+        if ask.method not in DEBUG_VERBS:
+            return fault_told(405, f"method {ask.method} is not allowed")
+        if len(names) != 2 or self.plane is None:
+            return fault_told(400, "the path must be /debug/placements/NAMESPACE/NAME")
+        namespace, name = names
         held = self.host.store.get(f"/registry/{CLUSTER_GROUP}/placements/{namespace}/{name}")
-        if held is None or self.plane is None:
-            raise NotFound(f"placement '{name}' not found")
-        placement = cast("OcmPlacement", kind_of(OcmPlacement).decode(orjson.loads(held.value)))
+        if ask.method == "GET" and held is None:
+            return fault_told(404, f"placement '{name}' not found")
+        body = held.value if ask.method == "GET" and held is not None else ask.body
+        if len(body) > LARGEST_PLACEMENT:
+            return fault_told(400, "the body is larger than 1 MiB")
+        try:
+            placement = cast("OcmPlacement", kind_of(OcmPlacement).decode(orjson.loads(body)))
+        except (ValueError, msgspec.MsgspecError) as fault:
+            return fault_told(400, f"the body is no Placement: {fault}")
+        placement = placement.but(metadata=placement.metadata.but(namespace=namespace, name=name))
         around = self.plane.around
         scene = around.parts["atlas"].scene(around.clock.now())
         asked = ask_of(placement, scene, around.parts["cel"])

@@ -5,14 +5,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+import pytest
 
 from trimtab.api.kind import find_kind
 from trimtab.api.value import Raw
 from trimtab.app import Embedded
 from trimtab.client.client import Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.errors import AlreadyExists
+from trimtab.errors import AlreadyExists, Forbidden
+from trimtab.server.answer import Answer, Ask
 from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.caller import User
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.store.log import Store
 
@@ -168,5 +171,99 @@ def test_a_better_score_moves_a_workload_only_when_it_lasts() -> None:
         assert await told.holding() == ["m3"]
         binding = await told.client.get(BINDINGS, "default", "x-configmap")
         assert "ScoreChange" in binding["metadata"]["annotations"]["trimtab.dev/asked-by"]
+
+    told(story)
+
+
+def test_a_settled_fleet_with_placements_writes_nothing_for_an_hour() -> None:
+    async def story(told: Told) -> None:
+        for cluster, value in (("m1", 0), ("m2", 80), ("m3", 80)):
+            await told.score(cluster, value)
+        ranked = {"mode": "Exact", "configurations": [{"scoreCoordinate": ADD_ON, "weight": 1}]}
+        await told.bind_and_place(numberOfClusters=2, prioritizerPolicy=ranked, sortBy="Score")
+        await told.make(f"{CLUSTERS}/v1beta1", "Placement", "odd", {"prioritizerPolicy": {"mode": "Odd"}})
+        work = {
+            "manifestWorkTemplate": {"workload": {"manifests": [CONFIG_MAP]}},
+            "placementRefs": [{"name": "p", "rolloutStrategy": {"type": "Progressive", "progressive": {}}}],
+        }
+        await told.make(f"{WORKS}/v1alpha1", "ManifestWorkReplicaSet", "set", work)
+        for name, placement in (("ranked", {"prioritizerPolicy": ranked}), ("led", {"placementRef": {"name": "p"}})):
+            selectors = [{"apiVersion": "v1", "kind": "ConfigMap", "name": name}]
+            spec = {"resourceSelectors": selectors, "placement": placement}
+            await told.make("policy.karmada.io/v1alpha1", "PropagationPolicy", name, spec)
+            await told.client.create(CONFIG_MAPS, CONFIG_MAP | {"metadata": {"name": name, "namespace": "default"}})
+        await asyncio.sleep(10)
+        taint = {"key": "guest", "effect": "NoSelectIfNew"}
+        await told.client.patch(MANAGED, "", "m3", {"spec": {"taints": [taint]}})
+        await asyncio.sleep(600)
+        assert await told.chosen() == ["m2", "m3"]
+        assert await told.holding() == ["m2", "m3"]
+
+        store = told.fleet.host.store
+
+        def kept() -> dict[str, int]:
+            """Every object but events, which end by themselves."""
+            entries = store.list("/registry/").entries
+            return {entry.key: entry.mod_revision for entry in entries if "/events/" not in entry.key}
+
+        before, revision = kept(), store.revision
+        await asyncio.sleep(3600)
+        assert kept() == before
+        assert [entry.key for entry in store.list("/registry/").entries if entry.mod_revision > revision] == []
+
+    told(story)
+
+
+def test_who_may_read_a_placement_is_told_about_it_and_who_may_create_one_may_ask_what_if() -> None:
+    async def story(told: Told) -> None:
+        await told.bind_and_place(numberOfClusters=1)
+        await asyncio.sleep(5)
+        role = {"rules": [{"apiGroups": [CLUSTERS], "resources": ["placements"], "verbs": ["get", "create"]}]}
+        subjects = [{"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"}]
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "placer"}
+        for kind, body in (("Role", role), ("RoleBinding", {"subjects": subjects, "roleRef": reference})):
+            rbac = "rbac.authorization.k8s.io/v1"
+            raw = {"apiVersion": rbac, "kind": kind, "metadata": {"name": "placer", "namespace": "default"}, **body}
+            await told.client.create(where(rbac, kind), raw)
+
+        async def asked(method: str, path: str, user: str, body: Any = None) -> tuple[int, Any]:
+            encoded = msgspec.json.encode(body) if body is not None else b""
+            ask = Ask(method, f"/debug/placements/{path}", {}, {}, body=encoded, certificate_user=User(user))
+            answer = await told.fleet.host.handler.answer(ask)
+            assert isinstance(answer, Answer)
+            return answer.code, msgspec.json.decode(answer.body)
+
+        code, answer = await asked("GET", "default/p", "alice")
+        assert (code, answer["placement"]["spec"]["numberOfClusters"]) == (200, 1)
+        taint = {"labelSelector": {"matchExpressions": [{"key": "no", "operator": "Exists"}]}}
+        what_if = {"spec": {"predicates": [{"requiredClusterSelector": taint}]}}
+        code, answer = await asked("POST", "default/if", "alice", what_if)
+        assert (code, answer["filteredPipelineResults"][0]) == (200, {"name": "Predicate"})
+        assert answer["placement"]["metadata"] == {"name": "if", "namespace": "default"}
+        assert (await asked("GET", "default/nosuch", "alice")) == (404, {"error": "placement 'nosuch' not found"})
+        assert (await asked("POST", "default/if", "alice", ["no"]))[0] == 400
+        for user, path in (("bob", "default/p"), ("alice", "kube-system/p")):
+            with pytest.raises(Forbidden, match="cannot get resource"):
+                await asked("GET", path, user)
+
+    told(story)
+
+
+def test_decisions_have_the_shape_that_argo_cd_reads() -> None:
+    """Its cluster decision resource generator lists by label and takes `clusterName` of every entry of `status.decisions`."""
+
+    async def story(told: Told) -> None:
+        await told.bind_and_place(numberOfClusters=2)
+        await asyncio.sleep(5)
+        found = await told.client.list(DECISIONS, "default", labels=f"{CLUSTERS}/placement=p")
+        names = []
+        for resource in found.items:
+            assert (resource["apiVersion"], resource["kind"]) == (f"{CLUSTERS}/v1beta1", "PlacementDecision")
+            assert isinstance(resource["status"]["decisions"], list)
+            names += [entry["clusterName"] for entry in resource["status"]["decisions"]]
+        assert names == ["m1", "m2"]
+        assert (DECISIONS.group, DECISIONS.plural) == (CLUSTERS, "placementdecisions")
+        none = await told.client.list(DECISIONS, "default", labels=f"{CLUSTERS}/placement=other")
+        assert none.items == []
 
     told(story)

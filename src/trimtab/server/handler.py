@@ -97,8 +97,9 @@ class Handler:
 
     def _landed(self, ask: Ask, target: Target | None) -> Answer:
         action = Action(ask.method.lower(), path=ask.path)
-        if not self._authorizer.allows(ask.caller.user, action):
-            raise Forbidden(f"forbidden: {denial(ask.caller.user, action)}", details=True)
+        amounts_to = self._landing.action(ask)
+        if not any(self._authorizer.allows(ask.caller.user, one) for one in (action, amounts_to) if one is not None):
+            raise Forbidden(f"forbidden: {denial(ask.caller.user, amounts_to or action)}", details=True)
         return self._landing.answer(ask, target)
 
     async def _resource(self, ask: Ask, target: Target) -> Answer | Stream:

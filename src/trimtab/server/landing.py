@@ -8,6 +8,7 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.server import refuse
 from trimtab.server.answer import Answer, Ask
+from trimtab.server.authorize import Action
 from trimtab.server.catalogue import Catalogue
 from trimtab.server.discovery import AGGREGATED, Discovery
 from trimtab.server.frames import discovery
@@ -54,18 +55,20 @@ class Landing:
         self._metrics = metrics
         self.pages: dict[str, Callable[[Ask], Answer]] = {}
         """Further paths by their first word, from those who build this server into something larger."""
+        self.actions: dict[str, Callable[[Ask], Action | None]] = {}
+        """What asking for such a page amounts to: who may do that may ask, beside those who may use the path."""
 
     def answer(self, ask: Ask, target: Target | None) -> Answer:
         path = ask.path.rstrip("/")
         first = path.split("/")[1] if path else ""
         if first in _HEALTH and ask.method in {"GET", "HEAD"}:
             return self._health(ask, path)
+        if page := self.pages.get(first):
+            return page(ask)
         if ask.method != "GET":
             raise refuse.no_such_method()
         if first == "version":
             return Answer(200, orjson.dumps(VERSION))
-        if page := self.pages.get(first):
-            return page(ask)
         if first in {"api", "apis"}:
             return self._discover(ask, path, target)
         if first == "openapi":
@@ -76,6 +79,10 @@ class Landing:
             further = ["/healthz", "/livez", "/readyz", "/metrics", "/openapi/v2", "/openapi/v3", "/version"]
             return Answer(200, orjson.dumps(self._discovery.paths(further)))
         return text(404, "404 page not found\n")
+
+    def action(self, ask: Ask) -> Action | None:
+        first = ask.path.strip("/").partition("/")[0]
+        return self.actions[first](ask) if first in self.actions else None
 
     def missing(self, target: Target) -> Answer:
         """A resource that is not served: groups that nobody knows have no words of their own."""
