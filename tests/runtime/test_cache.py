@@ -136,3 +136,29 @@ def test_a_write_that_overtook_its_event_is_not_undone_by_it() -> None:
         return table.entries["shop", "web"].revision
 
     assert run_virtually(story()) == "7"
+
+
+def test_a_listener_that_stumbles_costs_nobody_else_anything(caplog: Any) -> None:
+    async def story() -> tuple[list[str], str]:
+        client = Scripted([listing(pod("web", 3), revision=5)], [[Change("MODIFIED", pod("web", 6))]])
+        cache = Cache(client)  # type: ignore[arg-type]
+        table = cache.table(PODS)
+        heard: list[str] = []
+
+        def stumbles(_old: Any, _new: Any) -> None:
+            raise ZeroDivisionError
+
+        table.listen(stumbles)
+        table.listen(lambda _old, new: heard.append(new.revision) if new else None)
+        await asyncio.sleep(10)
+        await cache.close()
+        return heard, table.entries["shop", "web"].revision
+
+    assert run_virtually(story()) == (["3", "6"], "6")
+    assert "a listener failed on pods ('shop', 'web')" in caplog.text
+
+
+def test_a_server_that_answers_nonsense_is_asked_again() -> None:
+    nonsense: Raw = {"kind": "Pod"}
+    client = Scripted([listing(nonsense, revision=4), listing(pod("web", 3), revision=5)], [])
+    assert followed(client) == {"web": "3"}

@@ -84,6 +84,10 @@ class Prober:
         except (ApiFault, OSError, TimeoutError) as fault:
             log.info("member %s does not answer: %s", cluster.name, fault or type(fault).__name__)
             return Probe(self._clock.now(), online=False, healthy=False)
+        except Exception:
+            # A member that answers nonsense is not healthy, and must go on being asked.
+            log.exception("cannot make sense of what member %s answers", cluster.name)
+            return Probe(self._clock.now(), online=True, healthy=False)
 
     @staticmethod
     async def _healthy(member: MemberHandle) -> bool:

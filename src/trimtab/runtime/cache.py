@@ -92,9 +92,7 @@ class Table:
         self.entries[entry.name] = entry
         if old is None:
             insort(self._names, entry.name)
-        self._file(old, entry)
-        for heard in self._listeners:
-            heard(old, entry)
+        self._tell(old, entry)
 
     def drop(self, name: Name, revision: str = "") -> None:
         old = self.entries.get(name)
@@ -106,9 +104,7 @@ class Table:
             self._buried[name] = revision
             if len(self._buried) > 4096:  # only the recent dead can be overtaken
                 del self._buried[next(iter(self._buried))]
-        self._file(old, None)
-        for heard in self._listeners:
-            heard(old, None)
+        self._tell(old, None)
 
     def replace_all(self, items: Iterable[Raw], revision: str) -> None:
         """After a fresh list: what is not in it is gone."""
@@ -120,6 +116,14 @@ class Table:
         for name in [name for name in self.entries if name not in seen]:
             self.drop(name, revision)
         self.synced.set()
+
+    def _tell(self, old: Entry | None, new: Entry | None) -> None:
+        """A listener's defect costs neither the others their news nor the table its feed."""
+        for heard in (self._file, *self._listeners):
+            try:
+                heard(old, new)
+            except Exception:
+                log.exception("a listener failed on %s %s", self.resource.id, (new or cast("Entry", old)).name)
 
     def _file(self, old: Entry | None, new: Entry | None) -> None:
         self.changes += 1
@@ -209,6 +213,11 @@ class Cache:
             except (ApiFault, OSError, TimeoutError) as fault:
                 log.warning("cannot follow %s: %s", table.resource.id, fault)
                 await asyncio.sleep(getattr(fault, "retry_after", None) or pause)
+                pause = min(LONGEST_RELIST_SECONDS, pause * 2)
+            except Exception:
+                # Whatever a server answers, a table that is silently no longer fed would be worse.
+                log.exception("cannot make sense of what the server says about %s", table.resource.id)
+                await asyncio.sleep(pause)
                 pause = min(LONGEST_RELIST_SECONDS, pause * 2)
 
     async def _follow_changes(self, table: Table, revision: str) -> None:
