@@ -14,6 +14,7 @@ from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Object
 from trimtab.app import learn_everything
 from trimtab.cli.shared import kubeconfig_options, table, with_client
+from trimtab.cli.shared_placements import placement_explained
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import WallClock
 from trimtab.decide.ask import ask_of
@@ -49,9 +50,11 @@ PLACEMENT = "cluster.open-cluster-management.io/placement"
 @click.option("--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @kubeconfig_options
 def command(target: str, namespace: str, anew: bool, profile: str, output: str, kubeconfig: str, context: str) -> None:
-    """Say where KIND/NAME (deploy/web, rb/web-deployment) runs and why, and why not elsewhere."""
+    """Say where KIND/NAME (deploy/web, rb/web-deployment, placement/cheap) goes and why, and why not elsewhere."""
 
     async def work(client: Client) -> str:
+        if placement := placement_meant(target):
+            return await placement_explained(client, namespace, placement, WallClock().now(), as_json=output == "json")
         binding = await bound(client, target, namespace)
         told = None if anew else await recorded(client, binding)
         remark = ""
@@ -64,6 +67,12 @@ def command(target: str, namespace: str, anew: bool, profile: str, output: str, 
         return "\n".join(lines(binding, told, remark))
 
     click.echo(with_client(kubeconfig, context, work))
+
+
+def placement_meant(target: str) -> str:
+    """The name of the Placement of Open Cluster Management that is asked about; empty when it is something else."""
+    word, _, name = target.partition("/")
+    return name if word.lower() in ("placement", "placements") else ""
 
 
 async def bound(client: Client, target: str, namespace: str) -> Binding:

@@ -1,0 +1,75 @@
+"""Why a Placement is answered as it is, thought over again with what the API shows."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, cast
+
+import msgspec
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.ocm import OcmPlacement
+from trimtab.api.value import Object
+from trimtab.app import learn_everything
+from trimtab.cli.shared import table
+from trimtab.client.client import Client, resource_of
+from trimtab.decide.ocm.ask import PlacementAsk, ask_of
+from trimtab.decide.ocm.explain import Fate, fates, shown
+from trimtab.decide.ocm.pipeline import Unlistable, decide
+from trimtab.decide.ocm.report import misconfigured, satisfied
+from trimtab.decide.ocm.scene import Atlas, Scene
+from trimtab.errors import InputFault, NotFound
+from trimtab.interpret.cel import compiler
+
+HEADINGS = ("CLUSTER", "CHOSEN", "TOTAL", "WHY")
+OUTCOMES = {
+    "Selected": "one of the best",
+    "NotNeeded": "would do, but others are better or come first by name",
+    "NotInSets": "in none of the sets that the namespace is bound to and the Placement asks for",
+}
+
+
+async def placement_explained(client: Client, namespace: str, name: str, now: datetime, *, as_json: bool) -> str:
+    """The story of every cluster for one Placement: a table for people, or the debug server's document."""
+    learn_everything()
+    kind = kind_of(OcmPlacement)
+    try:
+        raw = await client.get(resource_of(kind), namespace, name)
+    except NotFound as missing:
+        raise InputFault(f"there is no Placement {name} in namespace {namespace}") from missing
+    placement = cast("OcmPlacement", kind.decode(raw))
+    scene = await pictured(client, now)
+    ask = ask_of(placement, scene, cast("Any", compiler()))
+    if as_json:
+        return msgspec.json.format(msgspec.json.encode(shown(placement, ask, scene))).decode()
+    try:
+        return "\n".join(lines(placement, ask, scene))
+    except Unlistable as fault:
+        raise InputFault(str(fault)) from fault
+
+
+async def pictured(client: Client, now: datetime) -> Scene:
+    """What Placements are decided on, as the API shows it."""
+    things: list[Object] = []
+    for type_ in Atlas.kinds:
+        kind = kind_of(type_)
+        listing = await client.list(resource_of(kind))
+        things += [kind.decode(raw) for raw in listing.items]
+    return Atlas(things).scene(now)
+
+
+def lines(placement: OcmPlacement, ask: PlacementAsk, scene: Scene) -> Iterator[str]:
+    answer = decide(ask, scene)
+    wrong, enough = misconfigured(answer), satisfied(answer, placement.spec)
+    yield f"Placement {placement.namespace}/{placement.name}: {enough.message}"
+    if wrong.status == "True":
+        yield f"It cannot be understood: {wrong.message.lstrip(':')}"
+    held = scene.held_by(placement.namespace, placement.name).decided
+    yield f"Decided for: {', '.join(sorted(held)) or 'no cluster'}"
+    yield ""
+    yield table(HEADINGS, (row(fate) for fate in fates(ask, scene)))
+
+
+def row(fate: Fate) -> tuple[str, str, str, str]:
+    total = "" if fate.total is None else str(fate.total)
+    why = OUTCOMES.get(fate.outcome) or f"{fate.plugin}: {fate.reason}".lstrip(": ")
+    return fate.cluster, "yes" if fate.outcome == "Selected" else "no", total, why

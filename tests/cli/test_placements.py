@@ -1,0 +1,80 @@
+"""People are told why a Placement is answered as it is, cluster by cluster."""
+
+import msgspec
+import pytest
+
+from trimtab.api.kind import find_kind
+from trimtab.api.value import Raw
+from trimtab.app import learn_everything
+from trimtab.cli.shared_placements import placement_explained
+from trimtab.client.client import resource_of
+from trimtab.clock import LoopClock, run_virtually
+from trimtab.errors import InputFault
+from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.local import LocalClient
+from trimtab.store.log import Store
+
+GROUP = "cluster.open-cluster-management.io"
+
+
+def told(*objects: Raw, name: str = "p", as_json: bool = False) -> str:
+    async def run() -> str:
+        learn_everything()
+        clock = LoopClock()
+        server = ApiServer(Store(), Settings(clock=clock))
+        await server.start()
+        client = LocalClient(server)
+        try:
+            for raw in objects:
+                kind = find_kind(raw["apiVersion"], raw["kind"])
+                assert kind is not None
+                await client.create(resource_of(kind), raw)
+            return await placement_explained(client, "default", name, clock.now(), as_json=as_json)
+        finally:
+            await server.stop()
+
+    return run_virtually(run())
+
+
+def thing(version: str, kind: str, name: str, namespace: str = "", **rest: Raw) -> Raw:
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    return {"apiVersion": f"{GROUP}/{version}", "kind": kind, "metadata": metadata, **rest}
+
+
+def fleet() -> list[Raw]:
+    tainted = {"hubAcceptsClient": True, "taints": [{"key": "gone", "effect": "NoSelect"}]}
+    everybody = {"clusterSelector": {"selectorType": "LabelSelector", "labelSelector": {}}}
+    return [
+        thing("v1", "ManagedCluster", "a", spec={"hubAcceptsClient": True}),
+        thing("v1", "ManagedCluster", "b", spec=tainted),
+        thing("v1", "ManagedCluster", "c", spec={"hubAcceptsClient": True}),
+        thing("v1beta2", "ManagedClusterSet", "global", spec=everybody),
+        thing("v1beta2", "ManagedClusterSetBinding", "global", "default", spec={"clusterSet": "global"}),
+        thing("v1beta1", "Placement", "p", "default", spec={"numberOfClusters": 1}),
+    ]
+
+
+def test_every_cluster_has_its_reason() -> None:
+    text = told(*fleet())
+    first, decided, _, headings, a, b, c = text.splitlines()
+    assert first == "Placement default/p: All cluster decisions scheduled"
+    assert decided == "Decided for: no cluster"
+    assert headings.split() == ["CLUSTER", "CHOSEN", "TOTAL", "WHY"]
+    assert a.split()[:3] == ["a", "yes", "100"]
+    assert b.split()[:3] == ["b", "no", "TaintToleration:"]
+    assert c.endswith("would do, but others are better or come first by name")
+
+
+def test_the_same_is_told_as_the_debug_server_tells_it() -> None:
+    document = msgspec.json.decode(told(*fleet(), as_json=True))
+    assert [step["name"] for step in document["filteredPipelineResults"]] == ["Predicate", "Predicate,TaintToleration"]
+
+
+def test_a_placement_that_cannot_be_understood_is_told_so() -> None:
+    odd = thing("v1beta1", "Placement", "odd", "default", spec={"prioritizerPolicy": {"mode": "Odd"}})
+    assert "It cannot be understood: incorrect prioritizer policy mode: Odd" in told(*fleet(), odd, name="odd")
+
+
+def test_a_placement_that_is_not_there_is_named() -> None:
+    with pytest.raises(InputFault, match="there is no Placement nosuch in namespace default"):
+        told(name="nosuch")
