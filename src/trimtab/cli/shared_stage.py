@@ -146,6 +146,8 @@ class Stage:
         self._watchful: list[Watchful] = []
         self._narrated: dict[str, str] = {}
         self._steps_done = 0
+        self._errands: set[asyncio.Task[None]] = set()
+        """What somebody in the story does while it goes on."""
 
     @property
     def now(self) -> float:
@@ -162,6 +164,8 @@ class Stage:
             if watchful.start is None:
                 watchful.start = self.now
         await self._until_judged()
+        for errand in self._errands:
+            errand.cancel()
         return self.now
 
     async def _curtain(self) -> None:
@@ -364,7 +368,7 @@ class Stage:
                     raise InputFault(f"an app fails by {', '.join(AILMENTS)}, not by {trouble.how!r}")
                 namespace, _, app = trouble.app.rpartition("/")
                 selector = LabelSelector(match_labels={"app": app})
-                member.cast(Spell(f"story/{trouble.app}", AILMENTS[trouble.how], namespace, selector))
+                member.cast(Spell(f"story/{trouble.app}", AILMENTS[trouble.how], namespace, selector, trouble.node))
                 self._tell(self.now, f"{trouble.app} fails in {member.name}: {trouble.how}")
             elif trouble.node:
                 member.fail_node(trouble.node)
@@ -417,6 +421,13 @@ class Stage:
         for name in many(step.empty):
             await world[name].empty()
             self._tell(self.now, f"{name} is emptied again")
+        if step.drain is not None:
+            member = world[step.drain.cluster]
+            self._errands.add(asyncio.get_running_loop().create_task(member.drain(step.drain.node)))
+            self._tell(self.now, f"node {step.drain.node} of {member.name} is drained")
+        if step.use is not None:
+            for name in many(step.use.cluster):
+                self._use(world[name], step.use)
         if step.claim is not None:
             for name in many(step.claim.cluster):
                 await world[name].claim(step.claim.factor)
@@ -430,6 +441,15 @@ class Stage:
         for name in many(step.leave):
             await self._fleet.client.delete(CLUSTERS, "", name)
             self._tell(self.now, f"{name} is asked to leave")
+
+    def _use(self, member: Member, used: Used) -> None:
+        if used.cpu is None:
+            member.usage.clear(f"story/{used.app}")
+            self._tell(self.now, f"{used.app} uses as much as usual in {member.name}")
+            return
+        selector = LabelSelector(match_labels={"app": used.app})
+        member.usage.set(Load(f"story/{used.app}", selector=selector, amounts={"cpu": int(1000 * used.cpu)}))
+        self._tell(self.now, f"each pod of {used.app} uses {used.cpu:g} CPUs in {member.name}")
 
     async def _taints(self, name: str, key: str, added: list[Raw]) -> None:
         while True:
@@ -547,7 +567,7 @@ def name_of_ref(ref: Raw) -> str:
 
 def shown(value: Any) -> str:
     """A value, short enough for one line."""
-    if isinstance(value, dict) and "metadata" in value:
+    if isinstance(value, dict) and "kind" in value and "metadata" in value:
         return name_of(value)
     if isinstance(value, list):
         inner = ", ".join(map(shown, value[:8])) + (", ..." if len(value) > 8 else "")

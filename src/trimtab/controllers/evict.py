@@ -1,11 +1,11 @@
 """Eviction tasks -> the old copy goes when the new one is healthy, at once, or when somebody says so."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.work import Binding, GracefulEvictionTask
+from trimtab.api.kinds.work import Binding, GracefulEvictionTask, PreviousPlacement
 from trimtab.api.value import Key
 from trimtab.controllers import marks, moves
 from trimtab.controllers.contract import Again, Note, View, Wake, Wish, controller
@@ -25,7 +25,16 @@ def leavers(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Ke
             yield key_of(binding)
 
 
-@controller(*marks.BINDINGS, writes=["spec.gracefulEvictionTasks", "spec.clusters"], wakes=[Wake(Cluster, leavers)])
+@controller(
+    *marks.BINDINGS,
+    writes=[
+        "spec.gracefulEvictionTasks",
+        "spec.clusters",
+        "status.schedulerObservingAffinityName",
+        "status.previousPlacement",
+    ],
+    wakes=[Wake(Cluster, leavers)],
+)
 def evict(binding: Binding, view: View) -> Iterator[Wish]:
     tasks = binding.spec.graceful_eviction_tasks
     if not tasks or binding.metadata.deletion_timestamp is not None:
@@ -73,6 +82,12 @@ def is_called_off(task: GracefulEvictionTask, binding: Binding, view: View) -> b
 
 def stayed(binding: Binding, task: GracefulEvictionTask, view: View) -> Binding:
     """The cluster gets back what it had, from those whose replacements have not come up yet."""
+    tasks = tuple(other for other in binding.spec.graceful_eviction_tasks if other != task)
+    previous = binding.status.previous_placement
+    if previous is not None and is_as_before(previous, task, tasks, binding):
+        status = binding.status.but(scheduler_observing_affinity_name=previous.affinity_name, previous_placement=None)
+        spec = binding.spec.but(clusters=previous.clusters, graceful_eviction_tasks=tasks)
+        return binding.but(spec=spec, status=status)
     shares = moves.placement(binding)
     wanted = task.replicas or 0
     scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
@@ -87,9 +102,20 @@ def stayed(binding: Binding, task: GracefulEvictionTask, view: View) -> Binding:
         shares = {name: n for name, n in shares.items() if n > 0}
     if wanted or not task.replicas:
         shares[task.from_cluster] = shares.get(task.from_cluster, 0) + wanted
-    tasks = tuple(other for other in binding.spec.graceful_eviction_tasks if other != task)
     clusters = moves.targets_of(shares, binding.spec.clusters)
     return binding.but(spec=binding.spec.but(clusters=clusters, graceful_eviction_tasks=tasks))
+
+
+def is_as_before(
+    previous: PreviousPlacement, task: GracefulEvictionTask, others: Sequence[GracefulEvictionTask], binding: Binding
+) -> bool:
+    """Whether all can be again as it was: nothing else is leaving, nobody grew, and no newcomer is healthy yet."""
+    was = {target.name: target.replicas for target in previous.clusters}
+    health = {name: item.health for name, item in moves.items_of(binding).items()}
+    grown = any(t.name in was and t.replicas > was[t.name] for t in binding.spec.clusters)
+    arrived = any(t.name not in was and health.get(t.name) == "Healthy" for t in binding.spec.clusters)
+    leaving = any(other.from_cluster in was for other in others)
+    return was.get(task.from_cluster) == (task.replicas or 0) and not grown and not arrived and not leaving
 
 
 def deadline(task: GracefulEvictionTask, view: View) -> datetime:

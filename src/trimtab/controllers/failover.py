@@ -150,12 +150,15 @@ def guarded(
 ) -> Iterator[Wish]:
     """One cluster at a time, and only when there is somewhere to go; else the workload stays and says why."""
     waits = list(watch.waits)
-    busy = any(
-        task.producer == producer(binding) and task.suppress_deletion is None
+    # A cluster that was in the same placement waits its turn; one that came as a replacement may fail in its own right.
+    waiting = {
+        name
         for task in binding.spec.graceful_eviction_tasks
-    )
+        if task.producer == producer(binding) and task.suppress_deletion is None
+        for name in task.clusters_before_failover
+    }
     refused: list[tuple[str, str]] = []
-    for cluster in watch.due if not busy else []:
+    for cluster in (name for name in watch.due if name not in waiting):
         leaving = evicted(after, cluster, rules, view)
         ahead = prospect(leaving, view)
         if not ahead.failure:
