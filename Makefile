@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: help setup up test lint compat flows bench kube kube-up test-kube lock
+.PHONY: help setup up test lint compat flows bench bench-peers kube kube-up test-kube lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ flows: $(READY) ## recorded flows of a live Karmada control plane; DIR=folder fo
 
 bench: $(READY) ## measure; writes JSON below bench/results (PARTS="decide server" for some)
 	@$(BIN)/python -m bench $(PARTS)
+
+bench-peers: $(READY) ## the peers' own algorithms beside ours in one run (needs Go; built once into a cache)
+	@$(BIN)/python -m bench.peers
 
 kube: ## obtain a real kube-apiserver, etcd and friends into a cache (needs Go; see docs/kube-rig.md)
 	@$(PYTHON) rig/obtain.py
