@@ -23,9 +23,10 @@ from trimtab.server.assembly import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.server.policy import PolicyAdmission
 from trimtab.simulate.behaviour import CRASH, NEVER_READY, OUT_OF_MEMORY, Spell
-from trimtab.simulate.member import seeded_uids
+from trimtab.simulate.member import Member, seeded_uids
 from trimtab.simulate.saying import HOST, Found, Ref, Saying
-from trimtab.simulate.story import Expectation, Step, Story, Trouble, many, seconds
+from trimtab.simulate.story import Expectation, Step, Story, Trouble, Used, many, seconds
+from trimtab.simulate.usage import Load
 from trimtab.store.log import Store
 
 CLUSTERS = resource_of(kind_of(Cluster))

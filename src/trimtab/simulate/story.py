@@ -36,7 +36,7 @@ class Trouble(Value, forbid_unknown_fields=True):
 
     cluster: Names = ()
     node: str = ""
-    app: Annotated[str, Field("`namespace/name`, by the label `app`.")] = ""
+    app: Annotated[str, Field("`namespace/name`, by the label `app`; with a node, only there.")] = ""
     how: Annotated[str, Field("Of an app: `not-ready`, `crash` or `out-of-memory`.")] = "not-ready"
 
 
@@ -59,6 +59,21 @@ class Scored(Value, forbid_unknown_fields=True):
 class Loaded(Value, forbid_unknown_fields=True):
     cluster: Names
     part: float = 1.0
+
+
+class Drained(Value, forbid_unknown_fields=True):
+    """A node that somebody empties for maintenance, for as long as its budgets make it take."""
+
+    cluster: str
+    node: str
+
+
+class Used(Value, forbid_unknown_fields=True):
+    """How much CPU the pods of an app really use, in cores; nothing is as usual."""
+
+    cluster: Names
+    app: str
+    cpu: float | None = None
 
 
 class Claimed(Value, forbid_unknown_fields=True):
@@ -124,6 +139,8 @@ class Step(Value, forbid_unknown_fields=True):
     score: Scored | None = None
     load: Loaded | None = None
     empty: Names = ()
+    drain: Drained | None = None
+    use: Used | None = None
     claim: Claimed | None = None
     join: MemberPlan | None = None
     leave: Names = ()
