@@ -1,150 +1,183 @@
-"""Bindings are decided in batches, and what was decided is written once."""
+"""Decisions that take something away from a cluster."""
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
-from builders import NOON, binding, cluster, placement
+from builders import MINUTE, NOON, binding, cluster, deployment, item, placement
 from views import FakeView
 
-from trimtab.api.kinds.ocm import ClusterDecision, PlacementDecision, PlacementDecisionStatus
-from trimtab.api.kinds.work import ResourceBinding
+from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, ResourceSummary
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
+from trimtab.api.kinds.work import Binding, Hold
 from trimtab.api.profile import UPSTREAM
-from trimtab.api.value import Meta
-from trimtab.controllers import marks
-from trimtab.controllers.contract import Again, Note
-from trimtab.controllers.schedule import affected_bindings, intent_of, is_ours, schedule
-from trimtab.decide.ask import NO_GATES
+from trimtab.api.selectors import LabelSelector
+from trimtab.api.value import Condition, Meta
+from trimtab.controllers import marks, moves
+from trimtab.controllers.contract import Again, Note, Steps
+from trimtab.controllers.schedule import schedule
 from trimtab.decide.fleet import Fleet
-from trimtab.plugins import load
+from trimtab.plugins import filters, scores
+from trimtab.registry import discover
 
-load()
-ENABLED = [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]
+SECOND = timedelta(seconds=1)
+EVENLY = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
 
 
-class Keeper:
-    def __init__(self, clusters) -> None:
+class Picture:
+    def __init__(self, clusters: list[Cluster]) -> None:
+        discover(filters)
+        discover(scores)
         self.clusters = clusters
 
-    def at(self, now):
+    def at(self, now: Any) -> Fleet[Cluster]:
         return Fleet.of(self.clusters, now=now)
 
 
-def serving(name, *taints):
-    import msgspec
-
-    from trimtab.api.kinds.cluster import APIEnablement
-
-    made = cluster(name, *taints)
-    apis = tuple(msgspec.convert(ENABLED, list[APIEnablement]))
-    return made.but(status=made.status.but(api_enablements=apis))
+def able(name: str, *taints: str) -> Cluster:
+    enabled = (APIEnablement(group_version="apps/v1", resources=(APIResource(name="deployments", kind="Deployment"),)),)
+    room = ResourceSummary(allocatable={"pods": "110", "cpu": "8"})
+    found = cluster(name, *taints)
+    return found.but(status=found.status.but(api_enablements=enabled, resource_summary=room))
 
 
-def view(*clusters, **more) -> FakeView:
-    return FakeView(clusters, parts={"fleet": Keeper(clusters)}, **more)
+def web(replicas: dict[str, int], *, rule: Any = None, **fields: Any) -> Binding:
+    """Placed as the policy wants it, and asked to be placed afresh."""
+    placed = placement(**(rule or {"replicaScheduling": EVENLY}))
+    items = tuple(item(name, status={"readyReplicas": n}) for name, n in replicas.items())
+    found = binding(
+        clusters=replicas,
+        placement=placed,
+        status_aggregated_status=items,
+        **{"reschedule_triggered_at": NOON, **fields},
+    )
+    marked = found.metadata.annotations | {marks.APPLIED_PLACEMENT: msgspec.json.encode(placed).decode()}
+    return found.but(metadata=found.metadata.but(annotations=marked))
 
 
-def fresh(**fields):
-    made = binding(status_scheduler_observed_generation=1, status_last_scheduled_time=None, **fields)
-    annotations = {k: v for k, v in made.metadata.annotations.items() if k != marks.APPLIED_PLACEMENT}
-    return made.but(metadata=made.metadata.but(annotations=annotations))
+def seen(subject: Binding, *things: Any, **options: Any) -> list[Any]:
+    clusters = [thing for thing in things if isinstance(thing, Cluster)] or [able("m1"), able("m2")]
+    others = [thing for thing in things if not isinstance(thing, Cluster)]
+    view = FakeView([subject, *clusters, *others], parts={"fleet": Picture(clusters)}, raws=[deployment()], **options)
+    return [wish for _, wish in schedule([subject], view)]
 
 
-def decided(seen, *things):
-    return [wish for _, wish in schedule(things, seen)]
+def written(wishes: list[Any]) -> tuple[Binding, ...]:
+    for wish in wishes:
+        if isinstance(wish, Steps):
+            return wish.steps  # type: ignore[return-value]
+        if isinstance(wish, Binding):
+            return (wish,)
+    return ()
 
 
-def test_a_new_binding_is_placed_and_told_about() -> None:
-    new = fresh(replicas=2)
-    wishes = decided(view(serving("m1"), serving("m2")), new)
-    (placed,) = [wish for wish in wishes if isinstance(wish, ResourceBinding)]
-    assert [(t.name, t.replicas) for t in placed.spec.clusters] == [("m1", 2), ("m2", 2)]
-    assert placed.metadata.annotations[marks.APPLIED_PLACEMENT] == "{}"
-    assert placed.status.scheduler_observed_generation == 3
-    assert marks.condition_of(placed.status.conditions, "Scheduled").reason == "Success"
-    notes = [wish for wish in wishes if isinstance(wish, Note)]
-    assert {note.message for note in notes} == {"Binding has been scheduled successfully. Result: {m1:2, m2:2}"}
-    assert {note.about.kind for note in notes} == {"ResourceBinding", "Deployment"}
+def shares(subject: Binding) -> dict[str, int]:
+    return {target.name: target.replicas for target in subject.spec.clusters}
 
 
-def test_deciding_the_same_again_writes_nothing() -> None:
-    new = fresh(replicas=2)
-    seen = view(serving("m1"))
-    (placed,) = [wish for wish in decided(seen, new) if isinstance(wish, ResourceBinding)]
-    again = placed.but(metadata=placed.metadata.but(generation=3))
-    assert not [wish for wish in decided(seen, again) if isinstance(wish, ResourceBinding)]
+def budget(**spec: Any) -> DisruptionBudget:
+    return DisruptionBudget(
+        metadata=Meta(name="b", namespace="demo", resource_version="2"),
+        spec=DisruptionBudgetSpec(target="Workloads", selector=LabelSelector()).but(**spec),
+    )
 
 
-def test_no_cluster_fits_keeps_what_is_placed_and_says_why() -> None:
-    placed = binding(clusters={"m1": 2}, placement=placement(clusterAffinity={"clusterNames": ["elsewhere"]}))
-    wishes = decided(view(serving("m1")), placed)
-    (said,) = [wish for wish in wishes if isinstance(wish, ResourceBinding)]
-    assert said.spec == placed.spec
-    assert marks.condition_of(said.status.conditions, "Scheduled").reason == "NoClusterFit"
+def test_what_leaves_is_held_before_the_placement_changes() -> None:
+    first, last = written(seen(web({"m1": 4})))
+    assert (shares(first), shares(last)) == ({"m1": 4}, {"m1": 2, "m2": 2})
+    assert first.status.holds == last.status.holds
+    (hold,) = last.status.holds
+    assert (hold.cluster, hold.replicas, hold.reason) == ("m1", 2, "Rebalance")
+    assert (hold.since, hold.until) == (NOON, NOON + 600 * SECOND)
+    assert last.status.last_scheduled_time == NOON
+
+
+def test_upstream_takes_it_away_at_once() -> None:
+    (after,) = written(seen(web({"m1": 4}), profile=UPSTREAM))
+    assert shares(after) == {"m1": 2, "m2": 2}
+    assert after.status.holds == ()
+
+
+def test_the_budget_is_charged_first_then_the_log_is_written() -> None:
+    wishes = seen(web({"m1": 4}), budget(max_unavailable=1))
+    order = [type(wish) for wish in wishes if isinstance(wish, DisruptionBudget | Move | Steps)]
+    assert order == [DisruptionBudget, Move, Steps]
+    (charged,) = [wish for wish in wishes if isinstance(wish, DisruptionBudget)]
+    assert [(entry.object, entry.from_, entry.replicas) for entry in charged.status.in_flight] == [
+        ("Deployment/web", "m1", 2)
+    ]
+    (entry,) = [wish for wish in wishes if isinstance(wish, Move)]
+    assert (entry.spec.cause, entry.spec.from_, entry.spec.replicas) == ("Rebalance", "m1", 2)
+    assert [use.name for use in entry.spec.budgets] == ["b"]
+
+
+def test_a_budget_that_says_no_leaves_everything_and_the_stamp_pending() -> None:
+    wishes = seen(web({"m1": 4}), budget(min_available=4))
+    (after,) = written(wishes)
+    assert shares(after) == {"m1": 4}
+    assert after.status.last_scheduled_time == NOON - MINUTE
+    assert [c.reason for c in after.status.conditions if c.type == "Stalled"] == ["MoveBlocked"]
+    assert [wish.reason for wish in wishes if isinstance(wish, Note)] == ["MoveBlocked"]
     assert any(isinstance(wish, Again) for wish in wishes)
 
 
-def test_upstream_withdraws_it() -> None:
-    placed = binding(clusters={"m1": 2}, placement=placement(clusterAffinity={"clusterNames": ["elsewhere"]}))
-    wishes = decided(view(serving("m1"), profile=UPSTREAM), placed)
-    (said,) = [wish for wish in wishes if isinstance(wish, ResourceBinding)]
-    assert said.spec.clusters == ()
-    assert not any(isinstance(wish, Again) for wish in wishes)
+def test_a_budget_for_other_reasons_has_no_say() -> None:
+    wishes = seen(web({"m1": 4}), budget(min_available=4, reasons=("Drain",)))
+    assert shares(written(wishes)[-1]) == {"m1": 2, "m2": 2}
 
 
-def test_each_failed_affinity_group_is_told() -> None:
-    groups = placement(
-        clusterAffinities=[
-            {"affinityName": "first", "clusterNames": ["m9"]},
-            {"affinityName": "second", "clusterNames": ["m1"]},
-        ]
+def test_two_workloads_of_one_batch_do_not_spend_the_same_budget_twice() -> None:
+    clusters = [able("m1"), able("m2")]
+    one, two = web({"m1": 4}), web({"m1": 4})
+    two = two.but(
+        metadata=two.metadata.but(name="other-deployment", uid="uid-other"),
+        spec=two.spec.but(resource=two.spec.resource.but(name="other", uid="uid-two")),
     )
-    wishes = decided(view(serving("m1"), profile=UPSTREAM), fresh(replicas=1, placement=groups))
-    (placed,) = [wish for wish in wishes if isinstance(wish, ResourceBinding)]
-    assert placed.status.scheduler_observing_affinity_name == "second"
-    assert any(isinstance(w, Note) and "clusterAffiliates index(0)" in w.message for w in wishes)
+    view = FakeView(
+        [one, two, *clusters, budget(max_concurrent=1)],
+        parts={"fleet": Picture(clusters)},
+        raws=[deployment(), deployment("other")],
+    )
+    wishes = list(schedule([one, two], view))
+    assert len([wish for _, wish in wishes if isinstance(wish, DisruptionBudget)]) == 1
+    assert [wish for subject, wish in wishes if subject is two and not isinstance(wish, Again)][1:] == []
 
 
-def test_a_binding_on_its_way_out_is_only_told_about() -> None:
-    dying = binding(clusters={"m1": 1})
-    dying = dying.but(metadata=dying.metadata.but(deletion_timestamp=NOON - timedelta(seconds=1)))
-    notes = decided(view(serving("m1")), dying)
-    assert [note.message for note in notes] == ["skip schedule deleting resourceBinding: demo/web-deployment"] * 2
+def test_a_policy_edit_moves_at_once_unless_it_is_asked_otherwise() -> None:
+    edited = web({"m1": 4}, reschedule_triggered_at=None, rule={"clusterAffinity": {"clusterNames": ["m2"]}})
+    plain = edited.but(
+        metadata=edited.metadata.but(annotations=edited.metadata.annotations | {marks.APPLIED_PLACEMENT: "{}"})
+    )
+    assert written(seen(plain))[-1].status.holds == ()
+    assert [hold.reason for hold in written(seen(plain, budget(max_unavailable=1)))[-1].status.holds] == [
+        "PolicyChange"
+    ]
 
 
-def test_suspended_and_foreign_bindings_are_not_ours() -> None:
-    from trimtab.api.kinds.work import BindingSuspension
-
-    assert is_ours(binding())
-    assert not is_ours(binding(suspension=BindingSuspension(scheduling=True)))
-    assert not is_ours(binding(scheduler_name="another"))
-
-
-def test_a_new_cluster_wakes_what_could_not_be_placed() -> None:
-    waiting = binding()
-    seen = view(serving("m1"))
-    seen.things = [*seen.things, waiting]
-    assert [key.name for key in affected_bindings(None, serving("m2"), seen)] == ["web-deployment"]
-    seen.profile = UPSTREAM
-    assert list(affected_bindings(None, serving("m2"), seen)) == []
+def test_a_draining_cluster_loses_its_share_and_only_its_share() -> None:
+    draining = able("m1").but(metadata=able("m1").metadata.but(annotations={marks.DRAIN: "now"}))
+    calm = web({"m1": 2, "m2": 2}, reschedule_triggered_at=None)
+    after = written(seen(calm, draining, able("m2")))[-1]
+    assert shares(after) == {"m2": 4}
+    assert [(hold.cluster, hold.reason) for hold in after.status.holds] == [("m1", "Drain")]
 
 
-def test_a_cluster_that_its_placement_no_longer_decides_for_is_left_and_the_rest_stays() -> None:
-    divided = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
-    wanted = placement(placementRef={"name": "cheap"}, replicaScheduling=divided)
-    follower = binding(clusters={"m1": 2, "m2": 2}, placement=wanted)
-    applied = {marks.APPLIED_PLACEMENT: msgspec.json.encode(wanted).decode()}
-    follower = follower.but(metadata=follower.metadata.but(annotations=applied))
-    status = PlacementDecisionStatus(decisions=tuple(ClusterDecision(cluster_name=name) for name in ("m1", "m3")))
-    labels = {"cluster.open-cluster-management.io/placement": "cheap"}
-    page = PlacementDecision(metadata=Meta(name="cheap-decision-1", namespace="demo", labels=labels), status=status)
-    clusters = [serving(name) for name in ("m1", "m2", "m3")]
-    seen, fleet = FakeView([*clusters, page]), Keeper(clusters).at(NOON)
+def test_a_drain_without_another_place_is_told_and_changes_nothing() -> None:
+    draining = able("m1").but(metadata=able("m1").metadata.but(annotations={marks.DRAIN: "now"}))
+    (after,) = written(seen(web({"m1": 4}, reschedule_triggered_at=None), draining))
+    assert shares(after) == {"m1": 4}
+    assert [c.reason for c in after.status.conditions if c.type == "Stalled"] == ["NoFeasibleCluster"]
 
-    moving = intent_of(follower, fleet, NO_GATES, seen)
-    assert moving is not None
-    assert moving.cause == "ScoreChange"
-    assert moving.ask.placed == (("m1", 2),)
-    assert moving.ask.candidates == {"m1", "m3"}
 
-    settled = follower.but(spec=follower.spec.but(clusters=follower.spec.clusters[:1], replicas=2))
-    assert intent_of(settled, fleet, NO_GATES, seen) is None
+def test_while_something_is_held_no_further_move_begins() -> None:
+    moving = web({"m1": 4}, status_holds=(Hold(cluster="m3", replicas=1),))
+    assert written(seen(moving)) == ()
+
+
+def test_after_a_move_was_undone_the_same_is_not_tried_at_once() -> None:
+    undone = Condition(type="Stalled", status="True", reason="MoveReverted", last_transition_time=NOON - MINUTE)
+    draining = able("m1").but(metadata=able("m1").metadata.but(annotations={marks.DRAIN: "now"}))
+    resting = web({"m1": 2, "m2": 2}, reschedule_triggered_at=None, status_conditions=(undone,))
+    assert seen(resting, draining, able("m2")) == [Again(540.0)]
+    stamped = moves.stamped(resting, NOON, "Rebalance")
+    assert written(seen(stamped, able("m1"), able("m3"))) != ()
