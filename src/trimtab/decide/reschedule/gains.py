@@ -40,9 +40,33 @@ def homeless(pod: Resident) -> Resident:
     return pod._replace(pod=pod.pod.but(spec=pod.pod.spec.but(node_name="")))
 
 
-def prospect(pod: Resident, fleet: NodeFleet, closed: Collection[str] = (), avoided: Collection[str] = ()) -> Prospect:
-    """The node that the scheduler would choose other than the present one, compared with the present one."""
-    rest = without(pod, fleet)
+class Bench:
+    """A picture on which pods are lifted and put back: only what changed is judged again, as long as it goes on in line."""
+
+    def __init__(self, fleet: NodeFleet) -> None:
+        self.fleet = fleet.fork()
+
+    def move(self, pod: Resident, target: str | None) -> None:
+        """The pod has left for another node, or for good."""
+        self.fleet = without(pod, self.fleet)
+        if target is not None:
+            self.fleet = self.fleet.settled(homeless(pod), target)
+
+    def prospect(self, pod: Resident, closed: Collection[str] = (), avoided: Collection[str] = ()) -> Prospect:
+        """The node that the scheduler would choose other than the present one, compared with the present one."""
+        node = pod.pod.spec.node_name
+        here = self.fleet.get(node)
+        known = next((one for one in here.residents if one.key == pod.key), None) if here is not None else None
+        if known is None:
+            return _prospect(pod, self.fleet, closed, avoided)
+        rest = self.fleet.vacated([known], node)
+        found = _prospect(pod, rest, closed, avoided)
+        self.fleet = rest.settled(known, node)
+        return found
+
+
+def _prospect(pod: Resident, rest: NodeFleet, closed: Collection[str], avoided: Collection[str]) -> Prospect:
+    """`rest` is the cluster without the pod."""
     ask = ask_for(homeless(pod), rest)
     names = rest.hosts.index
     here = names.get(pod.pod.spec.node_name)

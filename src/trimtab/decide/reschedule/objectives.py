@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from trimtab.api.value import Value
-from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Resident
+from trimtab.decide.reschedule.gains import Bench
 from trimtab.decide.reschedule.picture import Picture
 from trimtab.registry import Registry
 
@@ -27,7 +27,7 @@ class Candidate(NamedTuple):
     pod: Resident
     gain: float
     reason: str
-    again: Callable[[NodeFleet, str], float] | None = None
+    again: Callable[[Bench, str], float] | None = None
     """What the move to a node is worth once earlier moves of the round have been made; None is as before."""
     urgent: bool = False
     """Something is wrong with the pod where it is: age, preference and scheduler do not matter."""

@@ -9,12 +9,13 @@ from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, StatefulSet
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.evict import Budget
-from trimtab.decide.pods.avoid import avoids, entries_of
+from trimtab.decide.pods.avoid import Avoidance, avoids, entries_of
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.guard import Errand, Guard, PodBudget, guards, standing_of
 from trimtab.decide.pods.host import Resident, resident
 from trimtab.decide.pods.scene import Scene
 from trimtab.decide.pods.terms import Labels
+from trimtab.decide.reschedule.gains import Bench
 from trimtab.decide.reschedule.history import BACK, DONE, PENDING, PENDING_TOO_LONG, History, Moved, Pressure, Scale
 from trimtab.decide.reschedule.settings import Settings
 
@@ -84,6 +85,11 @@ class Picture:
                 found.append(resident(pod))
         return sorted(found, key=lambda one: (-one.priority, one.key))
 
+    @cached_property
+    def bench(self) -> Bench:
+        """The same picture, to try moves on one at a time; whoever takes a pod away puts it back."""
+        return Bench(self.fleet)
+
     # owners
 
     @cached_property
@@ -129,14 +135,18 @@ class Picture:
             or (selector is not None and selector.matches(here.labels))
         )
 
+    @cached_property
+    def _lists(self) -> list[tuple[str, tuple[Avoidance, ...]]]:
+        """Nodes that have an avoid list."""
+        found = [(here.name, entries_of(here.node.metadata.annotations)) for here in self.fleet.hosts]
+        return [(name, entries) for name, entries in found if entries]
+
     def avoided_by(self, pod: Pod) -> list[str]:
         ref = pod.controller
         if ref is None:
             return []
         uids = {ref.uid, self.owner(pod).uid}
-        return [
-            here.name for here in self.fleet.hosts if avoids(entries_of(here.node.metadata.annotations), uids, self.now)
-        ]
+        return [name for name, entries in self._lists if avoids(entries, uids, self.now)]
 
     # budgets
 

@@ -12,7 +12,7 @@ from trimtab.decide.pods.ask import ask_for
 from trimtab.decide.pods.host import Resident
 from trimtab.decide.pods.schedule import DEFAULT, objection_to
 from trimtab.decide.preempt import SYSTEM_CRITICAL
-from trimtab.decide.reschedule.gains import homeless, prospect, without
+from trimtab.decide.reschedule.gains import Bench
 from trimtab.decide.reschedule.history import History, Moved, Streak
 from trimtab.decide.reschedule.objectives import Candidate, objectives
 from trimtab.decide.reschedule.picture import SETTLES_AFTER_SCALING, Picture
@@ -122,7 +122,7 @@ class _Round:
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
         self._settings = picture.settings
-        self._fleet = picture.fleet.fork()
+        self._bench = Bench(picture.fleet)
         self._spent: dict[tuple[str, str, str], int] = {}
         self._leaving: dict[str, int] = {}
         self.moves: list[Move] = []
@@ -194,12 +194,12 @@ class _Round:
 
     def take(self, group: list[Proposal]) -> None:
         """Make these moves, all or none."""
-        before = self._fleet, dict(self._spent), dict(self._leaving), len(self.moves)
+        before = self._bench.fleet, dict(self._spent), dict(self._leaving), len(self.moves)
         for one in group:
             reason = self._try(one)
             if reason is None:
                 continue
-            self._fleet, self._spent, self._leaving = before[0], before[1], before[2]
+            self._bench.fleet, self._spent, self._leaving = before[0], before[1], before[2]
             del self.moves[before[3] :]
             for other in group:
                 told = reason if other is one else f"{one.candidate.pod.name}, which must go too, stays: {reason}"
@@ -220,12 +220,12 @@ class _Round:
             return closed
         if (crowd := self._too_many(pod)) is not None:
             return crowd
-        found = prospect(pod, self._fleet, picture.closed, picture.avoided_by(pod.pod))
+        found = self._bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod))
         if found.node is None and self._settings.require_fit:
             return "no other node would take it"
         gain = candidate.gain
         if candidate.again is not None and found.node is not None:
-            gain = candidate.again(self._fleet, found.node)
+            gain = candidate.again(self._bench, found.node)
         threshold = self._settings.gain_threshold
         if gain < threshold:
             return f"it gains {gain:.0f} %, less than {threshold:.0f} %"
@@ -245,8 +245,8 @@ class _Round:
     def _waited_for(self, target: str, but: str) -> str | None:
         """A pod without a node that this move would take the room from."""
         for one in self._picture.pending[:MOST_WAITING] if target else ():
-            ask = ask_for(one, self._fleet)
-            if one.pod.metadata.uid != but and objection_to(ask, self._fleet, target, DEFAULT) is None:
+            fleet = self._bench.fleet
+            if one.pod.metadata.uid != but and objection_to(ask_for(one, fleet), fleet, target, DEFAULT) is None:
                 return "/".join(one.key)
         return None
 
@@ -286,9 +286,7 @@ class _Round:
         return f"{down} of {owner.name} are not ready" if down + going >= allowed else None
 
     def _book(self, pod: Resident, source: str, target: str | None) -> None:
-        self._fleet = without(pod, self._fleet)
-        if target is not None:
-            self._fleet = self._fleet.settled(homeless(pod), target)
+        self._bench.move(pod, target)
         owner = self._picture.owner(pod.pod)
         self._leaving[owner.uid] = self._leaving.get(owner.uid, 0) + 1
         for budget in self._picture.standings(pod.pod):

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from functools import partial
 
-from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Resident
-from trimtab.decide.reschedule.gains import Prospect, prospect
+from trimtab.decide.reschedule.gains import Bench, Prospect
 from trimtab.decide.reschedule.objectives import Candidate, NoArgs, objective
 from trimtab.decide.reschedule.picture import Picture
 
@@ -17,18 +16,22 @@ def better_affinity(args: NoArgs, picture: Picture) -> Iterator[Candidate]:
     repelling = any(
         taint.effect == "PreferNoSchedule" for here in picture.fleet.hosts for taint in here.node.spec.taints
     )
+    alike: dict[tuple[str, str], Prospect] = {}
     for pod in picture.running:
-        if not (repelling or has_wishes(pod)) or pod.pod.spec.node_name in picture.closed:
+        owner, node = pod.pod.controller, pod.pod.spec.node_name
+        if owner is None or not (repelling or has_wishes(pod)) or node in picture.closed:
             continue
-        found = prospect(pod, picture.fleet, picture.closed, picture.avoided_by(pod.pod))
+        if (owner.uid, node) not in alike:  # pods of one owner on one node have the same prospects
+            alike[owner.uid, node] = picture.bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod))
+        found = alike[owner.uid, node]
         if (gain := granted(found)) > 0:
             wishes = ", ".join(name for name in WISHES if found.parts.get(name, 0) > 0)
             reason = f"{found.node} grants more of what it prefers ({wishes})"
             yield Candidate(pod, gain, reason, partial(again, picture, pod))
 
 
-def again(picture: Picture, pod: Resident, fleet: NodeFleet, target: str) -> float:
-    return granted(prospect(pod, fleet, picture.closed, picture.avoided_by(pod.pod)))
+def again(picture: Picture, pod: Resident, bench: Bench, target: str) -> float:
+    return granted(bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod)))
 
 
 def granted(found: Prospect) -> float:

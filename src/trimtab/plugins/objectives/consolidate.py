@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from trimtab.api.value import Value, always
-from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.reschedule.gains import homeless, prospect, without
+from trimtab.decide.reschedule.gains import Bench
 from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
 from trimtab.decide.reschedule.picture import Picture
 
@@ -21,15 +20,14 @@ class Args(Value):
 def consolidate(args: Args, picture: Picture) -> Iterator[Candidate]:
     hosts = [here for here in picture.fleet.hosts if here.name not in picture.closed]
     little = sorted((here for here in hosts if _is_low(here, args)), key=lambda here: (len(here.residents), here.name))
-    fleet, freed = picture.fleet.fork(), 0
+    bench, freed = Bench(picture.fleet), 0
     empty = {here.name for here in hosts if not _movable(here)}
     for here in little:
         if freed >= args.nodes or here.name in empty:
             continue
-        after = _emptied(here, fleet, picture, empty)
-        if after is None:
+        if not _emptied(here, bench, picture, empty):
             continue
-        fleet, freed = after, freed + 1
+        freed += 1
         for pod in _movable(here):
             reason = f"{here.name} is used little, and the other nodes have room for all its pods"
             yield Candidate(pod, FULL, reason, together=f"consolidate-{here.name}")
@@ -46,12 +44,14 @@ def _movable(here: Host) -> list[Resident]:
     return [pod for pod in here.residents if not pod.traits.daemon and not pod.traits.immovable]
 
 
-def _emptied(here: Host, fleet: NodeFleet, picture: Picture, empty: set[str]) -> NodeFleet | None:
-    """The cluster with this node's pods on others that are in use; None when they do not all fit."""
+def _emptied(here: Host, bench: Bench, picture: Picture, empty: set[str]) -> bool:
+    """Move this node's pods to others that are in use; False, and nothing moves, when they do not all fit."""
+    before = bench.fleet
     closed = picture.closed | empty | {here.name}
     for pod in _movable(here):
-        target = prospect(pod, fleet, closed, picture.avoided_by(pod.pod)).node
+        target = bench.prospect(pod, closed, picture.avoided_by(pod.pod)).node
         if target is None:
-            return None
-        fleet = without(pod, fleet).settled(homeless(pod), target)
-    return fleet
+            bench.fleet = before
+            return False
+        bench.move(pod, target)
+    return True

@@ -9,7 +9,7 @@ from trimtab.api.value import QuantityText, Value
 from trimtab.decide.pods.ask import ask_for
 from trimtab.decide.pods.host import Resident, resident
 from trimtab.decide.pods.schedule import DEFAULT, objection_to, schedule
-from trimtab.decide.reschedule.gains import homeless, prospect, without
+from trimtab.decide.reschedule.gains import Bench
 from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
 from trimtab.decide.reschedule.picture import Picture
 
@@ -67,17 +67,17 @@ def _fewest(args: Args, picture: Picture, probe: Resident) -> list[Resident] | N
 
 
 def _from(node: str, picture: Picture, probe: Resident, most: int) -> list[Resident] | None:
-    fleet = picture.fleet.fork()
-    here = fleet.get(node)
+    bench = Bench(picture.fleet)
+    here = bench.fleet.get(node)
     taken: list[Resident] = []
     movable = [one for one in (here.residents if here else ()) if _may_go(one, probe)]
     for pod in sorted(movable, key=lambda one: (-one.demand.requests.get("cpu", 0), one.priority, one.key)):
-        target = prospect(pod, fleet, picture.closed).node
+        target = bench.prospect(pod, picture.closed).node
         if target is None or len(taken) >= most:
             continue
-        fleet = without(pod, fleet).settled(homeless(pod), target)
+        bench.move(pod, target)
         taken.append(pod)
-        if objection_to(ask_for(probe, fleet), fleet, node, DEFAULT) is None:
+        if objection_to(ask_for(probe, bench.fleet), bench.fleet, node, DEFAULT) is None:
             return taken
     return None
 

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from trimtab.api.value import Value, always
-from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.reschedule.gains import prospect
+from trimtab.decide.reschedule.gains import Bench
 from trimtab.decide.reschedule.objectives import Candidate, objective
 from trimtab.decide.reschedule.picture import Picture
 
 NOTHING = 0.0
+CHOICE, FEWEST = 3, 30
+"""So many times what must go is looked at, for some of it may not."""
 
 
 class Args(Value):
@@ -26,29 +27,39 @@ def underutilised_nodes(args: Args, picture: Picture) -> Iterator[Candidate]:
     idle = [here for here in hosts if here.name not in picture.closed and is_idle(here, args.low)]
     if not idle:
         return
+    left = max(FEWEST, CHOICE * picture.settings.max_moves)
     for here in sorted(hosts, key=lambda one: (-excess(one, args.high), one.name)):
         over = worst(here, args.high)
-        if over is None or here.name in picture.closed:
+        if over is None or here.name in picture.closed or left <= 0:
             continue
         resource, percent = over
+        reason = f"{here.name} is used to {percent:.0f} % of its {resource}, above {args.high[resource]:.0f} %"
+        surplus = CHOICE * (percent - args.high[resource]) / 100 * here.allocatable.get(resource, 0)
         for pod in sorted(here.residents, key=lambda one: one.traits.order):
-            if not pod.demand.requests.get(resource):
+            if not is_movable(pod, resource):
                 continue
-            found = prospect(pod, picture.fleet, picture.closed, picture.avoided_by(pod.pod))
-            if found.node is None or found.gain <= 0:
-                continue
-            reason = f"{here.name} is used to {percent:.0f} % of its {resource}, above {args.high[resource]:.0f} %"
-            yield Candidate(pod, found.gain, reason, partial(worth, args, picture, pod))
+            if surplus <= 0 or left <= 0:
+                break
+            surplus, left = surplus - pod.demand.requests.get(resource, 1), left - 1
+            found = picture.bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod))
+            if found.node is not None and found.gain > 0:
+                yield Candidate(pod, found.gain, reason, partial(worth, args, picture, pod))
 
 
-def worth(args: Args, picture: Picture, pod: Resident, fleet: NodeFleet, target: str) -> float:
+def is_movable(pod: Resident, resource: str) -> bool:
+    """Whether the node would be used less without it, and something would replace it."""
+    counts = resource == "pods" or bool(pod.demand.requests.get(resource))
+    return counts and not pod.traits.daemon and not pod.terminating and pod.pod.controller is not None
+
+
+def worth(args: Args, picture: Picture, pod: Resident, bench: Bench, target: str) -> float:
     """The scheduler's gain, as long as the old node is still used too much and the new one does not become so."""
-    here, there = fleet.get(pod.pod.spec.node_name), fleet.get(target)
+    here, there = bench.fleet.get(pod.pod.spec.node_name), bench.fleet.get(target)
     if here is None or there is None or worst(here, args.high) is None:
         return NOTHING
     if worst(there.joined(pod), args.high) is not None:
         return NOTHING
-    return prospect(pod, fleet, picture.closed, picture.avoided_by(pod.pod)).gain
+    return bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod)).gain
 
 
 def percent_of(here: Host, resource: str) -> float:
