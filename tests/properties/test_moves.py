@@ -1,11 +1,11 @@
 """Whatever happens to a fleet, in whatever order, with crashes in between: what moves, moves safely."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 from builders import NOON, cluster, deployment
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from views import FakeView
 
@@ -178,12 +178,15 @@ class Toy:
                 assert len(flying) <= spec.max_concurrent
             if voluntary_only and spec.min_available is not None:
                 assert sum(sum(self.ready(app).values()) for app in APPS) >= spec.min_available
+        if voluntary_only:
+            assert all(sum(self.ready(app).values()) > 0 for app in APPS)
 
-    def run(self, minutes: float) -> None:
-        for _ in range(int(minutes * 6)):
+    def run(self, minutes: float, watch: Callable[[], None] = lambda: None) -> None:
+        for _ in range(max(1, int(minutes * 6))):
             self.now += timedelta(seconds=10)
             self.live()
             self.think()
+            watch()
 
 
 def built_cluster(name: str) -> Cluster:
@@ -276,10 +279,17 @@ BUDGETS = st.builds(
     st.sampled_from([0, 1, 2]),
     st.sampled_from([None, 1]),
 )
-FEW = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def strict(**spec: Any) -> DisruptionBudgetSpec:
+    return DisruptionBudgetSpec(target="Workloads", selector=LabelSelector()).but(**spec)
 
 
 @FEW
+@example(strict(rate=Rate(disruptions=1, period="1h")), False, [(("drain", "m1"), 15), (("drain", "m2"), 15)])
+@example(strict(min_available=6), True, [(("drain", "m1"), 2), (("cordon", "m2"), 0.4), (("rebalance", "a"), 2)])
+@example(strict(max_concurrent=1), False, [(("drain", "m1"), 2), (("crash", "1"), 2), (("drain", "m2"), 15)])
 @given(BUDGETS, st.booleans(), st.lists(st.tuples(GENTLE, st.sampled_from([0.4, 2, 15])), min_size=1, max_size=5))
 def test_nothing_voluntary_overspends_a_budget_or_takes_the_last_copy(budget: Any, at_once: bool, acts: Any) -> None:
     toy = Toy(budget, at_once)
@@ -287,10 +297,7 @@ def test_nothing_voluntary_overspends_a_budget_or_takes_the_last_copy(budget: An
     assert all(sum(toy.ready(app).values()) == 4 for app in APPS)
     for action, minutes in acts:
         acted(toy, action)
-        for _ in range(max(1, int(minutes * 3))):
-            toy.run(1 / 3)
-            toy.check(voluntary_only=True)
-            assert all(sum(toy.ready(app).values()) > 0 for app in APPS)
+        toy.run(minutes, lambda: toy.check(voluntary_only=True))
     assert all(sum(moves.placement(toy.binding(app)).values()) == 4 for app in APPS)
 
 
@@ -301,8 +308,7 @@ def test_evictions_end_and_the_fleet_heals_whatever_broke(budget: Any, acts: Any
     toy.run(1)
     for action, minutes in acts:
         acted(toy, action)
-        toy.run(minutes)
-        toy.check(voluntary_only=False)
+        toy.run(minutes, lambda: toy.check(voluntary_only=False))
     for name in NAMES:
         for what in ("revive", "uncordon", "unevacuate", "undrain"):
             acted(toy, (what, name))
