@@ -1,0 +1,46 @@
+from datetime import UTC, datetime, timedelta
+
+from trimtab.api.value import OwnerReference
+from trimtab.decide.pods.avoid import (
+    ANNOTATION,
+    MOST,
+    Avoidance,
+    Signature,
+    added,
+    avoids,
+    entries_of,
+    still_meant,
+    text_of,
+)
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+
+
+def entry(uid: str, minutes: int = 60, **more: str) -> Avoidance:
+    signature = Signature(pod_controller=OwnerReference(uid=uid))
+    return Avoidance(pod_signature=signature, expiry=NOON + timedelta(minutes=minutes), seconds=60 * minutes, **more)
+
+
+def test_the_list_survives_the_wire_and_nonsense_avoids_nobody() -> None:
+    text = text_of([entry("rs", root_uid="top")])
+    assert text is not None
+    (seen,) = entries_of({ANNOTATION: text})
+    assert avoids([seen], {"top"}, NOON)
+    assert not avoids([seen], {"other"}, NOON)
+    assert entries_of({ANNOTATION: "nonsense"}) == ()
+
+
+def test_the_list_is_bounded_and_what_ends_soonest_goes_first() -> None:
+    entries: tuple[Avoidance, ...] = ()
+    for number in range(MOST):
+        entries = added(entries, entry(f"u{number}", 10 + number), NOON)
+    entries = added(entries, entry("new"), NOON)
+    assert len(entries) == MOST
+    assert not avoids(entries, {"u0"}, NOON)
+    assert avoids(entries, {"new"}, NOON)
+
+
+def test_an_entry_ends_by_time_with_its_owner_or_with_its_purpose() -> None:
+    entries = [entry("old", -1), entry("gone"), entry("kept"), entry("done", until_pod_scheduled="large")]
+    kept = still_meant(entries, NOON, lambda uid: uid != "gone", lambda _: False)
+    assert [one.uids for one in kept] == [{"kept"}]
