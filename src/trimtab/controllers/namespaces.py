@@ -8,7 +8,7 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work, WorkloadTemplate, WorkSpec
 from trimtab.api.value import Key, Meta, OwnerReference, Raw
 from trimtab.controllers import marks
-from trimtab.controllers.contract import Again, Gone, Ref, View, Wake, Wish, controller
+from trimtab.controllers.contract import Again, Ref, View, Wake, Wish, controller
 from trimtab.controllers.detect import RESERVED
 from trimtab.controllers.dispatch import renewed
 from trimtab.controllers.render import marked, overridden
@@ -34,18 +34,14 @@ def when_its_room_opens(old: Namespace | None, new: Namespace | None, view: View
     wakes=[Wake(Cluster, when_a_cluster_joins), Wake(Namespace, when_its_room_opens)],
 )
 def namespaces(namespace: Namespace, view: View) -> Iterator[Wish]:
-    if not is_shared(namespace):
-        return
+    if not is_shared(namespace) or namespace.metadata.deletion_timestamp is not None:
+        return  # its Works are its own: they go when it is gone, and the members keep a room for what is still leaving
     name = work_name("Namespace", namespace.name)
     for cluster in view.all(Cluster):
         room = view.get(Namespace, "", marks.execution_namespace(cluster.name))
         if room is None or room.metadata.deletion_timestamp or cluster.metadata.deletion_timestamp:
             continue
         seen = view.get(Work, room.name, name)
-        if namespace.metadata.deletion_timestamp is not None:
-            if seen is not None and seen.metadata.deletion_timestamp is None:
-                yield Gone(seen)
-            continue
         try:
             work = work_for(namespace, cluster, name, view)
         except OverrideFault:
