@@ -226,6 +226,22 @@ def test_a_component_has_a_quota_of_its_own() -> None:
     with_wire(story, several_budgets=True, collects=False)
 
 
+def test_where_the_policy_says_so_people_delete_through_the_budgets_and_components_do_not() -> None:
+    async def story(wire: Wire) -> None:
+        policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
+        assert (await wire("POST", POLICY, {**policy, "spec": {"deleteMode": "EvictForHumans"}})).status == 201
+        for number in range(4):
+            await pod(wire, f"web-{number}")
+        await pdb(wire, "web", 4, 3)
+        assert (await wire("DELETE", f"{PODS}/web-0")).status == 200
+        assert (await wire("DELETE", f"{PODS}/web-1")).status == 429
+        assert (await wire("DELETE", f"{PODS}/web-1?gracePeriodSeconds=0")).status == 200
+        controller = User("system:kube-controller-manager", (MASTERS,))
+        assert (await wire("DELETE", f"{PODS}/web-2", user=controller)).status == 200
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_of_two_hundred_clients_over_http_exactly_the_allowed_number_succeed(on_disk: bool, tmp_path) -> None:
     allowed = 7

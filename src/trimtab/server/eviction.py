@@ -111,6 +111,21 @@ class Evictions:
         if late:
             raise late[0]
 
+    def stand_before(self, where: Where, options: DeleteOptions, caller: Caller) -> bool:
+        """Whether a deletion must pass the budgets: of a pod, by a person, when the policy says so and it is not forced."""
+        if where.served.storage != "pods" or options.grace == 0 or caller.user.name.startswith("system:"):
+            return False
+        entry = self._verbs.store.get(_POLICY)
+        return entry is not None and b'"deleteMode":"EvictForHumans"' in entry.value
+
+    async def delete(self, where: Where, options: DeleteOptions, caller: Caller) -> None:
+        """A deletion that passes the budgets as an eviction does."""
+        order: Raw = {"preconditions": {"uid": options.uid, "resourceVersion": options.version}}
+        if options.grace is not None:
+            order["gracePeriodSeconds"] = options.grace
+        metadata = {"name": where.name, "annotations": {f"{_PREFIX}requested-by": "delete"}}
+        await self.evict(where, {"metadata": metadata, "deleteOptions": order}, caller, dry_run=options.dry_run)
+
     def _together(self, where: Where, text: str, caller: Caller) -> list[Where]:
         """Further pods that must go in the same step or not at all, as `namespace/name,namespace/name`."""
         if not text:

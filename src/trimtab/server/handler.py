@@ -187,6 +187,10 @@ class Handler:
 
     async def _delete(self, ask: Ask, where: Where) -> Answer:
         options = delete_options(self._delete_body(ask), ask.query)
+        if self._subresources.evictions.stand_before(where, options, ask.caller):
+            found = self._verbs.get(where)
+            await self._subresources.evictions.delete(where, options, ask.caller)
+            return object_answer(ask, found, 200, self._now())
         outcome, status = await self._verbs.delete(where, options, ask.caller)
         if outcome.deleted and where.served.storage not in RETURNS_OBJECT:
             return raw_answer(200, status, form_for(ask, where.served, single=True)._replace(transform=""))

@@ -37,7 +37,7 @@ class Subresources:
         self._patcher = patcher
         self._tokens = tokens
         self._scaling = Scaling(verbs, patcher)
-        self._evictions = Evictions(verbs, several_budgets=several_budgets)
+        self.evictions = Evictions(verbs, several_budgets=several_budgets)
         self._special: dict[str, Act] = {
             "eviction": self._evict,
             "binding": self._bind,
@@ -100,7 +100,7 @@ class Subresources:
     async def _evict(self, ask: Ask, where: Where) -> Answer:
         body = self._read(ask, "policy/v1", "Eviction")
         options = write_options("CreateOptions", ask.query)
-        await self._evictions.evict(where, body, ask.caller, dry_run=options.dry_run)
+        await self.evictions.evict(where, body, ask.caller, dry_run=options.dry_run)
         return success(ask, 201)
 
     async def _bind(self, ask: Ask, where: Where) -> Answer:
