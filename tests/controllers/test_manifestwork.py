@@ -1,3 +1,4 @@
+from datetime import timedelta
 from typing import Any
 
 from views import NOON, FakeView
@@ -171,3 +172,15 @@ def test_kinds_nobody_knows_have_the_plural_that_most_would_give_them() -> None:
         "gateways",
         "buses",
     ]
+
+
+def test_a_new_generation_has_been_in_place_only_since_it_came() -> None:
+    (first,) = beat(subject(), reported(sent(subject())))
+    earlier = NOON - timedelta(hours=1)
+    old = tuple(c.but(last_transition_time=earlier) for c in first.status.conditions)
+    second = subject(generation=2)
+    second = second.but(status=first.status.but(conditions=old))
+    (after,) = beat(second, reported(sent(second)))
+    since = {c.type: c.last_transition_time for c in after.status.conditions}
+    assert since["Progressing"] == NOON
+    assert since["Applied"] == earlier

@@ -192,7 +192,7 @@ def is_orphan(manifest: Raw, spec: ManifestWorkSpec) -> bool:
 
 
 def status_of(subject: ManifestWork, work: Work, view: View) -> ManifestWorkStatus:
-    conditions = subject.status.conditions
+    conditions = tuple(one for one in subject.status.conditions if not is_outlived(one, subject, work, view))
     for condition in conditions_of(subject, work, view):
         stamped = condition.but(
             last_transition_time=view.now.replace(microsecond=0), observed_generation=subject.metadata.generation
@@ -200,6 +200,12 @@ def status_of(subject: ManifestWork, work: Work, view: View) -> ManifestWorkStat
         conditions = marks.with_condition(conditions, stamped)
     items = tuple(manifest_condition(subject, status, view) for status in work.status.manifest_statuses)
     return subject.status.but(conditions=conditions, resource_status=ManifestResourceStatus(manifests=items))
+
+
+def is_outlived(condition: Condition, subject: ManifestWork, work: Work, view: View) -> bool:
+    """A new generation has progressed since it came, not since an earlier one did."""
+    newer = condition.type == "Progressing" and condition.observed_generation != subject.metadata.generation
+    return newer and has_generation(subject, work, view)
 
 
 def conditions_of(subject: ManifestWork, work: Work, view: View) -> Iterator[Condition]:
