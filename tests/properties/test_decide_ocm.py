@@ -5,6 +5,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
+from views import NOON
 
 from trimtab import plugins
 from trimtab.api.kind import find_kind
@@ -16,7 +17,6 @@ from trimtab.decide.ocm.explain import aggregated, fates, shown
 from trimtab.decide.ocm.groups import pages
 from trimtab.decide.ocm.pipeline import decide
 from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas, Scene
-from views import NOON
 
 GROUP = "cluster.open-cluster-management.io"
 plugins.load()

@@ -248,9 +248,9 @@ class BindingStatus(Value):
     conditions: Annotated[tuple[Condition, ...], Field("What was observed: Scheduled and FullyApplied.")] = ()
     aggregated_status: Annotated[tuple[AggregatedStatusItem, ...], Field("What each cluster says.")] = ()
     holds: Annotated[tuple[Hold, ...], Field("Replicas that stay until their replacement is ready.")] = ()
-    replacement: Annotated[Replacement | None, Field("What was there when the replicas that are held began to move.")] = (
-        None
-    )
+    replacement: Annotated[
+        Replacement | None, Field("What was there when the replicas that are held began to move.")
+    ] = None
     unhealthy_clusters: Annotated[tuple[UnhealthyCluster, ...], Field("Clusters where the copy is unhealthy.")] = ()
     previous_placement: Annotated[PreviousPlacement | None, Field("Where it was before a failover.")] = None
     challenger: Annotated[Challenger | None, Field("A better answer by score that waits for its time.")] = None

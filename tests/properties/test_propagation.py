@@ -1,0 +1,220 @@
+"""What holds of every fleet: replicas are conserved, order and restarts do not matter, and what is settled rests."""
+
+import asyncio
+import random
+from collections import Counter
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from trimtab.api.value import Raw
+from trimtab.app import Embedded
+from trimtab.cli.shared_stage import Stage, new_fleet
+from trimtab.client.client import Resource
+from trimtab.clock import LoopClock, run_virtually
+from trimtab.server.assembly import ApiServer
+from trimtab.server.local import LocalClient
+from trimtab.simulate.story import parse_story
+from trimtab.store.entry import Event
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
+WORKS = Resource("work.karmada.io", "v1alpha1", "works", "Work")
+HEARTBEATS = "/registry/coordination.k8s.io/leases/"
+EVENTS = "/registry/core/events/"
+FEW = settings(
+    max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], derandomize=True
+)
+
+
+def deployment(name: str, replicas: int) -> Raw:
+    container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+def policy(name: str, scheduling: Raw) -> Raw:
+    return {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": name}],
+            "placement": {"replicaScheduling": scheduling},
+        },
+    }
+
+
+DIVIDED = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
+STRATEGIES = [
+    {"replicaSchedulingType": "Duplicated"},
+    DIVIDED,
+    {**DIVIDED, "weightPreference": {"dynamicWeight": "AvailableReplicas"}},
+    {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
+]
+
+
+class Life:
+    """A fleet of three on the virtual clock."""
+
+    def __init__(self, fleet: Embedded, stage: Stage) -> None:
+        self.fleet = fleet
+        self._stage = stage
+
+    async def apply(self, obj: Raw) -> None:
+        await self._stage._apply("", obj)
+
+    async def settle(self) -> None:
+        await asyncio.sleep(60)
+
+    async def restart(self) -> None:
+        await self.fleet.stop_plane()
+        await self.fleet.start_plane()
+
+    async def placements(self) -> dict[str, dict[str, int]]:
+        return {
+            obj["metadata"]["name"]: {t["name"]: t.get("replicas", 0) for t in obj["spec"].get("clusters") or ()}
+            for obj in (await self.fleet.client.list(BINDINGS)).items
+        }
+
+    async def running(self) -> dict[str, dict[str, int]]:
+        """Really ready, by workload and member."""
+        found: dict[str, dict[str, int]] = {}
+        for member in self.fleet.world:
+            for obj in (await LocalClient(member.server).list(DEPLOYMENTS)).items:
+                ready = (obj.get("status") or {}).get("readyReplicas", 0)
+                found.setdefault(obj["metadata"]["name"], {})[member.name] = ready
+        return found
+
+    async def works(self) -> Counter[str]:
+        listing = (await self.fleet.client.list(WORKS)).items
+        return Counter(f"{work['metadata']['namespace']}/{work['metadata']['name']}" for work in listing)
+
+
+def live(act: Any) -> Any:
+    """Run `act(life)` in a fleet of its own."""
+
+    async def run() -> Any:
+        clock = LoopClock()
+        story = parse_story({"name": "x", "expect": [{"that": "exists(Cluster/member1)"}]})
+        fleet = new_fleet(story, clock)
+        await fleet.host.start()
+        try:
+            await fleet.start()
+            stage = Stage(story, fleet, clock, lambda _, __: None)
+            await asyncio.sleep(15)
+            return await act(Life(fleet, stage))
+        finally:
+            await fleet.stop()
+            await fleet.host.stop()
+
+    return run_virtually(run())
+
+
+workloads = st.lists(st.tuples(st.integers(0, 12), st.sampled_from(STRATEGIES)), min_size=1, max_size=3)
+
+
+@FEW
+@given(workloads, st.lists(st.integers(0, 12), max_size=3))
+def test_replicas_are_conserved(wanted: list[tuple[int, Raw]], scales: list[int]) -> None:
+    async def act(life: Life) -> None:
+        for number, (replicas, scheduling) in enumerate(wanted):
+            await life.apply(deployment(f"app{number}", replicas))
+            await life.apply(policy(f"app{number}", scheduling))
+        await life.settle()
+        for scaled in scales:
+            await life.apply(deployment("app0", scaled))
+            await life.settle()
+        running = await life.running()
+        for number, (replicas, scheduling) in enumerate(wanted):
+            asked = scales[-1] if number == 0 and scales else replicas
+            times = 3 if scheduling["replicaSchedulingType"] == "Duplicated" else 1
+            assert sum(running.get(f"app{number}", {}).values()) == asked * times, (running, await life.placements())
+
+    live(act)
+
+
+@FEW
+@given(workloads, st.randoms(use_true_random=False))
+def test_order_and_restarts_do_not_matter(wanted: list[tuple[int, Raw]], dice: random.Random) -> None:
+    objects = [
+        obj
+        for number, (replicas, scheduling) in enumerate(wanted)
+        for obj in (deployment(f"app{number}", replicas), policy(f"app{number}", scheduling))
+    ]
+    shuffled = dice.sample(objects, len(objects))
+    restarts = [dice.random() < 0.5 for _ in objects]
+
+    async def plainly(life: Life) -> Any:
+        for obj in objects:
+            await life.apply(obj)
+        await life.settle()
+        return await ended(life)
+
+    async def otherwise(life: Life) -> Any:
+        for obj, restarts_now in zip(shuffled, restarts, strict=True):
+            await life.apply(obj)
+            await asyncio.sleep(dice.choice([0.0, 0.01, 0.2]))
+            if restarts_now:
+                await life.restart()
+        await life.settle()
+        return await ended(life)
+
+    assert live(plainly) == live(otherwise)
+
+
+async def ended(life: Life) -> Any:
+    """Where it ended, apart from who of equals got the odd replica: that is a matter of uids."""
+    spread = {name: sorted(shares.values()) for name, shares in (await life.running()).items()}
+    return spread, sum((await life.works()).values()), sorted(await life.placements())
+
+
+def test_a_settled_fleet_rests() -> None:
+    """Zero writes in one hour, apart from heartbeats, whatever is propagated and however it is placed."""
+
+    async def act(life: Life) -> Counter[str]:
+        for number, scheduling in enumerate(STRATEGIES):
+            await life.apply(deployment(f"app{number}", 6))
+            await life.apply(policy(f"app{number}", scheduling))
+        await life.apply(deployment("too-large", 100_000))
+        await life.apply(policy("too-large", STRATEGIES[-1]))
+        await asyncio.sleep(1800)
+        watching = [asyncio.ensure_future(written(server)) for server in servers(life.fleet)]
+        await asyncio.sleep(3600)
+        for task in watching:
+            task.cancel()
+        counted = await asyncio.gather(*watching)
+        return sum(counted, Counter())
+
+    assert live(act) == Counter()
+
+
+def servers(fleet: Embedded) -> list[ApiServer]:
+    return [fleet.host, *(member.server for member in fleet.world)]
+
+
+async def written(server: ApiServer) -> Counter[str]:
+    """What is written until we are cancelled, by key."""
+    keys: Counter[str] = Counter()
+    watch = server.store.watch("/registry/")
+    try:
+        async for events in watch:
+            keys.update(event.key for event in events if not is_expected(event))
+    except asyncio.CancelledError:
+        pass
+    return keys
+
+
+def is_expected(event: Event) -> bool:
+    """A heartbeat, or an event that has lived its hour."""
+    expired = event.type == "DELETED" and event.key.startswith(EVENTS)
+    return expired or event.key.startswith(HEARTBEATS)
