@@ -37,6 +37,7 @@ from trimtab.decide.ocm.explain import shown
 from trimtab.errors import AlreadyExists, NotFound
 from trimtab.interpret.cel import compiler
 from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import Fault
 from trimtab.interpret.sandbox import LIMITS, Executor, Limits, Ran, run_script
 from trimtab.members.probe import Prober
@@ -189,6 +190,9 @@ class Plane:
     def _probed(self, cluster: str, probe: Probe) -> None:
         self.around.memory["probe", cluster] = probe
         self.manager.wake("health", Key(kind_of(Cluster).id, "", cluster))
+        for namespace, name in dict.fromkeys((pod.namespace, pod.deployment) for pod in probe.stuck):
+            key = Key(kind_of(ResourceBinding).id, namespace, binding_name("Deployment", name))
+            self.manager.wake("deschedule", key)
 
 
 def scripts_of(customization: Raw) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import (
@@ -40,6 +40,8 @@ class Probe(NamedTuple):
     resources: ResourceSummary | None = None
     reachable: bool = True
     """Credentials could be loaded and a client could be made."""
+    stuck: tuple[Any, ...] = ()
+    """Pods that no node takes (`deschedule.Stuck`)."""
 
 
 class Streak(NamedTuple):

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import orjson
@@ -13,6 +13,7 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.client.client import Resource
 from trimtab.clock import Clock
+from trimtab.controllers.deschedule import Stuck, stuck_pods
 from trimtab.controllers.health import Probe
 from trimtab.controllers.summary import node_summary, resource_summary
 from trimtab.errors import ApiFault
@@ -37,7 +38,7 @@ class Prober:
         self._clock = clock
         self._report = report
         self._period = period
-        self._summaries: dict[str, tuple[object, NodeSummary, ResourceSummary]] = {}
+        self._summaries: dict[str, tuple[object, NodeSummary, ResourceSummary, tuple[Stuck, ...]]] = {}
 
     async def run(self) -> None:
         """One task per member, started as members join and ended as they leave."""
@@ -99,7 +100,7 @@ class Prober:
     async def _look_around(self, member: MemberHandle, cluster: Cluster) -> Probe:
         version = orjson.loads((await member.client.fetch("/version")).body).get("gitVersion", "")
         resources = await member.discover()
-        nodes, room = await self._capacity(member, cluster.spec.resource_models)
+        nodes, room, stuck = await self._capacity(member, cluster.spec.resource_models)
         return Probe(
             self._clock.now(),
             online=True,
@@ -109,11 +110,12 @@ class Prober:
             complete=bool(resources),
             nodes=nodes,
             resources=room,
+            stuck=stuck,
         )
 
     async def _capacity(
         self, member: MemberHandle, models: Sequence[ResourceModel]
-    ) -> tuple[NodeSummary, ResourceSummary]:
+    ) -> tuple[NodeSummary, ResourceSummary, tuple[Stuck, ...]]:
         """Summed up again only when a node or a pod has changed since."""
         nodes, pods = member.everything.table_of(Node), member.everything.table_of(Pod)
         await nodes.synced.wait()
@@ -122,10 +124,11 @@ class Prober:
         held = self._summaries.get(member.name)
         if held is None or held[0] != state:
             all_nodes = [cast("Node", entry.typed) for entry in nodes.entries.values()]
-            all_pods: Iterable[Pod] = (cast("Pod", entry.typed) for entry in pods.entries.values())
-            held = (state, node_summary(all_nodes), resource_summary(all_nodes, all_pods, models))
+            all_pods = [cast("Pod", entry.typed) for entry in pods.entries.values()]
+            room = resource_summary(all_nodes, all_pods, models)
+            held = (state, node_summary(all_nodes), room, stuck_pods(all_pods))
             self._summaries[member.name] = held
-        return held[1], held[2]
+        return held[1:]
 
 
 def enablements(resources: Sequence[Resource]) -> tuple[APIEnablement, ...]:
