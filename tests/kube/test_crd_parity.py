@@ -13,6 +13,7 @@ import yaml
 from kube.fleet import define, definitions
 from kube.rig import ControlPlane
 
+from trimtab.api.admission.interpreter import OPERATIONS
 from trimtab.app import learn_everything
 from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient
@@ -29,6 +30,15 @@ EXAMPLES = {"string": "a", "integer": 1, "number": 1, "boolean": True}
 TEXTS = ("a", "aa", "5m", "5", "50%", "aGk=", "2030-01-01T00:00:00Z", "https://a.example", "work-agent", "* * * * *")
 """One of these fits every pattern and format of ours."""
 DEEPEST = 20
+TRIGGERED = "spec.activeEvictionHistory.0.createTimestamp"
+PUT_RIGHT = {
+    "Cluster": ("spec.zone", "spec.resourceModels"),
+    "ClusterResourceBinding": (TRIGGERED,),
+    "ResourceBinding": (TRIGGERED,),
+    "Placement": ("spec.prioritizerPolicy.configurations",),
+    "ResourceInterpreterCustomization": tuple(f"spec.{name}" for name in OPERATIONS),
+}
+"""Second spellings and gaps that the embedded server puts right before it judges: a kube-apiserver cannot."""
 
 
 class Case(NamedTuple):
@@ -125,8 +135,10 @@ def drawn(definition: dict[str, Any]) -> Iterator[Case]:
     metadata = {"name": "drawn", **({"namespace": NAMESPACE} if spec["scope"] == "Namespaced" else {})}
     head = {"apiVersion": f"{spec['group']}/{version['name']}", "kind": spec["names"]["kind"], "metadata": metadata}
     inner_schema = {"type": "object", "properties": body, "required": schema.get("required", [])}
-    full = example(inner_schema)
     name = spec["names"]["kind"]
+    full = example(inner_schema)
+    for place in PUT_RIGHT.get(name, ()):
+        full = put(full, tuple(int(step) if step.isdigit() else step for step in place.split(".")), LEFT_OUT)
     yield Case(f"{name}, full", head | full)
     yield Case(f"{name} with a field nobody knows", head | full | {"noSuchField": 1})
     for path, new in mutations(full, inner_schema):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from trimtab.api.admission.interpreter import OPERATIONS
 from trimtab.api.value import Raw
 
 _LABEL_VALUE: Raw = {"pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$", "maxLength": 63}
@@ -68,7 +69,13 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
         "spec.workloads.*.name": _NOT_EMPTY,
     },
     "resourceinterpretercustomizations.config.karmada.io": {
-        "spec": {"required": ["customizations", "target"]},
+        "spec": {
+            "required": ["target"],
+            **_rule(
+                " || ".join(f"has(self.{name})" for name in ("customizations", *OPERATIONS)),
+                "customizations are required",
+            ),
+        },
         "spec.target.apiVersion": _NOT_EMPTY,
         "spec.target.kind": _NOT_EMPTY,
     },
