@@ -1,6 +1,6 @@
 """`make bench`: measures part by part, writes JSON below bench/results, and prints ours beside the peers' figures.
 
-python -m bench [decide] [placements] [pods] [server] [propagate] [simulate] [-- flags for the parts]
+python -m bench [decide] [placements] [pods] [bind] [server] [propagate] [simulate] [-- flags for the parts]
 """
 
 import json
@@ -56,6 +56,12 @@ def pod_rows(found: Any) -> Iterator[Row]:
             yield f"{mover}, {nodes} nodes: CPU-s", ours, peer, times(peer, ours)
 
 
+def bind_rows(found: Any) -> Iterator[Row]:
+    for nodes, told in found.items():
+        for what, ours in told.items():
+            yield f"create to bound, {nodes} nodes: {what}", ours, None, ""
+
+
 def server_rows(found: Any) -> Iterator[Row]:
     peers = found.get("kube-apiserver", found["published"])
     for name, ours in found["trimtab"].items():
@@ -90,6 +96,7 @@ PARTS = {
     "decide": Part("bench.decide_karmada", "Karmada", decide_rows),
     "placements": Part("bench.decide_ocm", "Open Cluster Management", placement_rows),
     "pods": Part("bench.decide_pods", "kube-scheduler, descheduler", pod_rows),
+    "bind": Part("bench.bind_pods", "none", bind_rows),
     "server": Part("bench.server", "kube-apiserver and etcd", server_rows),
     "propagate": Part("bench.propagate", "Karmada, raised limits", propagate_rows),
     "simulate": Part("bench.simulate", "", plain_rows),

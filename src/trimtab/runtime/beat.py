@@ -33,6 +33,7 @@ from trimtab.controllers.contract import (
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
 from trimtab.runtime.cache import Cache, Entry, Table
 from trimtab.runtime.commit import Write, alike_where, difference, with_version, writes_for
+from trimtab.runtime.memory import Memory
 from trimtab.runtime.notes import Recorder
 from trimtab.runtime.queue import WorkQueue
 
@@ -80,7 +81,7 @@ class Surroundings:
         self.members = members
         self.settings: Mapping[str, Any] = settings or {}
         self.parts: dict[str, Any] = dict(parts or {})
-        self.memory: dict[tuple[str, Hashable], Any] = {}
+        self.memory = Memory()
         self.recorder = Recorder(cache.client)
         self.resources: dict[tuple[str, str], Resource] = {}
 
@@ -338,7 +339,7 @@ class Beat:
                     return
                 await self._around.recorder.tell(wish, self._around.clock.now())
             case Remember(topic, at, value):
-                self._around.memory[topic, at] = value
+                self._around.memory.keep(topic, at, value)
             case Within(cluster, inner):
                 await self._grant_within(cluster, inner)
             case Look(cluster, ref):

@@ -1,0 +1,26 @@
+"""What controllers asked to be remembered while the process lives: bounded, the oldest of a topic forgotten first."""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
+
+MOST = 200_000
+MOST_OF = {"decision": 4_096}
+"""A decision holds the picture of the fleet it was made on; the last few thousand are enough for `explain`."""
+
+
+class Memory(dict[tuple[str, Hashable], Any]):
+    """By topic and key. What is forgotten is thought about once more, nothing worse."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._order: dict[str, OrderedDict[Hashable, None]] = {}
+
+    def keep(self, topic: str, key: Hashable, value: Any) -> None:
+        self[topic, key] = value
+        order = self._order.setdefault(topic, OrderedDict())
+        order[key] = None
+        order.move_to_end(key)
+        if len(order) > MOST_OF.get(topic, MOST):
+            oldest, _ = order.popitem(last=False)
+            self.pop((topic, oldest), None)
