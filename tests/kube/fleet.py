@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -25,6 +26,7 @@ from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
+from trimtab.errors import ApiFault
 from trimtab.members.joining import Facts, join
 from trimtab.runtime.cache import Cache
 from trimtab.simulate.binder import Binder
@@ -195,10 +197,23 @@ class RealFleet:
 
 
 async def define(client: Client) -> None:
-    """Install our kinds, and wait until they are served."""
-    for definition in definitions():
+    """Install our kinds, and wait until they are served: an established one may still be unknown for a moment."""
+    wanted = list(definitions())
+    for definition in wanted:
         await client.patch(DEFINITIONS, "", definition["metadata"]["name"], definition, type="apply", force=True)
     await until(lambda: _all_established(client))
+    for definition in wanted:
+        await until(partial(_served, client, definition), pause=0.1)
+
+
+async def _served(client: Client, definition: dict[str, Any]) -> bool:
+    spec = definition["spec"]
+    version = next(v["name"] for v in spec["versions"] if v["storage"])
+    try:
+        await client.list(Resource(spec["group"], version, spec["names"]["plural"], spec["names"]["kind"]))
+    except ApiFault:
+        return False
+    return True
 
 
 def definitions() -> Iterator[dict[str, Any]]:

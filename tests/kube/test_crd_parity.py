@@ -186,7 +186,6 @@ async def compared(host: ControlPlane, cases: list[Case]) -> list[str]:
     await server.start()
     embedded, real = LocalClient(server), KubeClient(load(host.kubeconfig))
     try:
-        await define(real)
         served = {(r.api_version, r.kind): r for r in await real.resources()}
         limit = asyncio.Semaphore(16)
 
@@ -204,12 +203,23 @@ async def compared(host: ControlPlane, cases: list[Case]) -> list[str]:
         await server.stop()
 
 
-def test_written_objects_are_judged_alike(host: ControlPlane) -> None:
-    different = asyncio.run(compared(host, list(written())))
+@pytest.fixture(scope="module")
+def defined(host: ControlPlane) -> ControlPlane:
+    async def main() -> None:
+        client = KubeClient(load(host.kubeconfig))
+        await define(client)
+        await client.close()
+
+    asyncio.run(main())
+    return host
+
+
+def test_written_objects_are_judged_alike(defined: ControlPlane) -> None:
+    different = asyncio.run(compared(defined, list(written())))
     assert not different, f"{len(different)}:\n" + "\n".join(different[:20])
 
 
 @pytest.mark.parametrize("definition", list(definitions()), ids=lambda definition: definition["spec"]["names"]["kind"])
-def test_drawn_objects_are_judged_alike(host: ControlPlane, definition: dict[str, Any]) -> None:
-    different = asyncio.run(compared(host, list(drawn(definition))))
+def test_drawn_objects_are_judged_alike(defined: ControlPlane, definition: dict[str, Any]) -> None:
+    different = asyncio.run(compared(defined, list(drawn(definition))))
     assert not different, f"{len(different)}:\n" + "\n".join(different[:20])
