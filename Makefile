@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: help setup up test lint compat flows bench bench-peers kube kube-up test-kube lock
+.PHONY: help setup up test lint compat flows bench bench-peers kube kube-up test-kube bench-kube lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ kube-up: $(READY) ## run a real kube-apiserver in the foreground (ARGS="--contro
 
 test-kube: $(READY) ## tests on a real kube-apiserver and etcd (after make kube)
 	@$(BIN)/python rig/obtain.py --check && $(BIN)/pytest -q tests/kube
+
+bench-kube: $(READY) ## requests and CPU per workload on a real kube-apiserver (after make kube)
+	@$(BIN)/python rig/obtain.py --check && $(BIN)/python -m bench.kube $(ARGS)
 
 lock: ## pin the dependencies anew (needs uv)
 	for set in core dev; do uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-annotate --no-header --no-emit-index-url requirements/$$set.in -o requirements/$$set.txt; done
