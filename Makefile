@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: help setup up test lint compat flows bench bench-peers kube kube-up test-kube bench-kube lock
+.PHONY: help setup up test lint compat flows bench bench-peers demo kube kube-up test-kube bench-kube lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ bench: $(READY) ## measure; writes JSON below bench/results (PARTS="decide serve
 
 bench-peers: $(READY) ## the peers' own algorithms beside ours in one run (needs Go; built once into a cache)
 	@$(BIN)/python -m bench.peers
+
+demo: $(READY) ## five acts on the wall clock, about 75 seconds
+	@$(BIN)/trimtab demo stories/demo.yaml
 
 kube: ## obtain a real kube-apiserver, etcd and friends into a cache (needs Go; see docs/kube-rig.md)
 	@$(PYTHON) rig/obtain.py

@@ -8,7 +8,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Change, Listing, Resource
 from trimtab.clock import run_virtually
 from trimtab.errors import ApiFault, Expired, NotFound
-from trimtab.runtime.cache import Cache
+from trimtab.runtime.cache import Cache, Table
 
 PODS = Resource("", "v1", "pods", "Pod")
 
@@ -162,3 +162,17 @@ def test_a_server_that_answers_nonsense_is_asked_again() -> None:
     nonsense: Raw = {"kind": "Pod"}
     client = Scripted([listing(nonsense, revision=4), listing(pod("web", 3), revision=5)], [])
     assert followed(client) == {"web": "3"}
+
+
+def test_the_dead_do_not_come_back_with_the_answer_of_the_write_that_ended_them() -> None:
+    async def story() -> None:
+        table = Table(Resource("", "v1", "configmaps", "ConfigMap"))
+        last = {"metadata": {"namespace": "demo", "name": "a", "resourceVersion": "8"}}
+        table.put({"metadata": {"namespace": "demo", "name": "a", "resourceVersion": "7"}})
+        table.drop(("demo", "a"), "8")
+        table.put(last)
+        assert not table.entries
+        table.put({"metadata": {"namespace": "demo", "name": "a", "resourceVersion": "9"}})
+        assert list(table.entries) == [("demo", "a")]
+
+    run_virtually(story())

@@ -87,8 +87,9 @@ class Table:
         old = self.entries.get(entry.name)
         if old is not None and (old.revision == entry.revision or _newer(old.revision, entry.revision)):
             return
-        if _newer(self._buried.get(entry.name, ""), entry.revision):
-            return
+        grave = self._buried.get(entry.name, "")
+        if grave and (grave == entry.revision or _newer(grave, entry.revision)):
+            return  # the answer of the write that removed the last finalizer may come after the news of the end
         self.entries[entry.name] = entry
         if old is None:
             insort(self._names, entry.name)
