@@ -100,10 +100,6 @@ def binding_text(binding: Binding) -> str:
     return f"{kind}({binding.namespace}/{binding.name})" if binding.namespace else f"{kind}({binding.name})"
 
 
-def binding_ref(binding: Binding) -> Ref:
-    return ref_of(binding)
-
-
 def template_ref(binding: Binding) -> Ref:
     resource = binding.spec.resource
     return Ref(resource.api_version, resource.kind, resource.namespace, resource.name, resource.uid)

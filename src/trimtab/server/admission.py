@@ -10,8 +10,6 @@ from trimtab.server.caller import Caller
 from trimtab.server.catalogue import Where
 from trimtab.store.entry import Entry
 
-_ALWAYS_THERE = {"default", "kube-system", "kube-public", "kube-node-lease"}
-
 
 class Attributes(NamedTuple):
     """What a write is about."""
