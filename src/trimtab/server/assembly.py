@@ -39,7 +39,7 @@ from trimtab.server.patching import Patcher
 from trimtab.server.priorities import Priorities
 from trimtab.server.reviews import Reviews
 from trimtab.server.rules import rules
-from trimtab.server.subresources import Subresources
+from trimtab.server.subresources import Output, Subresources
 from trimtab.server.verbs import Verbs, timestamp
 from trimtab.server.webhooks import Webhooks
 from trimtab.store.log import Store
@@ -65,6 +65,8 @@ class Settings(NamedTuple):
     """Clean up after deletions, as a controller manager does beside a kube-apiserver."""
     several_budgets: bool = False
     """Ask all budgets of a pod, where Kubernetes refuses to judge."""
+    output: Output | None = None
+    """What containers have written; without it there are no kubelets to ask."""
     serves: Callable[[Kind], bool] = lambda _: True
     """Which of the declared kinds: a member cluster has none of the control plane's."""
 
@@ -86,7 +88,9 @@ class ApiServer:
         tokens = Tokens(settings.token_key or secrets.token_bytes(32), store.get)
         self.authenticator = Authenticator(tokens, settings.static_tokens, settings.clock.now)
         self.patcher = Patcher(self.verbs)
-        self.subresources = Subresources(self.verbs, self.patcher, tokens, several_budgets=settings.several_budgets)
+        self.subresources = Subresources(
+            self.verbs, self.patcher, tokens, several_budgets=settings.several_budgets, output=settings.output
+        )
         self.landing = Landing(
             self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._checks(), self._metrics
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import socket
 import ssl
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from trimtab.errors import InputFault
 from trimtab.server.authenticate import user_of_certificate
 from trimtab.server.certificates import Authority
 
+logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # that a client tried to upgrade is the client's business
 _HEADER_LIMIT = 1024 * 1024
 _HEADER_SECONDS = 30.0
 """How long a client may take to say what it wants."""

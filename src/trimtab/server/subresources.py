@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Protocol
 
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Cause, Conflict, Unavailable
@@ -16,11 +17,18 @@ from trimtab.server.negotiate import PROTOBUF, Form, content_media
 from trimtab.server.options import write_options
 from trimtab.server.patching import Patcher
 from trimtab.server.present import object_answer, raw_answer
+from trimtab.server.routes import truthy
 from trimtab.server.scaling import Scaling
 from trimtab.server.verbs import Verbs, timestamp
 
 _SHORTEST, _USUAL, _LONGEST = 600, 3600, 1 << 32
 Act = Callable[[Ask, Where], Awaitable[Answer]]
+
+
+class Output(Protocol):
+    """What a container of a pod has written."""
+
+    def __call__(self, pod: Raw, container: str, /, *, previous: bool) -> str: ...
 
 
 def success(ask: Ask, code: int) -> Answer:
@@ -31,11 +39,14 @@ def success(ask: Ask, code: int) -> Answer:
 class Subresources:
     """Finds who serves a subresource, and serves the small ones."""
 
-    def __init__(self, verbs: Verbs, patcher: Patcher, tokens: Tokens, *, several_budgets: bool) -> None:
+    def __init__(
+        self, verbs: Verbs, patcher: Patcher, tokens: Tokens, *, several_budgets: bool, output: Output | None = None
+    ) -> None:
         self._verbs = verbs
         self._catalogue: Catalogue = verbs.catalogue
         self._patcher = patcher
         self._tokens = tokens
+        self._output = output
         self._scaling = Scaling(verbs, patcher)
         self.evictions = Evictions(verbs, several_budgets=several_budgets)
         self._special: dict[str, Act] = {
@@ -193,17 +204,30 @@ class Subresources:
         node = pod["spec"].get("nodeName")
         if not node:
             return Answer(204, b"", "")
-        raise refuse.not_found("pods", "", node)
+        if self._output is None:
+            raise refuse.not_found("pods", "", node)
+        text = self._output(pod, wanted or str(names[0]), previous=truthy(ask.query.get("previous", "")))
+        return Answer(200, last_lines(text, ask.query.get("tailLines", "")).encode(), "text/plain")
 
     async def _connect(self, ask: Ask, where: Where) -> Answer:
         node = self._verbs.get(where).raw().get("spec", {}).get("nodeName")
         if not node:
             raise BadRequest(f"pod {where.name} does not have a host assigned")
+        if self._output is not None:
+            raise BadRequest(f"pod {where.name} is simulated: there is no process to {where.subresource} to")
         raise refuse.not_found("pods", "", node)
 
     async def _proxy(self, ask: Ask, where: Where) -> Answer:
         self._verbs.get(where)
         raise Unavailable(f'no endpoints available for "{where.name}"')
+
+
+def last_lines(text: str, count: str) -> str:
+    if not count:
+        return text
+    if not count.isdecimal():
+        raise BadRequest(f"tailLines must be a number that is not negative, not {refuse.quoted(count)}")
+    return "".join(text.splitlines(keepends=True)[-int(count) :]) if int(count) else ""
 
 
 def _bound(old: Raw, node: str, now: str) -> Raw:

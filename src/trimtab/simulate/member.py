@@ -42,6 +42,7 @@ from trimtab.simulate.binder import Binder
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, NodePlan
 from trimtab.simulate.kubelet import NODES, PODS, Kubelets, Shape
 from trimtab.simulate.line import Line
+from trimtab.simulate.output import output
 from trimtab.simulate.usage import Usage
 from trimtab.simulate.workloads.registry import workloads
 from trimtab.store.index import Keep
@@ -265,6 +266,7 @@ def _in_memory(ground: Ground) -> ApiServer:
         token_key=ground.dice.randbytes(32),
         serves=of_a_member,
         several_budgets=ground.profile.all_budgets_hold,
+        output=output,
         store_plugins=(Quotas,),
     )
     return ApiServer(Store(SHORT_MEMORY), settings)
@@ -284,6 +286,7 @@ def _on_disk(ground: Ground, name: str) -> ApiServer:
             token_key=key.read_bytes(),
             serves=of_a_member,
             several_budgets=ground.profile.all_budgets_hold,
+            output=output,
             store_plugins=(Quotas,),
         ),
     )

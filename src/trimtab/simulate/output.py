@@ -1,0 +1,41 @@
+"""What `kubectl logs` shows of a container that only pretends to run: its life, as its kubelet reported it."""
+
+from collections.abc import Iterator
+
+from trimtab.api.value import Raw
+
+
+def output(pod: Raw, container: str, *, previous: bool) -> str:
+    """The lines of one container; those of the run before the present one when `previous` is asked for."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    status: Raw = next((one for one in statuses if one.get("name") == container), {})
+    return "".join(f"{line}\n" for line in lines(container, status, previous=previous))
+
+
+def lines(container: str, status: Raw, *, previous: bool) -> Iterator[str]:
+    before = (status.get("lastState") or {}).get("terminated")
+    if previous:
+        yield from ended(container, before)
+        return
+    state = status.get("state") or {}
+    if running := state.get("running"):
+        yield started(container, running)
+        if status.get("ready"):
+            yield f"{container}: ready; it is simulated, no process runs here"
+    elif over := state.get("terminated"):
+        yield from ended(container, over)
+    else:
+        yield from ended(container, before)
+
+
+def started(container: str, run: Raw) -> str:
+    return f"{run.get('startedAt', '')} {container}: started"
+
+
+def ended(container: str, run: Raw | None) -> Iterator[str]:
+    if not run:
+        return
+    if run.get("startedAt"):
+        yield started(container, run)
+    why, code = run.get("reason") or "ended", run.get("exitCode", 0)
+    yield f"{run.get('finishedAt', '')} {container}: {why}, exit code {code}"
