@@ -216,3 +216,20 @@ def test_a_refused_fixed_token_is_the_end_of_it() -> None:
     with pytest.raises(Unauthorized):
         talk(server.answer, get, token="secret")
     assert len(server.requests) == 1
+
+
+def test_a_plugin_that_gives_nothing_is_a_refusal_and_is_asked_again_at_the_next_request(tmp_path: Any) -> None:
+    login = plugin(tmp_path)
+    script = tmp_path / "plugin.py"
+    willing = script.read_text()
+    script.write_text("import sys; sys.exit('log in first')")
+
+    async def twice(client: KubeClient) -> Any:
+        with pytest.raises(Unauthorized, match="gave no credentials: it ended with 1: log in first"):
+            await get(client)
+        script.write_text(willing)
+        return await get(client)
+
+    server = Sequel(pod())
+    assert talk(server.answer, twice, exec=login)["kind"] == "Pod"
+    assert [r.headers["Authorization"] for r in server.requests] == ["Bearer token-1"]

@@ -2,8 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
-from trimtab.clock import LoopClock, run_virtually
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import Credentials, Plugin
+from trimtab.clock import LoopClock, WallClock, run_virtually
 from trimtab.errors import Unavailable
 from trimtab.runtime.election import LEASES, Election
 from trimtab.server.assembly import ApiServer, Settings
@@ -118,3 +121,23 @@ def test_work_that_fails_gives_the_lease_back_and_tells() -> None:
         assert (await candidates.lease())["holderIdentity"] == ""
 
     play(story)
+
+
+def test_a_candidate_whose_exec_plugin_fails_goes_on_standing(tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+
+    async def story() -> None:
+        login = Plugin("/bin/sh", ("-c", f"echo asked >> {asked}; exit 1"))
+        client = KubeClient(Credentials(server="http://127.0.0.1:1", exec=login))
+        candidate = asyncio.ensure_future(Election(client, WallClock(), "first", retry_seconds=0.01).lead(nothing))
+        while not asked.exists() or len(asked.read_text().splitlines()) < 3:
+            given_up, _ = await asyncio.wait({candidate}, timeout=0.01)
+            assert not given_up
+        candidate.cancel()
+        await asyncio.gather(candidate, return_exceptions=True)
+        await client.close()
+
+    async def nothing() -> None:
+        """Nobody ever leads here."""
+
+    asyncio.run(story())

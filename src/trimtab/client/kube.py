@@ -14,7 +14,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Answer, Change, Listing, PatchType, Propagation, Resource
 from trimtab.client.kubeconfig import Credentials, TokenSource, load_client_certificate
 from trimtab.clock import Clock, WallClock
-from trimtab.errors import ApiFault, Cause
+from trimtab.errors import ApiFault, Cause, InputFault, Unauthorized
 
 PATCH_TYPES: Mapping[PatchType, str] = {
     "merge": "application/merge-patch+json",
@@ -87,8 +87,12 @@ class KubeClient:
         )
 
     async def _headers(self) -> dict[str, str]:
-        # An exec plugin may take its time; the loop must not wait with it.
-        token = await asyncio.to_thread(self._tokens.current, self._clock.now()) if self._slow_token else self._token()
+        try:
+            # An exec plugin may take its time; the loop must not wait with it.
+            token = await asyncio.to_thread(self._token) if self._slow_token else self._token()
+        except InputFault as fault:
+            # It may give credentials again in a moment: to whoever asks, a refusal like any other.
+            raise Unauthorized(str(fault)) from fault
         if self._tokens.cert and self._ssl is not None:
             load_client_certificate(self._ssl, *self._tokens.cert)
             self._tokens.cert = None
