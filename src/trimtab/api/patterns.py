@@ -5,7 +5,7 @@ parsed by Python and run here as sets of places in the pattern, one step per cha
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from re import _constants, _parser  # type: ignore[attr-defined]  # the only parser of patterns that Python has
 from typing import Any, NamedTuple
@@ -81,6 +81,20 @@ def go_pattern(pattern: str) -> Callable[[str], bool] | None:
         return Machine(parsed, parsed.state.flags).search
     except (re.error, Unsupported, RecursionError, OverflowError):
         return None
+
+
+@lru_cache(maxsize=1024)
+def go_finder(pattern: str) -> "Finder | None":
+    """Looks for the first match of the pattern; None when the pattern cannot be read here."""
+    try:
+        parsed = _parser.parse(_translate(pattern), re.ASCII)
+        return Finder(parsed, parsed.state.flags)
+    except (re.error, Unsupported, RecursionError, OverflowError):
+        return None
+
+
+class TooLong(Exception):
+    """A search took more steps than it may."""
 
 
 class Place(NamedTuple):
@@ -191,23 +205,96 @@ class Machine:
         if code is op.BRANCH:
             return self._add(Place(tuple(self._sequence(list(way), then, flags) for way in argument[1])))
         if code in (op.MAX_REPEAT, op.MIN_REPEAT):
-            return self._repeat(argument, then, flags)
+            return self._repeat(argument, then, flags, lazily=code is op.MIN_REPEAT)
         raise Unsupported(str(code))
 
-    def _repeat(self, bounds: tuple[int, Any, Iterable[Any]], then: int, flags: int) -> int:
+    def _repeat(self, bounds: tuple[int, Any, Iterable[Any]], then: int, flags: int, *, lazily: bool) -> int:
         least, most, inner = bounds
         items = list(inner)
+
+        def once_more(after: int) -> Place:
+            ways = (self._sequence(items, after, flags), then)
+            return Place(ways[::-1] if lazily else ways)
+
         if most is op.MAXREPEAT:
-            loop = self._add(Place(()))
-            self._places[loop] = Place((self._sequence(items, loop, flags), then))
-            start = loop
+            start = self._add(Place(()))
+            self._places[start] = once_more(start)
         else:
             start = then
             for _ in range(most - least):
-                start = self._add(Place((self._sequence(items, start, flags), then)))
+                start = self._add(once_more(start))
         for _ in range(least):
             start = self._sequence(items, start, flags)
         return start
+
+
+class Finder(Machine):
+    """Says where a match is: the leftmost, and of those the one that the pattern would rather have."""
+
+    def all(self, text: str, limit: int = -1, steps: int = 1_000_000) -> list[str]:
+        """Matches one after another, as many as are wanted; an empty one right after another is none."""
+        found: list[str] = []
+        start, last = 0, -1
+        while limit < 0 or len(found) < limit:
+            match = self._find(text, start, steps)
+            if match is None:
+                break
+            steps -= match.steps
+            if match.end > match.start or match.start != last:
+                found.append(text[match.start : match.end])
+            last = match.end
+            start = match.end + (match.end == match.start)
+            if start > len(text):
+                break
+        return found
+
+    def _find(self, text: str, start: int, steps: int) -> "Match | None":
+        """Ways through the pattern are walked side by side, the dearest first, all at the same character."""
+        left = steps
+        ways: dict[int, int] = {}
+        found: tuple[int, int] | None = None
+        for at in range(start, len(text) + 1):
+            if found is None:
+                ways.setdefault(self._first, at)
+            before, char = text[at - 1 : at] if at else _END, text[at : at + 1]
+            ahead: dict[int, int] = {}
+            for place, since in self._in_order(ways, before, char):
+                left -= 1
+                if place == 0:
+                    found = (since, at)
+                    break
+                accepts = self._places[place].accepts
+                if accepts is not None and char and accepts(char):
+                    ahead.setdefault(self._places[place].then[0], since)
+            if left < 0:
+                raise TooLong
+            ways = ahead
+            if not ways and found is not None:
+                break
+        return None if found is None else Match(*found, steps - left)
+
+    def _in_order(self, ways: dict[int, int], before: str, after: str) -> Iterator[tuple[int, int]]:
+        """Every place that can be gone to before the next character is taken, those first that come first in the pattern."""
+        reached: set[int] = set()
+        for first, since in ways.items():
+            waiting = [first]
+            while waiting:
+                index = waiting.pop()
+                if index in reached:
+                    continue
+                reached.add(index)
+                place = self._places[index]
+                yield index, since
+                if place.accepts is None and (place.holds is None or self._holds(place.holds, before, after)):
+                    waiting.extend(reversed(place.then))
+
+
+class Match(NamedTuple):
+    """From where to where, and how many steps it took to see."""
+
+    start: int
+    end: int
+    steps: int
 
 
 def _is_word(char: str) -> bool:
