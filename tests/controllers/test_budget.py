@@ -11,6 +11,10 @@ from trimtab.api.kinds.disruption import (
     DisruptionBudgetSpec,
     DisruptionBudgetStatus,
     InFlight,
+    Move,
+    MovedObject,
+    MoveSpec,
+    MoveStatus,
     Rate,
     RateStatus,
     RecentDisruption,
@@ -49,7 +53,15 @@ def test_replicas_are_counted_over_all_clusters() -> None:
     status, _ = seen(subject(max_unavailable=1), web({"m1": 2, "m2": 1}))
     assert (status.desired, status.available, status.allowed_now) == (4, 3, 0)
     assert (status.down.voluntary, status.down.involuntary) == (0, 1)
-    assert {c.type: c.status for c in status.conditions} == {"Ready": "True", "Reconciling": "False", "Stalled": "True"}
+    said = {c.type: (c.status, c.message) for c in status.conditions}
+    assert said["Ready"] == ("True", "3 of 4 replicas are available; what moves must have its replacement ready first")
+    assert said["Stalled"] == ("False", "")
+
+
+def test_a_budget_whose_replicas_are_missing_already_says_so() -> None:
+    status, _ = seen(subject(max_unavailable=1), web({"m1": 2}))
+    said = {c.type: (c.status, c.message) for c in status.conditions}
+    assert said["Stalled"] == ("True", "budget b: 1 replicas are missing already")
 
 
 def test_replicas_in_a_cluster_that_does_not_answer_are_not_available() -> None:
@@ -76,6 +88,19 @@ def test_a_granted_move_counts_until_it_is_over() -> None:
     status, _ = seen(subject(flying, max_unavailable=2), web({"m1": 2, "m2": 2}), now=NOON + SECOND)
     assert (len(status.in_flight), status.available, status.allowed_now) == (1, 3, 1)
     status, _ = seen(subject(flying, max_unavailable=2), web({"m1": 2, "m2": 2}), now=NOON + 6 * SECOND)
+    assert (status.in_flight, status.allowed_now) == ((), 2)
+
+
+def test_a_move_whose_end_is_in_the_log_counts_no_longer() -> None:
+    flying = DisruptionBudgetStatus(in_flight=(InFlight(object="Deployment/web", replicas=1, from_="m1", since=NOON),))
+    about = MovedObject(api_version="apps/v1", kind="Deployment", namespace="demo", name="web")
+    ended = Move(
+        metadata=Meta(name="e", namespace="demo"),
+        spec=MoveSpec(object=about, cause="Rebalance", from_="m1", replicas=1),
+        status=MoveStatus(started=NOON, outcome="Done"),
+    )
+    fleet = (cluster("m1"), cluster("m2"), ended)
+    status, _ = seen(subject(flying, max_unavailable=2), web({"m1": 2, "m2": 2}), *fleet, now=NOON + SECOND)
     assert (status.in_flight, status.allowed_now) == ((), 2)
 
 

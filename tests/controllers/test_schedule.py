@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 from builders import MINUTE, NOON, binding, cluster, deployment, item, placement
 from views import FakeView
 
@@ -112,7 +113,7 @@ def test_the_budget_is_charged_first_then_the_log_is_written() -> None:
 
 
 def test_a_budget_that_says_no_leaves_everything_and_the_stamp_pending() -> None:
-    wishes = seen(web({"m1": 4}), budget(min_available=4))
+    wishes = seen(web({"m1": 4}), budget(min_available=5))
     (after,) = written(wishes)
     assert shares(after) == {"m1": 4}
     assert after.status.last_scheduled_time == NOON - MINUTE
@@ -122,8 +123,19 @@ def test_a_budget_that_says_no_leaves_everything_and_the_stamp_pending() -> None
 
 
 def test_a_budget_for_other_reasons_has_no_say() -> None:
-    wishes = seen(web({"m1": 4}), budget(min_available=4, reasons=("Drain",)))
+    wishes = seen(web({"m1": 4}), budget(min_available=5, reasons=("Drain",)))
     assert shares(written(wishes)[-1]) == {"m1": 2, "m2": 2}
+
+
+@pytest.mark.parametrize(("surge", "held"), [("Never", 0), ("Allowed", 1)])
+def test_where_a_move_at_once_is_blocked_a_budget_may_offer_the_replacement_first(surge: str, held: int) -> None:
+    hasty = deployment(annotations={marks.MOVE_MODE: "AtOnce"})
+    subject, clusters = web({"m1": 3, "m2": 1}), [able("m1"), able("m2")]
+    careful = budget(max_unavailable=0, surge=surge)
+    view = FakeView([subject, *clusters, careful], parts={"fleet": Picture(clusters)}, raws=[hasty])
+    after = written([wish for _, wish in schedule([subject], view)])[-1]
+    assert shares(after) == {"m1": 3 - held, "m2": 1 + held}
+    assert sum(hold.replicas for hold in after.status.holds) == held
 
 
 def test_two_workloads_of_one_batch_do_not_spend_the_same_budget_twice() -> None:

@@ -63,15 +63,26 @@ def test_only_what_passed_leaves_and_what_nobody_gives_up_comes_at_once(passed: 
 
 
 def test_replicas_that_are_missing_leave_nothing_to_spare() -> None:
-    gate = gate_of(budget(min_available=3), Footing(desired=4, available=3), NOON)
+    gate = gate_of(budget(min_available=3), Footing(desired=4, available=2), NOON)
     passage = admit([Flow("a", 1, (("b", 1),))], [gate], NOON, replacement_first=True)
     assert passage.flows == ()
     assert passage.refusal is not None
-    assert passage.refusal.code == "NotEnoughAvailable"
+    assert (passage.refusal.code, passage.refusal.message) == (
+        "NotEnoughAvailable",
+        "budget b: 1 replicas are missing already",
+    )
 
 
-def test_a_budget_that_allows_surge_lets_the_replacement_start_first() -> None:
-    gate = gate_of(budget(max_unavailable=0, surge="Allowed"), Footing(4, 4), NOON)
+@pytest.mark.parametrize("limit", [{"min_available": 4}, {"min_available": "100%"}, {"max_unavailable": 0}])
+def test_a_move_whose_replacement_is_ready_first_needs_no_replica_to_spare(limit: Any) -> None:
+    gate = gate_of(budget(**limit), Footing(4, 4), NOON)
+    assert gate.allowed(4) == 0
+    assert admit([Flow("a", 4, (("b", 4),))], [gate], NOON, replacement_first=True).refusal is None
+    assert admit([Flow("a", 4, (("b", 4),))], [gate], NOON, replacement_first=False).flows == ()
+
+
+def test_a_budget_that_allows_surge_lets_the_replacement_start_although_replicas_are_missing() -> None:
+    gate = gate_of(budget(max_unavailable=0, surge="Allowed"), Footing(4, 3), NOON)
     assert admit([Flow("a", 4, (("b", 4),))], [gate], NOON, replacement_first=True).refusal is None
     assert admit([Flow("a", 4, (("b", 4),))], [gate], NOON, replacement_first=False).flows == ()
 
@@ -99,6 +110,28 @@ def test_the_rate_is_exact_over_any_stretch_of_time() -> None:
     gate = gate_of(limited, Footing(), NOON)
     assert (gate.rate, gate.next_at) == (0, NOON + timedelta(minutes=1))
     assert gate_of(limited, Footing(), NOON + timedelta(minutes=1)).rate == 1
+
+
+def test_what_follows_when_the_rate_is_used_up_has_its_time() -> None:
+    limited = budget(spent(timedelta(minutes=50)), rate=Rate(disruptions=3, period="1h"))
+    gate = gate_of(limited, Footing(), NOON)
+    passage = admit([Flow("a", 1), Flow("b", 1), Flow("c", 1)], [gate], NOON, replacement_first=True)
+    assert [flow.source for flow in passage.flows] == ["a", "b"]
+    assert passage.refusal is not None
+    assert passage.refusal.until == NOON + timedelta(minutes=10)
+
+
+def test_moves_in_flight_have_no_time_at_which_the_next_follows() -> None:
+    gate = gate_of(budget(rate=Rate(disruptions=3, period="1h"), max_concurrent=1), Footing(), NOON)
+    passage = admit([Flow("a", 1), Flow("b", 1)], [gate], NOON, replacement_first=True)
+    assert passage.refusal is not None
+    assert passage.refusal.until is None
+
+
+def test_a_rate_that_is_free_again_outside_the_windows_waits_for_the_next_one() -> None:
+    noonish = Window(schedule="0 12 * * *", duration="1h")
+    limited = budget(spent(timedelta(0)), rate=Rate(disruptions=1, period="2h"), windows=(noonish,))
+    assert gate_of(limited, Footing(), NOON).next_at == NOON + 24 * HOUR
 
 
 def test_a_charge_is_remembered_as_long_as_it_counts() -> None:

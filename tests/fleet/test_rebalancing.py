@@ -98,17 +98,30 @@ def test_a_rate_lets_one_workload_move_after_the_other() -> None:
     story(act)
 
 
-def test_a_budget_that_cannot_spare_a_replica_blocks_until_it_can() -> None:
+def test_a_budget_whose_replicas_are_missing_blocks_until_they_are_back() -> None:
     async def act(scene: Scene) -> None:
         await crowded(scene)
-        await scene.budget(minAvailable=4)
+        await scene.budget(minAvailable=5)
         await asyncio.sleep(1)
         await scene.rebalance("web")
         await asyncio.sleep(60)
         assert await scene.where() == {"m1": 4}
         binding = await scene.binding()
         assert [c.reason for c in binding.status.conditions if c.type == "Stalled"] == ["MoveBlocked"]
-        await scene.edit(DisruptionBudget, "careful", {"spec": {"minAvailable": 3}}, "default")
+        await scene.edit(DisruptionBudget, "careful", {"spec": {"minAvailable": 4}}, "default")
+        await scene.settled("web", {"m1": 2, "m2": 2})
+        assert scene.lowest["web"] == 4
+
+    story(act)
+
+
+@pytest.mark.parametrize("limit", [{"minAvailable": 4}, {"maxUnavailable": 0}])
+def test_a_budget_that_cannot_spare_a_replica_lets_a_replacement_come_first(limit: dict[str, int]) -> None:
+    async def act(scene: Scene) -> None:
+        await crowded(scene)
+        await scene.budget(**limit)
+        await asyncio.sleep(1)
+        await scene.rebalance("web")
         await scene.settled("web", {"m1": 2, "m2": 2})
         assert scene.lowest["web"] == 4
 
@@ -182,7 +195,7 @@ def test_selectors_suspend_and_pace() -> None:
 def test_cancelling_leaves_what_is_done_and_begins_nothing_new() -> None:
     async def act(scene: Scene) -> None:
         await crowded(scene)
-        await scene.budget(minAvailable=4)
+        await scene.budget(minAvailable=5)
         await asyncio.sleep(1)
         await scene.rebalance("web")
         await asyncio.sleep(20)

@@ -94,10 +94,22 @@ def is_flying(entry: InFlight, binding: Binding | None, view: View) -> bool:
     age = view.now - (entry.since or view.now)
     if binding is None or age >= 2 * moves.IN_FLIGHT_AT_MOST:
         return False
-    if age.total_seconds() < SETTLING_SECONDS or any(hold.cluster == entry.from_ for hold in binding.status.holds):
+    if any(hold.cluster == entry.from_ for hold in binding.status.holds):
+        return True
+    if has_ended(entry, binding, view):
+        return False
+    if age.total_seconds() < SETTLING_SECONDS:
         return True
     whole = sum(moves.ready_everywhere(binding, view).values()) >= moves.desired(binding)
     return not whole and age < moves.IN_FLIGHT_AT_MOST
+
+
+def has_ended(entry: InFlight, binding: Binding, view: View) -> bool:
+    """Whether the log says how this move ended; its entry there bears the same time."""
+    return any(
+        move.status.outcome and (move.spec.from_, move.status.started) == (entry.from_, entry.since)
+        for move in moves.moves_of(binding, view)
+    )
 
 
 def status_of(
@@ -128,7 +140,7 @@ def conditions_of(
     refusal = gate.refusal(view.now, replacement_first=True)
     moving = bool(status.in_flight)
     said = (
-        ("Ready", "True", "Counted", f"{status.available} of {status.desired} replicas are available"),
+        ("Ready", "True", "Counted", counted(status, gate)),
         (
             "Reconciling",
             "True" if moving else "False",
@@ -148,3 +160,9 @@ def conditions_of(
         new = Condition(type=type_, status=verdict, reason=reason, message=message, last_transition_time=now)
         conditions = marks.with_condition(conditions, new)
     return conditions
+
+
+def counted(status: DisruptionBudgetStatus, gate: Gate) -> str:
+    text = f"{status.available} of {status.desired} replicas are available"
+    full = gate.replicas == 0 and not gate.missing
+    return f"{text}; what moves must have its replacement ready first" if full else text

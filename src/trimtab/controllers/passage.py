@@ -54,11 +54,14 @@ def outset(
     budgets = moves.budgets_of(binding, view, cause) if cause in BUDGETED and asking else []
     if any(key_of(budget) in busy for budget in budgets):
         return Waiting()
+    gates = [gate_of(budget, moves.footing(budget, view), view.now) for budget in budgets]
     mode = mode_of(binding, planned, cause, options, view, budgeted=bool(budgets))
+    if any(flow.to for flow in planned) and any(gate.surge and gate.replicas == 0 for gate in gates):
+        mode = REPLACEMENT_FIRST  # at once it would be blocked, and the budget offers this way out
     first = mode == REPLACEMENT_FIRST
     passage = admit(
         asking,
-        [gate_of(budget, moves.footing(budget, view), view.now) for budget in budgets],
+        gates,
         view.now,
         replacement_first=first,
         surge=surge_of(options.max_surge, sum(after.values())) if first and options.max_surge != "100%" else None,

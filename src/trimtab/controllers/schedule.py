@@ -20,6 +20,7 @@ from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wak
 from trimtab.controllers.leave import left, task_for
 from trimtab.controllers.passage import BLOCKED, BUDGETED, Waiting, options_for, outset, started
 from trimtab.decide.ask import Ask, Gates, ask_of
+from trimtab.decide.explain import record
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import Decision, decide_all
 from trimtab.decide.pipeline import Shares
@@ -29,6 +30,8 @@ OURS = ("", "default-scheduler")
 UNSCHEDULABLE_SECONDS = 300.0
 LONGEST_BACKOFF_SECONDS = 10.0
 BLOCKED_SECONDS = 15.0
+ARRIVAL_SECONDS = 1.0
+"""How soon the rest of a move at once is tried again: nobody tells when the first part has arrived."""
 REST_AFTER_REVERT = timedelta(seconds=600)
 BATCH = 200
 CAUSES = {
@@ -356,7 +359,8 @@ def relocated(binding: Binding, decision: Decision, intent: Intent, view: View, 
         if begun.complete:
             yield from notes(binding, decision)
     if refusal is not None and not begun.holds:
-        until = (refusal.until - view.now).total_seconds() if refusal.until is not None else BLOCKED_SECONDS
+        patience = ARRIVAL_SECONDS if moved else BLOCKED_SECONDS
+        until = (refusal.until - view.now).total_seconds() if refusal.until is not None else patience
         yield Again(max(0.0, until) + 0.001)
 
 
@@ -403,6 +407,8 @@ def status_after(binding: Binding, decision: Decision, view: View, *, moved: boo
     verdict, reason, message = decision.condition
     said = Condition(type="Scheduled", status=verdict, reason=reason, message=message, last_transition_time=now)
     status = binding.status.but(conditions=marks.with_condition(binding.status.conditions, said))
+    if view.profile.always_write_own_fields:
+        status = status.but(decision=record(decision, view.now))
     if not decision.ok:
         return status
     stamp = binding.spec.reschedule_triggered_at
@@ -415,8 +421,8 @@ def status_after(binding: Binding, decision: Decision, view: View, *, moved: boo
 
 
 def meaning(status: BindingStatus) -> BindingStatus:
-    """Without the time: a decision that only confirms the last one is not worth a write."""
-    return status.but(last_scheduled_time=None)
+    """Without time and reasons: a decision that only confirms the last one is not worth a write."""
+    return status.but(last_scheduled_time=None, decision=None)
 
 
 def patience(decision: Decision, view: View) -> float:

@@ -91,6 +91,13 @@ class Rate(NamedTuple):
         """This rate after one more disruption; only what can still matter is remembered."""
         return self._replace(recent=(*self._clamped(now), now)[-self.disruptions :])
 
+    def exhausted(self, now: datetime) -> "Rate":
+        """This rate when all that it allows now has happened."""
+        spent = self
+        while spent.left(now):
+            spent = spent.spent(now)
+        return spent
+
     def _clamped(self, now: datetime) -> tuple[datetime, ...]:
         # A clock that stepped back must not open the window: what lies ahead counts as just now.
         return tuple(min(at, now) for at in self.recent)

@@ -45,10 +45,14 @@ class Gate(NamedTuple):
     concurrent: int | None = None
     is_open: bool = True
     """Whether a window is open, or there are none."""
+    missing: int = 0
+    """How many replicas fewer are available than must be."""
     surge: bool = False
-    """A move that starts its replacement first needs no replica to spare."""
+    """A move that starts its replacement first may begin even then."""
     next_at: datetime | None = None
     """When time alone allows the next move; None when it does already, or when time alone does not help."""
+    next_after: datetime | None = None
+    """The same once as many moves have begun as the rate allows."""
 
     @property
     def moves(self) -> int | None:
@@ -74,7 +78,10 @@ class Gate(NamedTuple):
             )
         if self.concurrent == 0:
             return Refusal("TooManyInFlight", f"budget {self.budget}: as many moves as it allows are in flight")
-        if self.replicas == 0 and not (replacement_first and self.surge):
+        if self.missing and not (replacement_first and self.surge):
+            return Refusal("NotEnoughAvailable", f"budget {self.budget}: {self.missing} replicas are missing already")
+        if self.replicas == 0 and not replacement_first:
+            # What starts its replacement first takes nothing away before as much is there.
             return Refusal("NotEnoughAvailable", f"budget {self.budget}: no replica can be spared right now")
         return None
 
@@ -179,7 +186,8 @@ def admit(
 def _exhausted(gates: Sequence[Gate]) -> Refusal:
     """Why no more than these: the gate that allows the fewest."""
     tightest = min((gate for gate in gates if gate.moves is not None), key=lambda gate: gate.moves or 0)
-    return Refusal("OneAfterAnother", f"budget {tightest.budget} allows no more at once", tightest.next_at)
+    until = tightest.next_after if tightest.moves == tightest.rate else None
+    return Refusal("OneAfterAnother", f"budget {tightest.budget} allows no more at once", until)
 
 
 def _fitting(flow: Flow, room: int, *, divisible: bool) -> Flow | None:
@@ -196,19 +204,27 @@ def gate_of(budget: DisruptionBudget, footing: Footing, now: datetime) -> Gate:
     limit = Limit(spec.min_available, spec.max_unavailable)
     bounded = spec.min_available is not None or spec.max_unavailable is not None
     rate = rate_of(budget)
-    is_open, opens = windows_at(spec.windows, now)
-    waits = [] if is_open else [opens]
-    if rate is not None and rate.left(now) == 0:
-        waits.append(rate.next_allowed(now))
+    is_open, _ = windows_at(spec.windows, now)
+    spare = footing.available - limit.desired(footing.desired) if bounded else None
     return Gate(
         budget.name,
-        replicas=max(0, footing.available - limit.desired(footing.desired)) if bounded else None,
+        replicas=None if spare is None else max(0, spare),
         rate=rate.left(now) if rate is not None else None,
         concurrent=None if spec.max_concurrent is None else max(0, spec.max_concurrent - len(status.in_flight)),
         is_open=is_open,
+        missing=0 if spare is None else max(0, -spare),
         surge=spec.surge == "Allowed",
-        next_at=max((wait for wait in waits if wait is not None), default=None),
+        next_at=_next_at(spec.windows, rate, now),
+        next_after=_next_at(spec.windows, rate.exhausted(now), now) if rate is not None else None,
     )
+
+
+def _next_at(windows: Sequence[Window], rate: Rate | None, now: datetime) -> datetime | None:
+    """The first moment at which the rate has something left and a window is open; None when that is now, or never."""
+    free = now if rate is None else rate.next_allowed(now)
+    is_open, opens = windows_at(windows, free)
+    at = free if is_open else opens
+    return at if at is not None and at > now else None
 
 
 def rate_of(budget: DisruptionBudget) -> Rate | None:
