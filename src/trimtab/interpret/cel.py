@@ -8,14 +8,17 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import product
 from typing import Any, TypeAlias
 
 from trimtab.api.value import Raw
+from trimtab.interpret.cel_formats import formats, with_optionals
 from trimtab.interpret.cel_library import Overload, library
+from trimtab.interpret.cel_strings import strings
 
 try:
     from cel_expr_python import cel
-    from cel_expr_python.ext import ext_optional, ext_strings
+    from cel_expr_python.ext import ext_optional
 except ImportError:  # the extra is not installed
     cel = None
 
@@ -23,6 +26,9 @@ Scores: TypeAlias = Callable[[str], Mapping[str, int] | None]
 Program: TypeAlias = Callable[[Raw, Scores], bool]
 Compiler: TypeAlias = Callable[[tuple[str, ...]], Program | str]
 
+OPAQUE = ("Quantity", "IP", "CIDR", "URL", "Semver", "Format")
+"""Types that CEL does not have."""
+_ANY = ("string", "int", "uint", "double", "bool", "null", "bytes", "timestamp", "duration", "list", "Map")
 COST_LIMIT = 1_000_000
 """For one expression about one cluster, as upstream."""
 COST_LIMIT_OF_SELECTOR = 10_000_000
@@ -41,14 +47,12 @@ class Evaluator:
 
     def __init__(self) -> None:
         self._scores: Scores = lambda _: None
-        opaque = {
-            name: cel.Type.AbstractType(f"kubernetes.{name}") for name in ("Quantity", "IP", "CIDR", "URL", "Semver")
-        }
-        overloads = [*library(), *self._own()]
+        opaque = {name: cel.Type.AbstractType(f"kubernetes.{name}") for name in OPAQUE}
+        overloads = [*library(), *strings(), *formats(), *self._own()]
         # the evaluator has no values of foreign types: the first environment checks types, the second runs with maps
         self._checker = _environment(overloads, opaque)
         self._runner = _environment(
-            _merged(overloads), dict.fromkeys(opaque, cel.Type.Map(cel.Type.STRING, cel.Type.DYN))
+            _spelled_out(overloads), dict.fromkeys(opaque, cel.Type.Map(cel.Type.STRING, cel.Type.DYN))
         )
         self._programs: dict[tuple[str, ...], Program | str] = {}
 
@@ -78,8 +82,9 @@ class Evaluator:
             if len(text) > _LONGEST:
                 return f"ERROR: <input>:1:1: expression is longer than {_LONGEST} characters"
             try:
-                self._checker.compile(text)
-                compiled.append((text, self._runner.compile(text)))
+                told = with_optionals(text)
+                self._checker.compile(told)
+                compiled.append((text, self._runner.compile(told)))
             except RuntimeError as fault:
                 return _NOISE.sub("", str(fault))
 
@@ -122,13 +127,19 @@ def _environment(overloads: list[Overload], opaque: Mapping[str, Any]) -> Any:
         "string": cel.Type.STRING,
         "bool": cel.Type.BOOL,
         "int": cel.Type.INT,
+        "uint": cel.Type.UINT,
         "double": cel.Type.DOUBLE,
+        "null": cel.Type.NULL,
+        "bytes": cel.Type.BYTES,
+        "timestamp": cel.Type.TIMESTAMP,
+        "duration": cel.Type.DURATION,
         "dyn": cel.Type.DYN,
         "list": cel.Type.List(cel.Type.DYN),
+        "texts": cel.Type.List(cel.Type.STRING),
         "Map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
         **opaque,
     }
-    by_name: dict[str, list[Any]] = {}
+    by_name: dict[str, list[Any]] = {"string": _texts_of_standard_values()}
     for number, one in enumerate(overloads):
         by_name.setdefault(one.name, []).append(
             cel.Overload(
@@ -140,19 +151,29 @@ def _environment(overloads: list[Overload], opaque: Mapping[str, Any]) -> Any:
             )
         )
     return cel.NewEnv(
+        config=cel.NewEnvConfigFromYaml("stdlib: {exclude_functions: [{name: string}]}"),
         variables={"managedCluster": types["Map"]},
-        extensions=[ext_strings.ExtStrings(), ext_optional.ExtOptional()],
+        extensions=[ext_optional.ExtOptional()],
         functions=[cel.FunctionDecl(name, found) for name, found in by_name.items()],
     )
 
 
-def _merged(overloads: list[Overload]) -> list[Overload]:
-    """Overloads that differ only in foreign types become one that looks at the value."""
-    merged: dict[tuple[str, tuple[str, ...], bool], Overload] = {}
+def _texts_of_standard_values() -> list[Any]:
+    """`string(x)` as the evaluator has it: only a function that is declared anew can get a form for addresses."""
+    kinds = ("INT", "UINT", "DOUBLE", "BOOL", "STRING", "BYTES", "TIMESTAMP", "DURATION")
+    return [
+        cel.Overload(f"{kind.lower()}_to_string", cel.Type.STRING, [getattr(cel.Type, kind)], False) for kind in kinds
+    ]
+
+
+def _spelled_out(overloads: list[Overload]) -> list[Overload]:
+    """As the runner wants them: foreign types are all maps to it, and an argument of any type must have each of them."""
+    forms: dict[tuple[str, tuple[str, ...], bool], Overload] = {}
     for one in overloads:
-        shape = tuple("Map" if taken[0].isupper() else taken for taken in one.takes)
-        merged.setdefault((one.name, shape, one.member), one)
-    return list(merged.values())
+        for kinds in product(*(_ANY if taken == "dyn" else (taken,) for taken in one.takes)):
+            shape = tuple("Map" if taken in OPAQUE else taken for taken in kinds)
+            forms.setdefault((one.name, shape, one.member), one._replace(takes=kinds))
+    return list(forms.values())
 
 
 def cost(expression: str, cluster: Raw) -> int:

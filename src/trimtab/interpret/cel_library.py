@@ -1,7 +1,6 @@
-"""The functions that Kubernetes adds to CEL: quantities, addresses, versions, URLs, lists.
+"""The functions that Kubernetes adds to CEL: quantities, addresses, versions, URLs, lists, patterns.
 
-A value of a type that CEL does not know is a map with one key, the name of its type. Left out are `find` and `findAll`
-(a user's pattern must not run in an engine that backtracks), `format` and the search in lists.
+A value of a type that CEL does not know is a map with one key, the name of its type.
 """
 
 import re
@@ -10,11 +9,13 @@ from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from itertools import pairwise
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote_plus, urlsplit
 
+from trimtab.api.patterns import go_finder
 from trimtab.api.quantity import parse
 from trimtab.api.value import Raw
 
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
@@ -92,7 +93,8 @@ def _within(inner: Any, outer: Any) -> bool:
 
 def _url(text: str) -> Raw:
     parts = urlsplit(text)
-    if not parts.scheme and not text.startswith("/"):
+    bad = _BAD_ESCAPE.search(text) or not text.isprintable()
+    if bad or (not parts.scheme and not text.startswith("/")):
         raise ValueError(f"{text!r} is not a URL")
     _ = parts.port
     return {"URL": text}
@@ -102,11 +104,16 @@ def _host(value: Raw) -> str:
     return urlsplit(value["URL"]).netloc.rpartition("@")[2]
 
 
+def _escaped_path(value: Raw) -> str:
+    return quote(urlsplit(value["URL"]).path, safe="/%:@!$&'()*+,;=~-._[]")
+
+
 def _query(value: Raw) -> Raw:
     found: dict[str, list[str]] = {}
     for pair in filter(None, urlsplit(value["URL"]).query.split("&")):
         key, _, text = pair.partition("=")
-        found.setdefault(key, []).append(text)
+        if ";" not in pair:
+            found.setdefault(unquote_plus(key), []).append(unquote_plus(text))
     return found
 
 
@@ -119,6 +126,39 @@ def _accepted(reads: Callable[[str], Raw]) -> Callable[[str], bool]:
         return True
 
     return accepts
+
+
+def _is_canonical(text: str) -> bool:
+    return bool(_ip(text)["IP"] == text)
+
+
+def _shown(value: Raw) -> str:
+    """An address or a range as text; other values of ours have none."""
+    found = value.get("IP", value.get("CIDR"))
+    if not isinstance(found, str):
+        raise TypeError("the value cannot be a text")
+    return found
+
+
+def _index_of(values: list[Any], wanted: Any) -> int:
+    return next((place for place, value in enumerate(values) if _equal(value, wanted)), -1)
+
+
+def _last_index_of(values: list[Any], wanted: Any) -> int:
+    behind = _index_of(values[::-1], wanted)
+    return behind if behind < 0 else len(values) - 1 - behind
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Truth is no number in CEL."""
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+def _found(text: str, pattern: str, limit: int = -1) -> list[str]:
+    finder = go_finder(pattern)
+    if finder is None:
+        raise ValueError(f"{pattern!r} cannot be read")
+    return finder.all(text, limit)
 
 
 def _is_sorted(values: list[Any]) -> bool:
@@ -146,7 +186,7 @@ def _difference(left: Raw, right: Raw) -> Raw:
 
 def library() -> list[Overload]:
     """Every function of the Kubernetes libraries that selectors may use."""
-    return [*_quantities(), *_addresses(), *_versions(), *_urls(), *_lists()]
+    return [*_quantities(), *_addresses(), *_versions(), *_urls(), *_lists(), *_patterns()]
 
 
 def _comparisons(type_: str) -> list[Overload]:
@@ -183,6 +223,10 @@ def _addresses() -> list[Overload]:
         Overload("isUnspecified", ("IP",), "bool", lambda a: _address(a).is_unspecified, member=True),
         Overload("isLoopback", ("IP",), "bool", lambda a: _address(a).is_loopback, member=True),
         Overload("isLinkLocalUnicast", ("IP",), "bool", lambda a: _address(a).is_link_local, member=True),
+        Overload("isLinkLocalMulticast", ("IP",), "bool", _is_link_local_multicast, member=True),
+        Overload("ip.isCanonical", ("string",), "bool", _is_canonical),
+        Overload("string", ("IP",), "string", _shown),
+        Overload("string", ("CIDR",), "string", _shown),
         Overload("isGlobalUnicast", ("IP",), "bool", _is_global_unicast, member=True),
         Overload("cidr", ("string",), "CIDR", _cidr),
         Overload("isCIDR", ("string",), "bool", _accepted(_cidr)),
@@ -200,6 +244,12 @@ def _addresses() -> list[Overload]:
         Overload("masked", ("CIDR",), "CIDR", lambda c: {"CIDR": str(_network(c))}, member=True),
         Overload("prefixLength", ("CIDR",), "int", lambda c: _network(c).prefixlen, member=True),
     ]
+
+
+def _is_link_local_multicast(value: Raw) -> bool:
+    address = _address(value)
+    local = "224.0.0.0/24" if address.version == 4 else "ff02::/16"
+    return address in ip_network(local)
 
 
 def _is_global_unicast(value: Raw) -> bool:
@@ -228,7 +278,7 @@ def _urls() -> list[Overload]:
         Overload("getHost", ("URL",), "string", _host, member=True),
         Overload("getHostname", ("URL",), "string", lambda u: urlsplit(u["URL"]).hostname or "", member=True),
         Overload("getPort", ("URL",), "string", lambda u: str(urlsplit(u["URL"]).port or ""), member=True),
-        Overload("getEscapedPath", ("URL",), "string", lambda u: urlsplit(u["URL"]).path, member=True),
+        Overload("getEscapedPath", ("URL",), "string", _escaped_path, member=True),
         Overload("getQuery", ("URL",), "Map", _query, member=True),
     ]
 
@@ -239,4 +289,14 @@ def _lists() -> list[Overload]:
         Overload("sum", ("list",), "dyn", lambda values: sum(values[1:], values[0]) if values else 0, member=True),
         Overload("min", ("list",), "dyn", min, member=True),
         Overload("max", ("list",), "dyn", max, member=True),
+        Overload("indexOf", ("list", "dyn"), "int", _index_of, member=True),
+        Overload("lastIndexOf", ("list", "dyn"), "int", _last_index_of, member=True),
+    ]
+
+
+def _patterns() -> list[Overload]:
+    return [
+        Overload("find", ("string", "string"), "string", lambda t, p: "".join(_found(t, p, 1)), member=True),
+        Overload("findAll", ("string", "string"), "texts", _found, member=True),
+        Overload("findAll", ("string", "string", "int"), "texts", _found, member=True),
     ]
