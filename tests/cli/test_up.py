@@ -99,6 +99,8 @@ def test_a_fleet_is_there_works_explains_itself_and_is_found_again(tmp_path: Pat
         again = talk(config, lambda client: client.list(PODS, "default"), "member1").items
         assert {pod["metadata"]["uid"] for pod in pods} <= {pod["metadata"]["uid"] for pod in again}
         assert not is_there(config, "member3")
+        told = CliRunner().invoke(explain_command, ["deploy/web", "--kubeconfig", str(config)])
+        assert "could take it" in told.output, "who made the decision is gone; the binding tells of it"
 
 
 def is_there(kubeconfig: Path, cluster: str) -> bool:

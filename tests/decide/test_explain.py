@@ -3,7 +3,7 @@ from typing import Any
 
 from plugins.clusters import GROUPS, PREFERENCE, ask, fleet, member, scored, three
 from trimtab.clock import EPOCH
-from trimtab.decide.explain import explain
+from trimtab.decide.explain import explain, record
 from trimtab.decide.fleet import Note
 from trimtab.decide.karmada import decide
 from trimtab.plugins import load
@@ -63,3 +63,23 @@ def test_the_story_is_of_the_picture_that_was_decided_on() -> None:
     decision = decide(ask(placement={"replicaScheduling": AGGREGATED}, replicas=4), picture)
     decide(ask(), picture.change([member("m1", 0)]))
     assert story_of("m1", explain(decision)).room == 9
+
+
+def test_a_record_groups_the_refused_by_the_rule_that_objected_first_and_names_only_a_few() -> None:
+    tainted = [member(f"t{n}", taints=[{"key": "k", "effect": "NoSchedule"}]) for n in range(7)]
+    outside = {"clusterAffinity": {"clusterNames": ["m1", *(f"t{n}" for n in range(7))]}}
+    kept = record(decide(ask(placement=outside), fleet(member("m1"), member("m2"), *tainted)), EPOCH)
+    assert (kept.considered, kept.feasible, kept.mode) == (9, 1, "Steady")
+    assert [(group.rule, group.count, len(group.clusters)) for group in kept.refused] == [
+        ("ClusterAffinity", 1, 1),
+        ("TaintToleration", 7, 5),
+    ]
+    assert kept.refused[1].message == "cluster(s) had untolerated taint {k:NoSchedule}"
+
+
+def test_a_record_counts_what_the_whole_story_tells() -> None:
+    picture = fleet(member("m1"), member("m2", taints=[{"key": "k", "effect": "NoSchedule"}]), member("m3"))
+    placed = ask(placement={"clusterAffinity": {"clusterNames": ["m1", "m2"]}}, clusters=[{"name": "m2"}])
+    decision = decide(placed, picture)
+    told = {story.name for story in explain(decision).clusters if story.refused is not None}
+    assert {name for group in record(decision, EPOCH).refused for name in group.clusters} == told == {"m3"}

@@ -56,12 +56,11 @@ def command(target: str, namespace: str, anew: bool, profile: str, output: str, 
         if placement := placement_meant(target):
             return await placement_explained(client, namespace, placement, WallClock().now(), as_json=output == "json")
         binding = await bound(client, target, namespace)
-        told = None if anew else await recorded(client, binding)
-        remark = ""
+        told = None if anew else await remembered(client, binding)
+        remark: Sequence[str] = ()
         if told is None:
             told = await decided_now(client, binding, PROFILES[profile])
-            if not anew:
-                remark = "The decision itself is not remembered any more; this is what would be decided now."
+            remark = () if anew else tuple(recorded(binding))
         if output == "json":
             return msgspec.json.format(msgspec.json.encode(told)).decode()
         return "\n".join(lines(binding, told, remark))
@@ -107,7 +106,21 @@ async def named(client: Client, word: str) -> Resource:
     raise InputFault(f"the server does not know {word!r}")
 
 
-async def recorded(client: Client, binding: Binding) -> Explanation | None:
+def recorded(binding: Binding) -> Iterator[str]:
+    """What the binding itself tells of its last decision, when whoever made it cannot be asked any more."""
+    record = binding.status.decision
+    if record is None:
+        yield "The decision itself is not remembered any more; this is what would be decided now."
+        return
+    when = f" on {record.time:%Y-%m-%d at %H:%M:%S} UTC" if record.time is not None else ""
+    yield f"Decided{when} ({record.mode}): {record.rule}; {record.feasible} of {record.considered} clusters could take it."
+    for group in record.refused:
+        more = f" and {group.count - len(group.clusters)} more" if group.count > len(group.clusters) else ""
+        yield f"Not {', '.join(group.clusters)}{more}: {group.message} ({group.rule})."
+    yield "What would be decided now:"
+
+
+async def remembered(client: Client, binding: Binding) -> Explanation | None:
     """The last decision about it, if the control plane is at hand and remembers it."""
     place = f"{binding.namespace}/{binding.name}" if binding.namespace else binding.name
     try:
@@ -157,13 +170,12 @@ async def everything(client: Client, kind: Kind) -> list[Object]:
     return [kind.decode(raw) for raw in listing.items]
 
 
-def lines(binding: Binding, told: Explanation, remark: str) -> Iterator[str]:
+def lines(binding: Binding, told: Explanation, remark: Sequence[str]) -> Iterator[str]:
     workload = binding.spec.resource
     place = f"{workload.namespace}/{workload.name}" if workload.namespace else workload.name
     counted = f" ({binding.spec.replicas} replicas)" if binding.spec.replicas else ""
     yield f"{workload.kind} {place}{counted} {placed(binding)}."
-    if remark:
-        yield remark
+    yield from remark
     if not told.ok:
         yield f"It could not be placed: {told.message}"
     yield f"How: {told.rule} ({told.mode})." if told.rule else f"How: {told.mode}."

@@ -30,8 +30,6 @@ OURS = ("", "default-scheduler")
 UNSCHEDULABLE_SECONDS = 300.0
 LONGEST_BACKOFF_SECONDS = 10.0
 BLOCKED_SECONDS = 15.0
-ARRIVAL_SECONDS = 1.0
-"""How soon the rest of a move at once is tried again: nobody tells when the first part has arrived."""
 REST_AFTER_REVERT = timedelta(seconds=600)
 BATCH = 200
 CAUSES = {
@@ -359,8 +357,7 @@ def relocated(binding: Binding, decision: Decision, intent: Intent, view: View, 
         if begun.complete:
             yield from notes(binding, decision)
     if refusal is not None and not begun.holds:
-        patience = ARRIVAL_SECONDS if moved else BLOCKED_SECONDS
-        until = (refusal.until - view.now).total_seconds() if refusal.until is not None else patience
+        until = (refusal.until - view.now).total_seconds() if refusal.until is not None else BLOCKED_SECONDS
         yield Again(max(0.0, until) + 0.001)
 
 

@@ -1,16 +1,22 @@
 """Why a decision is as it is: the same plugins, asked for their sentences; nothing is judged by a second rule."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
+import numpy as np
 
 from trimtab.api.kinds.policy import AddOnScore
+from trimtab.api.kinds.work import DecisionRecord, RefusedClusters
 from trimtab.api.value import Value
 from trimtab.decide.ask import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, STATIC, Ask
-from trimtab.decide.framework import marks, prioritizers
+from trimtab.decide.framework import marks, objections, prioritizers, verdicts
 from trimtab.decide.karmada import Decision
-from trimtab.decide.pipeline import Attempt, Failure, all_objections, scores_for
+from trimtab.decide.pipeline import Attempt, Failure, all_filters, all_objections, scores_for, spared_columns
 from trimtab.decide.spread import Refusal
+
+NAMES_KEPT = 5
+"""Of the clusters that a rule turned down, in a record."""
 
 
 class Refused(Value):
@@ -80,23 +86,70 @@ RULES = {
 
 def explain(decision: Decision) -> Explanation:
     """Think the decision over, on the picture it was made on, and write down what everybody says."""
-    ask = decision.ask if decision.group < 0 else msgspec.structs.replace(decision.ask, group=decision.group)
+    ask = _as_asked(decision)
     attempt = Attempt(ask, decision.fleet, decision.profile)
     return Explanation(
         ok=decision.ok,
         message=decision.condition[2],
         strategy=ask.plan.strategy,
-        mode="Fresh" if ask.fresh else "Steady",
+        mode=_mode(ask),
         affinity_name=decision.affinity_name,
         groups=tuple(
             GroupStory(name=tried.affinity_name, message="" if tried.failure is None else tried.failure.message)
             for tried in decision.tried
         ),
         clusters=_stories(attempt),
-        rule=RULES[ask.plan.strategy] if _is_shared_out(ask) else "every selected cluster gets the object",
+        rule=_rule(ask),
         tie_break=_tie_break(ask),
         valid_until=valid_until(decision),
     )
+
+
+def record(decision: Decision, now: datetime) -> DecisionRecord:
+    """The same in so few words that they can be kept with the binding: no sentence is asked for twice."""
+    ask = _as_asked(decision)
+    refused = tuple(_refused(ask, decision))
+    everybody = len(decision.fleet)
+    return DecisionRecord(
+        time=now,
+        mode=_mode(ask),
+        rule=_rule(ask),
+        considered=everybody,
+        feasible=everybody - sum(group.count for group in refused),
+        refused=refused,
+    )
+
+
+def _refused(ask: Ask, decision: Decision) -> Iterator[RefusedClusters]:
+    """By the filter that objects first, as `all_objections` has it, but by arrays: fleets may be large."""
+    fleet = decision.fleet
+    spared = spared_columns(ask, fleet)
+    open_ = np.ones(len(fleet), dtype=bool)
+    for plugin in all_filters(ask):
+        passes = verdicts(plugin, ask, fleet)
+        if plugin.spares_placed and spared:
+            passes = passes.copy()
+            passes[spared] = True
+        out = np.flatnonzero(open_ & ~passes)
+        if len(out):
+            open_ &= passes
+            _, said = next(objections([plugin], ask, fleet, [int(out[0])]))
+            names = fleet.called(out[:NAMES_KEPT])
+            message = "" if said is None else said.reason.message
+            yield RefusedClusters(rule=plugin.name, message=message, count=len(out), clusters=tuple(names))
+
+
+def _as_asked(decision: Decision) -> Ask:
+    """The ask with the affinity group that was taken, or tried last."""
+    return decision.ask if decision.group < 0 else msgspec.structs.replace(decision.ask, group=decision.group)
+
+
+def _mode(ask: Ask) -> str:
+    return "Fresh" if ask.fresh else "Steady"
+
+
+def _rule(ask: Ask) -> str:
+    return RULES[ask.plan.strategy] if _is_shared_out(ask) else "every selected cluster gets the object"
 
 
 def _is_shared_out(ask: Ask) -> bool:

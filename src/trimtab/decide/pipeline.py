@@ -357,8 +357,12 @@ def cluster_objections(ask: Ask, fleet: Fleet[Cluster]) -> Iterator[tuple[int, O
 
 def all_objections(ask: Ask, fleet: Fleet[Cluster]) -> Iterator[tuple[int, Objection | None]]:
     """For every cluster the first objection, that it is being deleted among them."""
-    plugins = (_STAYS, *filters_for(ask))
-    return objections(plugins, ask, fleet, range(len(fleet)), frozenset(spared_columns(ask, fleet)))
+    return objections(all_filters(ask), ask, fleet, range(len(fleet)), frozenset(spared_columns(ask, fleet)))
+
+
+def all_filters(ask: Ask) -> tuple[Filter[Ask, Cluster], ...]:
+    """In the order in which they object."""
+    return (_STAYS, *filters_for(ask))
 
 
 def why_none_fits(ask: Ask, fleet: Fleet[Cluster]) -> str:

@@ -241,6 +241,26 @@ class Challenger(Value):
     since: Annotated[datetime | None, MicroTime(), Field("Since when it is better, without a break.")] = None
 
 
+class RefusedClusters(Value):
+    """Clusters that one rule turned down."""
+
+    rule: Annotated[str, Field("The filter that objected first.", required=True)] = always("")
+    message: Annotated[str, Field("What it said of the first of them.")] = ""
+    count: Annotated[Int32, Field("How many they are.", required=True)] = always(0)
+    clusters: Annotated[tuple[str, ...], Field("The first of them, by name.")] = ()
+
+
+class DecisionRecord(Value):
+    """Why the last decision was as it was, in few words, for whoever asks later or elsewhere."""
+
+    time: Annotated[datetime | None, MicroTime(), Field("When it was decided.")] = None
+    mode: Annotated[str, Field("Steady keeps what is placed as far as it can; Fresh thinks anew.")] = ""
+    rule: Annotated[str, Field("How replicas were shared out.")] = ""
+    considered: Annotated[Int32, Field("How many clusters there were.", required=True)] = always(0)
+    feasible: Annotated[Int32, Field("How many of them nothing spoke against.", required=True)] = always(0)
+    refused: Annotated[tuple[RefusedClusters, ...], Field("Why the others were not.")] = ()
+
+
 class BindingStatus(Value):
     scheduler_observed_generation: Annotated[Int64, Field("The generation that was last scheduled.")] = 0
     scheduler_observing_affinity_name: Annotated[str, Field("The affinity group that is in use.")] = ""
@@ -254,6 +274,7 @@ class BindingStatus(Value):
     unhealthy_clusters: Annotated[tuple[UnhealthyCluster, ...], Field("Clusters where the copy is unhealthy.")] = ()
     previous_placement: Annotated[PreviousPlacement | None, Field("Where it was before a failover.")] = None
     challenger: Annotated[Challenger | None, Field("A better answer by score that waits for its time.")] = None
+    decision: Annotated[DecisionRecord | None, Field("Why it was placed as it is, or not placed.")] = None
 
 
 class Binding(Object):
