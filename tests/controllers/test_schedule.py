@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from builders import MINUTE, NOON, binding, cluster, deployment, item, placement
 from views import FakeView
@@ -193,3 +194,23 @@ def test_after_a_move_was_undone_the_same_is_not_tried_at_once() -> None:
     assert seen(resting, draining, able("m2")) == [Again(540.0)]
     stamped = moves.stamped(resting, NOON, "Rebalance")
     assert written(seen(stamped, able("m1"), able("m3"))) != ()
+
+
+class Reserved(Picture):
+    """A fleet all of whose room was given away a moment ago."""
+
+    def at(self, now: Any) -> Fleet[Cluster]:
+        fleet = super().at(now)
+        return fleet.reserve(np.arange(len(self.clusters)), {"pods": 110})
+
+
+@pytest.mark.parametrize(("picture", "seconds"), [(Picture, 300), (Reserved, 12)])
+def test_who_finds_no_room_asks_again_when_a_reservation_lapses(picture: type[Picture], seconds: int) -> None:
+    clusters = [able("m1")]
+    dynamic = {**EVENLY, "weightPreference": {"dynamicWeight": "AvailableReplicas"}}
+    subject = web({}, rule={"replicaScheduling": dynamic}, status_last_scheduled_time=None)
+    subject = subject.but(spec=subject.spec.but(replicas=120))
+    view = FakeView([subject, *clusters], parts={"fleet": picture(clusters)}, raws=[deployment()])
+    view.memory["fleet", "next lapse"] = NOON + 12 * SECOND if picture is Reserved else None
+    (again,) = [wish for _, wish in schedule([subject], view) if isinstance(wish, Again)]
+    assert seconds <= again.seconds < seconds + 1

@@ -1,7 +1,7 @@
 """Bindings -> where they go: a queue of bindings is decided as one batch against one picture of the fleet."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +22,7 @@ from trimtab.controllers.passage import BLOCKED, BUDGETED, Waiting, options_for,
 from trimtab.decide.ask import Ask, Gates, ask_of
 from trimtab.decide.explain import record
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.karmada import Decision, decide_all
+from trimtab.decide.karmada import RESERVED_FOR, Decision, decide_all
 from trimtab.decide.pipeline import Shares
 from trimtab.decide.trigger import trigger
 
@@ -30,6 +30,8 @@ OURS = ("", "default-scheduler")
 UNSCHEDULABLE_SECONDS = 300.0
 LONGEST_BACKOFF_SECONDS = 10.0
 BLOCKED_SECONDS = 15.0
+ARRIVAL_SECONDS = 1.0
+"""How soon the rest of a move at once is tried again: nobody tells when the first part has arrived."""
 REST_AFTER_REVERT = timedelta(seconds=600)
 BATCH = 200
 CAUSES = {
@@ -357,7 +359,8 @@ def relocated(binding: Binding, decision: Decision, intent: Intent, view: View, 
         if begun.complete:
             yield from notes(binding, decision)
     if refusal is not None and not begun.holds:
-        until = (refusal.until - view.now).total_seconds() if refusal.until is not None else BLOCKED_SECONDS
+        patience = ARRIVAL_SECONDS if moved else BLOCKED_SECONDS
+        until = (refusal.until - view.now).total_seconds() if refusal.until is not None else patience
         yield Again(max(0.0, until) + 0.001)
 
 
@@ -424,9 +427,13 @@ def meaning(status: BindingStatus) -> BindingStatus:
 
 def patience(decision: Decision, view: View) -> float:
     reason = decision.condition[1]
-    if reason in ("Unschedulable", "NoClusterFit"):
+    if reason not in ("Unschedulable", "NoClusterFit"):
+        return LONGEST_BACKOFF_SECONDS
+    if not decision.fleet.reserved:
         return UNSCHEDULABLE_SECONDS
-    return LONGEST_BACKOFF_SECONDS
+    # Some room was given to others; what they do not use is free again when the reservation lapses.
+    lapse: datetime = view.recall("fleet", "next lapse") or view.now + RESERVED_FOR
+    return max(0.0, (lapse - view.now).total_seconds()) + 0.001
 
 
 def notes(binding: Binding, decision: Decision) -> Iterator[Note]:

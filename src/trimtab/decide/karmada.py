@@ -8,6 +8,7 @@ decisions[0].targets, decisions[0].condition, explain(decisions[0])
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -22,6 +23,8 @@ from trimtab.decide.pipeline import NO_FIT, NO_ROOM, Attempt, Failure, Shares
 
 REASONS = {NO_FIT: "NoClusterFit", NO_ROOM: "Unschedulable"}
 SUCCESS = "Binding has been scheduled successfully."
+RESERVED_FOR = timedelta(seconds=30)
+"""Longer than a cluster takes to report what it was given: status is collected every 10 seconds."""
 
 
 class Tried(NamedTuple):

@@ -1,18 +1,15 @@
 """The picture of the fleet that decisions are made on: kept up to date cluster by cluster, never built twice."""
 
 from collections.abc import Hashable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple, cast
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm import AddOnPlacementScore
 from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet, Note
-from trimtab.decide.karmada import reserve_moves
+from trimtab.decide.karmada import RESERVED_FOR, reserve_moves
 from trimtab.runtime.cache import Cache, Entry
-
-RESERVED_FOR = timedelta(seconds=30)
-"""Longer than a cluster takes to report what it was given: status is collected every 10 seconds."""
 
 
 class _Given(NamedTuple):
@@ -59,6 +56,7 @@ class FleetKeeper:
         if any(given.until <= now for given in self._given):
             self._given = [given for given in self._given if given.until > now]
             fleet = reserve_moves(((g.ask, g.arriving) for g in self._given), fleet.without_reservations())
+        self._memory["fleet", "next lapse"] = min((given.until for given in self._given), default=None)
         self._fleet = fleet.at(now)
         return self._fleet
 
