@@ -3,6 +3,7 @@
 from views import FakeView
 
 from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import PropagationPolicy
 from trimtab.api.value import Raw
 from trimtab.controllers.contract import Make
@@ -39,3 +40,23 @@ def test_what_the_author_said_is_left_alone() -> None:
 def test_a_policy_that_lacks_nothing_is_left_alone() -> None:
     (made,) = introduced(policy())
     assert introduced(made) == []
+
+
+def test_a_taint_that_drives_workloads_out_gets_the_moment_it_was_first_seen() -> None:
+    raw = {
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": "member1"},
+        "spec": {
+            "syncMode": "Push",
+            "taints": [
+                {"key": "gone", "effect": "NoExecute"},
+                {"key": "old", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+                {"key": "full", "effect": "NoSchedule"},
+            ],
+        },
+    }
+    view = FakeView(raws=[raw])
+    (made,) = (w.wanted for w in introduce(kind_of(Cluster).decode(raw), view) if isinstance(w, Make))
+    times = [taint.get("timeAdded") for taint in made["spec"]["taints"]]
+    assert times == [view.now.strftime("%Y-%m-%dT%H:%M:%SZ"), "2026-01-01T00:00:00Z", None]

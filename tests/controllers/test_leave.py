@@ -7,14 +7,14 @@ import msgspec
 from builders import NOON, binding, cluster, placement
 from views import FakeView
 
-from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster
+from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, Taint, Toleration
 from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec, Move, Storm
 from trimtab.api.kinds.work import Binding
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Note, Steps
-from trimtab.controllers.leave import leave
+from trimtab.controllers.leave import eviction_time, leave
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover
@@ -92,6 +92,13 @@ def test_a_toleration_with_seconds_is_honoured() -> None:
     wishes = seen(tolerant, able("m1", "x:NoExecute"), able("m2"))  # tainted a minute ago
     assert wishes == [Again(40.0)]
     assert left_by(seen(tolerant, able("m1", "x:NoExecute"), able("m2"), now=NOON + 40 * SECOND)) is not None
+
+
+def test_the_seconds_of_a_toleration_count_for_every_taint_that_it_tolerates() -> None:
+    marked = [Taint(key=key, effect="NoExecute", time_added=NOON - ago * SECOND) for key, ago in (("x", 90), ("y", 5))]
+    for_ever, a_while = Toleration(key="x", operator="Exists"), Toleration(operator="Exists", toleration_seconds=100)
+    assert eviction_time(marked, (for_ever, a_while), NOON) == NOON + 10 * SECOND
+    assert eviction_time(marked[:1], (for_ever, a_while), NOON) is None
 
 
 def fleet_with(dark: int, total: int) -> list[Cluster]:

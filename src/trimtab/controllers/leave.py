@@ -111,15 +111,20 @@ def applied_tolerations(binding: Binding) -> tuple[Toleration, ...] | None:
 
 
 def eviction_time(taints: list[Taint], tolerations: tuple[Toleration, ...], now: datetime) -> datetime | None:
-    """When these taints drive a workload out: None is never, a past moment is at once."""
-    deadlines: list[datetime] = []
-    for taint in taints:
-        used = next((toleration for toleration in tolerations if toleration.tolerates(taint)), None)
-        if used is None:
-            return datetime.min.replace(tzinfo=now.tzinfo)
-        if used.toleration_seconds is not None:
-            since = taint.time_added or now
-            deadlines.append(since + timedelta(seconds=max(0, used.toleration_seconds)))
+    """When these taints drive a workload out: None is never, a past moment is at once.
+
+    A toleration that one taint needs counts its seconds for every taint that it tolerates.
+    """
+    used = [next((toleration for toleration in tolerations if toleration.tolerates(taint)), None) for taint in taints]
+    if None in used:
+        return datetime.min.replace(tzinfo=now.tzinfo)
+    deadlines = [
+        (taint.time_added or now) + timedelta(seconds=max(0, toleration.toleration_seconds))
+        for toleration in used
+        if toleration is not None and toleration.toleration_seconds is not None
+        for taint in taints
+        if toleration.tolerates(taint)
+    ]
     return min(deadlines, default=None)
 
 
