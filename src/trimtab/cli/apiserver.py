@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from trimtab.cli.shared import live_long
 from trimtab.telemetry import speak
 
 
@@ -21,10 +22,8 @@ from trimtab.telemetry import speak
 @click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
 def command(data_dir: Path, port: int, bind: str) -> None:
     """Serve the Kubernetes API of every kind Trimtab knows."""
-    import uvloop  # noqa: PLC0415 - the other commands need not pay for it
-
     speak()
-    uvloop.run(_serve(data_dir, port, bind))
+    live_long(_serve(data_dir, port, bind))
 
 
 async def _serve(data_dir: Path, port: int, bind: str) -> None:

@@ -13,7 +13,7 @@ import click
 
 from trimtab.api.profile import PROFILES
 from trimtab.app import Plane
-from trimtab.cli.shared import kubeconfig_options
+from trimtab.cli.shared import kubeconfig_options, live_long
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
@@ -86,7 +86,6 @@ def command(
 
 def run_until_told_to_stop(work: Coroutine[Any, Any, None]) -> None:
     """Run the coroutine; an interrupt or a polite kill ends it cleanly."""
-    import uvloop  # noqa: PLC0415 - the other commands need not pay for it
 
     async def main() -> None:
         task = asyncio.ensure_future(work)
@@ -95,7 +94,7 @@ def run_until_told_to_stop(work: Coroutine[Any, Any, None]) -> None:
         with suppress(asyncio.CancelledError):
             await task
 
-    uvloop.run(main())
+    live_long(main())
 
 
 def read_settings(pairs: tuple[str, ...]) -> dict[str, object]:

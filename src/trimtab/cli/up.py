@@ -78,15 +78,14 @@ def command(
 
     What was there is found again at the next start; Ctrl-C ends it.
     """
-    import uvloop  # noqa: PLC0415 - the other commands need not pay for it
-
     from trimtab.cli.controllers import read_settings  # noqa: PLC0415
+    from trimtab.cli.shared import live_long  # noqa: PLC0415
     from trimtab.telemetry import speak  # noqa: PLC0415
 
     speak(verbosity=verbose, as_json=log_format == "json")
     plan = asked_for(fleet_file, clusters, nodes, no_fleet=no_fleet)
     house = House(data_dir, bind, port, plan, profile, read_settings(settings))
-    uvloop.run(house.live())
+    live_long(house.live())
 
 
 def asked_for(
