@@ -35,8 +35,8 @@ lint: $(READY) ## formatting, style, types, and the walls of the house
 compat: $(READY) ## recorded decisions of the peers; FILES="a.jsonl.gz b.jsonl.gz" for others of these formats
 	@$(BIN)/python tests/compat/run.py $(FILES)
 
-flows: $(READY) ## recorded flows of a live Karmada control plane; DIR=folder for others of this format
-	@$(BIN)/python tests/compat/flows.py $(DIR)
+flows: $(READY) ## recorded flows of a live Karmada control plane; DIR=folder for others, PROFILE=trimtab for ours
+	@$(BIN)/python tests/compat/flows.py $(if $(PROFILE),--profile $(PROFILE)) $(DIR)
 
 bench: $(READY) ## measure; writes JSON below bench/results (PARTS="decide server" for some)
 	@$(BIN)/python -m bench $(PARTS)

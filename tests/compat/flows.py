@@ -1,7 +1,11 @@
 """`make flows`: replays recorded flows of a live Karmada control plane and says where we leave something else behind.
 
-The flow runs on virtual time in the profile `upstream`, against the embedded server with simulated members of the
-recorded sizes. Uids of the recording are given to the objects, because ties in a division are broken by them.
+The flow runs on virtual time against the embedded server with simulated members of the recorded sizes. Uids of the
+recording are given to the objects, because ties in a division are broken by them.
+
+In the profile `upstream` everything is compared, events too. In the profile `trimtab` (`--profile trimtab`) the flow
+must end every step in the same place, what we write otherwise on purpose excepted by rule; and it must get there
+without a gap in the service: at no single change are fewer replicas ready than both before and after the step.
 """
 
 import argparse
@@ -30,8 +34,9 @@ from compat.flow_compare import (  # noqa: E402 - the tests directory has to be 
     generations,
     masked,
 )
+from compat.flow_service import Service, Workload  # noqa: E402
 
-from trimtab.api.profile import UPSTREAM  # noqa: E402
+from trimtab.api.profile import PROFILES, UPSTREAM, Profile  # noqa: E402
 from trimtab.app import Embedded  # noqa: E402
 from trimtab.client.client import Client, Resource  # noqa: E402
 from trimtab.clock import LoopClock, run_virtually  # noqa: E402
@@ -43,7 +48,10 @@ from trimtab.simulate.fleet import flows_fleet  # noqa: E402
 from trimtab.store.log import Store  # noqa: E402
 
 FLOWS = HERE / "flows_data"
-EXCEPTIONS = HERE / "flow_exceptions.yaml"
+EXCEPTIONS = {
+    "upstream": HERE / "flow_exceptions.yaml",
+    "trimtab": HERE / "flow_exceptions_trimtab.yaml",
+}
 HOST_KINDS = (
     "Deployment",
     "StatefulSet",
@@ -62,6 +70,7 @@ HOST_KINDS = (
     "ResourceInterpreterCustomization",
 )
 EVENTS = Resource("", "v1", "events", "Event")
+MOVES = Resource("trimtab.dev", "v1alpha1", "moves", "Move")
 MEMBER_KINDS = ("Deployment", "StatefulSet", "Job", "ConfigMap", "Secret", "ClusterRole")
 SETTLE_SECONDS = 12.0
 """At least one period of status collection, so that what a step changed has been seen everywhere."""
@@ -77,18 +86,20 @@ AS_RECORDED = {
 
 
 class Exemption(NamedTuple):
-    """A general rule for a race of upstream: what may differ, and why."""
+    """A general rule: what may differ, and why."""
 
     where: str
     path: str
     reason: str
+    added: bool = False
+    """Covers only what the recording does not have at all, such as a field of ours."""
 
     def covers(self, difference: Difference) -> bool:
-        return fnmatch(difference.path, self.path)
+        return fnmatch(difference.path, self.path) and not (self.added and difference.expected is not None)
 
 
-def exemptions() -> list[Exemption]:
-    return [Exemption(**rule) for rule in yaml.safe_load(EXCEPTIONS.read_text()) or []]
+def exemptions(profile: str = "upstream") -> list[Exemption]:
+    return [Exemption(**rule) for rule in yaml.safe_load(EXCEPTIONS[profile].read_text()) or []]
 
 
 class RecordedUids:
@@ -179,8 +190,11 @@ class EmbeddedStage:
 class Flow:
     """One recorded flow, replayed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, profile: Profile = UPSTREAM) -> None:
         self.folder = folder
+        self.profile = profile
+        self.service: Service | None = None
+        """Who counts ready replicas, where the stage lets us look so closely."""
         self.script = yaml.safe_load((folder / "input.yaml").read_text())
         self.expect = json.loads((folder / "expect.json").read_text())
         self.namespace: str = self.script["namespace"]
@@ -197,14 +211,17 @@ class Flow:
         uids = RecordedUids(self.expect["uids"])
         host = ApiServer(Store(), Settings(clock=clock, plugins=[PolicyAdmission(), UidAdmission(uids)], new_uid=uids))
         await host.start()
-        fleet = Embedded(flows_fleet(), host=host, clock=clock, profile=UPSTREAM, settings=AS_RECORDED)
+        fleet = Embedded(flows_fleet(), host=host, clock=clock, profile=self.profile, settings=AS_RECORDED)
         await fleet.start()
+        self.service = Service({member.name: member.server.store for member in fleet.world})
+        self.service.start()
         try:
             await asyncio.sleep(30)
             await self.begin(EmbeddedStage(fleet))
             await asyncio.sleep(SETTLE_SECONDS)
             return [d async for d in self.steps()]
         finally:
+            self.service.stop()
             await fleet.stop()
             await host.stop()
 
@@ -221,6 +238,8 @@ class Flow:
 
     async def steps(self) -> AsyncIterator[Difference]:
         for number, (step, recorded) in enumerate(zip(self.script["steps"], self.expect["steps"], strict=True)):
+            if self.service is not None:
+                self.service.chapter()
             error = await self._do(step)
             expected_error = recorded.get("error")
             if bool(error) != bool(expected_error) or (
@@ -277,8 +296,11 @@ class Flow:
         found = [
             *[d async for d in self._compare_objects(recorded)],
             *[d async for d in self._compare_clusters(recorded)],
-            *[d async for d in self._compare_events(recorded)],
         ]
+        if self.profile.tell_routine:
+            found += [d async for d in self._compare_events(recorded)]
+        if self.profile.name != UPSTREAM.name:
+            found += [d async for d in self._gaps()]
         return [difference._replace(path=f"step {number} {difference.path}") for difference in found]
 
     async def _compare_objects(self, recorded: dict[str, Any]) -> AsyncIterator[Difference]:
@@ -300,6 +322,24 @@ class Flow:
             found = [masked(obj, names) for obj in objects]
             for difference in compare_objects(there, found, gens, name):
                 yield difference
+
+    async def _gaps(self) -> AsyncIterator[Difference]:
+        """Where the service was weaker for a while than both before and after, and what moved it."""
+        for gap in self.service.gaps() if self.service is not None else ():
+            moved = ", ".join(await self._moves_of(gap.workload)) or "nothing"
+            yield Difference(f"gap {gap.workload} moved by {moved}", f"{gap.floor} ready", f"{gap.lowest} ready")
+
+    async def _moves_of(self, workload: Workload) -> list[str]:
+        """The causes of what moved it so far, as the log has them."""
+        moves = [move["spec"] for move in (await self.stage.client.list(MOVES)).items]
+        return sorted(
+            {
+                " ".join(filter(None, (spec["cause"], spec.get("mode"))))
+                for spec in moves
+                if Workload(spec["object"]["kind"], spec["object"].get("namespace", ""), spec["object"]["name"])
+                == workload
+            }
+        )
 
     async def _objects(self, client: Client, kinds: tuple[str, ...]) -> list[dict[str, Any]]:
         found = []
@@ -437,15 +477,15 @@ def same_refusal(recorded: str, found: str) -> bool:
     return prefix.sub("", recorded).strip() in found or prefix.sub("", found).strip() in recorded
 
 
-def replay(folder: Path) -> list[Difference]:
+def replay(profile: str, folder: Path) -> list[Difference]:
     logging.disable(logging.WARNING if not os.environ.get("FLOW_LOGS") else logging.NOTSET)
-    return Flow(folder).run()
+    return Flow(folder, PROFILES[profile]).run()
 
 
-def replayed(chosen: list[Path]) -> Iterator[list[Difference]]:
+def replayed(chosen: list[Path], profile: str) -> Iterator[list[Difference]]:
     """The differences of each flow, in order; two flows run at a time."""
     with ProcessPoolExecutor(max_workers=2) as pool:
-        yield from pool.map(replay, chosen)
+        yield from pool.map(partial(replay, profile), chosen)
 
 
 def judge(found: list[Difference], rules: list[Exemption], used: set[Exemption]) -> Iterator[Difference]:
@@ -474,11 +514,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dirs", nargs="*", type=Path, help="folders of flows, or flows; all of ours when none is given")
     parser.add_argument("--most", type=int, default=12, help="how many differences of a flow to show")
+    parser.add_argument("--profile", choices=sorted(EXCEPTIONS), default="upstream", help="as whom we decide and write")
     arguments = parser.parse_args()
-    rules, used = exemptions(), set[Exemption]()
+    rules, used = exemptions(arguments.profile), set[Exemption]()
     passed = failed = 0
     chosen = folders(arguments.dirs)
-    for folder, outcome in zip(chosen, replayed(chosen), strict=True):
+    for folder, outcome in zip(chosen, replayed(chosen, arguments.profile), strict=True):
         differences = list(judge(outcome, rules, used))
         passed += not differences
         failed += bool(differences)
