@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 from uuid import uuid4
 
 import orjson
@@ -221,8 +221,3 @@ async def _pump(answer: Stream, send: Send) -> None:
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def plain_path(path: str) -> str:
-    """A path without its trailing slash, decoded."""
-    return unquote(path.rstrip("/")) or "/"

@@ -20,11 +20,6 @@ class Target(NamedTuple):
     legacy_watch: bool = False
     """The deprecated `/watch/` form of the path."""
 
-    @property
-    def resource_path(self) -> str:
-        """As authorization texts name it: `deployments/status`."""
-        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
-
 
 def resolve(path: str) -> Target | None:
     """The target of a path below `/api/` or `/apis/`; None when the path has no such shape."""

@@ -205,9 +205,6 @@ class Member:
         options = Options(force=True, ignore_daemonsets=True, delete_emptydir_data=True)
         await Drain(self.inside, node, clock=self._ground.clock, options=options).run()
 
-    async def drain_all(self) -> None:
-        await asyncio.gather(*map(self.drain, self.kubelets.machines))
-
     # room
 
     async def claim(self, factor: float) -> None:
