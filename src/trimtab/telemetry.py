@@ -1,4 +1,4 @@
-"""What the control plane tells its operators: log lines with fields, and numbers for Prometheus."""
+"""What the control plane tells its operators: log lines, for people or for machines."""
 
 import json
 import logging

@@ -1,0 +1,39 @@
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from trimtab.telemetry import speak
+
+
+@pytest.fixture(autouse=True)
+def silence_afterwards() -> Iterator[None]:
+    root = logging.getLogger("trimtab")
+    before = (root.handlers[:], root.propagate, root.level)
+    yield
+    root.handlers[:], root.propagate, level = before
+    root.setLevel(level)
+
+
+def test_machines_get_one_object_per_line_with_the_reason_of_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    speak(as_json=True)
+    try:
+        {}["member1"]
+    except KeyError:
+        logging.getLogger("trimtab.beat").exception("could not look at %s", "it")
+    line = json.loads(capsys.readouterr().err)
+    assert (line["level"], line["logger"], line["msg"]) == ("error", "trimtab.beat", "could not look at it")
+    assert "KeyError: 'member1'" in line["err"]
+
+
+def test_people_hear_warnings_and_more_when_they_ask_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    log = logging.getLogger("trimtab.schedule")
+    for verbosity in range(4):
+        speak(verbosity=verbosity)
+        log.warning("warned")
+        log.info("decided")
+        log.debug("thought")
+    said = [line.rpartition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    everything = ["warned", "decided", "thought"]
+    assert said == ["warned", "warned", "decided", *everything, *everything]
