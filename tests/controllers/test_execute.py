@@ -5,6 +5,7 @@ from datetime import timedelta
 from builders import NOON, binding, cluster, deployment, works
 from views import FakeView
 
+from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Fault, Gone, Look, Make, Note, Remember, Within
 from trimtab.controllers.dispatch import dispatch
@@ -100,6 +101,31 @@ def test_an_object_of_somebody_else_is_not_touched() -> None:
     assert "already exists in the cluster m1" in applied.message
     assert not [w for w in wishes if isinstance(w, Within)]
     assert any(isinstance(w, Again) for w in wishes)
+
+
+def test_a_refusal_is_told_in_the_words_of_upstream_to_the_work_and_to_the_template() -> None:
+    work = work_for()
+    there = live(work)
+    there["metadata"] = there["metadata"] | {"labels": {}}
+    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    why = (
+        "resource(kind=Deployment, demo/web) already exists in the cluster m1 and the "
+        "work.karmada.io/conflict-resolution strategy value is empty, Karmada will not manage this resource"
+    )
+    assert wishes[0].status.conditions[1].message == f"Failed to apply all manifests (0/1): {why}"
+    assert [(note.about.kind, note.message) for note in wishes if isinstance(note, Note)][-2:] == [
+        ("Work", f"Failed to sync work({work.namespace}/{work.name}) to cluster(m1), err: {why}"),
+        ("Deployment", f"Failed to create or update resource(demo/web) in member cluster(m1): {why}"),
+    ]
+
+
+def test_a_refusal_that_lasts_is_told_once_and_in_the_profile_upstream_at_every_attempt() -> None:
+    work = work_for()
+    foreign = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
+    after = next(iter(execute(work, view(cluster("m1"), work, members={place(work): foreign}))))
+    for profile, told in ((TRIMTAB, 0), (UPSTREAM, 2)):
+        again = list(execute(after, view(cluster("m1"), after, members={place(work): foreign}, profile=profile)))
+        assert sum(isinstance(wish, Note) for wish in again) == told
 
 
 def test_unless_the_policy_says_overwrite() -> None:

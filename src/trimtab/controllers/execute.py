@@ -192,13 +192,12 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
     if view.fault is not None and view.fault.cluster and not is_overtaken(view.fault, deliveries):
         problems.append(view.fault.message)
     if problems:
-        message = (
-            f"Failed to apply all manifests ({len(deliveries) - len(problems)}/{len(deliveries)}): "
-            f"{'; '.join(problems)}"
-        )
+        wrong = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+        message = f"Failed to apply all manifests ({len(deliveries) - len(problems)}/{len(deliveries)}): {wrong}"
         failed = condition("Applied", "False", "AppliedFailed", message, now)
         yield from told(work, work.status.but(conditions=marks.with_condition(conditions, failed)))
-        yield from tell_failure(work, deliveries, cluster, message)
+        if view.profile.tell_routine or is_news(work, failed):
+            yield from tell_failure(work, deliveries, cluster, wrong)
     for item in deliveries:
         if item.memory is not None:
             yield item.memory
@@ -249,9 +248,8 @@ def delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
     if isinstance(seen, Unseen) or seen is None:
         return Delivery(ref, manifest, None, Make(manifest), "")
     if not is_managed(seen) and marks.annotations_of(manifest).get(marks.CONFLICT_RESOLUTION) != "overwrite":
-        place = f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name
         problem = (
-            f"resource(kind={ref.kind}, {place}) already exists in the cluster {cluster.name} and the "
+            f"resource(kind={ref.kind}, {ref.namespace}/{ref.name}) already exists in the cluster {cluster.name} and the "
             f"{marks.CONFLICT_RESOLUTION} strategy value is empty, Karmada will not manage this resource"
         )
         return Delivery(ref, manifest, seen, None, problem)
@@ -390,11 +388,15 @@ def tell_success(work: Work, item: Delivery, cluster: Cluster) -> Iterator[Note]
     yield Note(about_template(item), "SyncSucceed", said, SOURCE)
 
 
-def tell_failure(work: Work, deliveries: list[Delivery], cluster: Cluster, message: str) -> Iterator[Note]:
-    applied = marks.condition_of(work.status.conditions, "Applied")
-    if applied is not None and applied.message == message:
-        return
-    text = f"Failed to sync work({work.namespace}/{work.name}) to cluster({cluster.name}), err: {message}"
+def is_news(work: Work, failed: Condition) -> bool:
+    before = marks.condition_of(work.status.conditions, "Applied")
+    return before is None or before.message != failed.message
+
+
+def tell_failure(work: Work, deliveries: list[Delivery], cluster: Cluster, wrong: str) -> Iterator[Note]:
+    text = f"Failed to sync work({work.namespace}/{work.name}) to cluster({cluster.name}), err: {wrong}"
     yield Note(marks.ref_of(work), "SyncFailed", text, SOURCE, "Warning")
     for item in deliveries:
-        yield Note(about_template(item), "SyncFailed", message, SOURCE, "Warning")
+        place = "/".join(part for part in (item.ref.namespace, item.ref.name) if part)
+        said = f"Failed to create or update resource({place}) in member cluster({cluster.name}): "
+        yield Note(about_template(item), "SyncFailed", said + (item.problem or wrong), SOURCE, "Warning")
