@@ -154,3 +154,16 @@ class StoreFault(Exception):
 
 class InputFault(Exception):
     """What a person handed in is wrong; the message says what, where and what to do."""
+
+
+class Stuck(Exception):
+    """What runs on a virtual clock does not come to its end in reasonable time."""
+
+    def __init__(self, patience: float, at: float, *, stands_still: bool) -> None:
+        why = (
+            "its clock stands still: something is done over and over at one moment, or waits for nobody"
+            if stands_still
+            else "its clock goes on: something is waited for that never comes, or there is more to do than time for it"
+        )
+        super().__init__(f"no end after {patience:g} seconds on the wall clock; {why}")
+        self.at = at

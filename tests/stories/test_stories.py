@@ -15,7 +15,8 @@ STORIES = sorted((Path(__file__).parents[2] / "stories").glob("*.yaml"))
 def test_it_comes_true(path: Path) -> None:
     told: list[str] = []
     try:
-        run_virtually(play_in_memory(read_story(path), lambda at, text: told.append(f"{clock_text(at)}  {text}")))
+        playing = play_in_memory(read_story(path), lambda at, text: told.append(f"{clock_text(at)}  {text}"))
+        run_virtually(playing, patience=300)
     except Failed as failed:
         lines = [*told, f"FAILED at {clock_text(failed.at)}: {failed.expectation}", *failed.facts]
         pytest.fail("\n".join(lines), pytrace=False)

@@ -11,11 +11,12 @@ import click
 
 from trimtab.cli.shared_stage import Failed, Stage, Tell, clock_text, play_in_memory
 from trimtab.clock import run_virtually
-from trimtab.errors import InputFault
+from trimtab.errors import InputFault, Stuck
 from trimtab.simulate.story import Story, read_story
 from trimtab.telemetry import speak
 
 BAR = 30
+PATIENCE_SECONDS = 600
 
 
 class Verdict(NamedTuple):
@@ -32,8 +33,17 @@ class Verdict(NamedTuple):
 @click.option("--live", is_flag=True, help="On the wall clock, served as by `trimtab up`: watch it with kubectl.")
 @click.option("--seed", type=int, help="Another seed than the story's.")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write the outcome as JUnit XML.")
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=1),
+    default=PATIENCE_SECONDS,
+    show_default=True,
+    help="Give a story up after so many seconds on the wall clock.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Only the verdicts.")
-def command(stories: tuple[Path, ...], live: bool, seed: int | None, junit: Path | None, quiet: bool) -> None:
+def command(
+    stories: tuple[Path, ...], live: bool, seed: int | None, junit: Path | None, patience: float, quiet: bool
+) -> None:
     """Play stories (files, or folders of them); exit with 1 if one of them does not go as it must."""
     speak()
     verdicts = []
@@ -41,7 +51,7 @@ def command(stories: tuple[Path, ...], live: bool, seed: int | None, junit: Path
         story = read_story(file)
         if seed is not None:
             story = story.but(seed=seed)
-        verdicts.append(perform(file, story, live=live, quiet=quiet))
+        verdicts.append(perform(file, story, live=live, quiet=quiet, patience=patience))
     if junit is not None:
         junit.write_text(as_junit(verdicts), encoding="utf-8")
     failed = sum(verdict.failure is not None for verdict in verdicts)
@@ -60,7 +70,9 @@ def files(given: Iterable[Path]) -> list[Path]:
     return found
 
 
-def perform(file: Path, story: Story, *, live: bool = False, quiet: bool = False) -> Verdict:
+def perform(
+    file: Path, story: Story, *, live: bool = False, quiet: bool = False, patience: float = PATIENCE_SECONDS
+) -> Verdict:
     """Play one story, telling it as it goes."""
     bar = Bar(sys.stderr.isatty() and not quiet)
 
@@ -75,9 +87,12 @@ def perform(file: Path, story: Story, *, live: bool = False, quiet: bool = False
         if live:
             lived = _live(story, tell, bar)
         else:
-            lived = run_virtually(play_in_memory(story, (lambda *_: None) if quiet else tell, bar.show))
+            told = play_in_memory(story, (lambda *_: None) if quiet else tell, bar.show)
+            lived = run_virtually(told, patience=patience)
     except Failed as failed:
         failure, lived = failed, failed.at
+    except Stuck as stuck:
+        failure, lived = Failed("the story comes to its end", stuck.at, [str(stuck)]), stuck.at
     bar.clear()
     took = time.perf_counter() - began
     if failure is not None:

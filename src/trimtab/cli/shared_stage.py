@@ -83,12 +83,14 @@ class Watchful:
     @property
     def deadline(self) -> float:
         within = self.expectation.within
-        return (self.start or 0.0) + (DEFAULT_WITHIN if within is None else seconds(within))
+        end = (self.start or 0.0) + (DEFAULT_WITHIN if within is None else seconds(within))
+        return end if self.until is None else min(end, self.until)
 
     def counts(self, now: float) -> bool:
         if self.met or self.start is None or now < self.start:
             return False
-        return self.until is None or now <= self.until
+        # What has to become true is judged at the first look after its end: else nobody would ever say that it did not.
+        return self.until is None or now <= self.until or bool(self.expectation.that)
 
     @property
     def pending(self) -> bool:

@@ -224,7 +224,9 @@ def _complaints(story: Story) -> Iterator[str]:
     """What can be found wrong before anything has happened."""
     if story.profile not in ("trimtab", "upstream"):
         yield f"the profile is {story.profile!r}; it must be trimtab or upstream"
-    _ = story.plan, seconds(story.lasts), seconds(story.every)
+    _ = story.plan, seconds(story.lasts)
+    if seconds(story.every) <= 0:
+        yield f"`every` is {story.every}; it must be more than nothing, or no time would pass between two looks"
     for number, step in enumerate(story.timeline, 1):
         if sum((step.at is not None, step.after is not None, bool(step.when))) > 1:
             yield f"step {number} has more than one of at, after and when"
