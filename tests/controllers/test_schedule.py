@@ -11,6 +11,7 @@ from views import FakeView
 
 from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, ResourceSummary
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
+from trimtab.api.kinds.ocm import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from trimtab.api.kinds.work import Binding, Hold
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
@@ -32,7 +33,7 @@ class Picture:
         discover(scores)
         self.clusters = clusters
 
-    def at(self, now: Any) -> Fleet[Cluster]:
+    def at(self, now: Any, deciding: Any = None) -> Fleet[Cluster]:
         return Fleet.of(self.clusters, now=now)
 
 
@@ -199,8 +200,8 @@ def test_after_a_move_was_undone_the_same_is_not_tried_at_once() -> None:
 class Reserved(Picture):
     """A fleet all of whose room was given away a moment ago."""
 
-    def at(self, now: Any) -> Fleet[Cluster]:
-        fleet = super().at(now)
+    def at(self, now: Any, deciding: Any = None) -> Fleet[Cluster]:
+        fleet = super().at(now, deciding)
         return fleet.reserve(np.arange(len(self.clusters)), {"pods": 110})
 
 
@@ -214,3 +215,57 @@ def test_who_finds_no_room_asks_again_when_a_reservation_lapses(picture: type[Pi
     view.memory["fleet", "next lapse"] = NOON + 12 * SECOND if picture is Reserved else None
     (again,) = [wish for _, wish in schedule([subject], view) if isinstance(wish, Again)]
     assert seconds <= again.seconds < seconds + 1
+
+
+def decided_for(*names: str) -> PlacementDecision:
+    return PlacementDecision(
+        metadata=Meta(
+            name="p-decision-1", namespace="demo", labels={"cluster.open-cluster-management.io/placement": "p"}
+        ),
+        status=PlacementDecisionStatus(decisions=tuple(ClusterDecision(cluster_name=name) for name in names)),
+    )
+
+
+def follower(replicas: dict[str, int], *followed: str, division: str = "Weighted") -> Binding:
+    scheduling = {**EVENLY, "replicaDivisionPreference": division}
+    rule = {"replicaScheduling": scheduling, "placementRef": {"name": "p"}}
+    return web(replicas, rule=rule, reschedule_triggered_at=None, status_followed=followed)
+
+
+FLEET = [able("m1"), able("m2"), able("m3"), able("m4")]
+
+
+def test_a_cluster_that_joins_the_decisions_gets_its_share_replacement_first() -> None:
+    after = written(seen(follower({"m1": 2, "m2": 2}, "m1", "m2"), decided_for("m1", "m2", "m3", "m4"), *FLEET))[-1]
+    assert shares(after) == {"m1": 1, "m2": 1, "m3": 1, "m4": 1}
+    assert [(hold.cluster, hold.reason) for hold in after.status.holds] == [
+        ("m1", "ScoreChange"),
+        ("m2", "ScoreChange"),
+    ]
+    assert after.status.followed == ("m1", "m2", "m3", "m4")
+
+
+def test_a_newcomer_that_the_budget_does_not_let_in_stays_new() -> None:
+    subject = follower({"m1": 2, "m2": 2}, "m1", "m2")
+    (after,) = written(seen(subject, decided_for("m1", "m2", "m3", "m4"), budget(max_concurrent=0), *FLEET))
+    assert (shares(after), after.status.followed) == ({"m1": 2, "m2": 2}, ("m1", "m2"))
+
+
+def test_one_that_goes_for_one_that_comes_moves_no_more_than_its_share() -> None:
+    subject = follower({"m1": 3, "m2": 1}, "m1", "m2", division="Aggregated")
+    after = written(seen(subject, decided_for("m1", "m3"), *FLEET))[-1]
+    assert shares(after)["m1"] >= 3
+    assert "m2" not in shares(after)
+
+
+def test_what_is_gathered_goes_to_a_newcomer_only_where_that_needs_fewer_clusters() -> None:
+    gathered = follower({"m1": 4}, "m1", division="Aggregated")
+    (after,) = written(seen(gathered, decided_for("m1", "m2"), *FLEET))
+    assert (shares(after), after.status.followed) == ({"m1": 4}, ("m1", "m2"))
+    scattered = follower({"m1": 2, "m2": 2}, "m1", "m2", division="Aggregated")
+    assert len(shares(written(seen(scattered, decided_for("m1", "m2", "m3"), *FLEET))[-1])) == 1
+
+
+def test_who_never_said_what_he_followed_learns_it_and_stays() -> None:
+    (after,) = written(seen(follower({"m1": 2, "m2": 2}), decided_for("m1", "m2", "m3"), *FLEET))
+    assert (shares(after), after.status.followed) == ({"m1": 2, "m2": 2}, ("m1", "m2", "m3"))

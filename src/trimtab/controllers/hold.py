@@ -40,6 +40,7 @@ def concerns_holds(old: Binding | None, new: Binding) -> bool:
         "status.lastScheduledTime",
         "status.schedulerObservingAffinityName",
         "status.previousPlacement",
+        "status.followed",
         "Move.status",
     ],
     changed=concerns_holds,
@@ -118,6 +119,8 @@ def taken_back(binding: Binding, replacement: Replacement, view: View) -> Iterat
         last_scheduled_time=max(now, stamp) if stamp is not None else now,
         scheduler_observing_affinity_name=replacement.affinity_name,
         previous_placement=previous.but(healthy_since=None) if previous is not None else None,
+        # newcomers that could not be used are new again when the rest after an undone move is over
+        followed=tuple(sorted(shares)) if binding.status.followed else (),
     )
     undone = binding.but(spec=binding.spec.but(clusters=replacement.before), status=status)
     yield moves.stalled(undone, "MoveReverted", f"{binding.status.holds[0].reason}: {why}", view.now)

@@ -19,7 +19,7 @@ from trimtab.controllers import marks, moves
 from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wake, Wish, controller
 from trimtab.controllers.leave import left, task_for
 from trimtab.controllers.passage import BLOCKED, BUDGETED, Waiting, options_for, outset, started
-from trimtab.decide.ask import Ask, Gates, ask_of
+from trimtab.decide.ask import AGGREGATED, DUPLICATED, Ask, Gates, ask_of
 from trimtab.decide.explain import record
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import RESERVED_FOR, Decision, decide_all
@@ -153,20 +153,24 @@ def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding,
                 waiting.append((binding, intent))
                 continue
             seen = freed(binding, view) if intent is None else binding
-            seen = seen.but(status=seen.status.but(scheduler_observed_generation=binding.metadata.generation))
+            status = seen.status.but(scheduler_observed_generation=binding.metadata.generation)
+            seen = seen.but(status=status if intent is not None else status.but(followed=followed(binding, view)))
             if seen != binding:
                 yield binding, seen
             if rest:
                 yield binding, Again(rest)
     if not waiting:
         return
-    decisions, fleet = decide_all([intent.ask for _, intent in waiting], fleet, view.profile)
+    asks = {key_of(binding): intent.ask for binding, intent in waiting}
+    fleet = view.part("fleet").at(view.now, asks)
+    decisions, fleet = decide_all(list(asks.values()), fleet, view.profile)
+    if view.profile.reserve_capacity:
+        gains = tuple((key, d.ask, gained(d)) for key, d in zip(asks, decisions, strict=True))
+        yield waiting[0][0], Remember("fleet", "given away", (fleet, gains))  # first, so that the next batch knows it
     busy: set[Key] = set()
     for (binding, intent), decision in zip(waiting, decisions, strict=True):
-        for wish in outcome(binding, as_intended(decision, intent), intent, view, busy):
+        for wish in outcome(binding, as_intended(binding, decision, intent), intent, view, busy):
             yield binding, wish
-    gains = tuple((decision.ask, gained(decision)) for decision in decisions if view.profile.reserve_capacity)
-    yield waiting[0][0], Remember("fleet", "given away", (fleet, gains))
 
 
 class Intent(NamedTuple):
@@ -176,6 +180,8 @@ class Intent(NamedTuple):
     ask: Ask
     exactly: tuple[TargetCluster, ...] = ()
     """The shares to go back to, if the clusters take them."""
+    gathers: bool = False
+    """Worth a move only when fewer clusters are needed."""
 
 
 def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: Gates, view: View) -> Intent | None:
@@ -186,8 +192,8 @@ def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: Gates, view: View)
     quiet = what in ("None", "DuplicatedOrNonWorkload")
     if moves_gently and quiet and (rest := drained(binding, view)) is not binding:
         return Intent("Drain", ask_of(rest, gates=gates, candidates=offered))
-    if quiet and offered is not None and (rest := following(binding, offered)) is not binding:
-        return Intent("ScoreChange", ask_of(rest, gates=gates, candidates=offered))
+    if quiet and offered is not None and (pursuit := following(binding, offered, gates)) is not None:
+        return pursuit
     if what == "None":
         return None
     ask = ask_of(binding, gates=gates, candidates=offered)
@@ -204,10 +210,23 @@ def drained(binding: Binding, view: View) -> Binding:
     return binding
 
 
-def following(binding: Binding, offered: Iterable[str]) -> Binding:
-    """The binding as if it had left the clusters that its Placement does not decide for any more."""
+def following(binding: Binding, offered: Sequence[str], gates: Gates) -> Intent | None:
+    """What a change in the decisions of its Placement asks of a binding.
+
+    It leaves the clusters that are decided for no more. When more have come than it leaves, everything is divided anew:
+    else the newcomers would stay empty until somebody scales it.
+    """
     kept = tuple(target for target in binding.spec.clusters if target.name in offered)
-    return binding if kept == binding.spec.clusters else binding.but(spec=binding.spec.but(clusters=kept))
+    lost = len(binding.spec.clusters) - len(kept)
+    joined = set(offered).difference(binding.status.followed) if binding.status.followed else ()
+    ask = ask_of(binding, gates=gates, candidates=offered)
+    if ask.workload and ask.plan.strategy != DUPLICATED and len(joined) > lost:
+        gathers = ask.plan.strategy == AGGREGATED and not lost
+        return Intent("ScoreChange", msgspec.structs.replace(ask, fresh=True), gathers=gathers)
+    if not lost:
+        return None
+    rest = binding.but(spec=binding.spec.but(clusters=kept))
+    return Intent("ScoreChange", ask_of(rest, gates=gates, candidates=offered))
 
 
 def asked_afresh(binding: Binding, ask: Ask, gates: Gates, view: View) -> Intent:
@@ -237,13 +256,20 @@ def available(binding: Binding, view: View) -> dict[str, int]:
     return {name: n for name, n in shares.items() if n > 0}
 
 
-def as_intended(decision: Decision, intent: Intent) -> Decision:
+def as_intended(binding: Binding, decision: Decision, intent: Intent) -> Decision:
     """The same shares as before, where the decision finds the same clusters able to take as many replicas."""
+    if intent.gathers and decision.ok and len(decision.clusters) >= len(binding.spec.clusters):
+        return with_shares(decision, binding.spec.clusters)
     wanted = [(target.name, target.replicas) for target in intent.exactly]
     fits = decision.ok and sum(n for _, n in wanted) == sum(n for _, n in decision.clusters)
     if not wanted or not fits or {name for name, _ in wanted} != {name for name, _ in decision.clusters}:
         return decision
-    columns, replicas = zip(*((decision.fleet.index[name], n) for name, n in sorted(wanted)), strict=True)
+    return with_shares(decision, intent.exactly)
+
+
+def with_shares(decision: Decision, targets: Iterable[TargetCluster]) -> Decision:
+    wanted = sorted((target.name, target.replicas) for target in targets)
+    columns, replicas = zip(*((decision.fleet.index[name], n) for name, n in wanted), strict=True)
     return msgspec.structs.replace(decision, shares=Shares(columns, replicas))
 
 
@@ -281,6 +307,11 @@ def candidates(binding: Binding, view: View) -> list[str] | None:
     label = "cluster.open-cluster-management.io/placement"
     mine = [page.status for page in pages if page.metadata.labels.get(label) == ref.name]
     return [decision.cluster_name for status in mine if status is not None for decision in status.decisions]
+
+
+def followed(binding: Binding, view: View) -> tuple[str, ...]:
+    """The candidates that a decision taken now knows of."""
+    return tuple(sorted(set(candidates(binding, view) or ())))
 
 
 def farewell(binding: Binding) -> Iterator[Note]:
@@ -417,6 +448,7 @@ def status_after(binding: Binding, decision: Decision, view: View, *, moved: boo
         scheduler_observed_generation=binding.metadata.generation + (1 if moved else 0),
         scheduler_observing_affinity_name=decision.affinity_name,
         last_scheduled_time=max(now, stamp) if stamp is not None else now,
+        followed=followed(binding, view),
     )
 
 

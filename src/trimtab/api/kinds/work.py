@@ -274,6 +274,9 @@ class BindingStatus(Value):
     unhealthy_clusters: Annotated[tuple[UnhealthyCluster, ...], Field("Clusters where the copy is unhealthy.")] = ()
     previous_placement: Annotated[PreviousPlacement | None, Field("Where it was before a failover.")] = None
     challenger: Annotated[Challenger | None, Field("A better answer by score that waits for its time.")] = None
+    followed: Annotated[
+        tuple[str, ...], Field("The clusters of the referenced Placement when it was last followed.", list_type="set")
+    ] = ()
     decision: Annotated[DecisionRecord | None, Field("Why it was placed as it is, or not placed.")] = None
 
 
