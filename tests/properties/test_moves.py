@@ -44,7 +44,7 @@ class Picture:
     def __init__(self, clusters: list[Cluster]) -> None:
         self.fleet = Fleet.of(clusters)
 
-    def at(self, now: datetime) -> Fleet[Cluster]:
+    def at(self, now: datetime, deciding: object = None) -> Fleet[Cluster]:
         return self.fleet.at(now)
 
 

@@ -301,6 +301,26 @@ def test_a_note_that_repeats_is_counted_not_told_twice() -> None:
     play(only(tells, "status"), story)
 
 
+def test_what_is_remembered_first_is_known_to_the_very_next_thought() -> None:
+    def numbered(source: ConfigMap, view: View) -> Iterator[Wish]:
+        if "number" not in (source.data or {}) and view.get(ConfigMap, "default", "go") is not None:
+            last = view.recall("number", "last") or 0
+            yield Remember("number", "last", last + 1)
+            yield source.but(data={"number": str(last + 1)})
+
+    async def story(stage: Stage) -> None:
+        for name in ("a", "b", "c", "d", "e", "f", "go"):
+            await stage.make(name)
+        await asyncio.sleep(1)
+        stage.manager.look_at_everything("copier")
+        await asyncio.sleep(2)
+        maps = [one for one in (await stage.user.list(MAPS, "default")).items if "data" in one]
+        numbers = [one["data"]["number"] for one in maps if "number" in one["data"]]
+        assert len(numbers) == len(set(numbers)) >= 7
+
+    play(only(numbered, "data"), story)
+
+
 @pytest.mark.parametrize("batch", [1, 8])
 def test_subjects_come_alone_or_in_batches(batch: int) -> None:
     def alone(source: ConfigMap, view: View) -> Iterator[Wish]:

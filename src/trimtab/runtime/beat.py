@@ -227,7 +227,7 @@ class Beat:
             while True:
                 await limit.acquire()
                 keys = await self.queue.take(self.controller.batch)
-                wishes = self._think(keys)
+                wishes = self._without_memories(self._think(keys))
                 if not any(wishes.values()):
                     self._leave_alone(wishes)
                     limit.release()
@@ -271,6 +271,14 @@ class Beat:
         by_subject = {id(subject): key for key, subject in subjects.items()}
         for subject, wish in cast("Any", self.controller.reconcile(list(subjects.values()), self._view())):
             cast("list[Wish]", wishes[by_subject[id(subject)]]).append(wish)
+        return wishes
+
+    def _without_memories(self, wishes: dict[Key, list[Wish] | Exception]) -> dict[Key, list[Wish] | Exception]:
+        """Remember now what is to be remembered before anything is written: the next thought comes before the first
+        write does, and has to know of the slot or the room that was given away."""
+        for wished in wishes.values():
+            while isinstance(wished, list) and wished and isinstance(wished[0], Remember):
+                self._around.memory.keep(*wished.pop(0))
         return wishes
 
     def _leave_alone(self, keys: Iterable[Key]) -> None:

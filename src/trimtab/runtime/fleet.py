@@ -1,11 +1,12 @@
 """The picture of the fleet that decisions are made on: kept up to date cluster by cluster, never built twice."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm import AddOnPlacementScore
+from trimtab.api.value import Key
 from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet, Note
 from trimtab.decide.karmada import RESERVED_FOR, reserve_moves
@@ -17,6 +18,11 @@ class _Given(NamedTuple):
     ask: Ask
     arriving: tuple[tuple[str, int], ...]
 
+    def stands(self, ask: Ask) -> bool:
+        """Whether it was written down; else the one it was given to asks again, and its room is free for it."""
+        placed = dict(ask.placed)
+        return all(placed.get(name, 0) >= n for name, n in self.arriving)
+
 
 class FleetKeeper:
     """Follows clusters and their scores; remembers for a while what was given away but is not reported yet."""
@@ -26,7 +32,7 @@ class FleetKeeper:
         self._fleet: Fleet[Cluster] = Fleet.of(())
         self._changed: dict[str, Cluster | None] = {}
         self._scores: dict[str, dict[str, Note | None]] = {}
-        self._given: list[_Given] = []
+        self._given: dict[Key, _Given] = {}
         cache.table_of(Cluster).listen(self._cluster)
         cache.table_of(AddOnPlacementScore).listen(self._score)
 
@@ -42,8 +48,8 @@ class FleetKeeper:
             note = Note({score.name: score.value for score in status.scores}, status.valid_until)
         self._scores.setdefault(f"AddOnPlacementScore/{resource}", {})[cluster] = note
 
-    def at(self, now: datetime) -> Fleet[Cluster]:
-        """The fleet as it stands."""
+    def at(self, now: datetime, deciding: Mapping[Key, Ask] | None = None) -> Fleet[Cluster]:
+        """The fleet as it stands, for those about whom something is to be decided."""
         self._adopt(now)
         fleet = self._fleet
         if self._changed:
@@ -53,10 +59,15 @@ class FleetKeeper:
         for kind, changed in self._scores.items():
             fleet = fleet.amend(kind, changed)
         self._scores = {}
-        if any(given.until <= now for given in self._given):
-            self._given = [given for given in self._given if given.until > now]
-            fleet = reserve_moves(((g.ask, g.arriving) for g in self._given), fleet.without_reservations())
-        self._memory["fleet", "next lapse"] = min((given.until for given in self._given), default=None)
+        over = [key for key, given in self._given.items() if given.until <= now]
+        over += [
+            key for key, ask in (deciding or {}).items() if key in self._given and not self._given[key].stands(ask)
+        ]
+        if over:
+            self._given = {key: given for key, given in self._given.items() if key not in over}
+            moving = ((given.ask, given.arriving) for given in self._given.values())
+            fleet = reserve_moves(moving, fleet.without_reservations())
+        self._memory["fleet", "next lapse"] = min((given.until for given in self._given.values()), default=None)
         self._fleet = fleet.at(now)
         return self._fleet
 
@@ -65,4 +76,5 @@ class FleetKeeper:
         left = self._memory.pop(("fleet", "given away"), None)
         if left is not None:
             self._fleet, gains = left
-            self._given += [_Given(now + RESERVED_FOR, ask, arriving) for ask, arriving in gains]
+            until = now + RESERVED_FOR
+            self._given |= {key: _Given(until, ask, arriving) for key, ask, arriving in gains if arriving}
