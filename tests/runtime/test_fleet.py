@@ -1,94 +1,107 @@
-"""The room that was given away and is not reported yet."""
-
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
-from builders import NOON, binding, cluster, placement
+import msgspec
 
-from trimtab.api.kind import key_of, kind_of, wire
-from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, ResourceSummary
-from trimtab.api.kinds.work import Binding
-from trimtab.controllers.schedule import gained
-from trimtab.decide.ask import ask_of
-from trimtab.decide.karmada import RESERVED_FOR, decide_all
-from trimtab.plugins import filters, scores
-from trimtab.registry import discover
-from trimtab.runtime.cache import Entry
+from plugins.clusters import ask, member
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.ocm import AddOnPlacementScore
+from trimtab.api.value import Key
+from trimtab.clock import EPOCH
+from trimtab.decide.ask import Ask
+from trimtab.decide.capacity import allocatable
+from trimtab.decide.karmada import RESERVED_FOR, reserve_moves
+from trimtab.runtime.cache import Cache
 from trimtab.runtime.fleet import FleetKeeper
-from trimtab.runtime.memory import Memory
 
-SECOND = timedelta(seconds=1)
+WEB = Key("resourcebindings.work.karmada.io", "default", "web-deployment")
+ASKED = ask(replicas=4, replicaRequirements={"resourceRequest": {"cpu": "1"}})
+
+
+class Seen:
+    """An entry of a cache, as far as a listener looks at it."""
+
+    def __init__(self, typed: Cluster | AddOnPlacementScore) -> None:
+        self.typed = typed
+        self.name = (typed.metadata.namespace, typed.metadata.name)
 
 
 class Tables:
-    """A cache that only knows who listens to which table."""
+    """A cache that says what a test tells it to say."""
 
     def __init__(self) -> None:
-        self.listeners: list[Any] = []
+        self._listeners: dict[type, Any] = {}
 
     def table_of(self, type_: type) -> "Tables":
+        self._asked = type_
         return self
 
     def listen(self, listener: Any) -> None:
-        self.listeners.append(listener)
+        self._listeners[self._asked] = listener
+
+    def says(self, old: Any, new: Any) -> None:
+        known = old or new
+        self._listeners[type(known)](old and Seen(old), new and Seen(new))
 
 
-def keeper(memory: Memory) -> FleetKeeper:
-    discover(filters)
-    discover(scores)
-    tables = Tables()
-    kept = FleetKeeper(tables, memory)  # type: ignore[arg-type]
-    enabled = (APIEnablement(group_version="apps/v1", resources=(APIResource(name="deployments", kind="Deployment"),)),)
-    found = cluster("m1")
-    found = found.but(
-        status=found.status.but(
-            api_enablements=enabled, resource_summary=ResourceSummary(allocatable={"pods": "6", "cpu": "8"})
-        )
-    )
-    tables.listeners[0](None, Entry(wire(found), kind_of(Cluster)))
-    return kept
+def keeper() -> tuple[Tables, dict[Any, Any], FleetKeeper]:
+    tables, memory = Tables(), dict[Any, Any]()
+    return tables, memory, FleetKeeper(cast("Cache", tables), memory)
 
 
-def four(placed: dict[str, int]) -> Binding:
-    scheduling = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
-    subject = binding(clusters=placed, placement=placement(replicaScheduling=scheduling))
-    return subject.but(spec=subject.spec.but(replicas=4))
+def give(keep: FleetKeeper, memory: dict[Any, Any], to: Ask, arriving: tuple[tuple[str, int], ...]) -> None:
+    """Leave the room taken, as a batch of the scheduler does."""
+    fleet = reserve_moves([(to, arriving)], keep.at(EPOCH, {WEB: to}))
+    memory["fleet", "given away"] = (fleet, [(WEB, to, arriving)])
 
 
-def given(kept: FleetKeeper, memory: Memory, subject: Binding, after: timedelta = timedelta()) -> None:
-    """Decide about it and leave the room taken, as a batch of the scheduler does."""
-    asks = {key_of(subject): ask_of(subject)}
-    decisions, fleet = decide_all(list(asks.values()), kept.at(NOON + after, asks))
-    gains = tuple((key, d.ask, gained(d)) for key, d in zip(asks, decisions, strict=True))
-    memory.keep("fleet", "given away", (fleet, gains))
+def test_the_picture_follows_clusters_as_they_come_change_and_go() -> None:
+    tables, _, keep = keeper()
+    tables.says(None, member("m1", 5))
+    tables.says(None, member("m2", 5))
+    assert keep.at(EPOCH).names == ["m1", "m2"]
+    tables.says(member("m1", 5), member("m1", 9))
+    tables.says(member("m2", 5), None)
+    picture = keep.at(EPOCH)
+    assert picture.names == ["m1"]
+    assert allocatable(ASKED, picture).tolist() == [9]
 
 
-def reserved(kept: FleetKeeper, after: timedelta = timedelta()) -> int:
-    amounts = kept.at(NOON + after).reserved
-    return int(amounts["pods"][0]) if amounts else 0
+def test_a_score_sheet_is_known_by_the_cluster_in_whose_namespace_it_lives() -> None:
+    tables, _, keep = keeper()
+    tables.says(None, member("m1"))
+    body = {"metadata": {"namespace": "m1", "name": "carbon"}, "status": {"scores": [{"name": "green", "value": 7}]}}
+    sheet = msgspec.convert(body, AddOnPlacementScore, strict=False)
+    tables.says(None, sheet)
+    assert keep.at(EPOCH).about("AddOnPlacementScore/carbon", "m1") == {"green": 7}
+    tables.says(sheet, None)
+    assert keep.at(EPOCH).about("AddOnPlacementScore/carbon", "m1") is None
 
 
-def test_room_is_reserved_until_its_time_is_over() -> None:
-    memory = Memory()
-    kept = keeper(memory)
-    given(kept, memory, four({}))
-    assert reserved(kept) == 4
-    assert memory["fleet", "next lapse"] == NOON + RESERVED_FOR
-    assert reserved(kept, RESERVED_FOR) == 0
+def test_room_that_was_given_away_is_free_again_when_the_reservation_lapses() -> None:
+    tables, memory, keep = keeper()
+    tables.says(None, member("m1", 10))
+    give(keep, memory, ASKED, (("m1", 4),))
+    assert allocatable(ASKED, keep.at(EPOCH)).tolist() == [6]
+    assert memory["fleet", "next lapse"] == EPOCH + RESERVED_FOR
+    assert allocatable(ASKED, keep.at(EPOCH + RESERVED_FOR - timedelta(seconds=1))).tolist() == [6]
+    assert allocatable(ASKED, keep.at(EPOCH + RESERVED_FOR)).tolist() == [10]
     assert memory["fleet", "next lapse"] is None
 
 
 def test_who_asks_again_because_nothing_was_written_finds_its_own_room_and_has_it_once() -> None:
-    memory = Memory()
-    kept = keeper(memory)
-    given(kept, memory, four({}))
-    given(kept, memory, four({}), SECOND)
-    assert reserved(kept, SECOND) == 4
+    tables, memory, keep = keeper()
+    tables.says(None, member("m1", 10))
+    give(keep, memory, ASKED, (("m1", 4),))
+    assert allocatable(ASKED, keep.at(EPOCH, {WEB: ASKED})).tolist() == [10]
+    give(keep, memory, ASKED, (("m1", 4),))
+    give(keep, memory, ASKED, (("m1", 4),))
+    assert allocatable(ASKED, keep.at(EPOCH)).tolist() == [6]
 
 
 def test_what_was_written_stays_reserved_while_the_same_is_decided_again() -> None:
-    memory = Memory()
-    kept = keeper(memory)
-    given(kept, memory, four({}))
-    given(kept, memory, four({"m1": 4}), SECOND)
-    assert reserved(kept, SECOND) == 4
+    tables, memory, keep = keeper()
+    tables.says(None, member("m1", 10))
+    give(keep, memory, ASKED, (("m1", 4),))
+    placed = msgspec.structs.replace(ASKED, placed=(("m1", 4),))
+    assert allocatable(ASKED, keep.at(EPOCH, {WEB: placed})).tolist() == [6]
