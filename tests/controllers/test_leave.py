@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 from builders import NOON, binding, cluster, placement
 from views import FakeView
 
@@ -14,7 +15,7 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Note, Steps
-from trimtab.controllers.leave import eviction_time, leave
+from trimtab.controllers.leave import eviction_time, leave, pace_of
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover
@@ -125,6 +126,20 @@ def test_in_a_gust_evictions_slow_down() -> None:
 def test_the_thresholds_are_fields() -> None:
     policy = DisruptionPolicy(metadata=Meta(name="default"), spec=DisruptionPolicySpec(storm=Storm(stop_above="90%")))
     assert left_by(seen(binding(clusters={"m00": 2}), *fleet_with(30, 40), things=[policy])) is not None
+
+
+@pytest.mark.parametrize(
+    ("dark", "total", "pace"), [(1, 2, 1), (2, 3, 1), (2, 4, 1), (3, 4, 0.1), (4, 5, 0), (6, 10, 0.1), (7, 10, 0)]
+)
+def test_in_a_small_fleet_a_few_dark_clusters_are_no_storm(dark: int, total: int, pace: float) -> None:
+    clusters = fleet_with(dark, total)
+    assert pace_of(clusters[0], FakeView(clusters)) == pace
+
+
+def test_how_many_make_a_storm_is_a_field() -> None:
+    policy = DisruptionPolicy(metadata=Meta(name="default"), spec=DisruptionPolicySpec(storm=Storm(at_least=1)))
+    clusters = fleet_with(2, 3)
+    assert pace_of(clusters[0], FakeView([*clusters, policy])) == 0.1
 
 
 def test_a_taint_by_hand_is_no_storm() -> None:

@@ -168,9 +168,10 @@ def storm_of(view: View) -> Storm:
 
 
 def is_above(limit: IntOrString, view: View) -> bool:
-    """Whether more clusters than this are not ready."""
+    """Whether more clusters than this are not ready, and enough of them for a storm."""
     clusters = view.all(Cluster)
-    return sum(not is_ready(cluster) for cluster in clusters) > scaled(limit, len(clusters))
+    dark = sum(not is_ready(cluster) for cluster in clusters)
+    return dark >= storm_of(view).at_least and dark > scaled(limit, len(clusters))
 
 
 def told_of_storm(cluster: Cluster, view: View) -> Iterator[Wish]:

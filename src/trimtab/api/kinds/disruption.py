@@ -225,6 +225,10 @@ class Storm(Value):
     stop_above: Annotated[
         IntOrString, Field("Evict nothing when more clusters than this are not ready.", default="60%")
     ] = "60%"
+    at_least: Annotated[
+        Int32,
+        Field("So many clusters must be not ready at once; fewer are no storm, however small the fleet.", default=3),
+    ] = 3
 
 
 class EvictionRate(Value):
