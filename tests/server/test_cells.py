@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from trimtab.server.cells import age, duration, pod_status, selector_text
-from trimtab.server.table import find
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -73,22 +72,3 @@ def test_selectors_are_written_as_people_write_them() -> None:
 def test_the_status_of_a_pod_names_what_matters_most(status: dict, deleted: bool, text: str) -> None:
     metadata = {"name": "p"} | ({"deletionTimestamp": "2030-01-01T00:00:00Z"} if deleted else {})
     assert pod_status({"metadata": metadata, "spec": {}, "status": status}) == text
-
-
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        (".spec.size", [3]),
-        (".metadata.labels['a.b/c']", ["x"]),
-        (".metadata.labels.a\\.b/c", ["x"]),
-        ('.status.conditions[?(@.type=="Ready")].status', ["True"]),
-        (".status.conditions[*].type", ["Ready", "Old"]),
-        (".status.conditions[-1].type", ["Old"]),
-        (".nothing.here", []),
-        (".spec[", []),
-    ],
-)
-def test_a_json_path_leads_to_its_values(path: str, found: list) -> None:
-    conditions = [{"type": "Ready", "status": "True"}, {"type": "Old", "status": "False"}]
-    obj = {"spec": {"size": 3}, "metadata": {"labels": {"a.b/c": "x"}}, "status": {"conditions": conditions}}
-    assert find(obj, path) == found

@@ -1,67 +1,18 @@
 """Tables: lists as `kubectl get` shows them, from the printers of built-in kinds and the columns of custom ones."""
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 import orjson
 
+from trimtab.api.jsonpath import find_if_any
 from trimtab.api.kind import Column
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 from trimtab.server.catalogue import Served
 from trimtab.server.cells import Head, age, printed
 from trimtab.server.wire import unpack
-
-_STEP = re.compile(
-    r"""\.(?P<name>(?:[^.\[\]\\]|\\.)+)|\[\?\(@(?P<path>[^=!<>]*)\s*(?P<sign>==|!=)\s*(?P<quote>["'])(?P<value>.*?)(?P=quote)\)\]"""
-    r"""|\[(?P<index>-?\d+)\]|\[\*\]|\[(?P<bracket>["'])(?P<quoted>.*?)(?P=bracket)\]"""
-)
-
-
-@lru_cache(maxsize=512)
-def _steps(path: str) -> tuple[re.Match[str], ...] | None:
-    text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")
-    text = text if text.startswith((".", "[")) else f".{text}"
-    found, at = [], 0
-    while at < len(text):
-        match = _STEP.match(text, at)
-        if not match:
-            return None
-        found.append(match)
-        at = match.end()
-    return tuple(found)
-
-
-def find(obj: Any, path: str) -> list[Any]:
-    """What a JSON path of a printer column leads to; nothing when the path is not understood."""
-    steps = _steps(path)
-    if steps is None:
-        return []
-    values = [obj]
-    for step in steps:
-        values = [inner for value in values for inner in _step(value, step)]
-    return values
-
-
-def _step(value: Any, step: re.Match[str]) -> list[Any]:
-    name = step["name"] or step["quoted"]
-    if name is not None:
-        key = name.replace("\\", "")
-        if key == "*":
-            return list(value.values()) if isinstance(value, dict) else list(value) if isinstance(value, list) else []
-        return [value[key]] if isinstance(value, dict) and key in value else []
-    if not isinstance(value, list):
-        return []
-    if step["path"] is not None:
-        equal = step["sign"] == "=="
-        return [item for item in value if (_text(find(item, step["path"] or ".")) == step["value"]) == equal]
-    if step["index"] is not None:
-        index = int(step["index"])
-        return [value[index]] if -len(value) <= index < len(value) else []
-    return list(value)
 
 
 def _text(values: list[Any]) -> str:
@@ -74,7 +25,7 @@ def _text(values: list[Any]) -> str:
 
 
 def _custom_cell(obj: Raw, column: Column, now: datetime) -> Any:
-    values = find(obj, column.path)
+    values = find_if_any(obj, column.path)
     if not values or values[0] is None:
         return None
     value = values[0]

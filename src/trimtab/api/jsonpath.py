@@ -1,0 +1,208 @@
+"""JSON paths as kubectl writes them: what printer columns, feedback rules and state preservation read from an object."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, TypeAlias
+
+import orjson
+
+Step: TypeAlias = Callable[[Any], Iterator[Any]]
+"""From one value to those that the next part of the path names."""
+
+_NAME = re.compile(r"(?:[^.\[\]\\]|\\.)+")
+_NUMBER = re.compile(r"-?\d+\Z")
+_SLICE = re.compile(r"(-?\d*):(-?\d*)(?::(-?\d*))?\Z")
+_QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1).)*)\1""")
+_COMPARISON = re.compile(r"(.*?)\s*(==|!=|<=|>=|<|>)\s*(.*)\Z", re.DOTALL)
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+
+
+class BadPath(ValueError):
+    """The text is not a path; the message is for its author."""
+
+
+def find(document: Any, path: str) -> list[Any]:
+    """Everything that the path leads to, in the order of the document; raises BadPath."""
+    return _walk(steps_of(path), document)
+
+
+def find_if_any(document: Any, path: str) -> list[Any]:
+    """The same, where a path that cannot be read leads nowhere."""
+    try:
+        return find(document, path)
+    except BadPath:
+        return []
+
+
+def _walk(steps: Sequence[Step], document: Any) -> list[Any]:
+    values = [document]
+    for step in steps:
+        values = [inner for value in values for inner in step(value)]
+    return values
+
+
+@lru_cache(maxsize=2048)
+def steps_of(path: str) -> tuple[Step, ...]:
+    text = path.strip()
+    if text.startswith("{") and text.endswith("}"):
+        text = text[1:-1].strip()
+    text = text.removeprefix("$")
+    if text and not text.startswith((".", "[")):
+        text = f".{text}"
+    return tuple(_steps(text, path))
+
+
+def _steps(text: str, path: str) -> Iterator[Step]:
+    at = 0
+    while at < len(text):
+        if text[at] == "[":
+            end = _closing(text, at, path)
+            yield _bracket(text[at + 1 : end].strip(), path)
+            at = end + 1
+        elif text.startswith("..", at):
+            name = _NAME.match(text, at + 2)
+            if name is None:
+                raise BadPath(f"a name is missing behind .. in {path!r}")
+            yield _anywhere(_plain(name[0]))
+            at = name.end()
+        elif text[at] == "." and at + 1 == len(text):
+            return  # a dot alone is the value itself
+        elif text[at] == "." and (name := _NAME.match(text, at + 1)) is not None:
+            yield _every if name[0] == "*" else _named(_plain(name[0]))
+            at = name.end()
+        elif text.startswith(".[", at):
+            at += 1
+        else:
+            raise BadPath(f"{path!r} cannot be read from {text[at:]!r} on")
+
+
+def _closing(text: str, opening: int, path: str) -> int:
+    """The bracket that closes this one; those inside quotes do not count."""
+    depth, at = 0, opening
+    while at < len(text):
+        quoted = _QUOTED.match(text, at) if text[at] in "\"'" else None
+        if quoted is not None:
+            at = quoted.end()
+            continue
+        depth += (text[at] == "[") - (text[at] == "]")
+        if depth == 0:
+            return at
+        at += 1
+    raise BadPath(f"a bracket is not closed in {path!r}")
+
+
+def _bracket(inner: str, path: str) -> Step:
+    if inner == "*":
+        return _every
+    if inner.startswith("?(") and inner.endswith(")"):
+        return _where(inner[2:-1].strip())
+    if _NUMBER.match(inner):
+        return _numbered(int(inner))
+    if (cut := _SLICE.match(inner)) is not None:
+        bounds = slice(*(int(bound) if bound else None for bound in cut.groups()))
+        return lambda value: iter(value[bounds] if isinstance(value, list) else ())
+    names = [match[2] for match in _QUOTED.finditer(inner)]
+    if names and not _QUOTED.sub("", inner).strip(", "):
+        chosen = [_named(_plain(name)) for name in names]
+        return lambda value: (found for step in chosen for found in step(value))
+    if re.fullmatch(r"-?\d+(\s*,\s*-?\d+)+", inner):
+        several = [_numbered(int(number)) for number in inner.split(",")]
+        return lambda value: (found for step in several for found in step(value))
+    raise BadPath(f"[{inner}] cannot be read in {path!r}")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\\(.)", r"\1", name)
+
+
+def _named(name: str) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict) and name in value:
+            yield value[name]
+
+    return step
+
+
+def _numbered(index: int) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, list) and -len(value) <= index < len(value):
+            yield value[index]
+
+    return step
+
+
+def _every(value: Any) -> Iterator[Any]:
+    yield from value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _anywhere(name: str) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict) and (name in value or name == "*"):
+            yield from value.values() if name == "*" else (value[name],)
+        for inner in _every(value):
+            yield from step(inner)
+
+    return step
+
+
+def _where(condition: str) -> Step:
+    holds = _condition(condition)
+
+    def step(value: Any) -> Iterator[Any]:
+        yield from (item for item in _every(value) if holds(item))
+
+    return step
+
+
+def _condition(text: str) -> Callable[[Any], bool]:
+    comparison = _COMPARISON.match(text) if _operator_outside_quotes(text) else None
+    if comparison is None:
+        steps = _operand_steps(text)
+        return lambda item: bool(_walk(steps, item))
+    left, right, compare = _operand(comparison[1]), _operand(comparison[3]), _COMPARE[comparison[2]]
+
+    def holds(item: Any) -> bool:
+        try:
+            return compare(*_comparable(left(item), right(item)))
+        except TypeError:
+            return False
+
+    return holds
+
+
+def _operator_outside_quotes(text: str) -> bool:
+    return re.search(r"[=!<>]", _QUOTED.sub("", text)) is not None
+
+
+def _operand_steps(text: str) -> tuple[Step, ...]:
+    if not text.startswith("@"):
+        raise BadPath(f"a condition begins with @, not with {text!r}")
+    return steps_of(text[1:] or ".")
+
+
+def _operand(text: str) -> Callable[[Any], Any]:
+    if text.startswith("@"):
+        steps = _operand_steps(text)
+        return lambda item: next(iter(_walk(steps, item)), None)
+    quoted = _QUOTED.fullmatch(text)
+    if quoted is not None:
+        plain = _plain(quoted[2])
+        return lambda _: plain
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise BadPath(f"{text!r} is neither a text, nor a number, nor a path") from None
+    return lambda _: value
+
+
+def _comparable(left: Any, right: Any) -> tuple[Any, Any]:
+    """A value that is held against a text is taken as one: `@.status=="true"` finds the truth as well."""
+    if isinstance(left, str) != isinstance(right, str):
+        return _text(left), _text(right)
+    return left, right
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else orjson.dumps(value).decode()

@@ -1,0 +1,62 @@
+from typing import Any
+
+import pytest
+
+from trimtab.api.jsonpath import BadPath, find, find_if_any
+
+OBJECT = {
+    "spec": {"size": 3, "on": True},
+    "metadata": {"labels": {"a.b/c": "x"}},
+    "status": {
+        "conditions": [{"type": "Ready", "status": "True", "n": 1}, {"type": "Old", "status": "False", "n": 5}],
+        "pods": {"one": {"ip": "1"}, "two": {"ip": "2"}},
+        "numbers": [1, 2, 3, 4],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (".spec.size", [3]),
+        ("{.spec.size}", [3]),
+        ("$.spec.size", [3]),
+        ("spec.size", [3]),
+        ("$", [OBJECT]),
+        (".metadata.labels['a.b/c']", ["x"]),
+        (".metadata.labels.a\\.b/c", ["x"]),
+        ('.status.conditions[?(@.type=="Ready")].status', ["True"]),
+        (".status.conditions[?(@.type != 'Ready')].type", ["Old"]),
+        (".status.conditions[?(@.n > 2)].type", ["Old"]),
+        (".status.conditions[?(@.n<=1)].type", ["Ready"]),
+        (".status.conditions[?(@.nothing)].type", []),
+        (".status.conditions[?(@.n)].type", ["Ready", "Old"]),
+        (".status.conditions[?(@.type > 3)].type", ["Ready", "Old"]),
+        (".status.numbers[?(@ >= 3)]", [3, 4]),
+        (".status.conditions[*].type", ["Ready", "Old"]),
+        (".status.conditions[-1].type", ["Old"]),
+        (".status.conditions[7].type", []),
+        (".status.numbers[1:3]", [2, 3]),
+        (".status.numbers[:2]", [1, 2]),
+        (".status.numbers[::2]", [1, 3]),
+        (".status.numbers[0,3]", [1, 4]),
+        (".status.pods.*.ip", ["1", "2"]),
+        (".status.pods['one','two'].ip", ["1", "2"]),
+        ("..ip", ["1", "2"]),
+        (".nothing.here", []),
+        (".spec.size.deeper", []),
+    ],
+)
+def test_a_path_leads_to_its_values(path: str, found: list[Any]) -> None:
+    assert find(OBJECT, path) == found
+
+
+def test_a_truth_can_be_held_against_its_name() -> None:
+    assert find({"list": [{"on": True, "n": 1}, {"on": False, "n": 2}]}, '.list[?(@.on=="true")].n') == [1]
+
+
+@pytest.mark.parametrize("path", [".spec[", ".spec[oops]", "..", ".list[?(on==1)]", ".list[?(@.a==oops)]", ".a]b"])
+def test_what_is_no_path_is_refused_or_leads_nowhere(path: str) -> None:
+    with pytest.raises(BadPath):
+        find(OBJECT, path)
+    assert find_if_any(OBJECT, path) == []
