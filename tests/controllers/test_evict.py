@@ -10,7 +10,7 @@ from trimtab.api.kinds.work import Binding, GracefulEvictionTask
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers.contract import Note
 from trimtab.controllers.evict import evict
-from trimtab.controllers.leave import PRODUCER
+from trimtab.controllers.marks import TAINT_MANAGER
 
 AFTER = NOON + timedelta(seconds=601)
 
@@ -55,7 +55,7 @@ def test_somebody_decides_about_a_suppressed_deletion() -> None:
 
 
 def test_a_recovered_cluster_gets_its_share_back_from_those_not_yet_ready() -> None:
-    subject = leaving(item("m1"), item("m2", "Unhealthy", status={"readyReplicas": 0}), producer=PRODUCER)
+    subject = leaving(item("m1"), item("m2", "Unhealthy", status={"readyReplicas": 0}), producer=TAINT_MANAGER)
     (after, note) = evict(subject, FakeView([cluster("m1"), cluster("m2")]))
     assert {t.name: t.replicas for t in after.spec.clusters} == {"m1": 2}
     assert after.spec.graceful_eviction_tasks == ()
@@ -64,7 +64,7 @@ def test_a_recovered_cluster_gets_its_share_back_from_those_not_yet_ready() -> N
 
 
 def test_while_the_cause_is_there_nothing_is_called_off() -> None:
-    subject = leaving(item("m1"), item("m2", "Unhealthy"), producer=PRODUCER)
+    subject = leaving(item("m1"), item("m2", "Unhealthy"), producer=TAINT_MANAGER)
     assert tasks_after(subject, cluster("m1", "x:NoExecute"), cluster("m2")) == 1
     assert tasks_after(subject, cluster("m1", ready="False"), cluster("m2")) == 1
     assert tasks_after(subject, cluster("m1"), cluster("m2"), profile=UPSTREAM) == 1

@@ -6,7 +6,7 @@ from trimtab.api.kind import key_of
 from trimtab.api.kinds.policy import ClusterOverridePolicy, Override, OverridePolicy
 from trimtab.api.kinds.work import Binding, Hold, TargetCluster, Work
 from trimtab.api.value import Key, Raw
-from trimtab.controllers import marks
+from trimtab.controllers import marks, purge
 from trimtab.controllers.contract import Again, Gone, Index, Note, Remember, View, Wake, Wish, controller
 from trimtab.controllers.detect import selectors_of
 from trimtab.controllers.render import divided_completions, render
@@ -88,9 +88,10 @@ def dispatch(binding: Binding, view: View) -> Iterator[Wish]:
     for work in orphans:
         if work.metadata.deletion_timestamp is None:
             yield Gone(work)
-    directly = {task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.purge_mode in marks.DIRECTLY}
-    if any(marks.cluster_of(work.namespace) in directly for work in works):
-        yield Again(DIRECTLY_SECONDS)  # the old instance must be gone before a new one starts
+    remnants = purge.remnants(binding, works, view)
+    if any(remnant.blocks(view.now) for remnant in remnants):
+        # the old instance must be gone before a new one starts
+        yield Again(min([DIRECTLY_SECONDS, *purge.waits(remnants, view.now)]))
         return
     template = view.raw(marks.template_ref(binding))
     if template is None:

@@ -5,12 +5,13 @@ from datetime import datetime, timedelta
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.work import Binding, GracefulEvictionTask, PreviousPlacement
+from trimtab.api.kinds.work import Binding, GracefulEvictionTask, PreviousPlacement, Work
 from trimtab.api.value import Key
-from trimtab.controllers import marks, moves
+from trimtab.controllers import marks, moves, purge
 from trimtab.controllers.contract import Again, Note, View, Wake, Wish, controller
+from trimtab.controllers.dispatch import binding_of_lost_work, works_of
 from trimtab.controllers.execute import is_ready
-from trimtab.controllers.leave import PRODUCER, applied_tolerations, eviction_time, repelling
+from trimtab.controllers.leave import applied_tolerations, eviction_time, repelling
 
 TIMEOUT_SECONDS = 600
 OVERDUE_SECONDS = 15.0
@@ -32,12 +33,14 @@ def leavers(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Ke
         "spec.clusters",
         "status.schedulerObservingAffinityName",
         "status.previousPlacement",
+        "status.conditions",
     ],
-    wakes=[Wake(Cluster, leavers)],
+    wakes=[Wake(Cluster, leavers), Wake(Work, binding_of_lost_work)],
 )
 def evict(binding: Binding, view: View) -> Iterator[Wish]:
     tasks = binding.spec.graceful_eviction_tasks
-    if not tasks or binding.metadata.deletion_timestamp is not None:
+    unconfirmed = marks.is_true(binding.status.conditions, purge.UNCONFIRMED)
+    if binding.metadata.deletion_timestamp is not None or not (tasks or unconfirmed):
         return
     for task in tasks:
         if view.profile.recovery_cancels_eviction and is_called_off(task, binding, view):
@@ -54,8 +57,10 @@ def evict(binding: Binding, view: View) -> Iterator[Wish]:
             dropped.append(task.from_cluster)
         else:
             kept.append(task)
-    if tuple(kept) != tasks:
-        yield binding.but(spec=binding.spec.but(graceful_eviction_tasks=tuple(kept)))
+    works = works_of(binding, view)
+    after = purge.told(binding.but(spec=binding.spec.but(graceful_eviction_tasks=tuple(kept))), works, view)
+    if after != binding:
+        yield after
     source = (
         "cluster-resource-binding-graceful-eviction-controller"
         if marks.cluster_wide(binding)
@@ -65,6 +70,7 @@ def evict(binding: Binding, view: View) -> Iterator[Wish]:
         for about in (marks.ref_of(binding), marks.template_ref(binding)):
             yield Note(about, "EvictWorkloadFromClusterSucceed", f"Evict from cluster {cluster} succeed.", source)
     waits = [(deadline(task, view) - view.now).total_seconds() for task in kept if task.suppress_deletion is None]
+    waits += purge.waits(purge.remnants(after, works, view), view.now)
     if waits:
         # A copy that outlives its time because it is the last one is looked at now and then.
         yield Again(min(wait if wait >= 0 else OVERDUE_SECONDS for wait in waits) + 0.001)
@@ -73,7 +79,7 @@ def evict(binding: Binding, view: View) -> Iterator[Wish]:
 def is_called_off(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
     """The cluster is well again before the replacement was, so the old copy may as well stay."""
     cluster = view.get(Cluster, "", task.from_cluster)
-    graceful = task.producer == PRODUCER and task.purge_mode not in ("Directly", "Immediately")
+    graceful = task.producer == marks.TAINT_MANAGER and task.purge_mode not in ("Directly", "Immediately")
     if cluster is None or not graceful or not is_ready(cluster):
         return False
     due = eviction_time(repelling(cluster), applied_tolerations(binding) or (), view.now)

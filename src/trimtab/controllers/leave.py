@@ -19,7 +19,6 @@ from trimtab.controllers.health import AUTOMATIC
 from trimtab.controllers.manifestwork import dug
 from trimtab.decide.budget import scaled
 
-PRODUCER = "TaintManager"
 MODERN = {"Immediately": "Directly", "Graciously": "Gracefully"}
 EVICTION_BLOCKED = "EvictionBlocked"
 LOOK_AGAIN_SECONDS = 30.0
@@ -186,7 +185,7 @@ def told_of_storm(cluster: Cluster, view: View) -> Iterator[Wish]:
         return
     dark = sum(not is_ready(other) for other in view.all(Cluster))
     text = f"{dark} of {len(view.all(Cluster))} clusters are not ready at once; nothing is evicted until some return."
-    yield Note(marks.ref_of(cluster), "EvictionStopped", text, PRODUCER, "Warning")
+    yield Note(marks.ref_of(cluster), "EvictionStopped", text, marks.TAINT_MANAGER, "Warning")
     yield Remember("storm", cluster.name, since)
 
 
@@ -201,7 +200,7 @@ def stays(
         yield stuck
     if before is None or before.reason != reason:
         for about in (marks.ref_of(binding), marks.template_ref(binding)):
-            yield Note(about, "EvictionSkipped", message.capitalize(), PRODUCER, "Warning")
+            yield Note(about, "EvictionSkipped", message.capitalize(), marks.TAINT_MANAGER, "Warning")
 
 
 def departure(
@@ -231,7 +230,7 @@ def task_for(binding: Binding, view: View, cluster: str = "") -> GracefulEvictio
     return GracefulEvictionTask(
         purge_mode=MODERN.get(mode, mode) or "Gracefully",
         reason="TaintUntolerated",
-        producer=PRODUCER,
+        producer=marks.TAINT_MANAGER,
         preserved_label_state=preserved(binding, cluster, asked.state_preservation if asked is not None else None),
     )
 

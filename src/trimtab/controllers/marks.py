@@ -41,6 +41,8 @@ APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
 APPLIED_OVERRIDES = "policy.karmada.io/applied-overrides"
 APPLIED_CLUSTER_OVERRIDES = "policy.karmada.io/applied-cluster-overrides"
 DEPENDENCIES = "resourcebinding.karmada.io/dependencies"
+TAINT_MANAGER = "TaintManager"
+"""Who asks for evictions from clusters with taints that nobody tolerates."""
 DIRECTLY = ("Directly", "Immediately")
 """Purge modes, old and new, that take the old copy away at once."""
 DEPENDED_BY = "resourcebinding.karmada.io/depended-by-"

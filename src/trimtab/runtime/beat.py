@@ -278,7 +278,7 @@ class Beat:
         write does, and has to know of the slot or the room that was given away."""
         for wished in wishes.values():
             while isinstance(wished, list) and wished and isinstance(wished[0], Remember):
-                self._around.memory.keep(*wished.pop(0))
+                self._around.memory.keep(*cast("Remember", wished.pop(0)))
         return wishes
 
     def _leave_alone(self, keys: Iterable[Key]) -> None:

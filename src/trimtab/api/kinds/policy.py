@@ -254,6 +254,16 @@ class StatePreservation(Value):
     ] = always(())
 
 
+class PurgeDeadline(Value):
+    """How long a new copy waits for the old one to be gone, when its cluster does not answer, and what then."""
+
+    seconds: Annotated[Int32, Field("How long it waits.", default=600, minimum=0)] = 600
+    then: Annotated[
+        str,
+        Field("Go on waiting, or start although the old copy may still run.", enum=("Hold", "Proceed"), default="Hold"),
+    ] = "Hold"
+
+
 class ApplicationFailoverBehavior(Value):
     pre_conditions: Annotated[
         ApplicationPreConditions | None, Field("What must hold before a failover is thought of.")
@@ -278,6 +288,10 @@ class ApplicationFailoverBehavior(Value):
     state_preservation: Annotated[StatePreservation | None, Field("What the new copy is told about the old one.")] = (
         None
     )
+    purge_deadline: Annotated[
+        PurgeDeadline | None,
+        Field("With Directly: what to do when the old copy cannot be removed because its cluster does not answer."),
+    ] = None
 
 
 class ClusterFailoverBehavior(Value):
@@ -288,6 +302,10 @@ class ClusterFailoverBehavior(Value):
     state_preservation: Annotated[StatePreservation | None, Field("What the new copy is told about the old one.")] = (
         None
     )
+    purge_deadline: Annotated[
+        PurgeDeadline | None,
+        Field("With Directly: what to do when the old copy cannot be removed because its cluster does not answer."),
+    ] = None
 
 
 class FailoverBehavior(Value):
