@@ -38,6 +38,12 @@ class Cel(Protocol):
     def __call__(self, expression: str, schema: Raw, value: Any, old: Any) -> Any: ...
 
 
+Visit = Callable[[Any, str], Iterator[Cause]]
+"""Complaints about one value, given its path."""
+Walk = Callable[[Any, str, list[Cause]], None]
+"""Adds the complaints about a value and all below it."""
+
+
 class Structural:
     """What a schema does to objects."""
 
@@ -48,8 +54,8 @@ class Structural:
         self._check = compile_check(schema)
         self._status_schema: Raw | None = (schema.get("properties") or {}).get("status")
         self._status_check = compile_check(self._status_schema) if self._status_schema else None
-        self._list_walk = _any_list_rules(schema)
-        self._embeds = _mentions(schema, "x-kubernetes-embedded-resource")
+        self._doubles = _compile_walk(schema, _doubles_in)
+        self._embedded = _compile_walk(_inside(schema), _heads_of)
         self._has_rules = _mentions(schema, "x-kubernetes-validations")
 
     def prune(self, obj: Raw) -> tuple[Raw, list[str]]:
@@ -80,10 +86,10 @@ class Structural:
         return self._finish(obj, old, cel, causes, only="status")
 
     def _finish(self, obj: Raw, old: Raw | None, cel: Cel | None, causes: list[Cause], only: str = "") -> list[Cause]:
-        if self._embeds:
-            causes.extend(_embedded(self.schema, obj, "", root=True))
-        if self._list_walk and (old is None or not any(_doubles(self.schema, old, ""))):
-            causes.extend(_doubles(self.schema, obj, ""))
+        if self._embedded is not None:
+            self._embedded(obj, "", causes)
+        if self._doubles is not None:
+            causes.extend(self._new_doubles(self._doubles, obj, old))
         if cel is None or not self._has_rules:
             return causes
         if any(cause.reason in _STOPS_RULES for cause in causes):
@@ -92,6 +98,17 @@ class Structural:
             return [*causes, *_rules(_Node(self.schema, obj, old, ""), cel)]
         child = self.schema["properties"].get(only, {})
         return [*causes, *_rules(_Node(child, obj.get(only), (old or {}).get(only), only), cel)]
+
+    @staticmethod
+    def _new_doubles(walk: Walk, obj: Raw, old: Raw | None) -> list[Cause]:
+        """Items that occur twice, unless some did before: then nothing is said."""
+        found: list[Cause] = []
+        walk(obj, "", found)
+        if found and old is not None:
+            before: list[Cause] = []
+            walk(old, "", before)
+            return [] if before else found
+        return found
 
 
 def _under(prefix: str, cause: Cause) -> Cause:
@@ -111,8 +128,30 @@ def _children(schema: Raw) -> Iterator[Raw]:
             yield schema[key]
 
 
-def _any_list_rules(schema: Raw) -> bool:
-    return schema.get("x-kubernetes-list-type") in ("set", "map") or any(_any_list_rules(c) for c in _children(schema))
+def _compile_walk(schema: Raw, visit: Callable[[Raw], Visit | None]) -> Walk | None:
+    """A walk over values of this schema that goes only where there is something to visit; None when nowhere is."""
+    here = visit(schema)
+    properties, rest_schema, item_schema = (schema.get(key) for key in ("properties", "additionalProperties", "items"))
+    known = {key: _compile_walk(child, visit) for key, child in (properties or {}).items()}
+    rest = _compile_walk(rest_schema, visit) if isinstance(rest_schema, dict) else None
+    items = _compile_walk(item_schema, visit) if isinstance(item_schema, dict) else None
+    members = rest is not None or any(known.values())
+    if here is None and items is None and not members:
+        return None
+
+    def walk(value: Any, path: str, causes: list[Cause]) -> None:
+        if here is not None:
+            causes.extend(here(value, path))
+        if members and isinstance(value, dict):
+            for key, item in value.items():
+                inner = known.get(key, rest)
+                if inner is not None:
+                    inner(item, _member(path, key), causes)
+        elif items is not None and isinstance(value, list):
+            for i, item in enumerate(value):
+                items(item, f"{path}[{i}]", causes)
+
+    return walk
 
 
 def _member(path: str, key: str) -> str:
@@ -145,13 +184,17 @@ def _item_defaults(schema: Raw) -> Raw:
     return {key: child["default"] for key, child in properties.items() if "default" in child}
 
 
-def _doubles(schema: Raw, value: Any, path: str) -> Iterator[Cause]:
+def _doubles_in(schema: Raw) -> Visit | None:
     """Items that occur twice in a list that is a set or a map."""
     kind = schema.get("x-kubernetes-list-type")
-    if isinstance(value, list) and kind in ("set", "map"):
-        yield from _doubles_of(schema, value, path) if kind == "map" else _repeated(value, path)
-    for child, item, where, _ in _below(schema, value, path):
-        yield from _doubles(child, item, where)
+    if kind not in ("set", "map"):
+        return None
+
+    def visit(value: Any, path: str) -> Iterator[Cause]:
+        if isinstance(value, list):
+            yield from _doubles_of(schema, value, path) if kind == "map" else _repeated(value, path)
+
+    return visit
 
 
 def _doubles_of(schema: Raw, value: list[Any], path: str) -> Iterator[Cause]:
@@ -172,13 +215,17 @@ def _repeated(identities: list[Any], path: str) -> Iterator[Cause]:
         seen.add(text)
 
 
-def _embedded(schema: Raw, value: Any, path: str, *, root: bool = False) -> Iterator[Cause]:
+def _inside(schema: Raw) -> Raw:
+    """The schema of a whole object without its own head, which is not that of an embedded one."""
+    properties = {**(schema.get("properties") or {}), "metadata": {}}
+    return {**schema, "properties": properties, "x-kubernetes-embedded-resource": False}
+
+
+def _heads_of(schema: Raw) -> Visit | None:
     """Complaints about whole objects inside an object."""
-    if not root and schema.get("x-kubernetes-embedded-resource") and isinstance(value, dict):
-        yield from _embedded_head(value, path)
-    for child, item, where, _ in _below(schema, value, path):
-        if not (root and where == "metadata"):
-            yield from _embedded(child, item, where)
+    if not schema.get("x-kubernetes-embedded-resource"):
+        return None
+    return lambda value, path: _embedded_head(value, path) if isinstance(value, dict) else iter(())
 
 
 def _embedded_head(value: Raw, path: str) -> Iterator[Cause]:

@@ -122,6 +122,22 @@ class Fitter:
         unknown = sorted([f"metadata.{path}" for path in unknown] + further)
         return Read({**pruned, "metadata": meta}, [f'unknown field "{path}"' for path in unknown])
 
+    def read_again(self, served: Served, obj: Raw, known: Raw) -> Read:
+        """`read`, when the object was made from `known`: what the two share was read when it was stored."""
+        if served.outward is not None:
+            return self.read(served, obj)
+        had = known["metadata"]
+        touched = _touched(obj, known)
+        metadata = touched.get("metadata")
+        if isinstance(metadata, dict):
+            touched["metadata"] = _touched(metadata, had)
+        read, problems = self.read(served, touched)
+        if "metadata" not in touched:
+            read.pop("metadata", None)
+        elif isinstance(metadata, dict):
+            read["metadata"] = _rejoined(metadata, touched["metadata"], read["metadata"])
+        return Read(_rejoined(obj, touched, read), problems)
+
     # writing
 
     def blank_status(self, served: Served) -> Raw | None:
@@ -169,6 +185,19 @@ class Fitter:
         writer = Manager(manager, "Update", served.api_version, where.subresource)
         moment = None if where.subresource == "scale" else now  # scaling is noted without its time
         return track_update(old, obj, self.shape(served), writer, moment, **part_of(where))
+
+
+def _touched(new: Raw, known: Raw) -> Raw:
+    """The members that are not the very same as before."""
+    return {key: value for key, value in new.items() if value is None or value is not known.get(key)}
+
+
+def _rejoined(new: Raw, touched: Raw, read: Raw) -> Raw:
+    """`new` with what has become of its touched members, and with what reading adds of its own."""
+    whole = {
+        key: read[key] if key in touched else value for key, value in new.items() if key not in touched or key in read
+    }
+    return {**whole, **{key: value for key, value in read.items() if key not in new}}
 
 
 class Part(TypedDict, total=False):

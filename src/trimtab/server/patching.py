@@ -77,7 +77,7 @@ class Patcher:
 
     async def change(self, where: Where, apply: Apply, options: WriteOptions, caller: Caller) -> Outcome:
         async def changed(old: Raw) -> Wanted:
-            return Wanted(self._fit(where.served, apply(old), old["metadata"], options.validation, caller))
+            return Wanted(self._fit(where.served, apply(old), old, options.validation, caller))
 
         return await self._verbs.change(where, changed, options, caller)
 
@@ -98,13 +98,13 @@ class Patcher:
         return lambda old: apply_strategic_patch(old, patch, self._fitter.shape(served))
 
     def _fit(self, served: Served, new: Any, old: Raw, validation: str, caller: Caller) -> Raw:
-        """The patched object, if it still is one; `old` is the metadata it had."""
+        """The patched object, if it still is one."""
         if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
             raise _misfit(new, "json: cannot unmarshal the patched object into an object")
         new = {**new, "apiVersion": served.api_version, "kind": served.kind.name}
         metadata = new.setdefault("metadata", {})
         try:
-            read = self._fitter.read(served, new)
+            read = self._fitter.read_again(served, new, old)
         except codec.Unreadable as error:
             raise _misfit(new, str(error)) from None
         if read.problems and validation == "Strict":
@@ -112,7 +112,7 @@ class Patcher:
         if validation == "Warn":
             for problem in read.problems:
                 caller.warn(problem)
-        _check_address(metadata, old)
+        _check_address(metadata, old["metadata"])
         return read.obj
 
     async def apply(self, where: Where, config: Raw, options: WriteOptions, caller: Caller) -> Outcome:

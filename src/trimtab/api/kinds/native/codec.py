@@ -183,8 +183,14 @@ def _time_complaint(value: str, layout: str) -> str:
     return f'cannot parse "{value[19:]}" as "{".000000" if "." in layout else "Z07:00"}"'
 
 
-def _read_plain_time(value: Any, path: str, unknown: list[str]) -> Any:
+@lru_cache(maxsize=4096)
+def _plain_time(value: str) -> Any:
+    """The same few moments stand in what is written at about the same time."""
     return _read_time(value, _RFC3339, micro=False)
+
+
+def _read_plain_time(value: Any, path: str, unknown: list[str]) -> Any:
+    return _plain_time(value) if type(value) is str else _read_time(value, _RFC3339, micro=False)
 
 
 def _read_micro_time(value: Any, path: str, unknown: list[str]) -> Any:
