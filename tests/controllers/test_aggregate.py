@@ -90,3 +90,12 @@ def test_an_answer_to_an_older_template_is_not_full_application() -> None:
         old = [applied(work, resourceTemplateGeneration=0) for work in made.values()]
         (said,) = [w for w in aggregate(placed, view(*old)) if isinstance(w, ResourceBinding)]
         assert marks.condition_of(said.status.conditions, "FullyApplied").status == expected
+
+
+def test_of_what_was_never_sent_nothing_is_said_and_of_what_was_taken_back_that_it_is_not_applied() -> None:
+    placed, _, view = scene(("m1", 2), profile=UPSTREAM)
+    assert list(aggregate(placed, view())) == []
+    was = Condition(type="FullyApplied", status="True", last_transition_time=NOON)
+    bare = placed.but(spec=placed.spec.but(clusters=()), status=placed.status.but(conditions=(was,)))
+    (said,) = [w for w in aggregate(bare, view()) if isinstance(w, ResourceBinding)]
+    assert marks.condition_of(said.status.conditions, "FullyApplied").reason == "FullyAppliedFailed"

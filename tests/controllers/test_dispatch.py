@@ -8,8 +8,9 @@ from views import FakeView
 
 from trimtab.api.kinds.policy import OverridePolicy
 from trimtab.api.kinds.work import GracefulEvictionTask, Hold, TargetCluster
+from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import marks
-from trimtab.controllers.contract import Again, Gone, Note
+from trimtab.controllers.contract import Again, Gone, Note, Remember
 from trimtab.controllers.dispatch import dispatch, expected_clusters, targets
 from trimtab.interpret.interpreter import Interpreter
 
@@ -122,8 +123,31 @@ def test_an_override_changes_only_the_clusters_it_means() -> None:
     assert any(isinstance(wish, Note) and wish.reason == "ApplyOverridePolicySucceed" for wish in wishes)
 
 
+def test_a_changed_override_is_told_of_even_where_it_changes_nothing() -> None:
+    image = override("op", {"imageOverrider": [{"component": "Tag", "operator": "replace", "value": "1.26"}]})
+    placed = binding(clusters={"m1": 1})
+    before = view(image, cluster("m1"), profile=UPSTREAM)
+    wishes = list(dispatch(placed, before))
+    (work,) = works(wishes).values()
+    (remembered,) = [wish for wish in wishes if isinstance(wish, Remember)]
+
+    def told(policy: OverridePolicy) -> list[str]:
+        after = view(policy, cluster("m1"), born(work), profile=UPSTREAM)
+        after.memory[remembered.topic, remembered.key] = remembered.value
+        return [wish.reason for wish in dispatch(placed, after) if isinstance(wish, Note)]
+
+    assert told(image) == []
+    edited = image.but(metadata=image.metadata.but(generation=7))
+    assert told(edited) == ["ApplyOverridePolicySucceed", "SyncWorkSucceed", "SyncWorkSucceed"]
+
+
 def test_an_override_that_cannot_be_applied_stops_only_its_cluster_and_says_so() -> None:
     broken = override("op", {"plaintext": [{"path": "/spec/nowhere/x", "operator": "replace", "value": 1}]})
     wishes = list(dispatch(binding(clusters={"m1": 1, "m2": 1}), view(broken, cluster("m1"), cluster("m2"))))
     assert list(works(wishes)) == ["m2"]
-    assert {wish.reason for wish in wishes if isinstance(wish, Note) and wish.type == "Warning"} == {"SyncWorkFailed"}
+    why = "replace operation does not apply: doc is missing path: /spec/nowhere/x: missing value"
+    assert [wish[1:4] for wish in wishes if isinstance(wish, Note) and wish.type == "Warning"] == [
+        ("ApplyOverridePolicyFailed", "Apply override policy(demo/op) for cluster(m1) failed.", "override-manager"),
+        ("SyncWorkFailed", why, "binding-controller"),
+        ("SyncWorkFailed", why, "binding-controller"),
+    ]

@@ -47,20 +47,45 @@ def test_a_plaintext_patch_replaces_a_field() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "operator"),
+    ("path", "operator", "cause"),
     [
-        ("/spec/nope", "remove"),
-        ("/spec/nope", "replace"),
-        ("/metadata/annotations/x", "add"),
-        ("spec", "add"),
-        ("/spec", "move"),
+        (
+            "/spec/nope",
+            "remove",
+            "error in remove for path: '/spec/nope': unable to remove nonexistent key: nope: missing value",
+        ),
+        ("/spec/nope", "replace", "replace operation does not apply: doc is missing key: /spec/nope: missing value"),
+        ("/spec/no/x", "replace", "replace operation does not apply: doc is missing path: /spec/no/x: missing value"),
+        (
+            "/metadata/annotations/x",
+            "add",
+            'add operation does not apply: doc is missing path: "/metadata/annotations/x": missing value',
+        ),
+        (
+            "/spec/template/spec/containers/7",
+            "add",
+            (
+                "error in add for path: '/spec/template/spec/containers/7': "
+                "Unable to access invalid index: 7: invalid index referenced"
+            ),
+        ),
+        (
+            "/spec/template/spec/containers/x",
+            "add",
+            (
+                "error in add for path: '/spec/template/spec/containers/x': "
+                "value was not a proper array index: 'x': strconv.Atoi: parsing \"x\": invalid syntax"
+            ),
+        ),
+        ("spec", "add", 'add operation does not apply: doc is missing path: "spec": missing value'),
+        ("/spec", "move", "the operator 'move' is none of add, remove, replace"),
     ],
 )
-def test_a_patch_that_does_not_apply_names_policy_and_path(path: str, operator: str) -> None:
+def test_a_patch_that_does_not_apply_names_policy_and_path(path: str, operator: str, cause: str) -> None:
     with pytest.raises(OverrideFault) as raised:
         overridden(deployment(), plaintext=plaintext(path, operator, "v"))
-    assert raised.value.policy == "ns/op"
-    assert path in raised.value.cause or operator in raised.value.cause
+    assert raised.value.rule.policy == "ns/op"
+    assert raised.value.cause == cause
 
 
 def test_images_of_all_containers_change() -> None:

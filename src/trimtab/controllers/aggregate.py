@@ -72,8 +72,8 @@ def aggregate(binding: Binding, view: View) -> Iterator[Wish]:
     if binding.metadata.deletion_timestamp is not None:
         return
     works = [work for work in works_of(binding, view) if work.metadata.deletion_timestamp is None]
-    if not works and not binding.status.aggregated_status and not binding.status.last_scheduled_time:
-        return
+    if not works and marks.condition_of(binding.status.conditions, "FullyApplied") is None:
+        return  # nothing was ever sent, so nobody can say how it fares
     if (wait := more_to_come(binding, works, view)) is not None:
         yield from wait
         return

@@ -9,12 +9,13 @@ from trimtab.api.value import Key, Raw
 from trimtab.controllers import marks, purge
 from trimtab.controllers.contract import Again, Gone, Index, Note, Remember, View, Wake, Wish, controller
 from trimtab.controllers.detect import selectors_of
-from trimtab.controllers.render import divided_completions, render
+from trimtab.controllers.render import divided_completions, render, told_fault
 from trimtab.interpret.match import policy_priority
 from trimtab.interpret.operations import Uninterpretable
 from trimtab.interpret.revise import OverrideFault
 
 DIRECTLY_SECONDS = 5.0
+FAILURE_SECONDS = 10.0
 
 
 def binding_ids_of_work(work: Work) -> Iterable[str]:
@@ -144,13 +145,19 @@ def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iter
     seen = {work.namespace: work for work in works}
     shares = targets(binding)
     completions = divided_completions(binding, template, shares)
+    cause = cause_of(binding, template, view)
+    fresh = view.recall("dispatched", marks.ref_of(binding)) != cause
     failures: list[str] = []
     changed = False
     for target in shares:
         try:
             work, notes = render(binding, target, template, completions, view)
-        except (Uninterpretable, OverrideFault) as fault:
-            failures.append(f"cluster {target.name}: {fault}")
+        except Uninterpretable as fault:
+            failures.append(str(fault))
+            continue
+        except OverrideFault as fault:
+            failures.append(fault.cause)
+            yield from told_fault(binding, fault, target.name)
             continue
         before = seen.get(work.namespace)
         if before is not None and before.metadata.deletion_timestamp is not None:
@@ -161,8 +168,23 @@ def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iter
         if wanted != before:
             changed = True
             yield wanted
+        if wanted != before or (fresh and view.profile.tell_routine):
             yield from notes
-    yield from told(binding, failures, view, changed=changed)
+    yield from told(binding, failures, tell=changed or fresh)
+    if fresh and not failures:
+        yield Remember("dispatched", marks.ref_of(binding), cause)
+
+
+def cause_of(binding: Binding, template: Raw, view: View) -> tuple[int, ...]:
+    """Of what a dispatch is the answer: this generation of the binding, and of the override policies that mean it."""
+    generations = [binding.metadata.generation]
+    namespace = binding.spec.resource.namespace
+    policies = (
+        *view.all(ClusterOverridePolicy),
+        *(view.all(OverridePolicy, namespace) if namespace else ()),
+    )
+    generations += [p.metadata.generation for p in policies if policy_priority(selectors_of(p), template)]
+    return tuple(generations)
 
 
 def renewed(before: Work, work: Work, *, forget_overrides: bool = True) -> Work:
@@ -179,18 +201,15 @@ def renewed(before: Work, work: Work, *, forget_overrides: bool = True) -> Work:
     )
 
 
-def told(binding: Binding, failures: list[str], view: View, *, changed: bool) -> Iterator[Wish]:
+def told(binding: Binding, failures: list[str], *, tell: bool) -> Iterator[Wish]:
     """One event per outcome: when something was sent, or when this generation was looked at for the first time."""
     source = "cluster-resource-binding-controller" if marks.cluster_wide(binding) else "binding-controller"
     abouts = (marks.ref_of(binding), marks.template_ref(binding))
     if failures:
         for about in abouts:
-            yield Note(about, "SyncWorkFailed", "; ".join(failures), source, "Warning")
-        yield Again(30)
-        return
-    key, generation = marks.ref_of(binding), binding.metadata.generation
-    if changed or view.recall("dispatched", key) != generation:
+            yield Note(about, "SyncWorkFailed", marks.all_of(failures), source, "Warning")
+        yield Again(FAILURE_SECONDS)
+    elif tell:
         text = f"Sync work of {marks.binding_text(binding)} successful."
         yield Note(abouts[0], "SyncWorkSucceed", text, source)
         yield Note(abouts[1], "SyncWorkSucceed", text, source, routine=True)
-        yield Remember("dispatched", key, generation)

@@ -192,7 +192,7 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
     if view.fault is not None and view.fault.cluster and not is_overtaken(view.fault, deliveries):
         problems.append(view.fault.message)
     if problems:
-        wrong = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+        wrong = marks.all_of(problems)
         message = f"Failed to apply all manifests ({len(deliveries) - len(problems)}/{len(deliveries)}): {wrong}"
         failed = condition("Applied", "False", "AppliedFailed", message, now)
         yield from told(work, work.status.but(conditions=marks.with_condition(conditions, failed)))

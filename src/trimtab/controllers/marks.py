@@ -196,3 +196,9 @@ def is_true(conditions: Iterable[Condition], type_: str) -> bool:
 
 def setting(view: View, name: str, default: Any) -> Any:
     return view.settings.get(name, default)
+
+
+def all_of(faults: Iterable[str]) -> str:
+    """Several faults as one, each said once."""
+    texts = list(dict.fromkeys(faults))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -1,6 +1,6 @@
 """Template + binding + overrides -> what one cluster shall have."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from trimtab.api.kinds.work import Binding, TargetCluster, Work, WorkloadTemplate, WorkSpec
@@ -12,7 +12,7 @@ from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import fnv1a, work_name
 from trimtab.interpret.operations import Operation
 from trimtab.interpret.prune import prune
-from trimtab.interpret.revise import Overridden, applied_annotation, override
+from trimtab.interpret.revise import Applied, Overridden, OverrideFault, applied_annotation, override
 
 OVERRIDE_SOURCE = "override-manager"
 OVERRIDES = "policy.karmada.io/v1alpha1"
@@ -52,7 +52,7 @@ def render(
             preserve_resources_on_deletion=bool(binding.spec.preserve_resources_on_deletion),
         ),
     )
-    return Rendered(work, told(binding, done, target.name))
+    return Rendered(work, told(binding, (*done.cluster_wide, *done.namespaced), target.name))
 
 
 def envelope_for(binding: Binding, cluster: str, resolution: str) -> Meta:
@@ -139,15 +139,22 @@ def applied_overrides(done: Overridden) -> dict[str, str]:
     return {annotation: applied_annotation(rules) for annotation, rules in listed.items() if rules}
 
 
-def told(binding: Binding, done: Overridden, cluster: str) -> list[Note]:
+def told(binding: Binding, rules: Iterable[Applied], cluster: str) -> list[Note]:
     """One note per policy that had something to say."""
-    policies = dict.fromkeys((rule.namespace, rule.name) for rule in (*done.cluster_wide, *done.namespaced))
-    notes = []
-    for namespace, name in policies:
-        what = f"override policy({namespace}/{name})" if namespace else f"cluster override policy({name})"
-        text = f"Apply {what} for cluster({cluster}) succeed."
-        notes.append(Note(marks.template_ref(binding), "ApplyOverridePolicySucceed", text, OVERRIDE_SOURCE))
-    return notes
+    texts = dict.fromkeys(f"Apply {described(rule)} for cluster({cluster}) succeed." for rule in rules)
+    about = marks.template_ref(binding)
+    return [Note(about, "ApplyOverridePolicySucceed", text, OVERRIDE_SOURCE) for text in texts]
+
+
+def told_fault(binding: Binding, fault: OverrideFault, cluster: str) -> list[Note]:
+    """What was applied before, and which policy could not be; why is told by whoever wanted the Work."""
+    text = f"Apply {described(fault.rule)} for cluster({cluster}) failed."
+    failed = Note(marks.template_ref(binding), "ApplyOverridePolicyFailed", text, OVERRIDE_SOURCE, "Warning")
+    return [*told(binding, fault.done, cluster), failed]
+
+
+def described(rule: Applied) -> str:
+    return f"override policy({rule.policy})" if rule.namespace else f"cluster override policy({rule.policy})"
 
 
 def divided_completions(binding: Binding, template: Raw, targets: list[TargetCluster]) -> dict[str, int]:

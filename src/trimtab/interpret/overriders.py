@@ -84,7 +84,7 @@ def _field(obj: Raw, overrider: Raw) -> Raw:
     path = text(overrider, "fieldPath")
     written = look_up(obj, path)
     if not isinstance(written, str):
-        raise BadPatch(f"the field {path} is not a string")
+        raise BadPatch(f"Get object's value by overrider's path({path}) is not string")
     syntax = "yaml" if overrider.get("yaml") else "json"
     steps = [Step(text(s, "operator"), text(s, "subPath"), s.get("value")) for s in tables(overrider, syntax)]
     read, write = _SYNTAX[syntax]

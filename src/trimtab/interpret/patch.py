@@ -46,5 +46,29 @@ def apply_patch(document: Any, steps: Sequence[Step]) -> Any:
         try:
             document = apply_json_patch(document, [{"op": step.operator, "path": step.path, **given}])
         except Invalid as refused:
-            raise BadPatch(f"{step.operator} of {step.path!r}: the object has no such path") from refused
+            raise BadPatch(_complaint(document, step)) from refused
     return document
+
+
+def _complaint(document: Any, step: Step) -> str:
+    """Why this step cannot be taken, in the words of upstream's patch library: people search the web for them."""
+    operator, path = step.operator, step.path
+    parent, _, last = path.rpartition("/")
+    try:
+        container = look_up(document, parent) if parent or not path.startswith("/") else document
+    except BadPatch:
+        container = None
+    if not isinstance(container, dict | list):
+        shown = path if operator == "replace" else f'"{path}"'
+        return f"{operator} operation does not apply: doc is missing path: {shown}: missing value"
+    if operator == "replace":
+        return f"replace operation does not apply: doc is missing key: {path}: missing value"
+    key = last.replace("~1", "/").replace("~0", "~")
+    if isinstance(container, dict):
+        why = f"unable to remove nonexistent key: {key}: missing value"
+    elif key.lstrip("-").isdecimal():
+        why = f"Unable to access invalid index: {key}: invalid index referenced"
+    else:
+        why = f'strconv.Atoi: parsing "{key}": invalid syntax'
+        why = f"value was not a proper array index: '{key}': {why}" if operator == "add" else why
+    return f"error in {operator} for path: '{path}': {why}"

@@ -28,15 +28,6 @@ _WIRE_ORDER = {
 _FIELD_ORDER = ("subPath", "operator", "value")
 
 
-class OverrideFault(Exception):
-    """An override policy cannot be applied; `policy` is ns/name, or the name of a cluster-wide one."""
-
-    def __init__(self, policy: str, cause: str) -> None:
-        super().__init__(f"override policy {policy}: {cause}")
-        self.policy = policy
-        self.cause = cause
-
-
 class Applied(NamedTuple):
     """One override rule that had its say."""
 
@@ -47,6 +38,16 @@ class Applied(NamedTuple):
     @property
     def policy(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class OverrideFault(Exception):
+    """A rule of an override policy cannot be applied; `done` are those that were applied before it."""
+
+    def __init__(self, rule: Applied, cause: str, done: Sequence[Applied] = ()) -> None:
+        super().__init__(f"override policy {rule.policy}: {cause}")
+        self.rule = rule
+        self.cause = cause
+        self.done = tuple(done)
 
 
 class Overridden(NamedTuple):
@@ -61,11 +62,9 @@ def override(obj: Raw, cluster: Raw, policies: Sequence[Raw]) -> Overridden:
     """`obj` for `cluster`: ClusterOverridePolicies first, then the OverridePolicies of its namespace."""
     namespace = text(obj, "metadata", "namespace")
     wide = _rules([p for p in policies if not _namespace(p)], obj, cluster)
-    for rule in wide:
-        obj = _ruled(obj, rule)
+    obj = _ruled(obj, wide)
     narrow = _rules([p for p in policies if namespace and _namespace(p) == namespace], obj, cluster)
-    for rule in narrow:
-        obj = _ruled(obj, rule)
+    obj = _ruled(obj, narrow, wide)
     return Overridden(obj, tuple(wide), tuple(narrow))
 
 
@@ -101,13 +100,14 @@ def _override_rules(spec: Raw) -> list[Raw]:
     return tables(spec, "overrideRules") or [spec]
 
 
-def _ruled(obj: Raw, rule: Applied) -> Raw:
-    try:
-        for field, change in CHANGES.items():
-            for overrider in tables(rule.overriders, field):
-                obj = change(obj, overrider)
-    except (BadPatch, BadImage) as bad:
-        raise OverrideFault(rule.policy, str(bad)) from bad
+def _ruled(obj: Raw, rules: Sequence[Applied], before: Sequence[Applied] = ()) -> Raw:
+    for position, rule in enumerate(rules):
+        try:
+            for field, change in CHANGES.items():
+                for overrider in tables(rule.overriders, field):
+                    obj = change(obj, overrider)
+        except (BadPatch, BadImage) as bad:
+            raise OverrideFault(rule, str(bad), (*before, *rules[:position])) from bad
     return obj
 
 
