@@ -19,7 +19,7 @@ from trimtab.api.kinds.policy import (
 from trimtab.api.kinds.work import ActiveEviction, Binding, GracefulEvictionTask, UnhealthyCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers.contract import Again, Note, Steps
-from trimtab.controllers.failover import failover
+from trimtab.controllers.failover import failover, rollout_of
 from trimtab.decide.fleet import Fleet
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.sandbox import run_script
@@ -50,7 +50,7 @@ def web(*items: Any, clusters: Any = None, timers: tuple[UnhealthyCluster, ...] 
     conditions = rules.pop("decision_conditions", DecisionConditions(toleration_seconds=30))
     extra = {key: rules.pop(key) for key in ("active_eviction_history", "graceful_eviction_tasks") if key in rules}
     application = ApplicationFailoverBehavior(decision_conditions=conditions).but(**rules)
-    return binding(
+    subject = binding(
         clusters=clusters or {"m1": 2},
         propagate_deps=True,
         failover=FailoverBehavior(application=application),
@@ -59,6 +59,7 @@ def web(*items: Any, clusters: Any = None, timers: tuple[UnhealthyCluster, ...] 
         status_unhealthy_clusters=timers,
         **extra,
     )
+    return subject.but(status=subject.status.but(rollout=rollout_of(subject, FakeView(raws=[deployment()]))))
 
 
 def seen(subject: Binding, *names: str, **options: Any) -> list[Any]:
@@ -68,7 +69,7 @@ def seen(subject: Binding, *names: str, **options: Any) -> list[Any]:
         "fleet": Picture(clusters),
         "interpreter": Interpreter.of(executor=run_script, profile=profile.name if profile else "trimtab"),
     }
-    return list(failover(subject, FakeView(clusters, parts=parts, raws=[deployment()], **options)))
+    return list(failover(subject, FakeView(clusters, parts=parts, **{"raws": [deployment()], **options})))
 
 
 def after(wishes: list[Any]) -> Binding | None:
@@ -197,3 +198,45 @@ def test_a_block_ends_after_its_time_and_zero_never_ends() -> None:
     assert after(kept) is None
     wishes = seen(web(item("m1"), active_eviction_history=(entry,), block_predecessor_seconds=660))
     assert [round(wish.seconds) for wish in wishes if isinstance(wish, Again)] == [60]
+
+
+def rolled_out(subject: Binding, ago: timedelta) -> Binding:
+    rollout = subject.status.rollout
+    assert rollout is not None
+    return subject.but(status=subject.status.but(rollout=rollout.but(since=NOON - ago)))
+
+
+def test_a_change_of_the_template_is_remembered_and_a_change_of_its_replicas_is_not() -> None:
+    subject = web(item("m1"))
+    assert after(seen(subject, raws=[deployment(replicas=9)])) is None
+    changed = deployment()
+    changed["spec"]["template"]["spec"]["containers"][0]["image"] = "web:2"
+    found = after(seen(subject, raws=[changed]))
+    assert found is not None
+    assert found.status.rollout is not None
+    assert found.status.rollout.since == NOON
+
+
+def test_a_bad_roll_out_is_no_bad_cluster() -> None:
+    both = (item("m1", "Unhealthy"), item("m2", "Unhealthy"))
+    timers = tuple(UnhealthyCluster(cluster_name=name, since=NOON - 60 * SECOND) for name in ("m1", "m2"))
+    subject = rolled_out(web(*both, clusters={"m1": 2, "m2": 2}, timers=timers), 90 * SECOND)
+    wishes = seen(subject, "m1", "m2", "m3")
+    found = after(wishes)
+    assert found is not None
+    assert found.spec.graceful_eviction_tasks == ()
+    (stuck,) = [c for c in found.status.conditions if c.type == "Stalled"]
+    assert (stuck.reason, "template changed lately" in stuck.message) == ("FailoverBlocked", True)
+    assert {wish.reason for wish in wishes if isinstance(wish, Note)} == {"EvictionSkipped"}
+
+
+def test_a_roll_out_is_not_to_blame_when_it_is_old_or_does_well_somewhere() -> None:
+    timers = tuple(UnhealthyCluster(cluster_name=name, since=NOON - 60 * SECOND) for name in ("m1", "m2"))
+    both = (item("m1", "Unhealthy"), item("m2", "Unhealthy"))
+    old = rolled_out(web(*both, clusters={"m1": 2, "m2": 2}, timers=timers), 600 * SECOND)
+    mixed = (item("m1", "Unhealthy"), item("m2"))
+    partly = rolled_out(web(*mixed, clusters={"m1": 2, "m2": 2}, timers=timers[:1]), 90 * SECOND)
+    for subject in (old, partly):
+        found = after(seen(subject, "m1", "m2", "m3"))
+        assert found is not None
+        assert [task.from_cluster for task in found.spec.graceful_eviction_tasks] == ["m1"]

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+import msgspec
+
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import ApplicationFailoverBehavior
 from trimtab.api.kinds.work import (
@@ -11,6 +13,7 @@ from trimtab.api.kinds.work import (
     AggregatedStatusItem,
     Binding,
     GracefulEvictionTask,
+    Rollout,
     UnhealthyCluster,
 )
 from trimtab.controllers import marks, moves
@@ -21,8 +24,11 @@ from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import Operation
 
 FAILOVER_BLOCKED = "FailoverBlocked"
+BAD_ROLLOUT = "its template changed lately and it is ill in every cluster, so another cluster would be no better"
 GRACE_SECONDS = 600
 BLOCK_SECONDS = 600
+ROLLOUT_SECONDS = 600
+"""How long a roll-out may take before it has failed, where the template does not say."""
 
 
 @controller(
@@ -32,6 +38,7 @@ BLOCK_SECONDS = 600
         "spec.gracefulEvictionTasks",
         "spec.activeEvictionHistory",
         "status.unhealthyClusters",
+        "status.rollout",
         "status.previousPlacement",
         "status.conditions",
         "Move",
@@ -49,12 +56,13 @@ def failover(binding: Binding, view: View) -> Iterator[Wish]:
         waits += watch.waits
         after = after.but(status=after.status.but(unhealthy_clusters=watch.timers))
         if view.profile.evict_only_with_target:
+            after = after.but(status=after.status.but(rollout=rollout_of(binding, view)))
             yield from guarded(binding, after, watch._replace(waits=waits), rules, view)
             return
         for cluster in watch.due:
             after = evicted(after, cluster, rules, view)
-    elif binding.status.unhealthy_clusters:
-        after = after.but(status=after.status.but(unhealthy_clusters=()))
+    else:
+        after = after.but(status=after.status.but(unhealthy_clusters=(), rollout=None))
     if after != binding:
         yield after
     if waits:
@@ -158,7 +166,12 @@ def guarded(
         for name in task.clusters_before_failover
     }
     refused: list[tuple[str, str]] = []
-    for cluster in (name for name in watch.due if name not in waiting):
+    due = [name for name in watch.due if name not in waiting]
+    if due and (suspected := suspicion(after, rules, view)):
+        refused.append((", ".join(due), BAD_ROLLOUT))
+        waits.append(suspected)
+        due = []
+    for cluster in due:
         leaving = evicted(after, cluster, rules, view)
         ahead = prospect(leaving, view)
         if not ahead.failure:
@@ -177,12 +190,38 @@ def guarded(
         yield Again(max(0.0, min(waits)) + 0.001)
 
 
+def rollout_of(binding: Binding, view: View) -> Rollout | None:
+    """Since when the template is as it is; a change of its replicas alone is no roll-out."""
+    template = view.raw(marks.template_ref(binding))
+    if template is None:
+        return binding.status.rollout
+    said = {key: value for key, value in (template.get("spec") or {}).items() if key != "replicas"}
+    fingerprint = marks.permanent_id(msgspec.json.encode(said, order="deterministic").decode())
+    known = binding.status.rollout
+    if known is not None and known.fingerprint == fingerprint:
+        return known
+    return Rollout(fingerprint=fingerprint, since=view.now if known is not None else None)
+
+
+def suspicion(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -> float:
+    """Seconds for which a roll-out, not a cluster, is to blame: the template is new and no cluster does well with it."""
+    changed = binding.status.rollout.since if binding.status.rollout is not None else None
+    items = moves.items_of(binding)
+    everywhere = all(target.name in items and counts(items[target.name], rules) for target in binding.spec.clusters)
+    if changed is None or not everywhere:
+        return 0.0
+    template = view.raw(marks.template_ref(binding)) or {}
+    patience = (template.get("spec") or {}).get("progressDeadlineSeconds") or ROLLOUT_SECONDS
+    end = changed + timedelta(seconds=max(toleration(rules, view), int(patience)))
+    return max(0.0, (end - view.now).total_seconds())
+
+
 def departed(binding: Binding, leaving: Binding, cluster: str, ahead: Prospect, view: View) -> Iterator[Wish]:
     """What `leaving` says, written as every departure is: the block and the timers go along with the eviction."""
     task = next(t for t in leaving.spec.graceful_eviction_tasks if t.from_cluster == cluster)
     marked = binding.but(
         spec=binding.spec.but(active_eviction_history=leaving.spec.active_eviction_history),
-        status=binding.status.but(unhealthy_clusters=leaving.status.unhealthy_clusters),
+        status=binding.status.but(unhealthy_clusters=leaving.status.unhealthy_clusters, rollout=leaving.status.rollout),
     )
     yield from departure(binding, marked, cluster, task, "ApplicationFailover", ahead, view)
 

@@ -223,6 +223,17 @@ class UnhealthyCluster(Value):
     since: Annotated[datetime | None, MicroTime(), Field("Since when, without a break.")] = None
 
 
+class Rollout(Value):
+    """When the template last changed, to tell a bad roll-out from a bad cluster."""
+
+    fingerprint: Annotated[str, Field("What the template says, its number of replicas aside.", required=True)] = always(
+        ""
+    )
+    since: Annotated[datetime | None, MicroTime(), Field("Since when; absent when it was so from the beginning.")] = (
+        None
+    )
+
+
 class PreviousPlacement(Value):
     """Where the workload was before a failover, to find the way home."""
 
@@ -272,6 +283,9 @@ class BindingStatus(Value):
         Replacement | None, Field("What was there when the replicas that are held began to move.")
     ] = None
     unhealthy_clusters: Annotated[tuple[UnhealthyCluster, ...], Field("Clusters where the copy is unhealthy.")] = ()
+    rollout: Annotated[Rollout | None, Field("When the template last changed; kept where a failover looks at it.")] = (
+        None
+    )
     previous_placement: Annotated[PreviousPlacement | None, Field("Where it was before a failover.")] = None
     challenger: Annotated[Challenger | None, Field("A better answer by score that waits for its time.")] = None
     followed: Annotated[
