@@ -1,10 +1,17 @@
 """Skips what needs a real control plane where its binaries are missing, and starts one where they are not."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kube.rig import ControlPlane, Unavailable, assets
+from click.testing import CliRunner
+from kube.fleet import RealFleet, all_served
+from kube.rig import ControlPlane, Unavailable, assets, kubectl
+
+from trimtab.cli.crds import command as crds
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -18,13 +25,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"{item.name}: {reason}"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with ControlPlane("host", tmp_path_factory.mktemp("kube")) as plane:
         yield plane
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealFleet]:
+    """One for all: who uses it leaves it as it was."""
+    with RealFleet(tmp_path_factory.mktemp("fleet")) as fleet:
+        yield fleet
+
+
+@pytest.fixture(scope="session")
+def defined(host: ControlPlane) -> ControlPlane:
+    """A host with our kinds, installed as the manual says: `trimtab crds | kubectl apply -f -`."""
+    kubectl(host, "apply", "-f", "-", given=CliRunner().invoke(crds).output)
+
+    async def served() -> None:
+        client = KubeClient(load(host.kubeconfig))
+        await all_served(client)
+        await client.close()
+
+    asyncio.run(served())
+    return host
+
+
+@pytest.fixture(scope="session")
 def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with ControlPlane("member", tmp_path_factory.mktemp("kube"), controllers=True, scheduler=True) as plane:
         yield plane

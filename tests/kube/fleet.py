@@ -12,39 +12,37 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
-import msgspec
 import yaml
 from click.testing import CliRunner
-from compat.flow_compare import Difference
 from kube.rig import ControlPlane
 
-from trimtab.api.profile import UPSTREAM
 from trimtab.cli.crds import command as crds
-from trimtab.client.client import Client, Resource
+from trimtab.cli.join import command as join
+from trimtab.client.client import Client, Listing, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.errors import ApiFault
-from trimtab.members.joining import Facts, join
 from trimtab.runtime.cache import Cache
-from trimtab.simulate.binder import Binder
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, flows_fleet
-from trimtab.simulate.kubelet import Kubelets, Shape
+from trimtab.simulate.kubelet import NODES, Kubelets, Shape
 
 T = TypeVar("T")
 DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+WORKS = Resource("work.karmada.io", "v1alpha1", "works", "Work")
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
 ENTRY = "from trimtab.cli.main import main; main()"
+READY = "controllers are ready"
 HEARTBEAT_SECONDS = 10.0
 """The controller manager of a real cluster gives up a node that is silent for 50 seconds."""
 POLL_SECONDS = 0.5
-QUIET_SECONDS = 2.0
-"""What must not happen is believed not to happen when nothing was amiss for so long."""
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 240.0
+"""The longest that anything is waited for: far more than it takes, because machines that run tests are busy."""
 
 
 class Loop:
@@ -64,6 +62,22 @@ class Loop:
         self._loop.close()
 
 
+class Watched:
+    """A client whose lists come from memory, fed by watches: to compare twice a second costs the server nothing."""
+
+    def __init__(self, client: KubeClient, cache: Cache | None = None) -> None:
+        self._client = client
+        self.cache = cache or Cache(client)
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._client, verb)
+
+    async def list(self, resource: Resource, namespace: str = "") -> Listing:
+        table = self.cache.table(resource)
+        await table.synced.wait()
+        return Listing([entry.raw for name, entry in table.entries.items() if namespace in ("", name[0])], "")
+
+
 class RealMember:
     """A real cluster whose nodes and pods are pretended by our kubelets, over HTTP like any client."""
 
@@ -71,26 +85,51 @@ class RealMember:
         self.plan = plan
         self.name = plan.name
         self._fleet = fleet
-        self.plane = ControlPlane(plan.name, directory, controllers=pods)
+        self.plane = ControlPlane(plan.name, directory, controllers=pods, scheduler=pods)
+        self._inside: KubeClient | None = None
 
     async def start(self) -> None:
         await asyncio.to_thread(self.plane.start)
-        self.credentials = load(self.plane.kubeconfig)
-        self.client = KubeClient(self.credentials)
-        self.cache = Cache(self.client)
-        clock, dice = WallClock(), random.Random(self.name)
-        shape = Shape(self.name, self._fleet.pace_of(self.plan), HEARTBEAT_SECONDS)
-        self.kubelets = Kubelets(self.cache, self.plan.node_plans(), shape, clock=clock, dice=dice)
-        self.binder = Binder(self.cache, clock=clock, profile=UPSTREAM, first_fit=True)
+        self.client = KubeClient(load(self.plane.kubeconfig))
+        self.seen = Watched(self.client)
+        await self._start_kubelets(self.plan, self._fleet)
+
+    async def _start_kubelets(self, plan: MemberPlan, fleet: FleetPlan) -> None:
+        shape = Shape(self.name, fleet.pace_of(plan), HEARTBEAT_SECONDS)
+        dice = random.Random(self.name)
+        self.kubelets = Kubelets(self.seen.cache, plan.node_plans(), shape, clock=WallClock(), dice=dice)
         await self.kubelets.start()
-        await self.binder.start()
+
+    async def reshape(self, plan: MemberPlan, fleet: FleetPlan) -> None:
+        """Other machines than before: the cluster stays, its nodes go and others come."""
+        await self.kubelets.stop()
+        for node in list(self.kubelets.machines):
+            await self.client.delete(NODES, "", node)
+        await self._start_kubelets(plan, fleet)
 
     async def stop(self) -> None:
-        for part in (self.binder, self.kubelets):
-            await part.stop()
-        await self.cache.close()
+        await self.kubelets.stop()
+        await self.seen.cache.close()
         await self.client.close()
+        if self._inside is not None:
+            await self._inside.close()
         await asyncio.to_thread(self.plane.stop)
+
+    @property
+    def inside(self) -> Client:
+        """The cluster as it is, also while its API server is away."""
+        return cast("Client", self._inside or self.seen)
+
+    async def stop_api(self) -> None:
+        await asyncio.to_thread(self.plane.stop_apiserver)
+        self._inside = KubeClient(load(await asyncio.to_thread(self.plane.open_side_door)))
+
+    async def start_api(self) -> None:
+        await asyncio.to_thread(self.plane.start_apiserver)
+        if self._inside is not None:
+            await self._inside.close()
+            self._inside = None
+        await asyncio.to_thread(self.plane.close_side_door)
 
 
 class Controllers:
@@ -106,11 +145,28 @@ class Controllers:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log, process_group=0)
 
+    def last_words(self) -> str:
+        """What they said before they died; empty while they live."""
+        if self.process is None or self.process.poll() is None:
+            return ""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:]) or "not a word"
+
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         if self.process is not None:
             self.process.send_signal(how)
-            self.process.wait(20)
+            self.process.wait(PATIENCE_SECONDS)
             self.process = None
+
+    def __enter__(self) -> Self:
+        before = self.log.stat().st_size if self.log.exists() else 0
+        self.start()
+        while READY not in self.log.read_text()[before:]:
+            assert not self.last_words(), self.last_words()
+            time.sleep(0.1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def cpu_seconds(self) -> float:
         assert self.process is not None
@@ -125,11 +181,11 @@ class RealFleet:
         """Without pods the members run no workload controllers either: what is propagated stays as it came."""
         self.directory = directory
         self.host = ControlPlane("host", directory, apiserver_flags=host_flags)
-        plan = msgspec.structs.replace(flows_fleet(), heartbeat=HEARTBEAT_SECONDS)
-        self.real = {member.name: RealMember(member, plan, directory, pods=pods) for member in plan.members}
+        self._plan = flows_fleet()
+        self.real = {plan.name: RealMember(plan, self._plan, directory, pods=pods) for plan in self._plan.members}
         self.loop = Loop()
-        self.excused: Callable[[Difference], bool] = lambda _: False
         self.client: KubeClient
+        self.seen: Watched
 
     def __enter__(self) -> Self:
         try:
@@ -146,15 +202,39 @@ class RealFleet:
     async def _start(self) -> None:
         await asyncio.gather(asyncio.to_thread(self.host.start), *(member.start() for member in self.real.values()))
         self.client = KubeClient(load(self.host.kubeconfig))
+        self.seen = Watched(self.client)
         await define(self.client)
         for member in self.real.values():
-            facts = Facts(
-                provider=member.plan.provider,
-                region=member.plan.region,
-                zones=tuple(member.plan.zones),
-                labels=dict(member.plan.labels),
-            )
-            await join(self.client, member.client, member.name, member.credentials, facts)
+            await asyncio.to_thread(self._join, member)
+
+    def _join(self, member: RealMember) -> None:
+        """As a person does it: `trimtab join`."""
+        words = [
+            member.name,
+            "--kubeconfig",
+            str(member.plane.kubeconfig),
+            "--host-kubeconfig",
+            str(self.host.kubeconfig),
+        ]
+        words += [f"--provider={member.plan.provider}", f"--region={member.plan.region}"]
+        words += [f"--zone={zone}" for zone in member.plan.zones]
+        words += [f"--label={key}={value}" for key, value in member.plan.labels.items()]
+        CliRunner().invoke(join, words, catch_exceptions=False)
+
+    async def reshape(self, plan: FleetPlan) -> None:
+        """Give the members other nodes, other places and other labels, before anything runs there."""
+        if plan == self._plan:
+            return
+        for wanted in plan.members:
+            await self.real[wanted.name].reshape(wanted, plan)
+            spec = {"provider": wanted.provider, "region": wanted.region, "zones": list(wanted.zones)}
+            forgotten = dict.fromkeys(self._labels_of(wanted.name))
+            body = {"metadata": {"labels": forgotten | wanted.labels}, "spec": spec}
+            await self.client.patch(CLUSTERS, "", wanted.name, body)
+        self._plan = plan
+
+    def _labels_of(self, member: str) -> Mapping[str, str]:
+        return next(wanted.labels for wanted in self._plan.members if wanted.name == member)
 
     async def _stop(self) -> None:
         for member in self.real.values():
@@ -162,47 +242,28 @@ class RealFleet:
                 await member.stop()
             member.plane.stop()
         if hasattr(self, "client"):
+            await self.seen.cache.close()
             await self.client.close()
         self.host.stop()
 
     def controllers(self, name: str, *flags: str) -> Controllers:
         return Controllers(self.host, self.directory / f"{name}.log", *flags)
 
-    # the stage of a flow
-
     @property
     def members(self) -> Mapping[str, Client]:
         return {name: member.client for name, member in self.real.items()}
 
-    def look_into(self, member: str) -> Client:
-        return self.real[member].client
-
-    async def stop_api(self, member: str) -> None:
-        await asyncio.to_thread(self.real[member].plane.stop_apiserver)
-
-    async def start_api(self, member: str) -> None:
-        await asyncio.to_thread(self.real[member].plane.start_apiserver)
-
-    async def settle(self, seconds: float, compare: Callable[[], Awaitable[list[Difference]]]) -> list[Difference]:
-        """Wait until there is no difference for a while, or until patience ends."""
-        deadline = time.monotonic() + seconds + PATIENCE_SECONDS
-        quiet_since: float | None = None
-        while True:
-            found = [difference for difference in await compare() if not self.excused(difference)]
-            now = time.monotonic()
-            quiet_since = None if found else quiet_since or now
-            if now > deadline or (quiet_since is not None and now - quiet_since >= QUIET_SECONDS):
-                return found
-            await asyncio.sleep(POLL_SECONDS)
-
 
 async def define(client: Client) -> None:
     """Install our kinds, and wait until they are served: an established one may still be unknown for a moment."""
-    wanted = list(definitions())
-    for definition in wanted:
+    for definition in definitions():
         await client.patch(DEFINITIONS, "", definition["metadata"]["name"], definition, type="apply", force=True)
+    await all_served(client)
+
+
+async def all_served(client: Client) -> None:
     await until(lambda: _all_established(client))
-    for definition in wanted:
+    for definition in definitions():
         await until(partial(_served, client, definition), pause=0.1)
 
 
@@ -231,8 +292,8 @@ async def _all_established(client: Client) -> bool:
     )
 
 
-async def until(true: Callable[[], Awaitable[bool]], seconds: float = 60, pause: float = POLL_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
+async def until(true: Callable[[], Awaitable[bool]], pause: float = POLL_SECONDS) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not await true():
         assert time.monotonic() < deadline, "it did not become true in time"
         await asyncio.sleep(pause)

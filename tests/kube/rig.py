@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -27,6 +27,7 @@ OBTAIN = Path(__file__).resolve().parents[2] / "rig" / "obtain.py"
 LOOPBACK = "127.0.0.1"
 SECONDS_TO_START = 120
 SECONDS_TO_STOP = 5
+SILENT_NODE_SECONDS = 600
 # What the embedded API server does by itself; everything else a host gets from Trimtab.
 HOUSEKEEPING = "garbage-collector-controller,namespace-controller"
 USERS = {
@@ -101,6 +102,14 @@ class Process:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
 
 
+class SideDoor(NamedTuple):
+    """A second API server of a cluster, that nobody is told about."""
+
+    server: str
+    kubeconfig: Path
+    apiserver: Process
+
+
 class ControlPlane:
     """etcd and kube-apiserver, with the garbage collector and the namespace controller.
 
@@ -128,7 +137,10 @@ class ControlPlane:
         write_certificates(self.directory)
         self._write_tokens()
         self.etcd = self._program("etcd", *self._etcd_flags())
-        self.apiserver = self._program("kube-apiserver", *self._apiserver_flags(controllers), *apiserver_flags)
+        self.apiserver = self._program(
+            "kube-apiserver", *self._apiserver_flags(self.port, controllers), *apiserver_flags
+        )
+        self.side_door = self._side_door(controllers)
         self.followers = [self._program("kube-controller-manager", *self._controller_flags(controllers))]
         if scheduler:
             self.followers.append(self._program("kube-scheduler", *self._follower_flags("system:kube-scheduler")))
@@ -141,14 +153,12 @@ class ControlPlane:
         try:
             self.start_etcd()
             self.start_apiserver()
-            for follower in self.followers:
-                follower.start()
         except BaseException:
             self.stop()
             raise
 
     def stop(self) -> None:
-        for process in (*self.followers, self.apiserver, self.etcd):
+        for process in (*self.followers, self.side_door.apiserver, self.apiserver, self.etcd):
             process.stop()
 
     def __enter__(self) -> Self:
@@ -166,8 +176,16 @@ class ControlPlane:
         self.etcd.stop()
 
     def start_apiserver(self) -> None:
+        """With followers that begin anew, as those who lost their lease do.
+
+        One that waited with growing pauses may miss that an owner was deleted and made again, and then never collects
+        what the first one owned.
+        """
         self.apiserver.start()
         self.apiserver.wait_until(self.ready)
+        for follower in self.followers:
+            follower.stop()
+            follower.start()
 
     def stop_apiserver(self, how: signal.Signals = signal.SIGTERM) -> None:
         self.apiserver.stop(how)
@@ -177,10 +195,34 @@ class ControlPlane:
         self.start_apiserver()
 
     def ready(self) -> bool:
-        return answers(f"{self.server}/readyz", self.token, self.directory / "ca.crt")
+        return self._answers(self.server)
 
-    def _program(self, name: str, *flags: str) -> Process:
-        return Process([str(self.binaries / name), *flags], self.directory / f"{name}.log")
+    def open_side_door(self) -> Path:
+        """Start a second API server over the same etcd; the kubeconfig for whoever wants to look in while the first is away."""
+        self.side_door.apiserver.start()
+        self.side_door.apiserver.wait_until(lambda: self._answers(self.side_door.server))
+        return self.side_door.kubeconfig
+
+    def close_side_door(self) -> None:
+        self.side_door.apiserver.stop()
+
+    def certify(self, user: str, group: str) -> tuple[bytes, bytes]:
+        """A certificate of the cluster's authority for a user, and its key, as PEM."""
+        return client_certificate(self.directory, user, group)
+
+    def _answers(self, server: str) -> bool:
+        return answers(f"{server}/readyz", self.token, self.directory / "ca.crt")
+
+    def _side_door(self, controllers: bool) -> "SideDoor":
+        port = free_port()
+        server, kubeconfig = f"https://{LOOPBACK}:{port}", self.directory / "side-door.kubeconfig"
+        content = self._kubeconfig_content("admin", self.token, server)
+        write_private(kubeconfig, json.dumps(content).encode())
+        flags = self._apiserver_flags(port, controllers)
+        return SideDoor(server, kubeconfig, self._program("kube-apiserver", *flags, log="side-door"))
+
+    def _program(self, name: str, *flags: str, log: str = "") -> Process:
+        return Process([str(self.binaries / name), *flags], self.directory / f"{log or name}.log")
 
     def _etcd_flags(self) -> tuple[str, ...]:
         peer = f"http://{LOOPBACK}:{free_port()}"
@@ -196,14 +238,14 @@ class ControlPlane:
             "--log-level=warn",
         )
 
-    def _apiserver_flags(self, controllers: bool) -> tuple[str, ...]:
+    def _apiserver_flags(self, port: int, controllers: bool) -> tuple[str, ...]:
         keys = self.directory
         return (
             f"--etcd-servers={self.etcd_url}",
             f"--bind-address={LOOPBACK}",
             f"--advertise-address={LOOPBACK}",
             "--endpoint-reconciler-type=none",  # a loopback address is refused as an endpoint
-            f"--secure-port={self.port}",
+            f"--secure-port={port}",
             f"--tls-cert-file={keys / 'server.crt'}",
             f"--tls-private-key-file={keys / 'server.key'}",
             f"--client-ca-file={keys / 'ca.crt'}",
@@ -227,6 +269,8 @@ class ControlPlane:
             f"--root-ca-file={self.directory / 'ca.crt'}",
             "--kube-api-qps=200",
             "--kube-api-burst=400",
+            # A cluster whose API server was away for two minutes has not lost its nodes.
+            f"--node-monitor-grace-period={SILENT_NODE_SECONDS}s",
         )
 
     def _follower_flags(self, user: str) -> tuple[str, ...]:
@@ -241,21 +285,26 @@ class ControlPlane:
         for user, groups in USERS.items():
             token = self.token if user == "admin" else secrets.token_hex(16)
             rows.append(f'{token},{user},{user},"{groups}"\n')
-            write_private(self._kubeconfig_of(user), json.dumps(self._kubeconfig_content(user, token)).encode())
+            content = self._kubeconfig_content(user, token, self.server)
+            write_private(self._kubeconfig_of(user), json.dumps(content).encode())
         write_private(self.directory / "tokens.csv", "".join(rows).encode())
 
-    def _kubeconfig_content(self, user: str, token: str) -> dict[str, object]:
+    def _kubeconfig_content(self, user: str, token: str, server: str) -> dict[str, object]:
         authority = base64.b64encode((self.directory / "ca.crt").read_bytes()).decode()
         return {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [
-                {"name": self.name, "cluster": {"server": self.server, "certificate-authority-data": authority}}
-            ],
+            "clusters": [{"name": self.name, "cluster": {"server": server, "certificate-authority-data": authority}}],
             "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": user}}],
             "current-context": self.name,
         }
+
+
+def kubectl(plane: ControlPlane, *words: str, given: str | None = None) -> str:
+    done = subprocess.run([*plane.kubectl, *words], input=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def answers(url: str, token: str = "", authority: Path | None = None) -> bool:
@@ -281,15 +330,17 @@ def write_key(path: Path) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-def unsigned(subject: str, issuer: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    def named(name: str) -> x509.Name:
-        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+def named(name: str, group: str = "") -> x509.Name:
+    parts = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+    return x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, group), *parts] if group else parts)
 
+
+def unsigned(subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
-        .subject_name(named(subject))
-        .issuer_name(named(issuer))
+        .subject_name(subject)
+        .issuer_name(named("rig"))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(hours=1))
@@ -314,17 +365,30 @@ def write_certificates(directory: Path) -> None:
         decipher_only=False,
     )
     authority = (
-        unsigned("rig", "rig", authority_key)
+        unsigned(named("rig"), authority_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(signs, critical=True)
         .sign(authority_key, hashes.SHA256())
     )
     names = [x509.IPAddress(ipaddress.ip_address(LOOPBACK)), x509.DNSName("localhost"), x509.DNSName("kubernetes")]
     server = (
-        unsigned("kube-apiserver", "rig", server_key)
+        unsigned(named("kube-apiserver"), server_key)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
     (directory / "ca.crt").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
     (directory / "server.crt").write_bytes(server.public_bytes(serialization.Encoding.PEM))
+
+
+def client_certificate(directory: Path, user: str, group: str) -> tuple[bytes, bytes]:
+    """Who shows it is that user of that group to the API server whose authority is in this directory."""
+    authority_key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), None)
+    assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
+    key = write_key(directory / f"{user}.key")
+    signed = (
+        unsigned(named(user, group), key)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    return signed.public_bytes(serialization.Encoding.PEM), (directory / f"{user}.key").read_bytes()

@@ -1,38 +1,31 @@
 """The controllers live through what happens to real control planes: a killed leader, an absent etcd, a restarted server."""
 
 import asyncio
-import os
+import contextlib
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from kube.fleet import Controllers, RealFleet, until
+from kube.fleet import NAMESPACES, WORKS, Controllers, RealFleet, until
 
 from trimtab.client.client import Client, Resource
 from trimtab.errors import ApiFault, NotFound
 
-OUTAGE_SECONDS = float(os.environ.get("TRIMTAB_OUTAGE_SECONDS", "10"))
-"""How long etcd is away: a third of the half minute that is promised, which TRIMTAB_OUTAGE_SECONDS=30 asks for."""
-LEASE_SECONDS = 3.0
+OUTAGE_SECONDS = 30.0
+LEASE_SECONDS = 5.0
+SLACK_SECONDS = 25.0
+"""How much longer it may take on a busy machine; to the second it is tested on virtual time (test_election)."""
 WORKLOADS = 50
 FEWER = 20
 """Where the number does not matter: the smallest member has room for 110 pods."""
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
-WORKS = Resource("work.karmada.io", "v1alpha1", "works", "Work")
-
-
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealFleet]:
-    with RealFleet(tmp_path_factory.mktemp("fleet")) as fleet:
-        yield fleet
 
 
 def deployment(namespace: str, number: int) -> dict[str, Any]:
@@ -102,6 +95,20 @@ async def nothing_is_duplicated(fleet: RealFleet, namespace: str, count: int = W
         assert owners == {f"web-{n}": 1 for n in range(count)}  # a template written twice would have rolled
 
 
+async def swept(fleet: RealFleet, namespace: str) -> None:
+    """Leave the fleet as it was found."""
+    await fleet.client.delete(NAMESPACES, "", namespace)
+    await until(lambda: is_gone(fleet, namespace))
+
+
+async def is_gone(fleet: RealFleet, namespace: str) -> bool:
+    for client in (fleet.client, *fleet.members.values()):
+        with contextlib.suppress(NotFound):
+            await client.get(NAMESPACES, "", namespace)
+            return False
+    return True
+
+
 async def holder(client: Client) -> str:
     try:
         lease = await client.get(LEASES, "kube-system", "trimtab-controllers")
@@ -110,16 +117,20 @@ async def holder(client: Client) -> str:
     return str(lease["spec"].get("holderIdentity") or "")
 
 
-def test_the_other_takes_over_when_the_leader_is_killed_in_the_middle_of_a_roll_out(fleet: RealFleet) -> None:
+def test_the_other_takes_over_when_the_leader_is_killed_in_the_middle_of_a_roll_out(
+    fleet: RealFleet, record_property: Callable[[str, object], None]
+) -> None:
     flags = ("--leader-elect", f"--lease-seconds={LEASE_SECONDS}", "--status-seconds=2")
     pair = [fleet.controllers(f"controllers-{number}", *flags) for number in (1, 2)]
     for process in pair:
         process.start()
     try:
         seconds = fleet.loop.do(killed_leader(fleet, pair))
-        assert seconds <= LEASE_SECONDS + 1, f"the lease changed hands after {seconds:.1f} s"
-        fleet.loop.do(until(lambda: converged(fleet, "killed"), seconds=120))
+        record_property("lease changed hands after seconds", round(seconds, 1))
+        assert seconds <= LEASE_SECONDS + SLACK_SECONDS
+        fleet.loop.do(until(lambda: converged(fleet, "killed")))
         fleet.loop.do(nothing_is_duplicated(fleet, "killed"))
+        fleet.loop.do(swept(fleet, "killed"))
     finally:
         for process in pair:
             process.stop()
@@ -164,9 +175,10 @@ def test_nothing_is_lost_when_etcd_is_away_for_a_while(fleet: RealFleet, control
     fleet.host.stop_etcd()
     time.sleep(OUTAGE_SECONDS)
     fleet.host.start_etcd()
-    fleet.loop.do(until(lambda: complete(fleet, "outage"), seconds=120))
-    fleet.loop.do(until(lambda: converged(fleet, "outage", FEWER), seconds=120))
+    fleet.loop.do(until(lambda: complete(fleet, "outage")))
+    fleet.loop.do(until(lambda: converged(fleet, "outage", FEWER)))
     fleet.loop.do(nothing_is_duplicated(fleet, "outage", FEWER))
+    fleet.loop.do(swept(fleet, "outage"))
 
 
 async def until_begun(fleet: RealFleet, namespace: str) -> None:
@@ -185,5 +197,6 @@ async def complete(fleet: RealFleet, namespace: str) -> bool:
 def test_a_restart_of_the_api_server_is_lived_through(fleet: RealFleet, controllers: Controllers) -> None:
     fleet.loop.do(until_begun(fleet, "restart"))
     fleet.host.restart_apiserver(signal.SIGKILL)
-    fleet.loop.do(until(lambda: converged(fleet, "restart", FEWER), seconds=120))
+    fleet.loop.do(until(lambda: converged(fleet, "restart", FEWER)))
     fleet.loop.do(nothing_is_duplicated(fleet, "restart", FEWER))
+    fleet.loop.do(swept(fleet, "restart"))

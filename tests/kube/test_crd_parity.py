@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from kube.fleet import define, definitions
+from kube.fleet import definitions
 from kube.rig import ControlPlane
 
 from trimtab.api.admission.interpreter import OPERATIONS
@@ -201,17 +201,6 @@ async def compared(host: ControlPlane, cases: list[Case]) -> list[str]:
     finally:
         await real.close()
         await server.stop()
-
-
-@pytest.fixture(scope="module")
-def defined(host: ControlPlane) -> ControlPlane:
-    async def main() -> None:
-        client = KubeClient(load(host.kubeconfig))
-        await define(client)
-        await client.close()
-
-    asyncio.run(main())
-    return host
 
 
 def test_written_objects_are_judged_alike(defined: ControlPlane) -> None:

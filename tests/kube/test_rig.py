@@ -2,12 +2,11 @@
 
 import json
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
 
-from kube.rig import ControlPlane
+from kube.rig import ControlPlane, kubectl
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
@@ -34,13 +33,6 @@ NODE = {
 }
 
 
-def kubectl(plane: ControlPlane, *words: str, given: object = None) -> str:
-    sent = json.dumps(given) if given is not None else None
-    done = subprocess.run([*plane.kubectl, *words], input=sent, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def listed(plane: ControlPlane, kind: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = json.loads(kubectl(plane, "get", kind, "-A", "-o", "json"))["items"]
     return items
@@ -50,7 +42,7 @@ def names(plane: ControlPlane, kind: str) -> set[str]:
     return {item["metadata"]["name"] for item in listed(plane, kind)}
 
 
-def eventually(true: Callable[[], bool], seconds: float = 60) -> None:
+def eventually(true: Callable[[], bool], seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not become true in time"
@@ -65,17 +57,19 @@ def test_the_server_tells_which_release_it_is(host: ControlPlane) -> None:
 
 def test_a_host_deletes_namespaces_but_runs_no_workloads(host: ControlPlane) -> None:
     kubectl(host, "create", "namespace", "doomed")
-    kubectl(host, "create", "-f", "-", given=DEPLOYMENT)
-    kubectl(host, "delete", "namespace", "doomed", "--timeout=60s")
+    kubectl(host, "create", "-f", "-", given=json.dumps(DEPLOYMENT))
+    kubectl(host, "delete", "namespace", "doomed", "--timeout=240s")
     assert "doomed" not in names(host, "namespaces")
     assert names(host, "replicasets") == set()
+    kubectl(host, "delete", "deployment", "web")
 
 
 def test_a_host_collects_what_lost_its_owner(host: ControlPlane) -> None:
     owner = json.loads(kubectl(host, "create", "configmap", "owner", "-o", "json"))["metadata"]
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["name"], "uid": owner["uid"]}
     metadata = {"name": "owned", "namespace": owner["namespace"], "ownerReferences": [reference]}
-    kubectl(host, "create", "-f", "-", given={"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    owned = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    kubectl(host, "create", "-f", "-", given=json.dumps(owned))
     kubectl(host, "delete", "configmap", "owner")
     eventually(lambda: "owned" not in names(host, "configmaps"))
 
@@ -96,7 +90,7 @@ def test_etcd_may_leave_and_return(host: ControlPlane) -> None:
 
 
 def test_a_member_turns_a_deployment_into_pods_on_nodes(member: ControlPlane) -> None:
-    kubectl(member, "create", "-f", "-", given=NODE)
-    kubectl(member, "replace", "--subresource=status", "-f", "-", given=NODE)
-    kubectl(member, "create", "-f", "-", given=DEPLOYMENT)
+    kubectl(member, "create", "-f", "-", given=json.dumps(NODE))
+    kubectl(member, "replace", "--subresource=status", "-f", "-", given=json.dumps(NODE))
+    kubectl(member, "create", "-f", "-", given=json.dumps(DEPLOYMENT))
     eventually(lambda: [pod["spec"].get("nodeName") for pod in listed(member, "pods")] == ["node-1", "node-1"])

@@ -217,7 +217,7 @@ class Member:
             needs = {name: int(here.free(name) * part) for name in ("cpu", "memory")}
             if any(amount > 0 for amount in needs.values()) and here.free_pods > 0:
                 with contextlib.suppress(AlreadyExists):
-                    await self.inside.create(PODS, _filler(here.name, needs), manager="filler")
+                    await self.inside.create(PODS, filler(here.name, needs), manager="filler")
 
     async def empty(self) -> None:
         """Give back what `fill` took."""
@@ -298,7 +298,8 @@ def seeded_uids(dice: random.Random) -> Callable[[], str]:
     return lambda: str(UUID(bytes=dice.randbytes(16), version=4))
 
 
-def _filler(node: str, needs: dict[str, int]) -> Raw:
+def filler(node: str, needs: dict[str, int]) -> Raw:
+    """A pod of nobody that takes so much room on a node."""
     requests = {"cpu": from_milli(needs["cpu"]), "memory": str(needs["memory"])}
     return {
         "apiVersion": "v1",
