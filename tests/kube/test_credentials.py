@@ -1,0 +1,135 @@
+"""Every kind of credentials that a kubeconfig may hold opens a real kube-apiserver, and says who we are there."""
+
+import asyncio
+import base64
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kube.rig import ControlPlane
+
+from trimtab.client.client import Resource
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
+from trimtab.clock import WallClock
+from trimtab.errors import Unauthorized
+from trimtab.runtime.election import LEASES, Election
+
+REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
+User = dict[str, Any]
+
+
+def text(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def by_certificate(host: ControlPlane, directory: Path) -> User:
+    certificate, key = host.certify("by-certificate", "system:masters")
+    return {"client-certificate-data": text(certificate), "client-key-data": text(key)}
+
+
+def by_files(host: ControlPlane, directory: Path) -> User:
+    certificate, key = host.certify("by-files", "system:masters")
+    (directory / "user.crt").write_bytes(certificate)
+    (directory / "user.key").write_bytes(key)
+    return {"client-certificate": "user.crt", "client-key": "user.key"}
+
+
+def by_token(host: ControlPlane, directory: Path) -> User:
+    return {"token": host.token}
+
+
+def by_token_file(host: ControlPlane, directory: Path) -> User:
+    (directory / "token").write_text(f"{host.token}\n")
+    return {"tokenFile": "token"}
+
+
+def by_plugin(host: ControlPlane, directory: Path) -> User:
+    return {"exec": plugin(directory, {"token": host.token})}
+
+
+def by_plugin_with_certificate(host: ControlPlane, directory: Path) -> User:
+    certificate, key = host.certify("by-plugin", "system:masters")
+    return {"exec": plugin(directory, {"clientCertificateData": certificate.decode(), "clientKeyData": key.decode()})}
+
+
+def plugin(directory: Path, status: dict[str, str]) -> dict[str, Any]:
+    """A program beside the kubeconfig that answers with this status, and counts how often it is asked."""
+    script = directory / "login.py"
+    said = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    asked = f"import pathlib\nwith pathlib.Path({str(directory / 'asked')!r}).open('a') as log: log.write('asked\\n')\n"
+    script.write_text(f"{asked}print({json.dumps(said)!r})\n")
+    return {"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable, "args": [str(script)]}
+
+
+def kubeconfig(host: ControlPlane, directory: Path, user: User) -> Path:
+    content = json.loads(host.kubeconfig.read_text())
+    content["users"][0]["user"] = user
+    path = directory / "kubeconfig"
+    path.write_text(json.dumps(content))
+    return path
+
+
+async def name_of_caller(path: Path) -> str:
+    client = KubeClient(load(path))
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
+    try:
+        answers = [await client.create(REVIEWS, review) for _ in range(2)]
+    finally:
+        await client.close()
+    (name,) = {answer["status"]["userInfo"]["username"] for answer in answers}
+    return str(name)
+
+
+@pytest.mark.parametrize(
+    ("how", "name"),
+    [
+        (by_certificate, "by-certificate"),
+        (by_files, "by-files"),
+        (by_token, "admin"),
+        (by_token_file, "admin"),
+        (by_plugin, "admin"),
+        (by_plugin_with_certificate, "by-plugin"),
+    ],
+)
+def test_the_server_knows_us(
+    host: ControlPlane, tmp_path: Path, how: Callable[[ControlPlane, Path], User], name: str
+) -> None:
+    assert asyncio.run(name_of_caller(kubeconfig(host, tmp_path, how(host, tmp_path)))) == name
+
+
+def test_a_plugin_is_asked_once_for_what_does_not_expire(host: ControlPlane, tmp_path: Path) -> None:
+    asyncio.run(name_of_caller(kubeconfig(host, tmp_path, by_plugin(host, tmp_path))))
+    assert (tmp_path / "asked").read_text().splitlines() == ["asked"]
+
+
+def test_a_wrong_token_is_refused(host: ControlPlane, tmp_path: Path) -> None:
+    with pytest.raises(Unauthorized):
+        asyncio.run(name_of_caller(kubeconfig(host, tmp_path, {"token": "wrong"})))
+
+
+def test_a_candidate_leads_as_soon_as_its_plugin_gives_credentials(host: ControlPlane, tmp_path: Path) -> None:
+    path = kubeconfig(host, tmp_path, by_plugin(host, tmp_path))
+    willing = (tmp_path / "login.py").read_text()
+    (tmp_path / "login.py").write_text("import sys; sys.exit('log in first')")
+
+    async def story() -> str:
+        client, leads = KubeClient(load(path)), asyncio.Event()
+
+        async def lead() -> None:
+            leads.set()
+
+        election = Election(client, WallClock(), "patient", name="patience", retry_seconds=0.1)
+        candidate = asyncio.ensure_future(election.lead(lead))
+        given_up, _ = await asyncio.wait({candidate}, timeout=1)
+        assert not given_up
+        (tmp_path / "login.py").write_text(willing)
+        await candidate
+        lease = await client.get(LEASES, "kube-system", "patience")
+        await client.close()
+        return str(lease["spec"]["leaseTransitions"]) if leads.is_set() else "never led"
+
+    assert asyncio.run(story()) == "0"
