@@ -162,3 +162,23 @@ def test_fair_swaps_come_to_an_end(demands: list[int], size: int) -> None:
             assert swaps <= size * len(owners)
         if not progress:
             break
+
+
+def lone_and_owned() -> NodeFleet:
+    running = [pod("lone", on="a", cpu="1", priority=1, owner=""), pod("owned", on="a", cpu="1", priority=1)]
+    return NodeFleet.of([node("a", cpu="2")], running)
+
+
+def test_among_equals_a_pod_that_nothing_would_replace_goes_last() -> None:
+    asked = pod("p", cpu="1", priority=9)
+    assert names(found(asked, lone_and_owned(), profile=TRIMTAB)) == ["owned"]
+    running = [pod("lone", on="a", cpu="1", priority=1, owner=""), pod("owned", on="b", cpu="1", priority=1)]
+    fleet = NodeFleet.of([node("a", cpu="1"), node("b", cpu="1")], running)
+    assert names(found(asked, fleet, profile=TRIMTAB)) == ["owned"]
+    assert names(found(asked, fleet)) == ["lone"]
+
+
+def test_a_more_important_pod_stays_even_if_only_a_lone_one_can_go() -> None:
+    running = [pod("lone", on="a", cpu="1", priority=1, owner=""), pod("owned", on="a", cpu="1", priority=2)]
+    fleet = NodeFleet.of([node("a", cpu="2")], running)
+    assert names(found(pod("p", cpu="1", priority=9), fleet, profile=TRIMTAB)) == ["lone"]

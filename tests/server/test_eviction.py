@@ -7,7 +7,7 @@ from server.asgi import Wire, with_wire
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
-from trimtab.decide.pods.avoid import ANNOTATION, entries_of
+from trimtab.decide.pods.avoid import ANNOTATION, MOST, entries_of
 from trimtab.decide.pods.guard import RATE
 from trimtab.errors import TooManyRequests
 from trimtab.server.assembly import ApiServer, Settings
@@ -73,7 +73,9 @@ def test_every_budget_must_allow_it_and_all_pay_in_one_step() -> None:
         await pdb(wire, "two", 3, 2)
         before = wire.server.store.revision
         assert (await evict(wire, "web-0")).status == 201
-        assert wire.server.store.revision == before + 3
+        assert (
+            wire.server.store.revision == before + 5
+        )  # two budgets, the pod, and what is told of it on the pod and on its owner
         refused = await evict(wire, "web-1")
         assert refused.status == 429
         assert "two needs 2 healthy pods and has 2 currently" in refused.json()["details"]["causes"][0]["message"]
@@ -140,13 +142,107 @@ def test_a_budget_of_ours_guards_pods_with_its_rate_and_remembers_who_spent_it()
 CUSTOM = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionBudget"}
 
 
-def test_a_dry_run_judges_and_changes_nothing() -> None:
+def test_a_dry_run_judges_changes_nothing_and_says_what_it_would_cost() -> None:
     async def story(wire: Wire) -> None:
         await pod(wire, "web-0")
-        await pdb(wire, "web", 1, 0)
+        await pdb(wire, "web", 1, 0, annotations={RATE: "3/1h"})
         before = wire.server.store.revision
-        assert (await evict(wire, "web-0", query="?dryRun=All")).status == 201
+        answer = await evict(wire, "web-0", query="?dryRun=All")
+        assert answer.status == 201
+        cost = "PodDisruptionBudget web allows 0 more disruptions and 2 more in 1:00:00 afterwards"
+        assert answer.json()["message"] == cost
         assert wire.server.store.revision == before
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+EVENTS = "/api/v1/namespaces/default/events"
+
+
+async def told(wire: Wire, reason: str) -> list[tuple[str, str, str]]:
+    events = [one for one in (await seen(wire, EVENTS))["items"] if one["reason"] == reason]
+    return [(one["involvedObject"]["kind"], one["involvedObject"]["name"], one["message"]) for one in events]
+
+
+def test_who_evicted_a_pod_and_why_is_told_on_the_pod_and_on_the_owner_that_outlives_it() -> None:
+    async def story(wire: Wire) -> None:
+        deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d", "controller": True}
+        container = {"name": "c", "image": "c"}
+        template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+        body = {
+            "metadata": {"name": "web-1", "ownerReferences": [deployment]},
+            "spec": {"selector": SELECTOR, "template": template},
+        }
+        assert (await wire("POST", "/apis/apps/v1/namespaces/default/replicasets", body)).status == 201
+        await pod(wire, "web-0")
+        await pdb(wire, "web", 1, 0)
+        await evict(wire, "web-0", requested_by="drain", reason="node a is repaired", plan="p7", expect_node="b")
+        said = (
+            "evicted by drain: node a is repaired (PodDisruptionBudget web allows 0 more disruptions afterwards; "
+            "plan p7; its replacement is expected on b)"
+        )
+        assert await told(wire, "Evicted") == [("Pod", "web-0", said)]
+        assert await told(wire, "PodEvicted") == [("Deployment", "web", f"pod web-0 on a: {said}")]
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+def test_a_deletion_by_hand_is_written_down_with_what_the_budgets_would_have_said() -> None:
+    async def story(wire: Wire) -> None:
+        for number in range(4):
+            await pod(wire, f"web-{number}")
+        await pdb(wire, "web", 4, 3)
+        controller = User("system:kube-controller-manager", (MASTERS,))
+        assert (await wire("DELETE", f"{PODS}/web-3", user=controller)).status == 200
+        assert await told(wire, "DirectDelete") == []
+        await merge(wire, f"{PDBS}/web/status", {"status": stood(3, 2)})
+        assert (await wire("DELETE", f"{PODS}/web-0")).status == 200
+        assert (await wire("DELETE", f"{PODS}/web-0")).status == 200
+        allowed = "an eviction would have been allowed (PodDisruptionBudget web allows 0 more disruptions afterwards)"
+        assert await told(wire, "DirectDelete") == [("Pod", "web-0", f"deleted directly by admin; {allowed}")]
+        assert (await wire("DELETE", PODS)).status == 200
+        refused = (
+            "an eviction would have been refused: The disruption budget web needs 2 healthy pods and has 2 currently"
+        )
+        assert ("Pod", "web-1", f"deleted directly by admin; {refused}") in await told(wire, "DirectDelete")
+        assert (await seen(wire, f"{PDBS}/web"))["status"]["disruptionsAllowed"] == 1
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+def test_a_full_avoid_list_forgets_who_ends_soonest_and_says_so() -> None:
+    async def story(wire: Wire) -> None:
+        assert (await wire("POST", "/api/v1/nodes", {"metadata": {"name": "a"}})).status == 201
+        names = [f"rs-{number}" for number in range(MOST + 1)]
+        for number, name in enumerate(names):
+            await pod(wire, f"web-{number}")
+            owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name, "controller": True}
+            await merge(wire, f"{PODS}/web-{number}", {"metadata": {"ownerReferences": [owner]}})
+            await evict(wire, f"web-{number}", prefer_avoid="true", prefer_avoid_ttl=f"{number + 30}m")
+        entries = entries_of((await seen(wire, NODE))["metadata"]["annotations"])
+        assert [entry.pod_signature.pod_controller.name for entry in entries] == names[1:]
+        said = "32 owners avoid this node; ReplicaSet rs-0 no longer does, to make room"
+        assert await told(wire, "AvoidListFull") == [("Node", "a", said)]
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+def test_the_usual_quotas_of_components_hold_also_without_a_policy() -> None:
+    async def story(wire: Wire) -> None:
+        for number in range(21):
+            await pod(wire, f"web-{number}", phase="Running")
+        for number in range(10):
+            assert (await evict(wire, f"web-{number}", requested_by="rescheduler")).status == 201
+        refused = (await evict(wire, "web-10", requested_by="rescheduler")).json()
+        assert refused["details"]["causes"][0]["reason"] == "ComponentQuota"
+        assert "allows 10 disruptions at once, and 10 are going on" in refused["details"]["causes"][0]["message"]
+        for number in range(10):
+            await wire("DELETE", f"{PODS}/web-{number}?gracePeriodSeconds=0")
+        for number in range(10, 20):
+            assert (await evict(wire, f"web-{number}", requested_by="rescheduler")).status == 201
+            await wire("DELETE", f"{PODS}/web-{number}?gracePeriodSeconds=0")
+        assert (await evict(wire, "web-20", requested_by="rescheduler")).json()["details"]["retryAfterSeconds"] == 600
+        assert (await evict(wire, "web-20")).status == 201
 
     with_wire(story, several_budgets=True, collects=False)
 

@@ -63,6 +63,9 @@ class Profile(Value):
     preemption_obeys_budgets: Annotated[
         bool, Field("Preemption never breaks a budget, system-critical pods excepted; else it only tries not to.")
     ]
+    bind_what_was_seen: Annotated[
+        bool, Field("A pod is bound only if nobody else bound to its node since it was chosen.")
+    ]
     descheduler_looks_ahead: Annotated[
         bool, Field("The descheduler takes the lowest priority first, remembers its evictions, and asks: will it fit.")
     ]
@@ -106,6 +109,7 @@ TRIMTAB = Profile(
     retry_when_the_fleet_changes=True,
     all_budgets_hold=True,
     preemption_obeys_budgets=True,
+    bind_what_was_seen=True,
     descheduler_looks_ahead=True,
     forget_stale_overrides=True,
     tell_routine=False,
@@ -136,6 +140,7 @@ UPSTREAM = Profile(
     retry_when_the_fleet_changes=False,
     all_budgets_hold=False,
     preemption_obeys_budgets=False,
+    bind_what_was_seen=False,
     descheduler_looks_ahead=False,
     forget_stale_overrides=False,
     tell_routine=True,

@@ -50,8 +50,8 @@ class Candidate(NamedTuple):
     violations: int
     """Victims whose budget does not allow it."""
     cost: tuple[float, ...]
-    """Compared in order, less is better: broken budgets, the highest priority hurt, priorities together, number of
-    victims, and how long the most important of them have run."""
+    """Compared in order, less is better: broken budgets, the highest priority hurt, victims that nothing replaces,
+    priorities together, number of victims, and how long the most important of them have run."""
 
 
 class Preemption(NamedTuple):
@@ -80,7 +80,7 @@ def preempt(
     if (refused := ineligible(ask, fleet, taste)) is not None:
         return refused
     enforced = profile.preemption_obeys_budgets and me.priority < SYSTEM_CRITICAL
-    hunt = Hunt(ask, fleet, tuple(covers), taste, enforced)
+    hunt = Hunt(ask, fleet, tuple(covers), taste, enforced, spares_unmanaged=profile.preemption_obeys_budgets)
     found = tuple(_candidates(hunt, Trial(hunt)))
     if not found and fairness is not None:
         shares = Shares(me, fleet, fairness)
@@ -123,6 +123,23 @@ class Hunt(NamedTuple):
     covers: tuple[Cover, ...]
     taste: Taste
     enforced: bool
+    spares_unmanaged: bool
+    """Pods that nothing would replace go last among their equals: what they do is lost for good."""
+
+    def importance(self, pod: Resident) -> tuple[int, bool, datetime, tuple[str, str]]:
+        """Sorts the most important first: by priority, then by how long it has run."""
+        replaced = self.spares_unmanaged and pod.pod.controller is not None
+        return -pod.priority, replaced, pod.pod.status.start_time or NOT_STARTED, pod.key
+
+    def cost(self, victims: Sequence[Resident], violations: int) -> tuple[float, ...]:
+        """See `Candidate.cost`; `victims` are sorted, the most important first."""
+        if not victims:
+            return (violations, -PRIORITY_OFFSET, 0, 0, 0, 0)
+        highest = victims[0].priority
+        lost = sum(one.pod.controller is None for one in victims) if self.spares_unmanaged else 0
+        started = min(one.pod.status.start_time or NOT_STARTED for one in victims if one.priority == highest)
+        total = sum(one.priority + PRIORITY_OFFSET for one in victims)
+        return (violations, highest, lost, total, len(victims), -started.timestamp())
 
 
 def _candidates(hunt: Hunt, trial: "Trial") -> Iterable[Candidate]:
@@ -166,7 +183,7 @@ class Trial:
 
     def __init__(self, hunt: Hunt, may_yield: Callable[[Resident], bool] | None = None) -> None:
         ask, fleet = hunt.ask, hunt.fleet
-        self.me, self._hunt, self._may_yield = ask.me, hunt, may_yield
+        self.me, self.hunt, self._may_yield = ask.me, hunt, may_yield
         self.top = ask.me.priority + (may_yield is not None)
         plugins = active_filters(ask, hunt.taste)
         self._alone = all(plugin.sweep is None for plugin in plugins)
@@ -181,14 +198,15 @@ class Trial:
         """What the same question found on nodes before; nothing when answers depend on more than node and question."""
         if not self._comparable:
             return {}
-        question = (self._question, self.me.priority, self._hunt.covers, self._hunt.enforced)
+        hunt = self.hunt
+        question = (self._question, self.me.priority, hunt.covers, hunt.enforced, hunt.spares_unmanaged)
         return self._fleet.notebook.page(question)
 
     def enter(self, node: str) -> tuple[Resident, ...]:
         """From now on it is about this node; returns whom it would cost at most, most important first."""
         here = self._fleet.hosts.targets[self._fleet.hosts.index[node]]
         self._node, self._here = node, here if self._alone else None
-        return tuple(sorted((one for one in here.residents if self._yields(one)), key=importance))
+        return tuple(sorted((one for one in here.residents if self._yields(one)), key=self.hunt.importance))
 
     def _yields(self, pod: Resident) -> bool:
         return pod.priority < self.me.priority or (self._may_yield is not None and self._may_yield(pod))
@@ -210,7 +228,7 @@ class Trial:
         if self._here is None:
             ask = ask_for(self.me, self._fleet)
             column = self._fleet.hosts.index[self._node]
-            ((_, objection),) = refusals(ask, self._fleet, [column], self._hunt.taste)
+            ((_, objection),) = refusals(ask, self._fleet, [column], self.hunt.taste)
             return objection is None
         return self._passes(self._here) and self._passes_with_promised(self._here)
 
@@ -258,14 +276,9 @@ def _tried(
             trial.take([one])
             victims.append(one)
     trial.put_back(victims)
-    victims.sort(key=importance)
+    victims.sort(key=trial.hunt.importance)
     violations = sum(one.key in spare for one in victims)
-    return Candidate(node, tuple(victims), violations, cost(victims, violations))
-
-
-def importance(pod: Resident) -> tuple[int, datetime, tuple[str, str]]:
-    """Sorts the most important first: by priority, then by how long it has run."""
-    return -pod.priority, pod.pod.status.start_time or NOT_STARTED, pod.key
+    return Candidate(node, tuple(victims), violations, trial.hunt.cost(victims, violations))
 
 
 def breaking(pods: Iterable[Resident], covers: Sequence[Cover]) -> frozenset[tuple[str, str]]:
@@ -291,13 +304,3 @@ def cheapest(candidates: Sequence[Candidate]) -> list[Candidate]:
     return sorted(
         (candidate for candidate in candidates if candidate.cost == lowest), key=lambda candidate: candidate.node
     )
-
-
-def cost(victims: Sequence[Resident], violations: int) -> tuple[float, ...]:
-    """See `Candidate.cost`; `victims` are sorted, the most important first."""
-    if not victims:
-        return (violations, -PRIORITY_OFFSET, 0, 0, 0)
-    highest = victims[0].priority
-    started = min(one.pod.status.start_time or NOT_STARTED for one in victims if one.priority == highest)
-    total = sum(one.priority + PRIORITY_OFFSET for one in victims)
-    return (violations, highest, total, len(victims), -started.timestamp())

@@ -65,6 +65,8 @@ class Table:
         self.kind = kinds.get(resource.id)
         self.entries: dict[Name, Entry] = {}
         self.synced = asyncio.Event()
+        self.reached = ""
+        """The revision up to which everything has been heard; answers of writes may be ahead of it."""
         self.changes = 0
         """Counts every change, so that who sums up can tell whether to do it again."""
         self._names: list[Name] = []
@@ -116,6 +118,7 @@ class Table:
             self.put(raw)
         for name in [name for name in self.entries if name not in seen]:
             self.drop(name, revision)
+        self.reached = revision
         self.synced.set()
 
     def _tell(self, old: Entry | None, new: Entry | None) -> None:
@@ -235,6 +238,7 @@ class Cache:
                             table.drop((metadata.get("namespace", ""), metadata["name"]), revision)
                         elif change.type != "BOOKMARK":
                             table.put(change.object)
+                        table.reached = revision
             except (OSError, TimeoutError) as fault:
                 log.info("the watch of %s broke: %s", table.resource.id, fault)
             # A server that ends every watch at once is in trouble: ask it less and less often, never in a tight loop.

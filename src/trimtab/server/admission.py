@@ -1,7 +1,7 @@
 """The chain that may change or refuse a write after it is understood and before it is stored."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
@@ -9,6 +9,7 @@ from trimtab.server import refuse
 from trimtab.server.caller import Caller
 from trimtab.server.catalogue import Where
 from trimtab.store.entry import Entry
+from trimtab.store.txn import Proposal
 
 
 class Attributes(NamedTuple):
@@ -29,6 +30,13 @@ class Plugin(Protocol):
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None: ...
 
 
+@runtime_checkable
+class Conditional(Protocol):
+    """A link whose verdict depends on what else is stored: it is asked again in the very step that writes."""
+
+    def proviso(self, attributes: Attributes, obj: Raw) -> Proposal | None: ...
+
+
 Mutate = Callable[[Attributes, Raw, Raw | None], Awaitable[Raw]]
 
 
@@ -38,6 +46,7 @@ class Admission:
     def __init__(self, lookup: Callable[[str], Entry | None], plugins: Sequence[Plugin] = ()) -> None:
         self._lookup = lookup
         self.plugins = list(plugins)
+        self._conditional = [plugin for plugin in plugins if isinstance(plugin, Conditional)]
 
     async def check_place(self, attributes: Attributes) -> None:
         """Refuse to create in a namespace that is missing or ending."""
@@ -60,3 +69,8 @@ class Admission:
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         for plugin in self.plugins:
             await plugin.validate(attributes, obj, old)
+
+    def provisos(self, attributes: Attributes, obj: Raw) -> list[Proposal]:
+        """What must still hold when the object is written, whoever wrote in between."""
+        made = (plugin.proviso(attributes, obj) for plugin in self._conditional)
+        return [proviso for proviso in made if proviso is not None]

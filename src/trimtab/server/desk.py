@@ -10,7 +10,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.value import Object, Raw
 from trimtab.server.wire import pack
 from trimtab.store.entry import Entry
-from trimtab.store.txn import Delete, Draft, Operation, Put
+from trimtab.store.txn import ABSENT, Delete, Draft, Operation, Put
 
 T = TypeVar("T", bound=Object)
 
@@ -29,6 +29,7 @@ class Desk:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._papers: dict[str, Paper] = {}
+        self._new: dict[str, Raw] = {}
 
     def get(self, key: str) -> Paper | None:
         if key not in self._papers:
@@ -56,6 +57,14 @@ class Desk:
     def put(self, key: str, obj: Raw | None) -> None:
         self._papers[key] = Paper(self._papers[key].entry, obj, touched=True)
 
+    def lay_out(self, key: str, obj: Raw) -> None:
+        """Put something on the desk that is not stored yet; it is once it is written on."""
+        self._papers[key] = Paper(Entry(key, b"", ABSENT, ABSENT), obj)
+
+    def add(self, key: str, obj: Raw) -> None:
+        """Something that is not on the desk; nobody writes between what this transaction reads and what it writes."""
+        self._new[key] = obj
+
     def put_status(self, key: str, after: Object) -> None:
         """Write the typed status (and annotations) over what was read; zeros that stood there go on standing there."""
         before = cast("Raw", self._papers[key].obj)
@@ -79,4 +88,5 @@ class Desk:
                 found.append(Delete(key, paper.entry.mod_revision))
             else:
                 found.append(Put(key, pack(paper.obj), paper.entry.mod_revision))
+        found += [Put(key, pack(obj)) for key, obj in self._new.items()]
         return found

@@ -13,12 +13,13 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import OwnerReference, Raw
 from trimtab.decide.budget import DELETION_DEADLINE
-from trimtab.decide.evict import EvictedPod, Preconditions, Refusal
+from trimtab.decide.evict import Debit, EvictedPod, Preconditions, Refusal
 from trimtab.decide.pods import avoid, quota
-from trimtab.decide.pods.guard import Errand, Guard, PodBudget, debited, guards, judge_eviction
+from trimtab.decide.pods.guard import UNLIMITED, Errand, Guard, PodBudget, debited, guards, judge_eviction
 from trimtab.errors import ApiFault, BadRequest, Cause, Conflict, Forbidden, TooManyRequests
 from trimtab.server import refuse
 from trimtab.server.admission import Attributes
+from trimtab.server.audit import Subject, event, subject_of
 from trimtab.server.caller import MASTERS, Caller
 from trimtab.server.catalogue import Where
 from trimtab.server.deletion import plan_deletion
@@ -26,13 +27,15 @@ from trimtab.server.desk import Desk
 from trimtab.server.options import DeleteOptions, delete_options
 from trimtab.server.verbs import Verbs, timestamp
 from trimtab.server.wire import unpack
-from trimtab.store.txn import Draft, Operation
+from trimtab.store.txn import Draft, Operation, Proposal
 
 _BUDGETS: Sequence[tuple[type[PodBudget], str]] = (
     (PodDisruptionBudget, "/registry/policy/poddisruptionbudgets/"),
     (DisruptionBudget, "/registry/trimtab.dev/disruptionbudgets/"),
 )
 _POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
+_UNWRITTEN = "/trimtab/disruptionpolicy"
+"""What components used while there is no policy to say it in: the usual quotas hold all the same."""
 _PREFIX = "trimtab.dev/"
 REASONS = {"rescheduler": "Reschedule", "drain": "Drain", "preemption": "Preemption", "delete": "Delete"}
 """What each component evicts for, when it does not say."""
@@ -74,8 +77,10 @@ class Order(NamedTuple):
 
     options: DeleteOptions
     errand: Errand
-    avoidance: avoid.Avoidance | None
-    why: str
+    avoidance: avoid.Avoidance | None = None
+    why: str = ""
+    hints: tuple[str, ...] = ()
+    """What its author thinks will come of it; told to people, and binding for nobody."""
 
 
 class Evictions:
@@ -85,31 +90,62 @@ class Evictions:
         self._verbs = verbs
         self._exact = several_budgets
         """All budgets are asked, as things stand at this moment; else one at most, as its status says."""
+        if several_budgets:
+            verbs.beside_deletion = self._witness
 
-    async def evict(self, where: Where, body: Raw, caller: Caller, *, dry_run: bool) -> None:
+    async def evict(self, where: Where, body: Raw, caller: Caller, *, dry_run: bool) -> str:
+        """Evict or refuse; returns what it costs, in words."""
         if (body.get("metadata") or {}).get("name") != where.name:
             raise BadRequest("name in URL does not match name in Eviction object")
         given: Any = body.get("deleteOptions")
         options = delete_options(given if isinstance(given, dict) else None, {})
         annotations: Raw = body["metadata"].get("annotations") or {}
         now = self._verbs.clock.now()
-        order = Order(options, _errand(annotations), _avoidance(annotations, now), annotations.get("reason", ""))
+        order = Order(
+            options,
+            _errand(annotations),
+            _avoidance(annotations, now),
+            str(annotations.get("reason") or ""),
+            tuple(_hints(annotations)),
+        )
         places = [where, *self._together(where, annotations.get(f"{_PREFIX}together", ""), caller)]
         for place in places:
             old = unpack(place.served, self._verbs.entry(place).value, 0)
             await self._verbs.admission.validate(Attributes("DELETE", place, caller, dry_run), None, old)
         late: list[ApiFault] = []
+        costs: list[str] = []
 
         def propose(draft: Draft) -> list[Operation]:
             late.clear()
+            costs.clear()
             desk = Desk(draft)
             for place in places:
-                late.extend(_Case(self._verbs, desk, place, order, exact=self._exact).settle(now))
+                case = _Case(desk, place, order, exact=self._exact)
+                late.extend(case.settle(now))
+                costs.extend(case.costs)
             return [] if dry_run or options.dry_run else desk.operations()
 
         await self._verbs.store.transact(propose)
         if late:
             raise late[0]
+        return "; ".join(costs) if self._exact else ""
+
+    def _witness(self, where: Where, options: DeleteOptions, caller: Caller) -> Proposal | None:
+        """A deletion by hand passes by the budgets: that stays possible, and is written down with what they say to it."""
+        if where.served.storage != "pods" or caller.user.name.startswith("system:"):
+            return None
+
+        def propose(draft: Draft) -> list[Operation]:
+            judged, written = Desk(draft), Desk(draft)
+            now = self._verbs.clock.now()
+            if judged.get(where.key) is None:
+                return []  # the deletion itself will say so
+            case = _Case(judged, where, Order(options, Errand("", "Delete")), exact=True)
+            if not case.free:
+                written.add(*case.direct(caller.user.name, now))
+            return written.operations()
+
+        return propose
 
     def stand_before(self, where: Where, options: DeleteOptions, caller: Caller) -> bool:
         """Whether a deletion must pass the budgets: of a pod, by a person, when the policy says so and it is not forced."""
@@ -139,8 +175,10 @@ class Evictions:
 class _Case:
     """One pod of an eviction, judged and settled at the desk."""
 
-    def __init__(self, verbs: Verbs, desk: Desk, where: Where, order: Order, *, exact: bool) -> None:
+    def __init__(self, desk: Desk, where: Where, order: Order, *, exact: bool) -> None:
         self._desk, self._where, self._order, self._exact = desk, where, order, exact
+        self.costs: list[str] = []
+        """What each budget has left afterwards, in words."""
         paper = desk.get(where.key)
         if paper is None or paper.obj is None:
             raise refuse.not_found(where.served.resource, where.served.group, where.name)
@@ -162,27 +200,69 @@ class _Case:
         )
         if judged.refusal is not None and (self._exact or not judged.debits):
             raise _fault(judged.refusal, self._where.name)
-        if not self._free:
+        if self._exact and not self.free:
             self._charge_component(now)
         for debit in judged.debits:
             budget = guarding[debit.kind, debit.budget].budget
             after = debited(budget, debit, self._where.name, self._order.errand, now)
             self._desk.put_status(_key(budget), after)
+            self.costs.append(_cost(debit, now))
         if judged.refusal is not None:
             yield _fault(judged.refusal, self._where.name)
             return
         self._end(now)
+        if self._exact and not self.free:
+            self._tell(now)
         self._remember(now)
 
+    def direct(self, who: str, now: datetime) -> tuple[str, Raw]:
+        """The event that tells of a deletion past the budgets."""
+        try:
+            list(self.settle(now))
+        except ApiFault as fault:
+            said = "; ".join(cause.message for cause in fault.causes) or fault.message
+            verdict = f"an eviction would have been refused: {said}"
+        else:
+            verdict = f"an eviction would have been allowed ({'; '.join(self.costs) or 'no budget guards it'})"
+        message = f"deleted directly by {who}; {verdict}"
+        return event(self._subject, "DirectDelete", message, now, kind="Warning")
+
     @property
-    def _free(self) -> bool:
+    def _subject(self) -> Subject:
+        return subject_of(self._raw, "v1", "Pod")
+
+    def _tell(self, now: datetime) -> None:
+        """On the pod, and on its owner, who outlives it: who ended it, why, and what it cost."""
+        order = self._order
+        by = f" by {order.errand.by}" if order.errand.by else ""
+        why = f": {order.why}" if order.why else ""
+        further = "; ".join((*self.costs, *order.hints))
+        said = f"evicted{by}{why}" + (f" ({further})" if further else "")
+        self._desk.add(*event(self._subject, "Evicted", said, now))
+        if (owner := self._topmost()) is not None:
+            self._desk.add(
+                *event(owner, "PodEvicted", f"pod {self._pod.name} on {self._pod.spec.node_name}: {said}", now)
+            )
+
+    def _topmost(self) -> Subject | None:
+        """The owner that people know: a Deployment rather than its ReplicaSet."""
+        owner = self._pod.controller
+        if owner is None:
+            return None
+        above = self._above(owner)
+        if above is not None:
+            return Subject(above["apiVersion"], above["kind"], self._pod.namespace, above["name"], above["uid"])
+        return Subject(owner.api_version, owner.kind, self._pod.namespace, owner.name, owner.uid)
+
+    @property
+    def free(self) -> bool:
         pod = self._pod
         return EvictedPod(
             pod.name, phase=pod.status.phase, terminating=pod.metadata.deletion_timestamp is not None
         ).free
 
     def _guards(self, now: datetime) -> Iterator[Guard]:
-        if self._free:
+        if self.free:
             return
         for type_, prefix in _BUDGETS if self._exact else _BUDGETS[:1]:
             for _, budget in self._desk.all(type_, f"{prefix}{self._pod.namespace}/"):
@@ -203,9 +283,13 @@ class _Case:
 
     def _charge_component(self, now: datetime) -> None:
         errand, pod = self._order.errand, self._pod
-        policy = self._desk.typed(DisruptionPolicy, _POLICY) if errand.by else None
-        if policy is None:
+        if not errand.by:
             return
+        key = _POLICY if self._desk.get(_POLICY) is not None else _UNWRITTEN
+        policy = self._desk.typed(DisruptionPolicy, key)
+        if policy is None:
+            policy = DisruptionPolicy()
+            self._desk.lay_out(key, {"metadata": {"name": "default"}})
         if (spent := quota.exhausted(policy, errand, pod.namespace, self._goes_on, now)) is not None:
             cause = Cause(COMPONENT, spent.message)
             raise TooManyRequests(
@@ -215,7 +299,7 @@ class _Case:
             )
         after = quota.charged(policy, errand, (pod.namespace, pod.name), self._goes_on, now)
         if after != policy:
-            self._desk.put_status(_POLICY, after)
+            self._desk.put_status(key, after)
 
     def _goes_on(self, pod: str) -> bool:
         """Whether a pod that was evicted is still ending."""
@@ -240,14 +324,24 @@ class _Case:
         )
         obj: Raw = paper.obj or {}
         annotations = {**(obj["metadata"].get("annotations") or {})}
-        annotations[avoid.ANNOTATION] = avoid.text_of(avoid.added(avoid.entries_of(annotations), entry, now)) or ""
+        before = avoid.entries_of(annotations)
+        after = avoid.added(before, entry, now)
+        annotations[avoid.ANNOTATION] = avoid.text_of(after) or ""
         self._desk.put(key, {**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
+        for lost in avoid.crowded_out(before, after, now):
+            whose = lost.pod_signature.pod_controller
+            said = f"{avoid.MOST} owners avoid this node; {whose.kind} {whose.name} no longer does, to make room"
+            self._desk.add(*event(subject_of(obj, "v1", "Node"), "AvoidListFull", said, now, kind="Warning"))
 
     def _root(self, owner: OwnerReference) -> str:
+        above = self._above(owner)
+        return str(above["uid"]) if above is not None else ""
+
+    def _above(self, owner: OwnerReference) -> Raw | None:
         """The owner above a ReplicaSet."""
         paper = self._desk.get(f"/registry/apps/replicasets/{self._pod.namespace}/{owner.name}")
-        above = ((paper.obj or {})["metadata"].get("ownerReferences") or ()) if paper is not None else ()
-        return next((str(one["uid"]) for one in above if one.get("controller")), "")
+        found: Sequence[Raw] = ((paper.obj or {})["metadata"].get("ownerReferences") or ()) if paper is not None else ()
+        return next((one for one in found if one.get("controller")), None)
 
 
 def _key(budget: PodBudget) -> str:
@@ -258,6 +352,19 @@ def _key(budget: PodBudget) -> str:
 def _errand(annotations: Raw) -> Errand:
     by = str(annotations.get(f"{_PREFIX}requested-by") or annotations.get("requested-by") or "")
     return Errand(by, str(annotations.get(f"{_PREFIX}reason") or REASONS.get(by, "")))
+
+
+def _hints(annotations: Raw) -> Iterator[str]:
+    if plan := annotations.get(f"{_PREFIX}plan"):
+        yield f"plan {plan}"
+    if node := annotations.get(f"{_PREFIX}expect-node"):
+        yield f"its replacement is expected on {node}"
+
+
+def _cost(debit: Debit, now: datetime) -> str:
+    left = [] if debit.disruptions_allowed >= UNLIMITED - 1 else [f"{debit.disruptions_allowed} more disruptions"]
+    left += [f"{debit.rate.left(now)} more in {debit.rate.period}"] if debit.rate else []
+    return f"{debit.kind} {debit.budget} allows {' and '.join(left) or 'any number'} afterwards"
 
 
 def _avoidance(annotations: Raw, now: datetime) -> avoid.Avoidance | None:

@@ -1,11 +1,9 @@
 """Quotas per priority: a namespace may use only so much, and some priorities only where a quota speaks of them."""
 
-from collections.abc import Iterator, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 import msgspec
 
-from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.quota import ResourceQuota
@@ -13,15 +11,19 @@ from trimtab.api.value import Raw
 from trimtab.decide.pods.allotment import covers, excess
 from trimtab.server import refuse
 from trimtab.server.admission import Attributes
-from trimtab.store.entry import Entry
+from trimtab.server.desk import Desk
 from trimtab.store.log import Store
+from trimtab.store.txn import Draft, Operation, Proposal
 
 _QUOTAS, _PODS = "/registry/core/resourcequotas/", "/registry/core/pods/"
 _POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
 
 
 class Quotas:
-    """An admission plugin that counts what is stored, so that it is right also when nobody keeps the status."""
+    """An admission plugin that counts what is stored, so that it is right also when nobody keeps the status.
+
+    It counts in the step that writes the pod: of two who want the last place, one gets it.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -30,31 +32,30 @@ class Quotas:
         return obj
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
+        if attributes.dry_run and obj is not None and (check := self.proviso(attributes, obj)) is not None:
+            await self._store.transact(check)
+
+    def proviso(self, attributes: Attributes, obj: Raw) -> Proposal | None:
         where = attributes.where
-        if attributes.operation != "CREATE" or where.served.kind.id != "pods" or where.subresource or obj is None:
-            return
+        if attributes.operation != "CREATE" or where.served.kind.id != "pods" or where.subresource:
+            return None
         pod = msgspec.convert(obj, Pod, strict=False)
-        quotas = [quota for quota in self._quotas(where.namespace) if covers(quota, pod)]
-        if pod.spec.priority_class_name in self._limited() and not any(quota.spec.scope_selector for quota in quotas):
-            why = f"insufficient quota to match these scopes: [{{PriorityClass In [{pod.spec.priority_class_name}]}}]"
-            raise refuse.forbidden("pods", "", where.name, why)
-        there = (
-            [cast("Pod", kind_of(Pod).decode(one.value)) for one in self._listed(_PODS, where.namespace)]
-            if quotas
-            else []
-        )
-        for quota in quotas:
-            if (found := excess(quota, pod, there)) is not None:
-                raise refuse.forbidden("pods", "", where.name, found.message)
 
-    def _listed(self, prefix: str, namespace: str) -> Sequence[Entry]:
-        return self._store.list(f"{prefix}{namespace}/").entries
+        def check(draft: Draft) -> Sequence[Operation]:
+            _check(Desk(draft), pod, where.name)
+            return ()
 
-    def _quotas(self, namespace: str) -> Iterator[ResourceQuota]:
-        for entry in self._listed(_QUOTAS, namespace):
-            yield cast("ResourceQuota", kind_of(ResourceQuota).decode(entry.value))
+        return check
 
-    def _limited(self) -> tuple[str, ...]:
-        entry = self._store.get(_POLICY)
-        policy = cast("DisruptionPolicy", kind_of(DisruptionPolicy).decode(entry.value)) if entry else None
-        return policy.spec.limited_priorities if policy is not None else ()
+
+def _check(desk: Desk, pod: Pod, name: str) -> None:
+    quotas = [quota for _, quota in desk.all(ResourceQuota, f"{_QUOTAS}{pod.namespace}/") if covers(quota, pod)]
+    policy = desk.typed(DisruptionPolicy, _POLICY)
+    limited = policy.spec.limited_priorities if policy is not None else ()
+    if pod.spec.priority_class_name in limited and not any(quota.spec.scope_selector for quota in quotas):
+        why = f"insufficient quota to match these scopes: [{{PriorityClass In [{pod.spec.priority_class_name}]}}]"
+        raise refuse.forbidden("pods", "", name, why)
+    there = [one for _, one in desk.all(Pod, f"{_PODS}{pod.namespace}/")] if quotas else []
+    for quota in quotas:
+        if (found := excess(quota, pod, there)) is not None:
+            raise refuse.forbidden("pods", "", name, found.message)

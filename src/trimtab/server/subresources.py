@@ -5,14 +5,14 @@ from datetime import timedelta
 from typing import Protocol
 
 from trimtab.api.value import Raw
-from trimtab.errors import BadRequest, Cause, Conflict, Unavailable
+from trimtab.errors import BadRequest, Cause, Unavailable
 from trimtab.server import refuse
 from trimtab.server.answer import Answer, Ask
 from trimtab.server.authenticate import ISSUER, Claims, Tokens
+from trimtab.server.binding import Bindings
 from trimtab.server.catalogue import Catalogue, Where
 from trimtab.server.decode import read_body
 from trimtab.server.eviction import Evictions
-from trimtab.server.fitting import Wanted
 from trimtab.server.negotiate import PROTOBUF, Form, content_media
 from trimtab.server.options import write_options
 from trimtab.server.patching import Patcher
@@ -31,8 +31,9 @@ class Output(Protocol):
     def __call__(self, pod: Raw, container: str, /, *, previous: bool) -> str: ...
 
 
-def success(ask: Ask, code: int) -> Answer:
-    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}
+def success(ask: Ask, code: int, message: str = "") -> Answer:
+    said = {"message": message} if message else {}
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", **said, "code": code}
     return raw_answer(code, status, Form(PROTOBUF) if ask.protobuf else Form())
 
 
@@ -49,6 +50,7 @@ class Subresources:
         self._output = output
         self._scaling = Scaling(verbs, patcher)
         self.evictions = Evictions(verbs, several_budgets=several_budgets)
+        self._bindings = Bindings(verbs, guarded=several_budgets)
         self._special: dict[str, Act] = {
             "eviction": self._evict,
             "binding": self._bind,
@@ -111,28 +113,13 @@ class Subresources:
     async def _evict(self, ask: Ask, where: Where) -> Answer:
         body = self._read(ask, "policy/v1", "Eviction")
         options = write_options("CreateOptions", ask.query)
-        await self.evictions.evict(where, body, ask.caller, dry_run=options.dry_run)
-        return success(ask, 201)
+        cost = await self.evictions.evict(where, body, ask.caller, dry_run=options.dry_run)
+        return success(ask, 201, cost)
 
     async def _bind(self, ask: Ask, where: Where) -> Answer:
         body = self._read(ask, "v1", "Binding")
         options = write_options("CreateOptions", ask.query)
-        target = body.get("target") if isinstance(body.get("target"), dict) else {}
-        node, kind = (target or {}).get("name") or "", (target or {}).get("kind") or "Node"
-        causes = []
-        if kind != "Node":
-            said = f'Unsupported value: {refuse.quoted(kind)}: supported values: "Node"'
-            causes.append(Cause("FieldValueNotSupported", said, "target.kind"))
-        if not node:
-            causes.append(Cause("FieldValueRequired", "Required value", "target.name"))
-        if causes:
-            raise refuse.invalid("Binding", "", str(body.get("metadata", {}).get("name") or ""), causes)
-        now = timestamp(self._verbs.clock.now())
-
-        async def bound(old: Raw) -> Wanted:
-            return Wanted(_bound(old, node, now))
-
-        await self._verbs.change(where, bound, options, ask.caller)
+        await self._bindings.bind(where, body, options, ask.caller)
         return success(ask, 201)
 
     async def _token(self, ask: Ask, where: Where) -> Answer:
@@ -228,34 +215,3 @@ def last_lines(text: str, count: str) -> str:
     if not count.isdecimal():
         raise BadRequest(f"tailLines must be a number that is not negative, not {refuse.quoted(count)}")
     return "".join(text.splitlines(keepends=True)[-int(count) :]) if int(count) else ""
-
-
-def _bound(old: Raw, node: str, now: str) -> Raw:
-    """A pod that has been given its node."""
-    spec, metadata = old.get("spec", {}), old["metadata"]
-    if metadata.get("deletionTimestamp"):
-        raise _binding_conflict(
-            metadata["name"], f"pod {metadata['name']} is being deleted, cannot be assigned to a host"
-        )
-    if spec.get("nodeName"):
-        raise _binding_conflict(
-            metadata["name"], f'pod {metadata["name"]} is already assigned to node "{spec["nodeName"]}"'
-        )
-    condition = {
-        "type": "PodScheduled",
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-        "observedGeneration": metadata.get("generation", 1),
-    }
-    status = old.get("status", {})
-    others = [c for c in status.get("conditions") or () if c.get("type") != "PodScheduled"]
-    return {
-        **old,
-        "spec": {**spec, "nodeName": node},
-        "status": {**status, "conditions": [*others, condition]},
-    }
-
-
-def _binding_conflict(name: str, why: str) -> Conflict:
-    return refuse.conflict("pods/binding", "", name, why)

@@ -30,10 +30,10 @@ from trimtab.server.options import (
 from trimtab.server.selecting import EVERYTHING, Choice, choose
 from trimtab.server.strategy import carry_over, give_birth, prepare_create
 from trimtab.server.turns import Turns
-from trimtab.server.wire import Batch, Found, pack, uid_of, unpack
+from trimtab.server.wire import Batch, Found, memo_of, pack, unpack
 from trimtab.store.entry import Entry
 from trimtab.store.log import Store
-from trimtab.store.txn import ABSENT, Delete, Mismatch, Put, Written
+from trimtab.store.txn import ABSENT, Delete, Draft, Mismatch, Operation, Proposal, Put, Written
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _TRIES = 100
@@ -44,7 +44,7 @@ _TOGETHER = 32
 _CREATE_ON_UPDATE = {"leases.coordination.k8s.io", "events", "nodes", "endpoints", "limitranges"}
 
 Change = Callable[[Raw], Awaitable[Wanted]]
-"""Makes the object that should be, out of the one that is (which it may change and hand back)."""
+"""Makes the object that should be, out of the one that is, which stays as it was."""
 
 
 class Outcome(NamedTuple):
@@ -81,6 +81,8 @@ class Verbs:
         self._turns = Turns()
         self.after_writes: dict[str, Callable[[], None]] = {}
         """What must know at once that objects of a group have changed."""
+        self.beside_deletion: Callable[[Where, DeleteOptions, Caller], Proposal | None] = lambda *_: None
+        """What is to be written in one step with a deletion."""
 
     # reading
 
@@ -168,8 +170,12 @@ class Verbs:
                     return Outcome(Found(served, value, None), created=True)
             else:
                 try:
-                    written = await self._commit(served, Put(key, value, ABSENT))
-                    return Outcome(Found(served, value, written.events[0].revision, written.events[0]), created=True)
+                    written = await self._commit(
+                        served,
+                        Put(key, value, ABSENT, memo_of(served, fresh)),
+                        *self.admission.provisos(attributes, fresh),
+                    )
+                    return Outcome(Found(served, value, written.events[-1].revision, written.events[-1]), created=True)
                 except Mismatch:
                     pass
         raise refuse.already_exists(served.resource, served.group, metadata["name"])
@@ -207,8 +213,13 @@ class Verbs:
         await self.admission.validate(attributes, obj, None)
         return obj
 
-    async def _commit(self, served: Served, operation: Put | Delete) -> Written:
-        written = await self.store.commit([operation])
+    async def _commit(self, served: Served, operation: Put | Delete, *beside: Proposal) -> Written:
+        """Write, and in the same step, before it, what `beside` makes of the newest state; any of them may refuse."""
+
+        def propose(draft: Draft) -> list[Operation]:
+            return [*(one for make in beside for one in make(draft)), operation]
+
+        written = await (self.store.transact(propose) if beside else self.store.commit([operation]))
         if told := self.after_writes.get(served.group):
             told()
         return written
@@ -249,38 +260,54 @@ class Verbs:
         return await self.change(where, replaced, options, caller, replaces=True)
 
     async def change(
-        self, where: Where, change: Change, options: WriteOptions, caller: Caller, *, replaces: bool = False
+        self,
+        where: Where,
+        change: Change,
+        options: WriteOptions,
+        caller: Caller,
+        *,
+        replaces: bool = False,
+        beside: Sequence[Proposal] = (),
     ) -> Outcome:
         """Turn the object into what `change` makes of it, trying again while others write in between."""
         try:
-            return await self._attempt(where, change, options, caller, replaces=replaces)
+            return await self._attempt(where, change, options, caller, replaces=replaces, beside=beside)
         except Mismatch:
             async with self._turns.of(where.key):  # those who met somebody queue up, so that each gets its turn
                 for _ in range(_TRIES):
                     with contextlib.suppress(Mismatch):
-                        return await self._attempt(where, change, options, caller, replaces=replaces)
+                        return await self._attempt(where, change, options, caller, replaces=replaces, beside=beside)
         raise refuse.conflict(where.served.resource, where.served.group, where.name)
 
     async def _attempt(
-        self, where: Where, change: Change, options: WriteOptions, caller: Caller, *, replaces: bool
+        self,
+        where: Where,
+        change: Change,
+        options: WriteOptions,
+        caller: Caller,
+        *,
+        replaces: bool,
+        beside: Sequence[Proposal],
     ) -> Outcome:
         served, name = where.served, where.name
         entry = self.entry(where)
-        wanted = await change(unpack(served, entry.value, entry.mod_revision))
-        pinned = self._check_identity(served, entry, wanted.obj, replaces=replaces)
+        old = unpack(served, entry.value, entry.mod_revision)
+        wanted = await change(old)
+        pinned = self._check_identity(served, old["metadata"], wanted.obj, replaces=replaces)
         try:
-            return await self._changed(entry, wanted, options, Attributes("UPDATE", where, caller, options.dry_run))
+            attributes = Attributes("UPDATE", where, caller, options.dry_run)
+            return await self._changed(entry, old, wanted, options, attributes, beside)
         except Mismatch:
             if pinned:
                 raise refuse.conflict(served.resource, served.group, name) from None
             raise
 
-    def _check_identity(self, served: Served, entry: Entry, new: Raw, *, replaces: bool) -> bool:
+    def _check_identity(self, served: Served, old: Raw, new: Raw, *, replaces: bool) -> bool:
         """Whether the new object insists on the version it was made from; refuses it if that is not this one."""
         metadata = new["metadata"]
         name = metadata.get("name", "")
         version, uid = metadata.get("resourceVersion") or "", metadata.get("uid") or ""
-        if uid and uid != (present := uid_of(entry.value)):
+        if uid and uid != (present := old.get("uid", "")):
             if not replaces:
                 said = f"Invalid value: {refuse.quoted(uid)}: field is immutable"
                 cause = Cause("FieldValueInvalid", said, "metadata.uid")
@@ -304,13 +331,20 @@ class Verbs:
         number = parse_version(version)
         if number is None:
             raise refuse.plain_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
-        if number not in (entry.mod_revision, 0):
+        if number not in (int(old["resourceVersion"]), 0):
             raise refuse.conflict(served.resource, served.group, name)
         return replaces and number != 0
 
-    async def _changed(self, entry: Entry, wanted: Wanted, options: WriteOptions, attributes: Attributes) -> Outcome:
+    async def _changed(
+        self,
+        entry: Entry,
+        old: Raw,
+        wanted: Wanted,
+        options: WriteOptions,
+        attributes: Attributes,
+        beside: Sequence[Proposal],
+    ) -> Outcome:
         served, _, name, subresource = attributes.where
-        old = unpack(served, entry.value, entry.mod_revision)
         new = carry_over(served, wanted.obj, old, subresource)
         new = self.fitter.complete(served, new)
         if not wanted.applied:
@@ -335,10 +369,12 @@ class Verbs:
         if options.dry_run:
             return Outcome(Found(served, value, entry.mod_revision), deleted=gone)
         if gone:
-            written = await self._commit(served, Delete(entry.key, entry.mod_revision))
+            written = await self._commit(served, Delete(entry.key, entry.mod_revision), *beside)
         else:
-            written = await self._commit(served, Put(entry.key, value, entry.mod_revision))
-        return Outcome(Found(served, value, written.events[0].revision, written.events[0]), deleted=gone)
+            written = await self._commit(
+                served, Put(entry.key, value, entry.mod_revision, memo_of(served, new)), *beside
+            )
+        return Outcome(Found(served, value, written.events[-1].revision, written.events[-1]), deleted=gone)
 
     # deleting
 
@@ -352,14 +388,15 @@ class Verbs:
             attributes = Attributes("DELETE", where, caller, options.dry_run)
             await self.admission.validate(attributes, None, old)
             plan = plan_deletion(served, old, options, self.clock.now())
+            beside = self.beside_deletion(where, options, caller)
             try:
-                return await self._deleted(served, entry, plan, options)
+                return await self._deleted(served, entry, plan, options, *([beside] if beside else []))
             except Mismatch:
                 continue
         raise refuse.conflict(served.resource, served.group, name)
 
     async def _deleted(
-        self, served: Served, entry: Entry, plan: Deletion, options: DeleteOptions
+        self, served: Served, entry: Entry, plan: Deletion, options: DeleteOptions, *beside: Proposal
     ) -> tuple[Outcome, Raw]:
         status = _deleted_status(served, plan.obj["metadata"])
         if plan.unchanged:
@@ -369,10 +406,10 @@ class Verbs:
         if options.dry_run:
             return Outcome(Found(served, value, entry.mod_revision), deleted=plan.gone), status
         if plan.gone:
-            written = await self._commit(served, Delete(entry.key, entry.mod_revision))
+            written = await self._commit(served, Delete(entry.key, entry.mod_revision), *beside)
         else:
-            written = await self._commit(served, Put(entry.key, value, entry.mod_revision))
-        return Outcome(Found(served, value, written.events[0].revision), deleted=plan.gone), status
+            written = await self._commit(served, Put(entry.key, value, entry.mod_revision), *beside)
+        return Outcome(Found(served, value, written.events[-1].revision), deleted=plan.gone), status
 
     async def delete_collection(
         self, where: Where, chosen: ListOptions, options: DeleteOptions, caller: Caller

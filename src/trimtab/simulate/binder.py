@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
+from uuid import uuid4
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy, PriorityOrder
@@ -36,6 +37,8 @@ from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache, Entry
 from trimtab.runtime.notes import stamp
+from trimtab.server.binding import BINDER
+from trimtab.server.binding import SEEN as BIND_GENERATION
 
 Name = tuple[str, str]
 PODS, NODES = resource_of(kind_of(Pod)), resource_of(kind_of(Node))
@@ -67,6 +70,8 @@ class Verdict(NamedTuple):
     pod: Resident
     node: str | None
     message: str = ""
+    seen: str = ""
+    """The revision of the picture on which it was decided."""
 
 
 class Binder:
@@ -80,6 +85,8 @@ class Binder:
         self._clock = clock
         self._profile = profile
         self._first_fit = first_fit
+        self._name = uuid4().hex
+        """Tells its bindings from those of other schedulers."""
         self.fleet = NodeFleet.of(())
         self._ranks = BY_VALUE
         self._avoid: dict[str, tuple[Avoidance, ...]] = {}
@@ -97,6 +104,8 @@ class Binder:
         self._wake = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
+        self._telling: set[asyncio.Task[None]] = set()
+        """What is being said of promises that were not kept."""
 
     async def start(self) -> None:
         further = (DisruptionBudget, DisruptionPolicy, PodDisruptionBudget)
@@ -116,6 +125,8 @@ class Binder:
     async def stop(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
+        for telling in self._telling:
+            telling.cancel()
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -274,7 +285,7 @@ class Binder:
                 self.fleet = self.fleet.settled(verdict.pod, verdict.node)
             else:
                 self._stuck.add(name)
-            verdicts.append(verdict)
+            verdicts.append(verdict._replace(seen=self._cache.table(PODS).reached))
         return verdicts
 
     def _with_usual_spread(self, pod: Pod) -> Pod:
@@ -311,7 +322,7 @@ class Binder:
         name = verdict.pod.key
         try:
             if verdict.node is not None:
-                await self._bind(verdict.pod.pod, verdict.node)
+                await self._bind(verdict.pod.pod, verdict.node, verdict.seen)
                 return
             self._ring_in(PATIENCE_SECONDS)
             await self._explain(verdict)
@@ -325,12 +336,13 @@ class Binder:
                 self._stuck.add(name)
                 self._ring_in(RETRY_SECONDS)
 
-    async def _bind(self, pod: Pod, node: str) -> None:
+    async def _bind(self, pod: Pod, node: str, seen: str) -> None:
         meta = pod.metadata
+        noted = {BIND_GENERATION: seen, BINDER: self._name} if self._profile.bind_what_was_seen else {}
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "annotations": noted},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         await self._client.submit(PODS, meta.namespace, meta.name, "binding", binding)
@@ -416,6 +428,7 @@ class Binder:
             log.info("preemption for %s/%s must wait: %s", *pod.key, refused)
             self._withdraw(pod.key)
             self._ring_in(RETRY_SECONDS)
+            await self._unpromise(pod.pod)
 
     async def _end_each(self, victims: Sequence[Resident]) -> None:
         """As kube-scheduler does: a notice and a plain deletion, which no budget can refuse."""
@@ -432,9 +445,21 @@ class Binder:
 
     def _break_promise(self, name: Name, node: str) -> None:
         """The pod did not come although its room should have been free for long: others may have it."""
-        if self._nominated.get(name) == node:
-            self._withdraw(name)
-            self._ring_in(RETRY_SECONDS)
+        if self._nominated.get(name) != node:
+            return
+        self._withdraw(name)
+        self._ring_in(RETRY_SECONDS)
+        if (pod := self._pod(name)) is not None:
+            telling = asyncio.get_running_loop().create_task(self._unpromise(pod))
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)
+
+    async def _unpromise(self, pod: Pod) -> None:
+        with contextlib.suppress(ApiFault, OSError):
+            patch = {"status": {"nominatedNodeName": None}}
+            await self._client.patch(
+                PODS, pod.namespace, pod.name, patch, subresource="status", manager="kube-scheduler"
+            )
 
     def _covers(self) -> list[Cover]:
         now = self._clock.now() if self._profile.preemption_obeys_budgets else None

@@ -76,6 +76,12 @@ def added(entries: Iterable[Avoidance], new: Avoidance, now: datetime) -> tuple[
     return (*shortened(others, now, MOST - 1), new)
 
 
+def crowded_out(before: Iterable[Avoidance], after: Collection[Avoidance], now: datetime) -> tuple[Avoidance, ...]:
+    """Those who were still meant to stay away and are forgotten only because the list is full."""
+    kept = frozenset(uid for one in after for uid in one.uids)
+    return tuple(one for one in before if not one.over(now) and one.uids.isdisjoint(kept))
+
+
 def shortened(entries: Iterable[Avoidance], now: datetime, most: int) -> tuple[Avoidance, ...]:
     """At most so many: those that are over go first, then those that end soonest."""
     kept = list(entries)

@@ -140,7 +140,7 @@ def _closed(budget: PodBudget, now: datetime) -> tuple[str, datetime | None]:
         if text is None or read_rate(text) is not None:
             return "", None
         return f"The annotation {RATE} of the disruption budget {budget.name} cannot be read: {text}", None
-    gate = gate_of(budget, Footing(), now)._replace(rate=None, replicas=None)
+    gate = gate_of(budget, Footing(), now)._replace(rate=None, replicas=None, missing=0)  # pods are counted otherwise
     refusal = gate.refusal(now, replacement_first=False)
     return (refusal.message, refusal.until) if refusal is not None else ("", None)
 

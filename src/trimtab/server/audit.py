@@ -1,0 +1,60 @@
+"""Events written in one step with what they tell of: who ended a pod, why, and what the budgets said to it."""
+
+import hashlib
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from trimtab.api.value import Raw
+
+SOURCE = "trimtab-evictions"
+_EVENTS = "/registry/core/events/"
+
+
+class Subject(NamedTuple):
+    """The object that an event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+def subject_of(obj: Raw, api_version: str, kind: str) -> Subject:
+    metadata = obj["metadata"]
+    return Subject(api_version, kind, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
+
+
+def event(about: Subject, reason: str, message: str, now: datetime, *, kind: str = "Normal") -> tuple[str, Raw]:
+    """Where the event is stored, and the event; telling the same twice at the same moment is telling it once."""
+    digest = hashlib.blake2b(f"{about!r}{reason}{message}{now.timestamp()!r}".encode(), digest_size=16).digest()
+    name, namespace = f"{about.name}.{digest[:8].hex()}", about.namespace or "default"
+    at = f"{now.replace(tzinfo=None).isoformat(timespec='seconds')}Z"
+    made = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": str(UUID(bytes=digest, version=4)),
+            "creationTimestamp": at,
+        },
+        "involvedObject": {
+            "apiVersion": about.api_version,
+            "kind": about.kind,
+            **({"namespace": about.namespace} if about.namespace else {}),
+            "name": about.name,
+            "uid": about.uid,
+        },
+        "type": kind,
+        "reason": reason,
+        "message": message[:1024],
+        "source": {"component": SOURCE},
+        "reportingComponent": SOURCE,
+        "reportingInstance": "",
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }
+    return f"{_EVENTS}{namespace}/{name}", made

@@ -1,0 +1,39 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from server.asgi import Wire
+from trimtab.errors import Forbidden
+from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.quotas import Quotas
+from trimtab.store.log import Store
+
+PODS = "/api/v1/namespaces/default/pods"
+QUOTAS = "/api/v1/namespaces/default/resourcequotas"
+
+
+def pod(name: str) -> dict[str, object]:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "c"}]}}
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_of_many_who_want_the_last_places_of_a_quota_exactly_so_many_get_them(on_disk: bool, tmp_path: Path) -> None:
+    async def life() -> tuple[list[int], int]:
+        store = Store.open(tmp_path) if on_disk else Store()
+        server = ApiServer(store, Settings(collects=False, store_plugins=(Quotas,)))
+        await server.start()
+        wire = Wire(server)
+        assert (
+            await wire("POST", QUOTAS, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "3"}}})
+        ).status == 201
+        try:
+            answers = await asyncio.gather(*(wire("POST", PODS, pod(f"p{number}")) for number in range(20)))
+            dry = await wire("POST", f"{PODS}?dryRun=All", pod("dry"))
+            assert dry.status == Forbidden.code
+            assert "exceeded quota: few, requested: pods=1, used: pods=3, limited: pods=3" in dry.json()["message"]
+            return sorted(answer.status for answer in answers), store.count("/registry/core/pods/")
+        finally:
+            await server.stop()
+
+    assert asyncio.run(life()) == ([201] * 3 + [403] * 17, 3)
