@@ -41,6 +41,7 @@ from trimtab.app import Embedded  # noqa: E402
 from trimtab.client.client import Client, Resource  # noqa: E402
 from trimtab.clock import LoopClock, run_virtually  # noqa: E402
 from trimtab.errors import ApiFault  # noqa: E402
+from trimtab.interpret.names import work_name  # noqa: E402
 from trimtab.server.assembly import ApiServer, Settings  # noqa: E402
 from trimtab.server.local import LocalClient  # noqa: E402
 from trimtab.server.policy import PolicyAdmission  # noqa: E402
@@ -74,6 +75,8 @@ MOVES = Resource("trimtab.dev", "v1alpha1", "moves", "Move")
 MEMBER_KINDS = ("Deployment", "StatefulSet", "Job", "ConfigMap", "Secret", "ClusterRole")
 SETTLE_SECONDS = 12.0
 """At least one period of status collection, so that what a step changed has been seen everywhere."""
+PACE_SECONDS = 0.02
+"""Between two objects of one step, as in the recordings: whether a template comes before its policy matters."""
 OBSERVATIONS = ("InterpretHealthSucceed", "ReflectStatusSucceed", "AggregateStatusSucceed")
 MOST_EVENTS = 25
 AS_RECORDED = {
@@ -261,6 +264,7 @@ class Flow:
             if op == "apply":
                 for obj in step["objects"]:
                     await self._apply(client, obj)
+                    await asyncio.sleep(PACE_SECONDS)
             elif op == "patch":
                 resource, ref = self._at(step["ref"])
                 await client.patch(
@@ -305,8 +309,9 @@ class Flow:
 
     async def _compare_objects(self, recorded: dict[str, Any]) -> AsyncIterator[Difference]:
         names = self.names
-        host = await self._objects(self.stage.client, HOST_KINDS)
-        members = {m: await self._objects(self.stage.look_into(m), MEMBER_KINDS) for m in self.stage.members}
+        kinds, member_kinds = self._kinds()
+        host = await self._objects(self.stage.client, kinds)
+        members = {m: await self._objects(self.stage.look_into(m), member_kinds) for m in self.stage.members}
         for obj in host:
             names.learn(obj)
         for name, objects in members.items():
@@ -322,6 +327,13 @@ class Flow:
             found = [masked(obj, names) for obj in objects]
             for difference in compare_objects(there, found, gens, name):
                 yield difference
+
+    def _kinds(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The kinds to look at on the host and in the members: the usual ones, and whatever else was recorded."""
+        states = [step["state"] for step in self.expect["steps"]]
+        host = {kind: None for state in states for kind in state["host"]}
+        members = {kind: None for state in states for there in state["members"].values() for kind in there}
+        return tuple(dict.fromkeys((*HOST_KINDS, *host))), tuple(dict.fromkeys((*MEMBER_KINDS, *members)))
 
     async def _gaps(self) -> AsyncIterator[Difference]:
         """Where the service was weaker for a while than both before and after, and what moved it."""
@@ -420,8 +432,7 @@ class Flow:
         return [
             event
             for event in listed
-            if (about := event["involvedObject"])["kind"] not in ("Cluster", "Namespace")
-            and self._speaks_of_us(about, event)
+            if (about := event["involvedObject"])["kind"] not in ("Cluster", "Namespace") and self._speaks_of_us(about)
         ]
 
     async def _counts(self) -> dict[str, int]:
@@ -436,13 +447,11 @@ class Flow:
                     told[f"{event['reason']} {event['message']}"] = event["count"]
         return sum(told.values()) >= MOST_EVENTS
 
-    def _speaks_of_us(self, about: dict[str, Any], event: dict[str, Any]) -> bool:
+    def _speaks_of_us(self, about: dict[str, Any]) -> bool:
         if about["kind"] == "Work":
             if about["name"] in self._foreign:
                 return False
-            return ("Namespace/" not in event["message"] and not about["name"].startswith(f"{self.namespace}-")) or (
-                about["name"].startswith(f"{self.namespace}-role")
-            )
+            return about["name"] != work_name("Namespace", self.namespace, "")
         namespace = about.get("namespace", "")
         return namespace == self.namespace if namespace else about["name"].startswith(self.namespace)
 
