@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from moving import Scene, divided, story
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.cli import drain_cluster, history, rebalance, uncordon_cluster
-from trimtab.cli.drain_cluster import inhabitants, marked, progress
+from trimtab.cli.drain_cluster import Marks, begun, inhabitants, marked
 from trimtab.cli.rebalance import created, followed, forecast, meant, selected
 from trimtab.cli.shared_moves import everything, reference
 from trimtab.errors import InputFault
@@ -67,37 +67,91 @@ def test_a_rebalance_is_followed_to_its_end(capsys) -> None:
     assert "m1:4 -> m1:2 m2:2" in capsys.readouterr().out
 
 
+async def in_two_clusters(scene: Scene, *names: str) -> None:
+    for name in names:
+        await scene.deploy(name, replicas=4)
+    await scene.policy(divided(("m1", 1), ("m2", 1)))
+    for name in names:
+        await scene.settled(name, {"m1": 2, "m2": 2})
+
+
 def test_a_cluster_is_drained_and_opened_again(capsys) -> None:
     async def act(scene: Scene) -> None:
-        await scene.deploy(replicas=4)
-        await scene.policy(divided(("m1", 1), ("m2", 1)))
-        await scene.settled("web", {"m1": 2, "m2": 2})
-        await marked(scene.client, "m1", drain=True, cordon=True)
+        await in_two_clusters(scene, "web", "shop")
+        await begun(scene.client, "m1")
         assert await drain_cluster.watched(scene.client, "m1", 120) == 0
         await scene.settled("web", {"m2": 4})
         assert await inhabitants(scene.client, "m1") == []
-        await marked(scene.client, "m1", drain=False, cordon=False)
+        await marked(scene.client, "m1", lambda _: Marks(None, closed=False))
+        cluster = await scene.get(Cluster, "m1")
+        assert (cluster.spec.taints, "trimtab.dev/drain" in cluster.metadata.annotations) == ((), False)
+
+    story(act, pace="typical")
+    said = capsys.readouterr().out
+    assert "deployment/default/web moves: 2 replicas wait until their replacement is ready, until" in said
+    assert "has left (2 of 2 workloads)" in said
+    assert said.endswith("cluster/m1 drained\n")
+
+
+def test_a_drain_names_what_blocks_it_and_until_when(capsys) -> None:
+    async def act(scene: Scene) -> None:
+        await in_two_clusters(scene, "web", "shop")
+        await scene.budget(rate={"disruptions": 1, "period": "10m"})
+        await asyncio.sleep(1)
+        await begun(scene.client, "m1")
+        assert await drain_cluster.watched(scene.client, "m1", 60) == 1
+
+    story(act)
+    said = capsys.readouterr().out
+    assert "waits: Drain: budget careful: its rate is spent until 2030-01-01 00:1" in said
+    assert "not drained within 60 seconds" in said
+
+
+def test_an_aborted_drain_opens_the_cluster_and_lets_what_has_begun_end(capsys) -> None:
+    async def act(scene: Scene) -> None:
+        await in_two_clusters(scene, "web", "shop")
+        await scene.budget(maxConcurrent=1)
+        await asyncio.sleep(1)
+        await begun(scene.client, "m1")
+        watching = asyncio.ensure_future(drain_cluster.watched(scene.client, "m1", 120))
+        await asyncio.sleep(0.1)
+        await drain_cluster.aborted(scene.client, "m1")
+        assert await watching == 1
+        await asyncio.sleep(30)
+        assert sorted([await scene.where("web"), await scene.where("shop")], key=len) == [{"m2": 4}, {"m1": 2, "m2": 2}]
+        for name in ("web", "shop"):
+            binding = await scene.binding(name)
+            assert not binding.status.holds
+            assert not [c for c in binding.status.conditions if c.type == "Stalled" and c.status == "True"]
         cluster = await scene.get(Cluster, "m1")
         assert (cluster.spec.taints, "trimtab.dev/drain" in cluster.metadata.annotations) == ((), False)
 
     story(act)
-    assert "1 of 1 workloads have left" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "cluster/m1 is no longer being emptied and open again; 1 workloads stay, 1 that have begun to leave" in said
+    assert "given up: somebody aborted it" in said
 
 
-def test_a_drain_that_somebody_aborts_says_so(capsys) -> None:
+def test_a_cluster_that_was_closed_before_a_drain_stays_closed_after_it_is_aborted() -> None:
+    async def act(scene: Scene) -> None:
+        await scene.taint("m1", f"{drain_cluster.CORDON}:NoSchedule")
+        await begun(scene.client, "m1")
+        await begun(scene.client, "m1")
+        await drain_cluster.aborted(scene.client, "m1")
+        cluster = await scene.get(Cluster, "m1")
+        assert [taint.key for taint in cluster.spec.taints] == [drain_cluster.CORDON]
+        assert "trimtab.dev/drain" not in cluster.metadata.annotations
+
+    story(act)
+
+
+def test_a_drain_without_a_way_out_says_so(capsys) -> None:
     async def act(scene: Scene) -> None:
         await scene.deploy(replicas=2)
         await scene.policy({"clusterAffinity": {"clusterNames": ["m1"]}})
         await scene.settled("web", {"m1": 2})
-        await marked(scene.client, "m1", drain=True, cordon=True)
-        watching = asyncio.ensure_future(drain_cluster.watched(scene.client, "m1", 120))
-        await asyncio.sleep(5)
-        await marked(scene.client, "m1", drain=False, cordon=True)
-        assert await watching == 1
+        await begun(scene.client, "m1")
+        assert await drain_cluster.watched(scene.client, "m1", 20) == 1
 
     story(act)
-    assert "cannot go on with Drain" in capsys.readouterr().out
-
-
-def test_the_bar_is_full_when_nothing_was_there() -> None:
-    assert progress(0, 0, []).startswith("[##############################]")
+    assert "waits: cannot go on with Drain" in capsys.readouterr().out

@@ -1,6 +1,5 @@
 """`trimtab play`: tells what a fleet lives through, and whether it went as the story says it must."""
 
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,13 +8,13 @@ from xml.sax.saxutils import escape, quoteattr
 
 import click
 
+from trimtab.cli.shared_bar import Bar
 from trimtab.cli.shared_stage import Failed, Stage, Tell, clock_text, play_in_memory
 from trimtab.clock import run_virtually
 from trimtab.errors import InputFault, Stuck
 from trimtab.simulate.story import Story, read_story
 from trimtab.telemetry import speak
 
-BAR = 30
 PATIENCE_SECONDS = 600
 
 
@@ -74,7 +73,7 @@ def perform(
     file: Path, story: Story, *, live: bool = False, quiet: bool = False, patience: float = PATIENCE_SECONDS
 ) -> Verdict:
     """Play one story, telling it as it goes."""
-    bar = Bar(sys.stderr.isatty() and not quiet)
+    bar = Bar(not quiet)
 
     def tell(at: float, text: str) -> None:
         bar.clear()
@@ -105,7 +104,7 @@ def perform(
     return Verdict(file, story.name, took, failure)
 
 
-def _live(story: Story, tell: Tell, bar: "Bar") -> float:
+def _live(story: Story, tell: Tell, bar: Bar) -> float:
     import asyncio  # noqa: PLC0415 - only the wall clock needs it
     import tempfile  # noqa: PLC0415
 
@@ -124,24 +123,6 @@ def _live(story: Story, tell: Tell, bar: "Bar") -> float:
 
     with tempfile.TemporaryDirectory(prefix="trimtab-play-") as folder:
         return asyncio.run(life(folder))
-
-
-class Bar:
-    """How far a story has come, on terminals."""
-
-    def __init__(self, wanted: bool) -> None:
-        self._wanted = wanted
-        self._shown = 0.0
-
-    def show(self, part: float) -> None:
-        if self._wanted and time.perf_counter() - self._shown > 0.1:
-            self._shown = time.perf_counter()
-            full = round(BAR * min(1.0, part))
-            click.echo(f"\r[{'#' * full}{'.' * (BAR - full)}] {part:4.0%}", err=True, nl=False)
-
-    def clear(self) -> None:
-        if self._wanted:
-            click.echo(f"\r{' ' * (BAR + 10)}\r", err=True, nl=False)
 
 
 def as_junit(verdicts: list[Verdict]) -> str:

@@ -2,9 +2,8 @@
 
 import click
 
-from trimtab.cli.drain_cluster import marked
+from trimtab.cli.drain_cluster import Marks, marked
 from trimtab.cli.shared import kubeconfig_options, with_client
-from trimtab.client.client import Client
 
 
 @click.command()
@@ -12,9 +11,5 @@ from trimtab.client.client import Client
 @kubeconfig_options
 def command(cluster: str, kubeconfig: str, context: str) -> None:
     """Let CLUSTER take workloads again; what left it comes back with a rebalance or a failback."""
-
-    async def work(client: Client) -> None:
-        await marked(client, cluster, drain=False, cordon=False)
-
-    with_client(kubeconfig, context, work)
+    with_client(kubeconfig, context, lambda client: marked(client, cluster, lambda _: Marks(None, closed=False)))
     click.echo(f"cluster/{cluster} opened")

@@ -70,11 +70,11 @@ class Gate(NamedTuple):
         """Why not even one move may begin."""
         if not self.is_open:
             return Refusal(
-                "WindowClosed", f"budget {self.budget}: no window is open{_from(self.next_at)}", self.next_at
+                "WindowClosed", f"budget {self.budget}: no window is open{_until(self.next_at)}", self.next_at
             )
         if self.rate == 0:
             return Refusal(
-                "RateExhausted", f"budget {self.budget}: its rate is spent{_from(self.next_at)}", self.next_at
+                "RateExhausted", f"budget {self.budget}: its rate is spent{_until(self.next_at)}", self.next_at
             )
         if self.concurrent == 0:
             return Refusal("TooManyInFlight", f"budget {self.budget}: as many moves as it allows are in flight")
@@ -291,5 +291,5 @@ def _least(*limits: int | None) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _from(at: datetime | None) -> str:
-    return f" before {at:%Y-%m-%d %H:%M:%SZ}" if at is not None else ""
+def _until(at: datetime | None) -> str:
+    return f" until {at:%Y-%m-%d %H:%M:%SZ}" if at is not None else ""
