@@ -1,13 +1,15 @@
 """From wishes to writes: send only what changed, only what the controller owns, with the version it was thought from."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from trimtab.api.kind import kind_of
-from trimtab.api.value import Object, Raw
+from trimtab.api.value import Object, Raw, Value
 
+V = TypeVar("V", bound=Value)
 ITEM_NAMES = ("name", "clusterName", "fromCluster", "type", "cluster", "affinityName", "key")
 
 
@@ -64,8 +66,8 @@ def writes_for(
     seen: Object, wished: Object, raw: Raw, owned: tuple[str, ...], subjects: tuple[type[Object], ...]
 ) -> Iterator[Write]:
     """The patches that turn what was `seen` into what is `wished`: the object first, its status after."""
-    before, after = as_json(seen), as_json(wished)
-    patch = difference(before, after, raw)
+    before, after = unlike(seen, wished)
+    patch = difference(as_json(before), as_json(after), raw)
     if not patch:
         return
     refuse_foreign_fields(patch, owned, type(seen), subjects)
@@ -76,7 +78,32 @@ def writes_for(
         yield Write("status", {"status": status})
 
 
-def as_json(thing: Object) -> Raw:
+def unlike(one: V, other: V) -> tuple[V, V]:
+    """Both values without the members that are the very same: most of a wish is what was seen, handed on."""
+    here: dict[str, Any] = {}
+    there: dict[str, Any] = {}
+    for name, blank in _blanks(type(one)):
+        mine, yours = getattr(one, name), getattr(other, name)
+        if mine is yours:
+            here[name] = there[name] = blank()
+        elif isinstance(mine, Value) and type(mine) is type(yours):
+            here[name], there[name] = unlike(mine, yours)
+    return one.but(**here), other.but(**there)
+
+
+@cache
+def _blanks(type_: type[Value]) -> tuple[tuple[str, Callable[[], Any]], ...]:
+    """The members of a type that may be left unsaid, and what they hold then."""
+    return tuple((field.name, blank) for field in msgspec.structs.fields(type_) if (blank := _blank(field)))
+
+
+def _blank(field: msgspec.structs.FieldInfo) -> Callable[[], Any] | None:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return cast("Callable[[], Any]", field.default_factory)
+    return None if field.default is msgspec.NODEFAULT else lambda: field.default
+
+
+def as_json(thing: Value) -> Raw:
     """Through JSON, so that tuples become lists, as the server holds them."""
     return cast("Raw", msgspec.json.decode(msgspec.json.encode(thing)))
 

@@ -13,7 +13,7 @@ from trimtab.server import refuse
 from trimtab.server.answer import Answer, Ask
 from trimtab.server.assembly import ApiServer
 from trimtab.server.caller import SYSTEM, Caller, User
-from trimtab.server.catalogue import Served, Where
+from trimtab.server.catalogue import Where
 from trimtab.server.decode import Body
 from trimtab.server.edge import fault_answer
 from trimtab.server.fitting import Wanted
@@ -23,7 +23,7 @@ from trimtab.server.patching import JSON_PATCH, MERGE, STRATEGIC
 from trimtab.server.selecting import EVERYTHING, Choice, choose
 from trimtab.server.verbs import Outcome
 from trimtab.server.watch import seen
-from trimtab.server.wire import unpack
+from trimtab.server.wire import decoded, unpack
 from trimtab.store.entry import Event
 
 _MEDIA = {"merge": MERGE, "json": JSON_PATCH, "strategic": STRATEGIC}
@@ -154,18 +154,7 @@ def _written(outcome: Outcome) -> Raw:
     found = outcome.found
     if found.event is None or found.event.entry is None:
         return found.raw()
-    return _decoded(found.event, found.served, found.value, found.revision or 0)
-
-
-def _decoded(event: Event, served: Served, value: bytes, revision: int) -> Raw:
-    """The object of an event, decoded once for all who are told of it whole."""
-    if event.memo is None:
-        event.memo = {}
-    name = f"raw {served.api_version}"
-    raw: Raw | None = event.memo.get(name)
-    if raw is None:
-        raw = event.memo[name] = unpack(served, value, revision)
-    return raw
+    return decoded(found.event, found.served, found.value, found.revision or 0)
 
 
 def _change(event: Event, where: Where, choice: Choice) -> Change | None:
@@ -176,4 +165,4 @@ def _change(event: Event, where: Where, choice: Choice) -> Change | None:
     served = where.served
     if choice is not EVERYTHING:
         return Change(found.type, unpack(served, found.value, found.revision))
-    return Change(found.type, _decoded(event, served, found.value, found.revision))
+    return Change(found.type, decoded(event, served, found.value, found.revision))

@@ -5,7 +5,7 @@ missing is the same for all objects of a resource, or known to the store, and is
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import orjson
@@ -20,7 +20,6 @@ _LEFT_OUT = ("apiVersion", "kind", "metadata")
 
 class _Metadata(msgspec.Struct):
     labels: dict[str, str] | None = None
-    uid: str = ""
 
 
 class _Known(msgspec.Struct):
@@ -46,6 +45,27 @@ def unpack(served: Served, value: bytes, revision: int) -> Raw:
     return served.outward(obj) if served.outward else obj
 
 
+def memo_of(served: Served, obj: Raw) -> dict[str, Any] | None:
+    """A written object, left for those who watch so that they need not decode it; it must not change any more."""
+    return None if served.inward else {f"written {served.api_version}": obj}
+
+
+def decoded(event: Event, served: Served, value: bytes, revision: int) -> Raw:
+    """The object of an event, made once for all who are told of it whole."""
+    if event.memo is None:
+        event.memo = {}
+    name = f"raw {served.api_version}"
+    raw: Raw | None = event.memo.get(name)
+    if raw is None:
+        written = event.memo.get(f"written {served.api_version}")
+        raw = event.memo[name] = _numbered(written, revision) if written else unpack(served, value, revision)
+    return raw
+
+
+def _numbered(written: Raw, revision: int) -> Raw:
+    return {**written, "metadata": {**written["metadata"], "resourceVersion": str(revision)}}
+
+
 def dress(served: Served, value: bytes, revision: int) -> bytes:
     """The object's JSON, without a line end."""
     if served.outward:
@@ -66,11 +86,6 @@ def dress_item(served: Served, entry: Entry) -> bytes:
 def labels_of(value: bytes) -> dict[str, str]:
     """The labels of a stored object, without decoding the rest."""
     return _known_decoder.decode(value).metadata.labels or {}
-
-
-def uid_of(value: bytes) -> str:
-    """The uid of a stored object, without decoding the rest."""
-    return _known_decoder.decode(value).metadata.uid
 
 
 class Found(NamedTuple):

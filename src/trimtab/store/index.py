@@ -154,6 +154,9 @@ class Index:
         return Page(found, revision, remaining)
 
     def count(self, prefix: str) -> int:
+        if prefix.count("/") == 4 and prefix.endswith("/"):  # a whole shelf, or none
+            whole = self._shelves.get(prefix)
+            return len(whole.keys) if whole is not None else 0
         return sum(len(shelf.under(prefix)) for shelf in self._shelves_under(prefix))
 
     def since(self, prefix: str, revision: int, limit: int) -> tuple[Sequence[Event], int]:

@@ -1,7 +1,7 @@
 """Transactions: operations with their conditions, judged one after another against the newest state."""
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trimtab import errors
 from trimtab.store.entry import Entry, Event
@@ -16,6 +16,8 @@ class Put(NamedTuple):
     key: str
     value: bytes
     expected: int | None = None
+    memo: dict[str, Any] | None = None
+    """What the writer has already made of the value, for those who watch."""
 
 
 class Delete(NamedTuple):
@@ -123,15 +125,16 @@ class Draft:
         if isinstance(operation, Check):
             return None
         key, previous, revision = operation.key, self.get(operation.key), self._revision + 1
-        entry = None
+        entry, memo = None, None
         if isinstance(operation, Put):
+            memo = operation.memo
             key = key if previous is None else previous.key  # one string per key, however often it is written
             entry = Entry(key, operation.value, revision, previous.create_revision if previous else revision)
         elif previous is None:
             return None
         self._revision = revision
         self._pending[key] = entry
-        return Event(key, revision, entry, previous)
+        return Event(key, revision, entry, previous, memo)
 
 
 Proposal = Callable[[Draft], Iterable[Operation]]
