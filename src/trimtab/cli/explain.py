@@ -14,6 +14,7 @@ from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Object
 from trimtab.app import learn_everything
 from trimtab.cli.shared import kubeconfig_options, table, with_client
+from trimtab.cli.shared_clusters import cluster_explained
 from trimtab.cli.shared_placements import placement_explained
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import WallClock
@@ -46,15 +47,24 @@ PLACEMENT = "cluster.open-cluster-management.io/placement"
 @click.argument("target", metavar="KIND/NAME")
 @click.option("--namespace", "-n", default="default", show_default=True)
 @click.option("--now", "anew", is_flag=True, help="What would be decided now, instead of what was decided then.")
-@click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", help="With --now.")
+@click.option(
+    "--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", help="With --now, or of a cluster."
+)
 @click.option("--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @kubeconfig_options
 def command(target: str, namespace: str, anew: bool, profile: str, output: str, kubeconfig: str, context: str) -> None:
-    """Say where KIND/NAME (deploy/web, rb/web-deployment, placement/cheap) goes and why, and why not elsewhere."""
+    """Say where KIND/NAME (deploy/web, rb/web-deployment, placement/cheap) goes and why, and why not elsewhere.
+
+    Of cluster/NAME: what stays there, what leaves it and when, and what a workload waits for that does not.
+    """
 
     async def work(client: Client) -> str:
         if placement := placement_meant(target):
             return await placement_explained(client, namespace, placement, WallClock().now(), as_json=output == "json")
+        if cluster := cluster_meant(target):
+            if output == "json":
+                raise InputFault("of a cluster there is only the table: leave out -o json")
+            return await cluster_explained(client, cluster, PROFILES[profile], WallClock().now())
         binding = await bound(client, target, namespace)
         told = None if anew else await remembered(client, binding)
         remark: Sequence[str] = ()
@@ -72,6 +82,12 @@ def placement_meant(target: str) -> str:
     """The name of the Placement of Open Cluster Management that is asked about; empty when it is something else."""
     word, _, name = target.partition("/")
     return name if word.lower() in ("placement", "placements") else ""
+
+
+def cluster_meant(target: str) -> str:
+    """The name of the cluster that is asked about; empty when it is something else."""
+    word, _, name = target.partition("/")
+    return name if word.lower() in ("cluster", "clusters") else ""
 
 
 async def bound(client: Client, target: str, namespace: str) -> Binding:

@@ -1,0 +1,147 @@
+"""What becomes of the workloads of one cluster and why: every condition that has to be met before one leaves it."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, TypeVar, cast
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionPolicy, Storm
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
+from trimtab.api.profile import Profile
+from trimtab.api.value import Object
+from trimtab.app import learn_everything
+from trimtab.cli.shared import table
+from trimtab.client.client import Client, resource_of
+from trimtab.controllers import marks, moves
+from trimtab.controllers.execute import is_ready
+from trimtab.controllers.leave import applied_tolerations, eviction_time, repelling
+from trimtab.decide.budget import scaled
+from trimtab.errors import InputFault, NotFound
+
+T = TypeVar("T", bound=Object)
+
+
+class Scene(NamedTuple):
+    """What the API shows of a fleet."""
+
+    clusters: Sequence[Cluster]
+    bindings: Sequence[Binding]
+    storm: Storm
+    now: datetime
+
+
+async def cluster_explained(client: Client, name: str, profile: Profile, now: datetime) -> str:
+    learn_everything()
+    clusters = await everything(client, Cluster)
+    cluster = next((found for found in clusters if found.name == name), None)
+    if cluster is None:
+        known = ", ".join(sorted(found.name for found in clusters)) or "none"
+        raise InputFault(f"there is no cluster {name}; the fleet has: {known}")
+    bindings: list[Binding] = [*await everything(client, ResourceBinding)]
+    bindings += await everything(client, ClusterResourceBinding)
+    policy = next((found for found in await everything(client, DisruptionPolicy) if found.name == "default"), None)
+    storm = (policy.spec.storm if policy is not None else None) or Storm()
+    return "\n".join(lines(cluster, Scene(clusters, bindings, storm, now), profile))
+
+
+async def everything(client: Client, type_: type[T]) -> list[T]:
+    kind = kind_of(type_)
+    try:
+        listing = await client.list(resource_of(kind))
+    except NotFound:
+        return []
+    return [cast("T", kind.decode(raw)) for raw in listing.items]
+
+
+def lines(cluster: Cluster, scene: Scene, profile: Profile) -> Iterator[str]:
+    yield f"Cluster {cluster.name} {condition(cluster)}."
+    yield ""
+    yield table(("WHAT LETS WORKLOADS LEAVE", "HOW IT STANDS"), list(checks(cluster, scene, profile)))
+    here = [binding for binding in scene.bindings if concerned(binding, cluster.name)]
+    yield ""
+    if not here:
+        yield "No workload is placed there."
+        return
+    yield table(("WORKLOAD", "REPLICAS", "OUTLOOK"), [row(binding, cluster, scene) for binding in here])
+
+
+def condition(cluster: Cluster) -> str:
+    ready = marks.condition_of(cluster.status.conditions, "Ready")
+    if ready is None:
+        return "has not reported yet"
+    since = f" since {moment(ready.last_transition_time)}" if ready.last_transition_time is not None else ""
+    if ready.status == "True":
+        return f"is ready{since}"
+    return f"is not ready{since}: {ready.message or ready.reason}"
+
+
+def checks(cluster: Cluster, scene: Scene, profile: Profile) -> Iterator[tuple[str, str]]:
+    yield "a taint NoExecute", taint_check(cluster, profile)
+    yield "no storm", storm_check(scene)
+    yield "a drain", "under way" if marks.DRAIN in cluster.metadata.annotations else "none: trimtab drain-cluster"
+
+
+def taint_check(cluster: Cluster, profile: Profile) -> str:
+    if taints := repelling(cluster):
+        return ", ".join(f"{t.key} since {moment(t.time_added)}" if t.time_added else t.key for t in taints)
+    ready = marks.condition_of(cluster.status.conditions, "Ready")
+    if ready is None or ready.status == "True" or ready.last_transition_time is None:
+        return "none, and none is due"
+    if not profile.evacuate_after_seconds:
+        return "none; in this profile only people and ClusterTaintPolicies set it"
+    due = ready.last_transition_time + timedelta(seconds=profile.evacuate_after_seconds)
+    return f"none yet; set at {moment(due)} if the cluster stays as it is (evacuate-after-seconds)"
+
+
+def storm_check(scene: Scene) -> str:
+    total = len(scene.clusters)
+    dark = sum(not is_ready(cluster) for cluster in scene.clusters)
+    storm = scene.storm
+    said = f"{dark} of {total} clusters are not ready"
+    if dark >= storm.at_least and dark > scaled(storm.stop_above, total):
+        return f"{said}, more than {storm.stop_above}: nothing is evacuated until some return"
+    if dark >= storm.at_least and dark > scaled(storm.slow_above, total):
+        return f"{said}, more than {storm.slow_above}: evictions are slow"
+    return f"quiet: {said}"
+
+
+def concerned(binding: Binding, cluster: str) -> bool:
+    return any(target.name == cluster for target in binding.spec.clusters) or any(
+        task.from_cluster == cluster for task in binding.spec.graceful_eviction_tasks
+    )
+
+
+def row(binding: Binding, cluster: Cluster, scene: Scene) -> tuple[str, str, str]:
+    workload = binding.spec.resource
+    place = f"{workload.namespace}/{workload.name}" if workload.namespace else workload.name
+    share = next((target.replicas for target in binding.spec.clusters if target.name == cluster.name), 0)
+    return f"{workload.kind} {place}", str(share or "-"), outlook(binding, cluster, scene)
+
+
+def outlook(binding: Binding, cluster: Cluster, scene: Scene) -> str:
+    for task in binding.spec.graceful_eviction_tasks:
+        if task.from_cluster == cluster.name:
+            since = f" since {moment(task.creation_timestamp)}" if task.creation_timestamp is not None else ""
+            return f"is leaving{since}: {task.reason}, {task.purge_mode}"
+    stuck = moves.stalled_because(binding)
+    if stuck is not None:
+        return f"{stuck.reason}: {stuck.message}"
+    taints = repelling(cluster)
+    if not taints:
+        return "stays: nothing drives it out"
+    tolerations = applied_tolerations(binding)
+    if tolerations is None:
+        return "not scheduled yet"
+    due = eviction_time(taints, tolerations, scene.now)
+    if due is None:
+        return "stays: its policy tolerates the taint"
+    return (
+        f"stays until {moment(due)}, as its policy tolerates the taint"
+        if due > scene.now
+        else "leaves when it is its turn"
+    )
+
+
+def moment(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
