@@ -1,15 +1,14 @@
 """The controllers live through what happens to real control planes: a killed leader, an absent etcd, a restarted server."""
 
 import asyncio
-import contextlib
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from kube.fleet import NAMESPACES, WORKS, Controllers, RealFleet, until
+from kube.workloads import BINDINGS, DEPLOYMENTS, POLICIES, deployment, policy, swept
 
 from trimtab.client.client import Client, Resource
 from trimtab.errors import ApiFault, NotFound
@@ -21,40 +20,8 @@ SLACK_SECONDS = 25.0
 WORKLOADS = 50
 FEWER = 20
 """Where the number does not matter: the smallest member has room for 110 pods."""
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
-POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
-BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
-
-
-def deployment(namespace: str, number: int) -> dict[str, Any]:
-    name = f"web-{number}"
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"namespace": namespace, "name": name},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{"name": "web", "image": "registry.example/web:1"}]},
-            },
-        },
-    }
-
-
-def policy(namespace: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "policy.karmada.io/v1alpha1",
-        "kind": "PropagationPolicy",
-        "metadata": {"namespace": namespace, "name": "everywhere"},
-        "spec": {
-            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
-            "placement": {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}},
-        },
-    }
 
 
 async def roll_out(client: Client, namespace: str, count: int = WORKLOADS) -> None:
@@ -93,20 +60,6 @@ async def nothing_is_duplicated(fleet: RealFleet, namespace: str, count: int = W
         sets = (await member.list(REPLICA_SETS, namespace)).items
         owners = Counter(item["metadata"]["ownerReferences"][0]["name"] for item in sets)
         assert owners == {f"web-{n}": 1 for n in range(count)}  # a template written twice would have rolled
-
-
-async def swept(fleet: RealFleet, namespace: str) -> None:
-    """Leave the fleet as it was found."""
-    await fleet.client.delete(NAMESPACES, "", namespace)
-    await until(lambda: is_gone(fleet, namespace))
-
-
-async def is_gone(fleet: RealFleet, namespace: str) -> bool:
-    for client in (fleet.client, *fleet.members.values()):
-        with contextlib.suppress(NotFound):
-            await client.get(NAMESPACES, "", namespace)
-            return False
-    return True
 
 
 async def holder(client: Client) -> str:

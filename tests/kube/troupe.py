@@ -1,0 +1,239 @@
+"""Plays stories with real clusters: the host, the members and our controllers of the rig in the roles of a story."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from kube.fleet import CLUSTERS, Controllers, RealFleet, RealMember, Watched, until
+
+from trimtab.app import Embedded
+from trimtab.cli.shared_stage import Stage, Tell
+from trimtab.client.client import Client, Resource
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
+from trimtab.clock import WallClock
+from trimtab.decide.pods.demand import demand
+from trimtab.errors import NotFound
+from trimtab.simulate.behaviour import Spell
+from trimtab.simulate.kubelet import PODS
+from trimtab.simulate.member import FILLER, filler
+from trimtab.simulate.story import Expectation, Step, Story, Trouble, many, seconds
+
+THRESHOLDS = {"cluster-failure-threshold": 30, "cluster-success-threshold": 30}
+"""How long a cluster must be ill, or well again, to be believed; stories that do not say it mean this."""
+IN_SECONDS = frozenset(("tolerationSeconds", "blockPredecessorSeconds", "gracePeriodSeconds"))
+AS_DURATION = frozenset(("period",))
+ALLOWANCE_SECONDS = 180.0
+"""A real cluster on a busy machine is given at least so long for everything that must come true."""
+LEFT_BEHIND = (
+    Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding"),
+    Resource("work.karmada.io", "v1alpha2", "clusterresourcebindings", "ClusterResourceBinding", namespaced=False),
+)
+MOVES = Resource("trimtab.dev", "v1alpha1", "moves", "Move")
+
+
+def shortened(story: Story, factor: float) -> Story:
+    """The story with every length of time in it divided; what is allowed for things to come true is not less, but more."""
+    settings = {name: as_number(value) / factor if is_time(name) else value for name, value in story.settings.items()}
+    steps = {step.name for step in story.timeline if step.name}
+    return story.but(
+        settings={**{name: value / factor for name, value in THRESHOLDS.items()}, **settings},
+        lasts=seconds(story.lasts) / factor,
+        timeline=tuple(shortened_step(step, factor, steps) for step in story.timeline),
+        expect=tuple(shortened_expectation(one, factor, steps) for one in story.expect),
+    )
+
+
+def is_time(setting: str) -> bool:
+    return setting.endswith(("-seconds", "-threshold", "-timeout"))
+
+
+def as_number(value: Any) -> float:
+    return float(value)
+
+
+def shortened_step(step: Step, factor: float, steps: set[str]) -> Step:
+    def shorter(length: Any) -> Any:
+        return None if length is None else seconds(length) / factor
+
+    return step.but(
+        at=shorter(step.at),
+        after=shorter(step.after),
+        wait=shorter(step.wait),
+        timeout=max(ALLOWANCE_SECONDS, seconds(step.timeout)),
+        restart=step.restart.but(down=shorter(step.restart.down)) if hasattr(step.restart, "down") else step.restart,
+        apply=[shortened_object(obj, factor) for obj in step.apply or ()],
+        expect=tuple(shortened_expectation(one, factor, steps) for one in step.expect),
+    )
+
+
+def shortened_expectation(one: Expectation, factor: float, steps: set[str]) -> Expectation:
+    def shorter(moment: Any) -> Any:
+        return moment if moment is None or moment in steps else seconds(moment) / factor
+
+    within = max(ALLOWANCE_SECONDS, seconds(one.within)) if one.within is not None else ALLOWANCE_SECONDS
+    return one.but(start=shorter(one.start), until=shorter(one.until), within=within if one.that else None)
+
+
+def shortened_object(value: Any, factor: float, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: shortened_object(inner, factor, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [shortened_object(inner, factor) for inner in value]
+    if key in IN_SECONDS:
+        return max(1, round(value / factor))
+    if key in AS_DURATION:
+        return f"{max(1, round(seconds(value) / factor))}s"
+    return value
+
+
+class Actor:
+    """A real member in the role of a simulated one."""
+
+    def __init__(self, real: RealMember) -> None:
+        self._real = real
+        self.name = real.name
+        self.seen = real.seen
+        self._errands: set[asyncio.Task[None]] = set()
+
+    @property
+    def kubelets(self) -> Any:
+        return self._real.kubelets
+
+    def cast(self, spell: Spell) -> None:
+        self.kubelets.cast(spell)
+
+    def lift(self, name: str) -> None:
+        self.kubelets.lift(name)
+
+    async def claim(self, factor: float) -> None:
+        await self.kubelets.claim(factor)
+
+    async def open_side_door(self) -> None:
+        """From now on the story looks in by a second API server, because the first is going to fail."""
+        path = await asyncio.to_thread(self._real.plane.open_side_door)
+        self.seen = Watched(KubeClient(load(path)))
+
+    async def close_side_door(self) -> None:
+        if self.seen is not self._real.seen:
+            await self.seen.cache.close()
+            await self.seen.close()
+            await asyncio.to_thread(self._real.plane.close_side_door)
+
+    def stop_api(self) -> None:
+        self._send(asyncio.to_thread(self._real.plane.stop_apiserver))
+
+    def start_api(self) -> None:
+        self._send(asyncio.to_thread(self._real.plane.start_apiserver))
+
+    def _send(self, errand: Any) -> None:
+        task = asyncio.ensure_future(errand)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+
+    async def fill(self, part: float = 1.0) -> None:
+        """Take this part of the free room of every node away, with pods that belong to nobody."""
+        pods = [entry.typed for entry in self._real.seen.cache.table(PODS).entries.values()]
+        for name, machine in self.kubelets.machines.items():
+            needs = {what: int(machine.room[what] * part) for what in ("cpu", "memory")}
+            for pod in pods:
+                if pod.spec.node_name == name:
+                    taken = demand(pod).requests
+                    needs = {what: amount - int(taken.get(what, 0) * part) for what, amount in needs.items()}
+            await self._real.client.create(PODS, filler(name, needs), manager="filler")
+
+    async def empty(self) -> None:
+        for pod in (await self._real.client.list(PODS, "kube-system", labels=FILLER)).items:
+            with contextlib.suppress(NotFound):
+                await self._real.client.delete(PODS, "kube-system", pod["metadata"]["name"], grace_seconds=0)
+
+
+class Cast:
+    """The members by name, as a world of simulated ones is asked for them."""
+
+    def __init__(self, fleet: RealFleet) -> None:
+        self.members: Mapping[str, Actor] = {name: Actor(member) for name, member in fleet.real.items()}
+
+    def __getitem__(self, name: str) -> Actor:
+        return self.members[name]
+
+    def __iter__(self) -> Iterator[Actor]:
+        return iter(self.members.values())
+
+
+class Troupe:
+    """A fleet that plays one story."""
+
+    def __init__(self, fleet: RealFleet, story: Story) -> None:
+        self._fleet = fleet
+        self._story = story
+        self.client = cast("Client", fleet.seen)
+        self.world = Cast(fleet)
+        settings = [f"--set={name}={value}" for name, value in story.settings.items()]
+        self._controllers = Controllers(
+            fleet.host, fleet.directory / "stories.log", f"--profile={story.profile}", "--status-seconds=1", *settings
+        )
+
+    async def play(self, tell: Tell) -> float:
+        await self._fleet.reshape(self._story.plan)
+        for name in sorted(set(failing(self._story))):
+            await self.world[name].open_side_door()
+        try:
+            await self.start_plane()
+            return await RealStage(self._story, cast("Embedded", self), WallClock(), tell).play()
+        finally:
+            await self._clean()
+            await self.stop_plane()
+
+    async def start_plane(self) -> None:
+        await asyncio.to_thread(self._controllers.__enter__)
+
+    async def stop_plane(self) -> None:
+        await asyncio.to_thread(self._controllers.stop)
+
+    async def _clean(self) -> None:
+        """Take everything away that the story brought, and wait until nothing is left of it."""
+        if self._controllers.process is None:
+            await self.start_plane()
+        for actor in self.world:
+            if not await asyncio.to_thread(self._fleet.real[actor.name].plane.ready):
+                await asyncio.to_thread(self._fleet.real[actor.name].plane.start_apiserver)
+            await actor.close_side_door()
+            await actor.empty()
+            for name in list(actor.kubelets.spells):
+                actor.lift(name)
+        served = {resource.kind: resource for resource in reversed(await self._fleet.client.resources())}
+        for step in self._story.timeline:
+            client = self._fleet.members[step.where] if step.where else self._fleet.client
+            for obj in step.apply or ():
+                metadata, resource = obj["metadata"], served[obj["kind"]]
+                with contextlib.suppress(NotFound):
+                    namespace = metadata.get("namespace", "default") if resource.namespaced else ""
+                    await client.delete(resource, namespace, metadata["name"])
+        for cluster in (await self._fleet.client.list(CLUSTERS)).items:
+            bare = {"metadata": {"annotations": {"trimtab.dev/drain": None}}, "spec": {"taints": None}}
+            await self._fleet.client.patch(CLUSTERS, "", cluster["metadata"]["name"], bare)
+        await until(self._is_gone)
+        for move in (await self._fleet.client.list(MOVES)).items:
+            with contextlib.suppress(NotFound):
+                await self._fleet.client.delete(MOVES, move["metadata"]["namespace"], move["metadata"]["name"])
+
+    async def _is_gone(self) -> bool:
+        bindings = [obj for kind in LEFT_BEHIND for obj in (await self._fleet.client.list(kind)).items]
+        pods = [pod for member in self._fleet.members.values() for pod in (await member.list(PODS, "default")).items]
+        return not bindings and not pods
+
+
+class RealStage(Stage):
+    """Looks at everything in what watches have brought, so that one glance sees all clusters at one moment."""
+
+    def _client(self, where: str) -> Client:
+        return cast("Client", self._fleet.world[where].seen) if where else self._fleet.client
+
+
+def failing(story: Story) -> Iterator[str]:
+    """The clusters whose API server is stopped in the story."""
+    for step in story.timeline:
+        if isinstance(step.fail, Trouble) and not step.fail.app and not step.fail.node:
+            yield from many(step.fail.cluster)
