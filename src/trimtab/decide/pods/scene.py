@@ -1,6 +1,6 @@
 """A cluster as those who move pods see it: every pod of every node, finished ones too."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 
@@ -24,6 +24,7 @@ class Scene:
         fleet: NodeFleet,
         finished: Mapping[str, tuple[Resident, ...]],
         *,
+        homeless: tuple[Resident, ...] = (),
         now: datetime = LONG_AGO,
         covers: tuple[Cover, ...] = (),
         storage_classes: Mapping[tuple[str, str], str] | None = None,
@@ -33,6 +34,8 @@ class Scene:
         self.fleet = fleet
         self.finished = finished
         """Pods that are done but still listed, by node."""
+        self.homeless = homeless
+        """Pods that are neither done nor have a node."""
         self.now = now
         self.covers = covers
         """Disruption budgets, for movers that spare pods without one."""
@@ -55,15 +58,26 @@ class Scene:
         priorities: Mapping[str, int] | None = None,
     ) -> "Scene":
         running: list[Pod] = []
+        homeless: list[Resident] = []
         finished: dict[str, list[Resident]] = {}
         for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
             if pod.terminal:
                 finished.setdefault(pod.spec.node_name, []).append(resident(pod))
+            elif not pod.spec.node_name:
+                homeless.append(resident(pod))
             else:
                 running.append(pod)
         fleet = NodeFleet.of(nodes, running, namespaces=namespaces, now=now)
         done = {node: tuple(there) for node, there in finished.items()}
-        return Scene(fleet, done, now=now, covers=covers, storage_classes=storage_classes, priorities=priorities)
+        return Scene(
+            fleet,
+            done,
+            homeless=tuple(homeless),
+            now=now,
+            covers=covers,
+            storage_classes=storage_classes,
+            priorities=priorities,
+        )
 
     @cached_property
     def hosts(self) -> tuple[Host, ...]:
@@ -75,6 +89,7 @@ class Scene:
         return Scene(
             self.fleet,
             self.finished,
+            homeless=self.homeless,
             now=self.now,
             covers=self.covers,
             storage_classes=self.storage_classes,
@@ -90,6 +105,15 @@ class Scene:
     def all_pods_on(self, node: str) -> list[Resident]:
         """Every pod of a node, finished ones too, by namespace and name."""
         return sorted((*self.pods_on(node), *self.finished.get(node, ())), key=lambda one: one.key)
+
+    @property
+    def everyone(self) -> Iterator[Resident]:
+        """Every pod there is, wherever it is and whatever its phase."""
+        yield from self.homeless
+        for here in self.fleet.hosts:
+            yield from here.residents
+        for together in (*self.finished.values(), *self.fleet.strays.values()):
+            yield from together
 
     @cached_property
     def siblings(self) -> Mapping[str, int]:

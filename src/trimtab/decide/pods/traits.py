@@ -24,6 +24,10 @@ class Traits(NamedTuple):
     daemon: bool
     local_storage: bool
     claims: tuple[str, ...]
+    resource_claims: bool
+    """Devices and the like were allotted to it (spec.resourceClaims)."""
+    controller: str
+    """The uid of what manages it; empty when nothing does."""
     owners: int
     owner_uid: str
     """Of its only owner; empty when it has none or several."""
@@ -42,6 +46,8 @@ def traits(pod: Pod) -> Traits:
         daemon=any(owner.kind == "DaemonSet" for owner in owners),
         local_storage=any(volume.empty_dir is not None or volume.host_path is not None for volume in volumes),
         claims=tuple(v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None),
+        resource_claims=bool(pod.spec.resource_claims),
+        controller=next((owner.uid for owner in owners if owner.controller), ""),
         owners=len(owners),
         owner_uid=owners[0].uid if len(owners) == 1 else "",
         order=(priority is not None, priority or 0, quality(pod), reluctant, pod.metadata.namespace, pod.metadata.name),

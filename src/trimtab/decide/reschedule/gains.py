@@ -1,18 +1,21 @@
 """How much better a pod would be off elsewhere, by the scheduler's own scores: so that both never disagree."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.decide.fleet import Array
-from trimtab.decide.framework import Mask
-from trimtab.decide.pods.ask import ask_for
+from trimtab.decide.framework import Mask, node_scores
+from trimtab.decide.pods.ask import PodAsk, ask_for
 from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.host import Resident
+from trimtab.decide.pods.host import Host, Resident
 from trimtab.decide.pods.schedule import DEFAULT, best, sifted, weighted
 
 FULL = 100
+WEIGHTS = dict(DEFAULT.scores)
+OF_RESIDENTS = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")
+"""Scores that a pod which minds no other pod changes by its presence, and only on its own node."""
 
 
 class Prospect(NamedTuple):
@@ -45,6 +48,7 @@ class Bench:
 
     def __init__(self, fleet: NodeFleet) -> None:
         self.fleet = fleet.fork()
+        self._columns: dict[Collection[str], Array] = {}
 
     def move(self, pod: Resident, target: str | None) -> None:
         """The pod has left for another node, or for good."""
@@ -52,47 +56,80 @@ class Bench:
         if target is not None:
             self.fleet = self.fleet.settled(homeless(pod), target)
 
-    def prospect(self, pod: Resident, closed: Collection[str] = (), avoided: Collection[str] = ()) -> Prospect:
+    def prospect(self, pod: Resident, closed: frozenset[str] = frozenset(), avoided: Collection[str] = ()) -> Prospect:
         """The node that the scheduler would choose other than the present one, compared with the present one."""
         node = pod.pod.spec.node_name
         here = self.fleet.get(node)
         known = next((one for one in here.residents if one.key == pod.key), None) if here is not None else None
-        if known is None:
-            return _prospect(pod, self.fleet, closed, avoided)
+        shut = self._columns_of(closed)
+        ask = ask_for(homeless(pod), self.fleet)
+        if here is None or known is None:
+            return _prospect(ask, self.fleet, shut, avoided, None)
+        if not (ask.wanted or ask.watched or ask.spreads):
+            return _prospect(ask, self.fleet, shut, avoided, here.left([known]))
         rest = self.fleet.vacated([known], node)
-        found = _prospect(pod, rest, closed, avoided)
+        lifted = rest.hosts.targets[rest.hosts.index[node]]
+        found = _prospect(ask_for(ask.me, rest), rest, shut, avoided, lifted)
         self.fleet = rest.settled(known, node)
         return found
 
+    def _columns_of(self, closed: frozenset[str]) -> Array:
+        """Nodes neither come nor go while plans are made, so their columns stay."""
+        if closed not in self._columns:
+            index = self.fleet.hosts.index
+            self._columns[closed] = np.array([index[name] for name in closed if name in index], dtype=np.intp)
+        return self._columns[closed]
 
-def _prospect(pod: Resident, rest: NodeFleet, closed: Collection[str], avoided: Collection[str]) -> Prospect:
-    """`rest` is the cluster without the pod."""
-    ask = ask_for(homeless(pod), rest)
-    names = rest.hosts.index
-    here = names.get(pod.pod.spec.node_name)
-    feasible: Mask = sifted(ask, rest, DEFAULT)
+
+def _prospect(ask: PodAsk, fleet: NodeFleet, shut: Array, avoided: Collection[str], lifted: Host | None) -> Prospect:
+    """`lifted` is the pod's node without it; in `fleet` it may still be there when it minds no other pod."""
+    names = fleet.hosts.index
+    feasible: Mask = sifted(ask, fleet, DEFAULT)
     others = feasible.copy()
-    for name in (*closed, *([pod.pod.spec.node_name] if here is not None else ())):
-        if name in names:
-            others[names[name]] = False
-    if not others.any():
+    others[shut] = False
+    if lifted is not None:
+        others[names[lifted.name]] = False
+    count = int(np.count_nonzero(others))
+    if not count:
         return Prospect(None)
+    column, marks = _choice(ask, fleet, feasible, _liked(others, names, avoided), lifted)
+    if lifted is None:
+        return Prospect(fleet.hosts.names[column], FULL, {}, count)
+    here = {name: int(array[names[lifted.name]]) for name, array in marks.items()}
+    for name in OF_RESIDENTS:
+        if name in marks:
+            here[name] = WEIGHTS[name] * int(node_scores[name].study(ask, fleet.hosts)(lifted))
+    feasible[names[lifted.name]] = False  # its marks may be those with the pod
+    elsewhere = np.flatnonzero(feasible)
+    telling = [name for name, array in marks.items() if _differ(array[elsewhere], here[name])]
+    scale = FULL * sum(WEIGHTS[name] for name in telling)
+    better = {name: int(array[column]) - here[name] for name, array in marks.items()}
+    parts = {name: points / WEIGHTS[name] for name, points in better.items()}
+    return Prospect(fleet.hosts.names[column], FULL * sum(better.values()) / scale if scale else 0.0, parts, count)
+
+
+def _liked(others: Mask, names: Mapping[str, int], avoided: Collection[str]) -> Mask:
+    """Those that are not to be avoided, unless there are no others."""
+    if not avoided:
+        return others
     liked = others.copy()
-    for name in avoided:
-        if name in names:
-            liked[names[name]] = False
-    chosen = liked if liked.any() else others
-    compared: Mask = feasible.copy()
-    if here is not None:
-        compared[here] = True
-    marks = dict(weighted(ask, rest, compared, DEFAULT))
-    total: Array = np.sum(list(marks.values()), axis=0) if marks else np.zeros(len(rest), dtype=np.int64)
-    column, _ = best(total, chosen, rest)
-    if here is None:
-        return Prospect(rest.hosts.names[column], FULL, {}, int(others.sum()))
-    weights = dict(DEFAULT.scores)
-    telling = [name for name, array in marks.items() if np.ptp(array[compared])]
-    scale = FULL * sum(weights[name] for name in telling)
-    gain = FULL * float(total[column] - total[here]) / scale if scale else 0.0
-    parts = {name: float(array[column] - array[here]) / weights[name] for name, array in marks.items()}
-    return Prospect(rest.hosts.names[column], gain, parts, int(others.sum()))
+    liked[[names[name] for name in avoided if name in names]] = False
+    return liked if liked.any() else others
+
+
+def _choice(
+    ask: PodAsk, fleet: NodeFleet, feasible: Mask, among: Mask, lifted: Host | None
+) -> tuple[int, dict[str, Array]]:
+    """The scheduler's choice among these, and all its marks; the present node is compared even if it would not do."""
+    compared = feasible
+    if lifted is not None and not feasible[fleet.hosts.index[lifted.name]]:
+        compared = feasible.copy()
+        compared[fleet.hosts.index[lifted.name]] = True
+    marks = dict(weighted(ask, fleet, compared, DEFAULT))
+    total: Array = np.sum(list(marks.values()), axis=0) if marks else np.zeros(len(fleet), dtype=np.int64)
+    column, _ = best(total, among, fleet)
+    return column, marks
+
+
+def _differ(marks: Array, own: int) -> bool:
+    return int(marks.min()) != own or int(marks.max()) != own

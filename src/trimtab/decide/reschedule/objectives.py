@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from trimtab.api.value import Value
 from trimtab.decide.pods.host import Resident
-from trimtab.decide.reschedule.gains import Bench
+from trimtab.decide.reschedule.gains import Bench, Prospect
 from trimtab.decide.reschedule.picture import Picture
 from trimtab.registry import Registry
 
@@ -27,14 +27,16 @@ class Candidate(NamedTuple):
     pod: Resident
     gain: float
     reason: str
-    again: Callable[[Bench, str], float] | None = None
-    """What the move to a node is worth once earlier moves of the round have been made; None is as before."""
+    again: Callable[[Bench, Prospect], float] | None = None
+    """What the move is worth once earlier moves of the round have been made; None is as before."""
     urgent: bool = False
     """Something is wrong with the pod where it is: age, preference and scheduler do not matter."""
     until: str = ""
     """The uid of the pod for whose sake this one makes way."""
     together: str = ""
     """Moves of one name make sense only all together."""
+    blind: bool = False
+    """Nobody asks where it will go: its scheduler will know."""
     free: bool = False
     """Nothing that runs is disturbed."""
 

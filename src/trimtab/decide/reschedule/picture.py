@@ -1,6 +1,6 @@
 """One consistent picture of a cluster for one round: nodes, pods, owners, budgets, measurements and what was before."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from trimtab.decide.evict import Budget
 from trimtab.decide.pods.avoid import Avoidance, avoids, entries_of
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.guard import Errand, Guard, PodBudget, guards, standing_of
-from trimtab.decide.pods.host import Resident, resident
+from trimtab.decide.pods.host import Resident
 from trimtab.decide.pods.scene import Scene
 from trimtab.decide.pods.terms import Labels
 from trimtab.decide.reschedule.gains import Bench
@@ -62,6 +62,7 @@ class Picture:
 
     def __init__(self, facts: Facts, settings: Settings, history: History, now: datetime) -> None:
         self.facts, self.settings, self.now = facts, settings, now
+        self._families: dict[str, list[Pod]] = {}
         self.scene = Scene.of(facts.nodes, facts.pods, now=now, namespaces=facts.namespaces)
         self.history = self._lived(history)
 
@@ -78,11 +79,10 @@ class Picture:
     def pending(self) -> list[Resident]:
         """Pods that have waited for a node for long."""
         found = []
-        for pod in self.facts.pods:
-            since = pod.metadata.creation_timestamp
-            waits = not pod.spec.node_name and not pod.terminal and pod.metadata.deletion_timestamp is None
-            if waits and since is not None and self.now - since >= WAITS_TOO_LONG:
-                found.append(resident(pod))
+        for one in self.scene.homeless:
+            since = one.pod.metadata.creation_timestamp
+            if not one.terminating and since is not None and self.now - since >= WAITS_TOO_LONG:
+                found.append(one)
         return sorted(found, key=lambda one: (-one.priority, one.key))
 
     @cached_property
@@ -108,17 +108,25 @@ class Picture:
             return Owner("", pod.name, 1, rolling=False)
         return self._owners.get(ref.uid) or Owner(ref.uid, f"{ref.kind}/{ref.name}", 1, rolling=False)
 
-    @cached_property
-    def families(self) -> dict[str, list[Pod]]:
-        """All pods by the uid of their top owner."""
-        found: dict[str, list[Pod]] = {}
-        for pod in self.facts.pods:
-            found.setdefault(self.owner(pod).uid, []).append(pod)
-        return found
+    def meet(self, owners: Iterable[str]) -> None:
+        """Find the pods of these owners in one walk; a list for every owner of a large cluster costs too much."""
+        wanted = {uid for uid in owners if uid and uid not in self._families}
+        if not wanted:
+            return
+        self._families.update((uid, []) for uid in wanted)
+        below = {uid: owner.uid for uid, owner in self._owners.items() if owner.uid in wanted}
+        lists = {uid: self._families[below.get(uid, uid)] for uid in (*wanted, *below)}
+        for one in self.scene.everyone:
+            if (family := lists.get(one.traits.controller)) is not None:
+                family.append(one.pod)
+
+    def family_of(self, owner: str) -> list[Pod]:
+        """Every pod of this owner, whatever its phase."""
+        self.meet([owner])
+        return self._families.get(owner, [])
 
     def family(self, pod: Pod) -> list[Pod]:
-        uid = self.owner(pod).uid
-        return self.families.get(uid, []) if uid else [pod]
+        return self.family_of(self.owner(pod).uid) or [pod]
 
     # nodes
 
@@ -157,6 +165,7 @@ class Picture:
 
     def _lived(self, history: History) -> History:
         """The history up to now: what came of moves, when owners were scaled, how long nodes have been pressed."""
+        self.meet(move.owner for move in history.moves if not move.outcome)
         taken: set[str] = set()
         moves = tuple(self._judged(move, taken) for move in history.moves)
         return history.but(moves=moves, scales=self._scales(history), pressures=self._pressures(history))
@@ -164,11 +173,11 @@ class Picture:
     def _judged(self, move: Moved, taken: set[str]) -> Moved:
         if move.outcome or move.at is None:
             return move
-        if any(pod.metadata.uid == move.pod for pod in self.facts.pods):
+        if any(pod.metadata.uid == move.pod for pod in self.family_of(move.owner)):
             return move  # it is still ending
         heirs = [
             pod
-            for pod in self.families.get(move.owner, ())
+            for pod in self.family_of(move.owner)
             if (pod.metadata.creation_timestamp or move.at) >= move.at.replace(microsecond=0)
             and pod.metadata.uid != move.pod
             and pod.metadata.uid not in taken

@@ -12,7 +12,7 @@ from trimtab.decide.pods.ask import ask_for
 from trimtab.decide.pods.host import Resident
 from trimtab.decide.pods.schedule import DEFAULT, objection_to
 from trimtab.decide.preempt import SYSTEM_CRITICAL
-from trimtab.decide.reschedule.gains import Bench
+from trimtab.decide.reschedule.gains import Bench, Prospect
 from trimtab.decide.reschedule.history import History, Moved, Streak
 from trimtab.decide.reschedule.objectives import Candidate, objectives
 from trimtab.decide.reschedule.picture import SETTLES_AFTER_SCALING, Picture
@@ -71,6 +71,7 @@ def plan(picture: Picture, *, confirmations: int | None = None) -> Plan:
         for one in proposals
     )
     seen = {(one.pod, one.objective): one.rounds for one in streaks}
+    picture.meet(picture.owner(one.candidate.pod.pod).uid for one in proposals)
     round_ = _Round(picture)
     kept: list[Proposal] = []
     for one in proposals:
@@ -122,7 +123,7 @@ class _Round:
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
         self._settings = picture.settings
-        self._bench = Bench(picture.fleet)
+        self._bench = Bench(picture.bench.fleet)  # what objectives have found out about nodes is known already
         self._spent: dict[tuple[str, str, str], int] = {}
         self._leaving: dict[str, int] = {}
         self.moves: list[Move] = []
@@ -220,12 +221,12 @@ class _Round:
             return closed
         if (crowd := self._too_many(pod)) is not None:
             return crowd
-        found = self._bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod))
+        found = Prospect(None, candidate.gain) if candidate.blind else self._prospect(pod)
         if found.node is None and self._settings.require_fit:
             return "no other node would take it"
         gain = candidate.gain
-        if candidate.again is not None and found.node is not None:
-            gain = candidate.again(self._bench, found.node)
+        if candidate.again is not None and (found.node is not None or candidate.blind):
+            gain = candidate.again(self._bench, found)
         threshold = self._settings.gain_threshold
         if gain < threshold:
             return f"it gains {gain:.0f} %, less than {threshold:.0f} %"
@@ -241,6 +242,9 @@ class _Round:
             Move(pod, source, found.node or "", one.objective, gain, candidate.reason, avoid, candidate.until)
         )
         return None
+
+    def _prospect(self, pod: Resident) -> Prospect:
+        return self._bench.prospect(pod, self._picture.closed, self._picture.avoided_by(pod.pod))
 
     def _waited_for(self, target: str, but: str) -> str | None:
         """A pod without a node that this move would take the room from."""

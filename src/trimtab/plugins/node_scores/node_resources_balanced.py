@@ -21,7 +21,8 @@ def requests_neither(ask: PodAsk) -> bool:
 
 def balances(ask: PodAsk, hosts: Fleet[Host]) -> Array:
     requests = ask.me.demand.requests
-    change = _balances(hosts, requests.get("cpu", 0), requests.get("memory", 0)) - _balances(hosts, 0, 0)
+    before = hosts.derived("balances", lambda: _balances(hosts, 0, 0))
+    change = _balances(hosts, requests.get("cpu", 0), requests.get("memory", 0)) - before
     graded: Array = 50 + ((50 + change) / 2).astype(np.int64)
     return graded
 

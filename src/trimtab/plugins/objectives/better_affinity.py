@@ -1,7 +1,6 @@
 """Pods move to nodes that suit their wishes better: preferred affinities, soft spread, taints they would rather not see."""
 
 from collections.abc import Iterator
-from functools import partial
 
 from trimtab.decide.pods.host import Resident
 from trimtab.decide.reschedule.gains import Bench, Prospect
@@ -27,11 +26,11 @@ def better_affinity(args: NoArgs, picture: Picture) -> Iterator[Candidate]:
         if (gain := granted(found)) > 0:
             wishes = ", ".join(name for name in WISHES if found.parts.get(name, 0) > 0)
             reason = f"{found.node} grants more of what it prefers ({wishes})"
-            yield Candidate(pod, gain, reason, partial(again, picture, pod))
+            yield Candidate(pod, gain, reason, again)
 
 
-def again(picture: Picture, pod: Resident, bench: Bench, target: str) -> float:
-    return granted(bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod)))
+def again(bench: Bench, found: Prospect) -> float:
+    return granted(found)
 
 
 def granted(found: Prospect) -> float:

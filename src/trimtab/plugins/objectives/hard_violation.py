@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from trimtab.decide.pods.ask import ask_for
+from trimtab.decide.pods.host import Host, Resident
+from trimtab.decide.pods.nodes import REPELLING
 from trimtab.decide.pods.schedule import Taste, objection_to
 from trimtab.decide.reschedule.gains import homeless, without
 from trimtab.decide.reschedule.objectives import FULL, Candidate, NoArgs, objective
@@ -14,11 +16,20 @@ DEMANDS = Taste(filters=("TaintToleration", "NodeAffinity", "PodTopologySpread",
 
 @objective("HardViolation")
 def hard_violation(args: NoArgs, picture: Picture) -> Iterator[Candidate]:
+    repelling = any(own.required and own.repels for own in picture.fleet.carried)
     for pod in picture.running:
-        node = pod.pod.spec.node_name
-        if pod.traits.daemon or pod.terminating:
+        here = picture.fleet.get(pod.pod.spec.node_name)
+        if here is None or pod.traits.daemon or pod.terminating or not (repelling or _demands(pod, here)):
             continue
         rest = without(pod, picture.fleet)
-        objection = objection_to(ask_for(homeless(pod), rest), rest, node, DEMANDS)
+        objection = objection_to(ask_for(homeless(pod), rest), rest, here.name, DEMANDS)
         if objection is not None:
-            yield Candidate(pod, FULL, f"{node} would not take it any more: {objection.reason.message}", urgent=True)
+            reason = f"{here.name} would not take it any more: {objection.reason.message}"
+            yield Candidate(pod, FULL, reason, urgent=True)
+
+
+def _demands(pod: Resident, here: Host) -> bool:
+    """Whether there is anything to violate; most pods of a large cluster need not be looked at any closer."""
+    spec = pod.pod.spec
+    tainted = any(taint.effect in REPELLING for taint in here.node.spec.taints)
+    return tainted or bool(spec.node_selector or spec.affinity or spec.topology_spread_constraints)

@@ -3,13 +3,18 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+import numpy as np
+
 from trimtab.api.value import Value, always
+from trimtab.decide.fleet import Array, Fleet
+from trimtab.decide.pods.amount import allocatable, pod_counts, used
 from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.reschedule.gains import Bench
-from trimtab.decide.reschedule.objectives import Candidate, objective
+from trimtab.decide.reschedule.gains import Bench, Prospect
+from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
 from trimtab.decide.reschedule.picture import Picture
 
 NOTHING = 0.0
+CPU = "cpu"
 CHOICE, FEWEST = 3, 30
 """So many times what must go is looked at, for some of it may not."""
 
@@ -23,27 +28,46 @@ class Args(Value):
 
 @objective("UnderutilisedNodes", args=Args)
 def underutilised_nodes(args: Args, picture: Picture) -> Iterator[Candidate]:
-    hosts = list(picture.fleet.hosts)
-    idle = [here for here in hosts if here.name not in picture.closed and is_idle(here, args.low)]
-    if not idle:
+    hosts = picture.bench.fleet.hosts
+    open_ = np.array([name not in picture.closed for name in hosts.names], dtype=bool)
+    idle = open_.copy()
+    for resource, limit in args.low.items():
+        idle &= percents(hosts, resource) <= limit
+    if not idle.any():
         return
+    idlest = hosts.targets[int(np.where(idle, percents(hosts, CPU), np.inf).argmin())]
+    excess = np.max([percents(hosts, resource) - limit for resource, limit in args.high.items()], axis=0, initial=0.0)
     left = max(FEWEST, CHOICE * picture.settings.max_moves)
-    for here in sorted(hosts, key=lambda one: (-excess(one, args.high), one.name)):
-        over = worst(here, args.high)
-        if over is None or here.name in picture.closed or left <= 0:
-            continue
-        resource, percent = over
-        reason = f"{here.name} is used to {percent:.0f} % of its {resource}, above {args.high[resource]:.0f} %"
-        surplus = CHOICE * (percent - args.high[resource]) / 100 * here.allocatable.get(resource, 0)
-        for pod in sorted(here.residents, key=lambda one: one.traits.order):
-            if not is_movable(pod, resource):
+    hot = np.flatnonzero(open_ & (excess > 0))
+    for column in sorted(hot.tolist(), key=lambda column: (-excess[column], column)):
+        for candidate in _of_node(hosts.targets[column], idlest, args, picture, left):
+            left -= 1
+            if candidate is not None:
+                yield candidate
+        if left <= 0:
+            return
+
+
+def _of_node(here: Host, idlest: Host, args: Args, picture: Picture, most: int) -> Iterator[Candidate | None]:
+    """Pods of a node that is used too much, those that matter least first; None for one that would gain nothing."""
+    over = worst(here, args.high)
+    if over is None:
+        return
+    resource, percent = over
+    limit = args.high[resource]
+    reason = f"{percent:.0f} % of the {resource} of {here.name} is requested, more than {limit:.0f} %"
+    surplus = CHOICE * (percent - limit) / 100 * here.allocatable.get(resource, 0)
+    for pod in sorted(here.residents, key=lambda one: one.traits.order):
+        if surplus <= 0 or most <= 0:
+            return
+        if is_movable(pod, resource):
+            surplus, most = surplus - pod.demand.requests.get(resource, 1), most - 1
+            if not picture.settings.require_fit:
+                yield Candidate(pod, relief(here, idlest, args), reason, partial(worth, args, pod), blind=True)
                 continue
-            if surplus <= 0 or left <= 0:
-                break
-            surplus, left = surplus - pod.demand.requests.get(resource, 1), left - 1
             found = picture.bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod))
-            if found.node is not None and found.gain > 0:
-                yield Candidate(pod, found.gain, reason, partial(worth, args, picture, pod))
+            gains = found.node is not None and found.gain > 0
+            yield Candidate(pod, found.gain, reason, partial(worth, args, pod)) if gains else None
 
 
 def is_movable(pod: Resident, resource: str) -> bool:
@@ -52,31 +76,37 @@ def is_movable(pod: Resident, resource: str) -> bool:
     return counts and not pod.traits.daemon and not pod.terminating and pod.pod.controller is not None
 
 
-def worth(args: Args, picture: Picture, pod: Resident, bench: Bench, target: str) -> float:
+def relief(here: Host, idlest: Host, args: Args) -> float:
+    """How much more of this node is requested than of the emptiest: the gain when nobody asks where a pod will go."""
+    apart = [percent_of(here, resource) - percent_of(idlest, resource) for resource in args.high]
+    return max(NOTHING, sum(apart) / len(apart))
+
+
+def worth(args: Args, pod: Resident, bench: Bench, found: Prospect) -> float:
     """The scheduler's gain, as long as the old node is still used too much and the new one does not become so."""
-    here, there = bench.fleet.get(pod.pod.spec.node_name), bench.fleet.get(target)
-    if here is None or there is None or worst(here, args.high) is None:
+    here, there = bench.fleet.get(pod.pod.spec.node_name), bench.fleet.get(found.node or "")
+    if here is None or worst(here, args.high) is None:
         return NOTHING
-    if worst(there.joined(pod), args.high) is not None:
+    if there is not None and worst(there.joined(pod), args.high) is not None:
         return NOTHING
-    return bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod)).gain
+    return found.gain
 
 
 def percent_of(here: Host, resource: str) -> float:
     size = here.allocatable.get(resource, 0)
-    used = len(here.residents) if resource == "pods" else here.used.get(resource, 0)
-    return 100.0 * used / size if size else 0.0
+    taken = len(here.residents) if resource == "pods" else here.used.get(resource, 0)
+    return FULL * taken / size if size else 0.0
 
 
-def is_idle(here: Host, low: Mapping[str, float]) -> bool:
-    return all(percent_of(here, resource) <= limit for resource, limit in low.items())
+def percents(hosts: Fleet[Host], resource: str) -> Array:
+    """As `percent_of`, of every node."""
+    size = allocatable(hosts, resource)
+    taken = pod_counts(hosts) if resource == "pods" else used(hosts, resource)
+    share: Array = np.where(size > 0, FULL * taken / np.maximum(size, 1), 0.0)
+    return share
 
 
 def worst(here: Host, high: Mapping[str, float]) -> tuple[str, float] | None:
     """The resource that is used most above its limit."""
     over = [(percent_of(here, one) - limit, one) for one, limit in high.items() if percent_of(here, one) > limit]
     return (max(over)[1], percent_of(here, max(over)[1])) if over else None
-
-
-def excess(here: Host, high: Mapping[str, float]) -> float:
-    return max((percent_of(here, resource) - limit for resource, limit in high.items()), default=0.0)

@@ -165,6 +165,12 @@ class PodReadinessGate(Value):
     condition_type: str = ""
 
 
+class PodResourceClaim(Value):
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(Value):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -182,6 +188,7 @@ class PodSpec(Value):
     resources: ResourceRequirements | None = None
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     readiness_gates: tuple[PodReadinessGate, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
     restart_policy: str = ""
     service_account_name: str = ""
@@ -249,6 +256,7 @@ class PodStatus(Value):
     start_time: datetime | None = None
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
     qos_class: str = ""
 
 
