@@ -1,6 +1,7 @@
 """The commands about moving, against a whole fleet in memory."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
@@ -9,7 +10,8 @@ from moving import Scene, divided, story
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.cli import drain_cluster, history, rebalance, uncordon_cluster
 from trimtab.cli.drain_cluster import Marks, begun, inhabitants, marked
-from trimtab.cli.rebalance import created, followed, forecast, meant, selected
+from trimtab.cli.rebalance import created, followed, selected
+from trimtab.cli.shared_forecast import forecast
 from trimtab.cli.shared_moves import everything, reference
 from trimtab.errors import InputFault
 
@@ -36,16 +38,41 @@ async def crowded(scene: Scene) -> None:
     await asyncio.sleep(12)
 
 
-def test_a_dry_run_shows_what_would_move_and_moves_nothing() -> None:
+NOW = datetime(2030, 1, 1, 0, 1, tzinfo=UTC)
+
+
+def test_a_dry_run_shows_what_would_move_and_how_and_moves_nothing() -> None:
     async def act(scene: Scene) -> None:
         await crowded(scene)
-        spec = {"workloads": [await reference(scene.client, "deploy/web", "default")]}
-        text = await forecast(scene.client, spec)
-        assert "m1:4" in text
-        assert "m1:2 m2:2" in text
+        spec = {
+            "workloads": [await reference(scene.client, name, "default") for name in ("deploy/web", "deploy/ghost")]
+        }
+        heading, ghost, web = (await forecast(scene.client, spec, NOW)).splitlines()
+        assert heading.split() == ["WORKLOAD", "NOW", "THEN", "NOTE"]
+        assert ghost.split(maxsplit=3) == ["Deployment/default/ghost", "-", "-", "it has no binding with a placement"]
+        assert web.split() == ["Deployment/default/web", "m1:4", "m1:2", "m2:2", "replacement", "first"]
         assert await scene.where() == {"m1": 4}
-        by_label = {"selectors": [await selected(scene.client, "deploy", "default", "team=blue")]}
-        assert await meant(scene.client, by_label) == [("Deployment", "default", "web")]
+
+    story(act)
+
+
+def test_a_dry_run_says_what_must_wait_and_what_stays() -> None:
+    async def act(scene: Scene) -> None:
+        await crowded(scene)
+        await scene.budget(minAvailable=5)
+        spec = {"selectors": [await selected(scene.client, "deploy", "", "team in (blue, red),!legacy")]}
+        text = await forecast(scene.client, spec, NOW)
+        assert "must wait: budget careful: 1 replicas are missing already" in text
+        gentle = {**spec, "strategy": "PreserveAvailable"}
+        assert "m1:4   m1:4   no change" in await forecast(scene.client, gentle, NOW)
+
+    story(act)
+
+
+def test_a_selector_that_cannot_be_read_is_refused() -> None:
+    async def act(scene: Scene) -> None:
+        with pytest.raises(InputFault, match="team="):
+            await selected(scene.client, "deploy", "default", "team=blue=red")
 
     story(act)
 

@@ -12,6 +12,7 @@ from views import FakeView
 from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, ResourceSummary
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
 from trimtab.api.kinds.ocm import ClusterDecision, PlacementDecision, PlacementDecisionStatus
+from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, Hold
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
@@ -269,3 +270,28 @@ def test_what_is_gathered_goes_to_a_newcomer_only_where_that_needs_fewer_cluster
 def test_who_never_said_what_he_followed_learns_it_and_stays() -> None:
     (after,) = written(seen(follower({"m1": 2, "m2": 2}), decided_for("m1", "m2", "m3"), *FLEET))
     assert (shares(after), after.status.followed) == ({"m1": 2, "m2": 2}, ("m1", "m2", "m3"))
+
+
+STATIC = [{"targetCluster": {"clusterNames": [name]}, "weight": 1} for name in ("m1", "m2")]
+
+
+@pytest.mark.parametrize(
+    ("placed", "ready", "then"),
+    [
+        ({"m1": 4}, {"m1": 4}, {"m1": 4}),
+        ({"m1": 4}, {"m1": 3}, {"m1": 3, "m2": 1}),
+        ({"m1": 4}, {}, {"m1": 2, "m2": 2}),
+        ({"m1": 3, "m3": 1}, {"m1": 3, "m3": 1}, {"m1": 3, "m2": 1}),
+    ],
+)
+def test_what_is_available_stays_where_it_is_whatever_the_weights_say(placed: Any, ready: Any, then: Any) -> None:
+    clusters = [able("m1"), able("m2"), able("m3")]
+    weighted = {**EVENLY, "weightPreference": {"staticWeightList": STATIC}}
+    rule = {"clusterAffinity": {"clusterNames": ["m1", "m2"]}, "replicaScheduling": weighted}
+    subject = moves.stamped(web(placed, rule=rule), NOON, "Rebalance", "gentle")
+    items = tuple(item(name, status={"readyReplicas": n}) for name, n in ready.items())
+    subject = subject.but(status=subject.status.but(aggregated_status=items))
+    job = WorkloadRebalancer(metadata=Meta(name="gentle"), spec=RebalancerSpec(strategy="PreserveAvailable"))
+    view = FakeView([subject, *clusters, job], parts={"fleet": Picture(clusters)}, raws=[deployment()])
+    after = written([wish for _, wish in schedule([subject], view)])[-1]
+    assert shares(after) == then

@@ -233,7 +233,7 @@ def told_case(case: Case, decision: karmada.Decision | None) -> Verdict:
         )
         said = "it stays where it is: neither placement nor replicas have changed"
         return Verdict(dialect="karmada", subject=subject, by=case.by, placed=True, message=said, targets=stays)
-    decision = as_intended(decision, case.intent)
+    decision = as_intended(case.binding, decision, case.intent)
     story = explain(decision)
     targets = [
         Target(

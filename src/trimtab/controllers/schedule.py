@@ -20,7 +20,7 @@ from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wak
 from trimtab.controllers.leave import left, task_for
 from trimtab.controllers.passage import BLOCKED, BUDGETED, Waiting, options_for, outset, started
 from trimtab.decide.ask import AGGREGATED, DUPLICATED, Ask, Gates, ask_of
-from trimtab.decide.explain import record
+from trimtab.decide.explain import explain, record
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import RESERVED_FOR, Decision, decide_all
 from trimtab.decide.pipeline import Shares
@@ -182,6 +182,8 @@ class Intent(NamedTuple):
     """The shares to go back to, if the clusters take them."""
     gathers: bool = False
     """Worth a move only when fewer clusters are needed."""
+    keeps: tuple[TargetCluster, ...] = ()
+    """What stays where it is, in clusters that may have it at all."""
 
 
 def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: Gates, view: View) -> Intent | None:
@@ -241,7 +243,7 @@ def asked_afresh(binding: Binding, ask: Ask, gates: Gates, view: View) -> Intent
     if job is not None and job.spec.strategy == "PreserveAvailable":
         kept = moves.targets_of(available(binding, view))
         anew = ask_of(binding.but(spec=binding.spec.but(clusters=kept)), gates=gates, candidates=ask.candidates)
-        return Intent(asked.reason, msgspec.structs.replace(anew, fresh=False))
+        return Intent(asked.reason, msgspec.structs.replace(anew, fresh=False), keeps=kept)
     return Intent(asked.reason, ask)
 
 
@@ -260,11 +262,26 @@ def as_intended(binding: Binding, decision: Decision, intent: Intent) -> Decisio
     """The same shares as before, where the decision finds the same clusters able to take as many replicas."""
     if intent.gathers and decision.ok and len(decision.clusters) >= len(binding.spec.clusters):
         return with_shares(decision, binding.spec.clusters)
+    if intent.keeps and decision.ok and decision.ask.plan.strategy != DUPLICATED:
+        return preserving(decision, intent.keeps)
     wanted = [(target.name, target.replicas) for target in intent.exactly]
     fits = decision.ok and sum(n for _, n in wanted) == sum(n for _, n in decision.clusters)
     if not wanted or not fits or {name for name, _ in wanted} != {name for name, _ in decision.clusters}:
         return decision
     return with_shares(decision, intent.exactly)
+
+
+def preserving(decision: Decision, keeps: Iterable[TargetCluster]) -> Decision:
+    """The decision with at least so much in the clusters that may have it; weights alone would move it for nothing."""
+    allowed = {one.name for one in explain(decision).clusters if one.refused is None}
+    kept = {target.name: target.replicas for target in keeps if target.name in allowed}
+    shares = {name: max(n, kept.get(name, 0)) for name, n in (kept | dict(decision.clusters)).items()}
+    surplus = sum(shares.values()) - sum(n for _, n in decision.clusters)
+    for name in sorted(shares, key=lambda name: (kept.get(name, 0) - shares[name], name)):
+        taken = min(surplus, shares[name] - kept.get(name, 0))
+        shares[name] -= taken
+        surplus -= taken
+    return decision if surplus else with_shares(decision, moves.targets_of({k: n for k, n in shares.items() if n}))
 
 
 def with_shares(decision: Decision, targets: Iterable[TargetCluster]) -> Decision:
