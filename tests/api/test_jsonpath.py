@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.jsonpath import BadPath, find, find_if_any
+from trimtab.api.jsonpath import BadPath, find, find_if_any, places
 
 OBJECT = {
     "spec": {"size": 3, "on": True},
@@ -60,3 +60,9 @@ def test_what_is_no_path_is_refused_or_leads_nowhere(path: str) -> None:
     with pytest.raises(BadPath):
         find(OBJECT, path)
     assert find_if_any(OBJECT, path) == []
+
+
+def test_places_say_the_way_to_each_value() -> None:
+    assert places(OBJECT, '.status.conditions[?(@.type=="Old")].status') == [("status", "conditions", 1, "status")]
+    assert places(OBJECT, ".status.numbers[-1]") == [("status", "numbers", 3)]
+    assert places(OBJECT, "..ip") == [("status", "pods", "one", "ip"), ("status", "pods", "two", "ip")]

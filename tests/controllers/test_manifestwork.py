@@ -23,7 +23,7 @@ from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier, Work, Wor
 from trimtab.api.value import Condition, Meta, Object, Raw
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Gone
-from trimtab.controllers.manifestwork import FINALIZER, dug, manifest_work, plural_of
+from trimtab.controllers.manifestwork import FINALIZER, manifest_work, plural_of
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}
 HERE = (Cluster(metadata=Meta(name="m1")), Namespace(metadata=Meta(name="karmada-es-m1")))
@@ -124,14 +124,6 @@ def test_the_objects_go_before_the_manifestwork_does() -> None:
 
 def test_clusters_that_are_not_ours_are_left_to_their_own_agent() -> None:
     assert list(manifest_work(subject(), FakeView([subject()]))) == []
-
-
-def test_plain_paths_are_followed_and_others_are_not() -> None:
-    document = {"status": {"conditions": [{"type": "Ready"}], "a-b": 1}}
-    assert dug(document, ".status.conditions[0].type") == "Ready"
-    assert dug(document, ".status['a-b']") == 1
-    assert dug(document, ".status.missing") is None
-    assert dug(document, ".status.conditions[?(@.type=='x')]") is None
 
 
 def test_rules_for_single_objects_travel_with_them() -> None:

@@ -8,8 +8,10 @@ from typing import Any, TypeAlias
 
 import orjson
 
-Step: TypeAlias = Callable[[Any], Iterator[Any]]
-"""From one value to those that the next part of the path names."""
+Place: TypeAlias = tuple[str | int, ...]
+"""Names and numbers, one inside the other, that lead to one value."""
+Step: TypeAlias = Callable[[Any], Iterator[tuple[Place, Any]]]
+"""From one value to those that the next part of the path names, each with the way to it."""
 
 _NAME = re.compile(r"(?:[^.\[\]\\]|\\.)+")
 _NUMBER = re.compile(r"-?\d+\Z")
@@ -25,7 +27,12 @@ class BadPath(ValueError):
 
 def find(document: Any, path: str) -> list[Any]:
     """Everything that the path leads to, in the order of the document; raises BadPath."""
-    return _walk(steps_of(path), document)
+    return [value for _, value in _walk(steps_of(path), document)]
+
+
+def places(document: Any, path: str) -> list[Place]:
+    """Where everything is that the path leads to; raises BadPath."""
+    return [place for place, _ in _walk(steps_of(path), document)]
 
 
 def find_if_any(document: Any, path: str) -> list[Any]:
@@ -36,11 +43,11 @@ def find_if_any(document: Any, path: str) -> list[Any]:
         return []
 
 
-def _walk(steps: Sequence[Step], document: Any) -> list[Any]:
-    values = [document]
+def _walk(steps: Sequence[Step], document: Any) -> list[tuple[Place, Any]]:
+    found: list[tuple[Place, Any]] = [((), document)]
     for step in steps:
-        values = [inner for value in values for inner in step(value)]
-    return values
+        found = [((*place, *further), inner) for place, value in found for further, inner in step(value)]
+    return found
 
 
 @lru_cache(maxsize=2048)
@@ -101,8 +108,7 @@ def _bracket(inner: str, path: str) -> Step:
     if _NUMBER.match(inner):
         return _numbered(int(inner))
     if (cut := _SLICE.match(inner)) is not None:
-        bounds = slice(*(int(bound) if bound else None for bound in cut.groups()))
-        return lambda value: iter(value[bounds] if isinstance(value, list) else ())
+        return _sliced(slice(*(int(bound) if bound else None for bound in cut.groups())))
     names = [match[2] for match in _QUOTED.finditer(inner)]
     if names and not _QUOTED.sub("", inner).strip(", "):
         chosen = [_named(_plain(name)) for name in names]
@@ -118,31 +124,40 @@ def _plain(name: str) -> str:
 
 
 def _named(name: str) -> Step:
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any) -> Iterator[tuple[Place, Any]]:
         if isinstance(value, dict) and name in value:
-            yield value[name]
+            yield (name,), value[name]
 
     return step
 
 
 def _numbered(index: int) -> Step:
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any) -> Iterator[tuple[Place, Any]]:
         if isinstance(value, list) and -len(value) <= index < len(value):
-            yield value[index]
+            yield (index % len(value),), value[index]
 
     return step
 
 
-def _every(value: Any) -> Iterator[Any]:
-    yield from value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+def _sliced(bounds: slice) -> Step:
+    def step(value: Any) -> Iterator[tuple[Place, Any]]:
+        if isinstance(value, list):
+            yield from (((index,), value[index]) for index in range(*bounds.indices(len(value))))
+
+    return step
+
+
+def _every(value: Any) -> Iterator[tuple[Place, Any]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    yield from (((key,), inner) for key, inner in inside)
 
 
 def _anywhere(name: str) -> Step:
-    def step(value: Any) -> Iterator[Any]:
-        if isinstance(value, dict) and (name in value or name == "*"):
-            yield from value.values() if name == "*" else (value[name],)
-        for inner in _every(value):
-            yield from step(inner)
+    def step(value: Any) -> Iterator[tuple[Place, Any]]:
+        if isinstance(value, dict):
+            yield from _every(value) if name == "*" else _named(name)(value)
+        for place, inner in _every(value):
+            yield from (((*place, *further), deeper) for further, deeper in step(inner))
 
     return step
 
@@ -150,8 +165,8 @@ def _anywhere(name: str) -> Step:
 def _where(condition: str) -> Step:
     holds = _condition(condition)
 
-    def step(value: Any) -> Iterator[Any]:
-        yield from (item for item in _every(value) if holds(item))
+    def step(value: Any) -> Iterator[tuple[Place, Any]]:
+        yield from ((place, item) for place, item in _every(value) if holds(item))
 
     return step
 
@@ -185,7 +200,7 @@ def _operand_steps(text: str) -> tuple[Step, ...]:
 def _operand(text: str) -> Callable[[Any], Any]:
     if text.startswith("@"):
         steps = _operand_steps(text)
-        return lambda item: next(iter(_walk(steps, item)), None)
+        return lambda item: next((value for _, value in _walk(steps, item)), None)
     quoted = _QUOTED.fullmatch(text)
     if quoted is not None:
         plain = _plain(quoted[2])

@@ -92,6 +92,18 @@ class Look(NamedTuple):
     ref: Ref
 
 
+class Inquire(NamedTuple):
+    """Ask a member whether a user may do all this to an object there; the answer is remembered, and thought goes on.
+
+    `View.recall("allowed", this)` is then (when it was asked, what the answer was).
+    """
+
+    cluster: str
+    user: str
+    ref: Ref
+    verbs: tuple[str, ...]
+
+
 class Remember(NamedTuple):
     """Keep this value in memory for others to see (`View.recall`); it is lost at a restart and may never matter then."""
 
@@ -100,7 +112,7 @@ class Remember(NamedTuple):
     value: Any
 
 
-Wish: TypeAlias = Object | Steps | Make | Gone | Again | Note | Within | Look | Remember
+Wish: TypeAlias = Object | Steps | Make | Gone | Again | Note | Within | Look | Inquire | Remember
 
 
 class Fault(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from trimtab.api.jsonpath import BadPath
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ManifestStatus, Work, WorkStatus
@@ -16,6 +17,7 @@ from trimtab.controllers.contract import (
     Again,
     Fault,
     Gone,
+    Inquire,
     Look,
     Make,
     MemberWake,
@@ -33,13 +35,18 @@ from trimtab.controllers.reflect import identify, reflect
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import Operation, Uninterpretable
 from trimtab.interpret.prune import prune
+from trimtab.interpret.spare import spared
 
 SOURCE = "execution-controller"
 NOT_READY_SECONDS = 10.0
 CONFLICT_SECONDS = 10.0
 READ_SECONDS = 30.0
 """How old the sight of an object that is only read may be."""
-CREATE_ONLY, READ_ONLY, SERVER_SIDE_APPLY = "CreateOnly", "ReadOnly", "ServerSideApply"
+ALLOWED_SECONDS = 60.0
+"""How long a member's word on what an executor may do is believed."""
+CREATE_ONLY, READ_ONLY, SERVER_SIDE_APPLY, COMPLETED = "CreateOnly", "ReadOnly", "ServerSideApply", "Completed"
+GRANTS = {"Role": "escalate", "ClusterRole": "escalate", "RoleBinding": "bind", "ClusterRoleBinding": "bind"}
+"""What it takes to give others permissions that one may not have oneself."""
 OVERTAKEN = ("AlreadyExists", "Conflict")
 """Somebody was faster: no reason to complain, only to look again."""
 OURS_TO_REMOVE = (
@@ -57,6 +64,8 @@ OURS_TO_REMOVE = (
     marks.CPP_NAME,
     marks.UPDATE_STRATEGY,
     marks.FIELD_MANAGER,
+    marks.IGNORE_FIELDS,
+    marks.CONFIG_HASH,
     marks.ON_DELETION,
 )
 LABELS_TO_REMOVE = (marks.MANAGED, marks.RB_ID, marks.CRB_ID, marks.WORK_ID, marks.PP_ID, marks.CPP_ID)
@@ -183,7 +192,16 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
         yield Again(NOT_READY_SECONDS)
         return
     conditions = dispatching(work, now, suspended=False)
-    deliveries = [delivery(manifest, cluster, view) for manifest in work.spec.workload.manifests]
+    inquiries = inquiries_of(work, cluster)
+    if unasked := [inquiry for inquiry in inquiries.values() if answer_to(inquiry, view) is None]:
+        yield from unasked
+        return
+    deliveries = [
+        forbidden(manifest, view)
+        if manifest_id in inquiries and not answer_to(inquiries[manifest_id], view)
+        else delivery(manifest, cluster, view)
+        for manifest_id, manifest in enumerate(work.spec.workload.manifests)
+    ]
     if unseen := [item for item in deliveries if item.look is not None]:
         yield from (wish for item in unseen for wish in (item.memory, item.look) if wish is not None)
         return
@@ -207,10 +225,48 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
             yield from tell_success(work, item, cluster)
     if any(item.problem for item in deliveries):
         yield Again(CONFLICT_SECONDS)
+    elif inquiries:
+        yield Again(ALLOWED_SECONDS)
     if any(strategy_of(item.manifest) == READ_ONLY for item in deliveries):
         yield Again(READ_SECONDS)
     if all(item.wish is None and not item.problem for item in deliveries):
         yield from report(work, deliveries, conditions, view)
+
+
+def inquiries_of(work: Work, cluster: Cluster) -> dict[int, Inquire]:
+    """What the executor of this Work, if it has one, must be allowed to do, by the number of the manifest."""
+    namespace, _, name = work.metadata.annotations.get(marks.EXECUTOR, "").partition("/")
+    if not name:
+        return {}
+    user = f"system:serviceaccount:{namespace}:{name}"
+    found: dict[int, Inquire] = {}
+    for number, manifest in enumerate(work.spec.workload.manifests):
+        ref = marks.ref_of_raw(manifest)._replace(uid="")
+        if strategy_of(manifest) == READ_ONLY:
+            verbs = ["get"]
+        else:
+            verbs = ["create", "update", "patch", "get"]
+            verbs += [] if work.spec.preserve_resources_on_deletion or is_to_stay(manifest) else ["delete"]
+            verbs += [GRANTS[ref.kind]] if ref.kind in GRANTS else []
+        found[number] = Inquire(cluster.name, user, ref, tuple(verbs))
+    return found
+
+
+def answer_to(inquiry: Inquire, view: View) -> bool | None:
+    """What the member last said; None when it has not been asked lately."""
+    known: tuple[datetime, bool] | None = view.recall("allowed", inquiry)
+    if known is None or (view.now - known[0]).total_seconds() >= ALLOWED_SECONDS:
+        return None
+    return known[1]
+
+
+def forbidden(manifest: Raw, view: View) -> Delivery:
+    ref = marks.ref_of_raw(manifest)._replace(uid="")
+    group = ref.api_version.rpartition("/")[0]
+    problem = (
+        f"not allowed to apply the resource {group} {ref.kind}, {ref.namespace} {ref.name}, will try again in 1m0s"
+    )
+    return Delivery(ref, manifest, None, None, problem)
 
 
 def is_overtaken(fault: Fault, deliveries: list[Delivery]) -> bool:
@@ -242,8 +298,11 @@ def delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
         return sight(ref, manifest, seen, cluster, view)
     there = None if isinstance(seen, Unseen) else seen
     if strategy == SERVER_SIDE_APPLY:
-        return Delivery(ref, manifest, there, applied_over(manifest, there), "")
-    if strategy == CREATE_ONLY and there is not None:
+        try:
+            return Delivery(ref, manifest, there, applied_over(manifest, there), "")
+        except BadPath as fault:
+            return Delivery(ref, manifest, there, None, str(fault))
+    if strategy == COMPLETED or (strategy == CREATE_ONLY and there is not None):
         return Delivery(ref, manifest, there, None, "")
     if isinstance(seen, Unseen) or seen is None:
         return Delivery(ref, manifest, None, Make(manifest), "")
@@ -275,10 +334,21 @@ def sight(ref: Ref, manifest: Raw, seen: Raw | Unseen | None, cluster: Cluster, 
 
 def applied_over(manifest: Raw, seen: Raw | None) -> Make | None:
     """Server-side apply, unless every field of ours is there: fields of others are not our business."""
-    if seen is not None and contains(seen, manifest):
+    wanted = manifest if seen is None else with_spared_fields(manifest, seen)
+    if seen is not None and contains(seen, wanted):
         return None
     manager = marks.annotations_of(manifest).get(marks.FIELD_MANAGER, "work-agent")
-    return Make(manifest, seen=seen, apply_as=manager.rstrip("!"), force=manager.endswith("!"))
+    return Make(wanted, seen=seen, apply_as=manager.rstrip("!"), force=manager.endswith("!"))
+
+
+def with_spared_fields(manifest: Raw, seen: Raw) -> Raw:
+    """The manifest with fields as they are in the member, where its author lets others have them; raises BadPath."""
+    mine, theirs = marks.annotations_of(manifest), marks.annotations_of(seen)
+    for rule in orjson.loads(mine.get(marks.IGNORE_FIELDS, "[]")):
+        renewed = mine.get(marks.CONFIG_HASH) != theirs.get(marks.CONFIG_HASH)
+        if rule["condition"] == "OnSpokePresent" or not renewed:
+            manifest = spared(manifest, seen, rule)
+    return manifest
 
 
 def contains(there: Any, wanted: Any) -> bool:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from trimtab.api.jsonpath import find_if_any
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster, Taint, Toleration
 from trimtab.api.kinds.disruption import DisruptionPolicy, Storm
@@ -16,7 +17,6 @@ from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wak
 from trimtab.controllers.execute import is_ready
 from trimtab.controllers.foresight import Prospect, flow_out, prospect
 from trimtab.controllers.health import AUTOMATIC
-from trimtab.controllers.manifestwork import dug
 from trimtab.decide.budget import scaled
 
 MODERN = {"Immediately": "Directly", "Graciously": "Gracefully"}
@@ -240,8 +240,8 @@ def preserved(binding: Binding, cluster: str, rules: StatePreservation | None) -
     item = moves.items_of(binding).get(cluster)
     if rules is None or item is None:
         return {}
-    found = {rule.alias_label_name: dug(item.status, rule.json_path.strip("{}")) for rule in rules.rules}
-    return {label: printed(value) for label, value in found.items() if value is not None}
+    found = {rule.alias_label_name: find_if_any(item.status, rule.json_path) for rule in rules.rules}
+    return {label: printed(values[0]) for label, values in found.items() if values and values[0] is not None}
 
 
 def printed(value: object) -> str:

@@ -1,18 +1,14 @@
 """ManifestWork -> a Work for the same cluster, and what that Work reports -> the conditions OCM's users look at."""
 
-import json
-import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+
+import msgspec
 
 from trimtab.api.kind import find_kind, key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm import (
     WORK_GROUP,
-    FeedbackRule,
-    FeedbackValue,
-    FieldValue,
     ManifestCondition,
     ManifestConfigOption,
     ManifestResourceMeta,
@@ -24,30 +20,20 @@ from trimtab.api.kinds.ocm import (
     StatusFeedback,
     WorkResourceIdentifier,
 )
-from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier, Work, WorkloadTemplate, WorkSpec
+from trimtab.api.kinds.work import ManifestStatus, Work, WorkloadTemplate, WorkSpec
 from trimtab.api.value import Condition, Key, Meta, Raw
 from trimtab.controllers import marks
-from trimtab.controllers.contract import Again, Gone, MemberWake, Unseen, View, Wake, Wish, controller
+from trimtab.controllers.contract import Again, Gone, MemberWake, Ref, Unseen, View, Wake, Wish, controller
 from trimtab.controllers.dispatch import renewed
+from trimtab.controllers.execute import digest
+from trimtab.controllers.feedback import COMPLETE, feedback, is_by_rule, is_complete, judged, summed_up
 from trimtab.controllers.render import marked
 from trimtab.interpret.names import work_name
 from trimtab.interpret.prune import prune
 
 SOURCE_NAME = "trimtab.dev/manifestwork"
 FINALIZER = f"{WORK_GROUP}/manifest-work-cleanup"
-_PATH_PART = re.compile(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]|\['([^']+)'\]")
-WELL_KNOWN: dict[tuple[str, str], dict[str, str]] = {
-    ("apps", "Deployment"): {
-        "ReadyReplicas": ".status.readyReplicas",
-        "Replicas": ".status.replicas",
-        "AvailableReplicas": ".status.availableReplicas",
-    },
-    ("batch", "Job"): {
-        "JobComplete": ".status.completionTime",
-        "JobSucceeded": ".status.succeeded",
-    },
-    ("", "Pod"): {"PodPhase": ".status.phase"},
-}
+SET_LABEL = f"{WORK_GROUP}/manifestworkreplicaset"
 
 
 def own_work_name(name: str) -> str:
@@ -103,6 +89,20 @@ def manifest_work(subject: ManifestWork, view: View) -> Iterator[Wish]:
     status = status_of(subject, after, view)
     if status != subject.status:
         yield subject.but(status=status)
+    yield from expiry(subject.but(status=status), view)
+
+
+def expiry(subject: ManifestWork, view: View) -> Iterator[Wish]:
+    """A complete work goes when its author says so; one that a set made stays, for the set would make it again."""
+    ttl = subject.spec.delete_option.ttl_seconds_after_finished if subject.spec.delete_option is not None else None
+    complete = marks.condition_of(subject.status.conditions, COMPLETE)
+    if ttl is None or complete is None or complete.status != "True" or SET_LABEL in subject.metadata.labels:
+        return
+    left = ttl - (view.now - (complete.last_transition_time or view.now)).total_seconds()
+    if left > 0:
+        yield Again(left + 0.001)
+    else:
+        yield Gone(subject)
 
 
 def farewell(subject: ManifestWork, seen: Work | None) -> Iterator[Wish]:
@@ -124,14 +124,17 @@ def work_of(subject: ManifestWork) -> Work:
         finalizers=(marks.WORK_FINALIZER,),
     )
     template = {"metadata": {"uid": subject.metadata.uid, "generation": subject.metadata.generation}}
+    done = {identifier_of(item) for item in subject.status.resource_status.manifests if is_complete(item)}
     manifests = tuple(
-        marked(treated(prune(manifest), subject.spec), template, envelope)
+        marked(treated(prune(manifest), subject.spec, done), template, envelope)
         for manifest in subject.spec.workload.manifests
     )
+    account = subject.spec.executor.subject.service_account if subject.spec.executor is not None else None
+    executor = {marks.EXECUTOR: f"{account.namespace}/{account.name}"} if account is not None else {}
     option = subject.spec.delete_option
     orphans = option is not None and option.propagation_policy == "Orphan"
     return Work(
-        metadata=envelope,
+        metadata=envelope.but(annotations=envelope.annotations | executor),
         spec=WorkSpec(
             workload=WorkloadTemplate(manifests=manifests),
             suspend_dispatching=False,
@@ -140,19 +143,31 @@ def work_of(subject: ManifestWork) -> Work:
     )
 
 
-def treated(manifest: Raw, spec: ManifestWorkSpec) -> Raw:
+def treated(manifest: Raw, spec: ManifestWorkSpec, done: Collection[WorkResourceIdentifier]) -> Raw:
     """The manifest with what is to be observed when it is applied, and when it is taken away."""
     notes: dict[str, str | None] = {}
-    for config in configs_of(spec, identity(manifest)):
+    mine = identity(manifest)
+    for config in configs_of(spec, mine):
         strategy = config.update_strategy
         if strategy is not None and strategy.type != "Update":
             notes[marks.UPDATE_STRATEGY] = strategy.type
         if strategy is not None and strategy.type == "ServerSideApply":
-            details = strategy.server_side_apply or ServerSideApplyConfig()
-            notes[marks.FIELD_MANAGER] = (details.field_manager or "work-agent") + ("!" if details.force else "")
+            notes |= applying(strategy.server_side_apply or ServerSideApplyConfig(), manifest)
+    if mine in done:
+        notes[marks.UPDATE_STRATEGY] = "Completed"
     if is_orphan(manifest, spec):
         notes[marks.ON_DELETION] = "Orphan"
     return marks.remarked(manifest, labels={}, annotations=notes) if notes else manifest
+
+
+def applying(details: ServerSideApplyConfig, manifest: Raw) -> dict[str, str | None]:
+    """On whose behalf fields are set, and which are left alone."""
+    notes: dict[str, str | None] = {}
+    notes[marks.FIELD_MANAGER] = (details.field_manager or "work-agent") + ("!" if details.force else "")
+    if details.ignore_fields:
+        notes[marks.IGNORE_FIELDS] = msgspec.json.encode(details.ignore_fields).decode()
+        notes[marks.CONFIG_HASH] = digest(manifest).hex()
+    return notes
 
 
 def identity(manifest: Raw) -> WorkResourceIdentifier:
@@ -192,14 +207,36 @@ def is_orphan(manifest: Raw, spec: ManifestWorkSpec) -> bool:
 
 
 def status_of(subject: ManifestWork, work: Work, view: View) -> ManifestWorkStatus:
-    conditions = tuple(one for one in subject.status.conditions if not is_outlived(one, subject, work, view))
-    for condition in conditions_of(subject, work, view):
+    items = tuple(items_of(subject, work, view))
+    said = [*conditions_of(subject, work, view), *summed_up(items)]
+    named = {condition.type for condition in said}
+    conditions = tuple(
+        one
+        for one in subject.status.conditions
+        if not is_outlived(one, subject, work, view) and (one.type in named or not is_by_rule(one))
+    )
+    for condition in said:
         stamped = condition.but(
             last_transition_time=view.now.replace(microsecond=0), observed_generation=subject.metadata.generation
         )
         conditions = marks.with_condition(conditions, stamped)
-    items = tuple(manifest_condition(subject, status, view) for status in work.status.manifest_statuses)
     return subject.status.but(conditions=conditions, resource_status=ManifestResourceStatus(manifests=items))
+
+
+def items_of(subject: ManifestWork, work: Work, view: View) -> Iterator[ManifestCondition]:
+    """What is known of each object, in the order of the manifests; what was completed stays known when it is gone."""
+    found = {item.resource_meta.ordinal: item for item in told_items(subject, work, view)}
+    wanted = [identity(manifest) for manifest in subject.spec.workload.manifests]
+    for item in subject.status.resource_status.manifests:
+        ordinal = item.resource_meta.ordinal
+        there = ordinal < len(wanted) and wanted[ordinal] == identifier_of(item)
+        if there and ordinal not in found and is_complete(item):
+            found[ordinal] = item
+    return (found[ordinal] for ordinal in sorted(found))
+
+
+def told_items(subject: ManifestWork, work: Work, view: View) -> Iterator[ManifestCondition]:
+    return (manifest_condition(subject, status, view) for status in work.status.manifest_statuses)
 
 
 def is_outlived(condition: Condition, subject: ManifestWork, work: Work, view: View) -> bool:
@@ -247,7 +284,7 @@ def conditions_of(subject: ManifestWork, work: Work, view: View) -> Iterator[Con
 def has_generation(subject: ManifestWork, work: Work, view: View) -> bool:
     """Whether the member's objects, as far as they can be seen from here, are of the present generation."""
     for manifest in work.spec.workload.manifests:
-        if marks.annotations_of(manifest).get(marks.UPDATE_STRATEGY) in ("CreateOnly", "ReadOnly"):
+        if marks.annotations_of(manifest).get(marks.UPDATE_STRATEGY) in ("CreateOnly", "ReadOnly", "Completed"):
             continue
         seen = view.member(subject.namespace, marks.ref_of_raw(manifest)._replace(uid=""))
         if seen is None:
@@ -271,56 +308,40 @@ def manifest_condition(subject: ManifestWork, status: ManifestStatus, view: View
         name=known.name,
     )
     before = next((m for m in subject.status.resource_status.manifests if m.resource_meta == meta), ManifestCondition())
-    at = view.now.replace(microsecond=0)
-    applied = Condition(type="Applied", status="True", reason="AppliedManifestComplete", last_transition_time=at)
-    available = Condition(type="Available", status="True", reason="ResourceAvailable", last_transition_time=at)
-    conditions = marks.with_condition(marks.with_condition(before.conditions, applied), available)
+    document = document_of(subject, status, view)
+    configs = list(configs_of(subject.spec, identifier_of(ManifestCondition(resource_meta=meta))))
+    told = feedback(configs, document)
+    rules = [
+        one.but(observed_generation=subject.metadata.generation) for one in judged(configs, document, view.part("cel"))
+    ]
+    named = {rule.type for rule in rules}
+    conditions = tuple(one for one in before.conditions if one.type in named or not is_by_rule(one))
+    for condition in (
+        Condition(type="Applied", status="True", reason="AppliedManifestComplete"),
+        Condition(type="Available", status="True", reason="ResourceAvailable"),
+        told.condition,
+        *rules,
+    ):
+        stamped = condition.but(last_transition_time=view.now.replace(microsecond=0))
+        conditions = marks.with_condition(conditions, stamped)
     return ManifestCondition(
-        resource_meta=meta,
-        conditions=conditions,
-        status_feedback=StatusFeedback(values=tuple(feedback(subject, status))),
+        resource_meta=meta, conditions=conditions, status_feedback=StatusFeedback(values=told.values)
     )
 
 
-def feedback(subject: ManifestWork, status: ManifestStatus) -> Iterator[FeedbackValue]:
-    """The values that the author asked to be told."""
-    known, document = status.identifier, {"status": status.status or {}}
-    for config in configs_of(subject.spec, resource_identifier(known)):
-        for rule in config.feedback_rules:
-            for name, path in paths_of(rule, known.group, known.kind):
-                value = dug(document, path)
-                if value is not None:
-                    yield FeedbackValue(name=name, field_value=field_value(value))
+def document_of(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw:
+    """The object as last seen in the member; where that cannot be seen from here, what its Work says of it."""
+    known = status.identifier
+    version = f"{known.group}/{known.version}".lstrip("/")
+    seen = view.member(subject.namespace, Ref(version, known.kind, known.namespace, known.name))
+    if not isinstance(seen, Unseen) and seen is not None:
+        return seen
+    metadata = {"name": known.name, **({"namespace": known.namespace} if known.namespace else {})}
+    return {"apiVersion": version, "kind": known.kind, "metadata": metadata, "status": status.status or {}}
 
 
-def resource_identifier(known: ResourceIdentifier) -> WorkResourceIdentifier:
-    plural = plural_of(f"{known.group}/{known.version}".lstrip("/"), known.kind)
-    return WorkResourceIdentifier(group=known.group, resource=plural, name=known.name, namespace=known.namespace)
-
-
-def paths_of(rule: FeedbackRule, group: str, kind: str) -> Iterable[tuple[str, str]]:
-    if rule.type == "WellKnownStatus":
-        return WELL_KNOWN.get((group, kind), {}).items()
-    return [(entry.name, entry.path) for entry in rule.json_paths]
-
-
-def dug(document: Any, path: str) -> Any:
-    """What stands at a plain path (`.status.replicas`, `.status.conditions[0].type`); None for any other path."""
-    if _PATH_PART.sub("", path):
-        return None
-    for name, number, quoted in _PATH_PART.findall(path):
-        try:
-            document = document[int(number)] if number else document[name or quoted]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return document
-
-
-def field_value(value: Any) -> FieldValue:
-    if isinstance(value, bool):
-        return FieldValue(type="Boolean", boolean=value)
-    if isinstance(value, int):
-        return FieldValue(type="Integer", integer=value)
-    if isinstance(value, str):
-        return FieldValue(type="String", string=value)
-    return FieldValue(type="JsonRaw", json_raw=json.dumps(value, separators=(",", ":"))[:1024])
+def identifier_of(item: ManifestCondition) -> WorkResourceIdentifier:
+    known = item.resource_meta
+    return WorkResourceIdentifier(
+        group=known.group, resource=known.resource, name=known.name, namespace=known.namespace
+    )

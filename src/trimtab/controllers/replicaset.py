@@ -19,6 +19,7 @@ from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Gone, Index, View, Wake, Wish, controller
 from trimtab.controllers.decisions import GROUP_INDEX_LABEL, GROUP_NAME_LABEL
+from trimtab.controllers.manifestwork import SET_LABEL
 from trimtab.decide.ocm.rollout import (
     FAILED,
     PROGRESSING,
@@ -33,7 +34,6 @@ from trimtab.decide.ocm.rollout import (
 from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas
 from trimtab.interpret.names import work_name
 
-SET_LABEL = f"{WORK_GROUP}/manifestworkreplicaset"
 PLACEMENT_NAME_LABEL = f"{WORK_GROUP}/placementname"
 FINALIZER = f"{WORK_GROUP}/manifest-work-cleanup"
 

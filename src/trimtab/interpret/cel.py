@@ -1,4 +1,4 @@
-"""Expressions about a managed cluster, in CEL with the libraries of Kubernetes, and never at any price.
+"""Expressions about a managed cluster, or an object in one, in CEL with the libraries of Kubernetes, and never at any price.
 
 The evaluator is the extra `cel`; `compiler()` is None where it is not installed. It cannot be stopped half-way, so the
 price is reckoned before each call: loops inside loops over the largest collection at hand.
@@ -7,7 +7,7 @@ price is reckoned before each call: loops inside loops over the largest collecti
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -42,24 +42,44 @@ class Unmatched(Exception):
     """Raised inside an expression: it has no answer, so the cluster does not match."""
 
 
+class Unanswered(Exception):
+    """An expression has no answer; the message is for its author."""
+
+
+class Tongue:
+    """Expressions over some variables: what they may say is checked first, then they can be run."""
+
+    def __init__(self, overloads: list[Overload], variables: Mapping[str, str]) -> None:
+        opaque = {name: cel.Type.AbstractType(f"kubernetes.{name}") for name in OPAQUE}
+        overloads = [*library(), *strings(), *formats(), *overloads]
+        # the evaluator has no values of foreign types: the first environment checks types, the second runs with maps
+        self._checker = _environment(overloads, opaque, variables)
+        maps = dict.fromkeys(opaque, cel.Type.Map(cel.Type.STRING, cel.Type.DYN))
+        self._runner = _environment(_spelled_out(overloads), maps, variables)
+
+    def compile(self, text: str) -> Any:
+        if len(text) > _LONGEST:
+            raise Unanswered(f"ERROR: <input>:1:1: expression is longer than {_LONGEST} characters")
+        told = with_optionals(text)
+        try:
+            self._checker.compile(told)
+            return self._runner.compile(told)
+        except RuntimeError as fault:
+            raise Unanswered(_NOISE.sub("", str(fault))) from fault
+
+
 class Evaluator:
     """Compiles each selector once, and asks it of one cluster at a time."""
 
     def __init__(self) -> None:
         self._scores: Scores = lambda _: None
-        opaque = {name: cel.Type.AbstractType(f"kubernetes.{name}") for name in OPAQUE}
-        overloads = [*library(), *strings(), *formats(), *self._own()]
-        # the evaluator has no values of foreign types: the first environment checks types, the second runs with maps
-        self._checker = _environment(overloads, opaque)
-        self._runner = _environment(
-            _spelled_out(overloads), dict.fromkeys(opaque, cel.Type.Map(cel.Type.STRING, cel.Type.DYN))
-        )
+        self._tongue = Tongue(self._own(), {"managedCluster": "Map"})
         self._programs: dict[tuple[str, ...], Program | str] = {}
 
     def _own(self) -> list[Overload]:
         return [
             Overload("scores", ("Map", "string"), "list", self._scores_of, member=True),
-            Overload("parseJSON", ("string",), "dyn", _parsed, member=True),
+            _PARSE_JSON,
         ]
 
     def _scores_of(self, cluster: Raw, resource: str) -> list[Raw]:
@@ -79,14 +99,10 @@ class Evaluator:
     def _compile(self, expressions: tuple[str, ...]) -> Program | str:
         compiled = []
         for text in expressions:
-            if len(text) > _LONGEST:
-                return f"ERROR: <input>:1:1: expression is longer than {_LONGEST} characters"
             try:
-                told = with_optionals(text)
-                self._checker.compile(told)
-                compiled.append((text, self._runner.compile(told)))
-            except RuntimeError as fault:
-                return _NOISE.sub("", str(fault))
+                compiled.append((text, self._tongue.compile(text)))
+            except Unanswered as fault:
+                return str(fault)
 
         def holds(cluster: Raw, scores: Scores) -> bool:
             self._scores = scores
@@ -106,6 +122,33 @@ class Evaluator:
 
         return holds
 
+    def value(self, text: str, known: Mapping[str, Any]) -> Any:
+        """What an expression about an `object` (and, where there is one, a `result`) comes to; raises Unanswered."""
+        if cost(text, dict(known)) > COST_LIMIT:
+            raise Unanswered("the expression would cost more than it may")
+        try:
+            found = _about_objects(text).eval(data={"object": None, "result": False, **known})
+            if found.type() == cel.Type.ERROR:
+                raise Unanswered(_NOISE.sub("", str(found.value())))
+            return found.plain_value()
+        except (RuntimeError, TypeError) as fault:
+            raise Unanswered(_NOISE.sub("", str(fault))) from fault
+
+
+@lru_cache(maxsize=1024)
+def _about_objects(text: str) -> Any:
+    return _tongue_of_rules().compile(text)
+
+
+@cache
+def _tongue_of_rules() -> Tongue:
+    known = Overload("hasConditions", ("dyn",), "bool", _has_conditions)
+    return Tongue([known, _PARSE_JSON], {"object": "dyn", "result": "bool"})
+
+
+def _has_conditions(status: Any) -> bool:
+    return isinstance(status, dict) and isinstance(status.get("conditions"), list) and bool(status["conditions"])
+
 
 def _parsed(text: str) -> Any:
     return _as_json(json.loads(text))
@@ -122,7 +165,10 @@ def _as_json(value: Any) -> Any:
     return {key: _as_json(item) for key, item in value.items()}
 
 
-def _environment(overloads: list[Overload], opaque: Mapping[str, Any]) -> Any:
+_PARSE_JSON = Overload("parseJSON", ("string",), "dyn", _parsed, member=True)
+
+
+def _environment(overloads: list[Overload], opaque: Mapping[str, Any], variables: Mapping[str, str]) -> Any:
     types: dict[str, Any] = {
         "string": cel.Type.STRING,
         "bool": cel.Type.BOOL,
@@ -152,7 +198,7 @@ def _environment(overloads: list[Overload], opaque: Mapping[str, Any]) -> Any:
         )
     return cel.NewEnv(
         config=cel.NewEnvConfigFromYaml("stdlib: {exclude_functions: [{name: string}]}"),
-        variables={"managedCluster": types["Map"]},
+        variables={name: types[type_] for name, type_ in variables.items()},
         extensions=[ext_optional.ExtOptional()],
         functions=[cel.FunctionDecl(name, found) for name, found in by_name.items()],
     )

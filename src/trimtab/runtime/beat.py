@@ -19,6 +19,7 @@ from trimtab.controllers.contract import (
     Fault,
     Gone,
     Index,
+    Inquire,
     Look,
     Make,
     Note,
@@ -39,6 +40,7 @@ from trimtab.runtime.queue import WorkQueue
 
 T = TypeVar("T", bound=Object)
 BEGUN_ATTEMPTS = 4
+REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
 log = logging.getLogger("trimtab.beat")
 
 
@@ -353,6 +355,9 @@ class Beat:
             case Look(cluster, ref):
                 await self._look(cluster, ref)
                 self.queue.add(key)
+            case Inquire():
+                self._around.memory.keep("allowed", wish, (self._around.clock.now(), await self._inquire(wish)))
+                self.queue.add(key)
             case Make():
                 await self._make(self._around.client, wish)
             case Gone():
@@ -553,6 +558,44 @@ class Beat:
             raise Elsewhere(cluster, fault) from fault
         except (OSError, TimeoutError) as fault:
             raise Elsewhere(cluster, ApiFault(str(fault) or type(fault).__name__)) from fault
+
+    async def _inquire(self, wish: Inquire) -> bool:
+        """Whether the member lets the user do all of it."""
+        member = self._around.members.get(wish.cluster)
+        if member is None:
+            raise Elsewhere(wish.cluster, NotFound(f"cluster {wish.cluster} is not joined"))
+        try:
+            resource = await member.resource(wish.ref.api_version, wish.ref.kind)
+            for verb in wish.verbs:
+                answer = await member.client.submit(REVIEWS, "", "", "", review(wish, resource, verb))
+                if not (answer.get("status") or {}).get("allowed"):
+                    return False
+        except ApiFault as fault:
+            raise Elsewhere(wish.cluster, fault) from fault
+        except (OSError, TimeoutError) as fault:
+            raise Elsewhere(wish.cluster, ApiFault(str(fault) or type(fault).__name__)) from fault
+        return True
+
+
+def review(wish: Inquire, resource: Resource, verb: str) -> Raw:
+    """The question in the words of Kubernetes."""
+    account = wish.user.removeprefix("system:serviceaccount:").partition(":")[0]
+    return {
+        "apiVersion": REVIEWS.api_version,
+        "kind": REVIEWS.kind,
+        "spec": {
+            "user": wish.user,
+            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{account}", "system:authenticated"],
+            "resourceAttributes": {
+                "verb": verb,
+                "group": resource.group,
+                "version": resource.version,
+                "resource": resource.plural,
+                "namespace": wish.ref.namespace if resource.namespaced else "",
+                "name": wish.ref.name,
+            },
+        },
+    }
 
 
 class Elsewhere(Exception):

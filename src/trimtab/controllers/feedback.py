@@ -1,0 +1,191 @@
+"""What the author of a ManifestWork wants to be told of each object: values at paths, and conditions by rules."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from trimtab.api.jsonpath import BadPath, find
+from trimtab.api.kinds.ocm import (
+    ConditionRule,
+    FeedbackRule,
+    FeedbackValue,
+    FieldValue,
+    JsonPath,
+    ManifestCondition,
+    ManifestConfigOption,
+)
+from trimtab.api.value import Condition, Raw
+from trimtab.interpret.cel import Unanswered
+
+COMPLETE = "Complete"
+BY_RULE = "ConditionRule"
+"""How the reason of every condition begins that a rule made."""
+WITHOUT_CEL = "rules need the extra `cel` of Trimtab: pip install 'trimtab[cel]'"
+_LONGEST_JSON = 1024
+_VALUES: dict[tuple[str, str], dict[str, str]] = {
+    ("apps/v1", "Deployment"): {
+        "ReadyReplicas": ".status.readyReplicas",
+        "Replicas": ".status.replicas",
+        "AvailableReplicas": ".status.availableReplicas",
+    },
+    ("batch/v1", "Job"): {
+        "JobComplete": '.status.conditions[?(@.type=="Complete")].status',
+        "JobSucceeded": ".status.succeeded",
+    },
+    ("v1", "Pod"): {
+        "PodReady": '.status.conditions[?(@.type=="Ready")].status',
+        "PodPhase": ".status.phase",
+    },
+}
+_FINISHED: dict[tuple[str, str], ConditionRule] = {
+    ("batch/v1", "Job"): ConditionRule(
+        cel_expressions=(
+            "hasConditions(object.status)",
+            "object.status.conditions.exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')",
+        ),
+        message_expression="result ? 'Job is finished' : 'Job is not finished'",
+    ),
+    ("v1", "Pod"): ConditionRule(
+        cel_expressions=("object.status.phase in ['Succeeded', 'Failed']",),
+        message_expression="'Pod is in phase ' + object.status.phase",
+    ),
+}
+
+
+class Feedback(NamedTuple):
+    """The values that were found, and whether all could be read."""
+
+    values: tuple[FeedbackValue, ...]
+    condition: Condition
+
+
+def feedback(configs: Iterable[ManifestConfigOption], document: Raw) -> Feedback:
+    rules = [rule for config in configs for rule in config.feedback_rules]
+    values: dict[str, FeedbackValue] = {}
+    problems: list[str] = []
+    for rule in rules:
+        for path in paths_of(rule, document, problems):
+            try:
+                value = value_at(path, document)
+            except BadPath as fault:
+                problems.append(str(fault))
+            else:
+                values.update({path.name: value} if value is not None else {})
+    reason = "StatusFeedbackSynced" if rules else "NoStatusFeedbackSynced"
+    said = Condition(type="StatusFeedbackSynced", status="True", reason=reason)
+    if problems:
+        message = f"Sync status feedback failed with error {'; '.join(problems)}"
+        said = said.but(status="False", reason="StatusFeedbackSyncFailed", message=message)
+    return Feedback(tuple(values.values()), said)
+
+
+def paths_of(rule: FeedbackRule, document: Raw, problems: list[str]) -> Iterator[JsonPath]:
+    version = document["apiVersion"].rpartition("/")[2]
+    if rule.type != "WellKnownStatus":
+        for path in rule.json_paths:
+            if path.version and path.version != version:
+                problems.append(f"version set in the path {path.name} is not matched for the related resource")
+            else:
+                yield path
+        return
+    known = _VALUES.get((document["apiVersion"], document["kind"]))
+    if known is None:
+        problems.append(f"no status of {document['apiVersion']} {document['kind']} is well known")
+    for name, place in (known or {}).items():
+        yield JsonPath(name=name, path=place)
+
+
+def value_at(path: JsonPath, document: Raw) -> FeedbackValue | None:
+    """One value as itself, several as a list; None where there is none. Raises BadPath."""
+    found = find(document, path.path)
+    value = found[0] if len(found) == 1 else found
+    if value is None or not found:
+        return None
+    return FeedbackValue(name=path.name, field_value=field_value(value, path.name))
+
+
+def field_value(value: Any, name: str) -> FieldValue:
+    if isinstance(value, bool):
+        return FieldValue(type="Boolean", boolean=value)
+    if isinstance(value, int):
+        return FieldValue(type="Integer", integer=value)
+    if isinstance(value, str):
+        return FieldValue(type="String", string=value)
+    text = orjson.dumps(value).decode()
+    if len(text) > _LONGEST_JSON:
+        raise BadPath(f"the value of {name} is longer than {_LONGEST_JSON} characters")
+    return FieldValue(type="JsonRaw", json_raw=text)
+
+
+def judged(configs: Iterable[ManifestConfigOption], document: Raw, cel: Any) -> Iterator[Condition]:
+    """The conditions that the author's rules make of an object."""
+    for config in configs:
+        for rule in config.condition_rules:
+            yield _judged(_spelled_out(rule, document), document, cel)
+
+
+def _spelled_out(rule: ConditionRule, document: Raw) -> ConditionRule:
+    """A well-known rule as the expressions that it stands for; what the author says besides counts."""
+    if rule.type == "CEL":
+        return rule
+    known = _FINISHED.get((document["apiVersion"], document["kind"]))
+    expressions = known.cel_expressions if known is not None else ()
+    words = rule.message_expression or ("" if rule.message or known is None else known.message_expression)
+    return rule.but(condition=rule.condition or COMPLETE, cel_expressions=expressions, message_expression=words)
+
+
+def _judged(rule: ConditionRule, document: Raw, cel: Any) -> Condition:
+    said = Condition(type=rule.condition, status="Unknown", reason="ConditionRuleInvalid")
+    if cel is None:
+        return said.but(message=WITHOUT_CEL)
+    if not rule.cel_expressions:
+        return said.but(message=f"no condition of {document['apiVersion']} {document['kind']} is well known")
+    try:
+        holds = all(_is_true(text, document, cel) for text in rule.cel_expressions)
+    except Unanswered as fault:
+        return said.but(status="False", reason="ConditionRuleExpressionError", message=str(fault))
+    status = "True" if holds else "False"
+    return said.but(status=status, reason="ConditionRuleEvaluated", message=_message(rule, document, cel, holds=holds))
+
+
+def _is_true(text: str, document: Raw, cel: Any) -> bool:
+    answer = cel.value(text, {"object": document})
+    if not isinstance(answer, bool):
+        raise Unanswered(f"expected bool result, got {answer!r}")
+    return answer
+
+
+def _message(rule: ConditionRule, document: Raw, cel: Any, *, holds: bool) -> str:
+    if rule.message_expression:
+        try:
+            words = cel.value(rule.message_expression, {"object": document, "result": holds})
+        except Unanswered as fault:
+            return str(fault).partition("\n | ")[0]
+        if not isinstance(words, str):
+            return "expected message expression to have a string result"
+        if words:
+            return words
+    return rule.message or f"Manifest is {'' if holds else 'not '}{rule.condition}"
+
+
+def is_by_rule(condition: Condition) -> bool:
+    return condition.reason.startswith(BY_RULE)
+
+
+def is_complete(item: ManifestCondition) -> bool:
+    return any(one.type == COMPLETE and one.status == "True" and is_by_rule(one) for one in item.conditions)
+
+
+def summed_up(items: Sequence[ManifestCondition]) -> Iterator[Condition]:
+    """For each type of condition that rules made: whether it holds for all objects that have it."""
+    by_type: dict[str, list[Condition]] = {}
+    for item in items:
+        for one in item.conditions:
+            if is_by_rule(one):
+                by_type.setdefault(one.type, []).append(one)
+    for type_, found in by_type.items():
+        worst = next((s for s in ("False", "Unknown") if any(one.status == s for one in found)), "True")
+        count = sum(one.status == worst for one in found)
+        message = found[0].message if len(found) == 1 else f"{count} of {len(found)} manifests have {type_} {worst}"
+        yield Condition(type=type_, status=worst, reason="ConditionRulesAggregated", message=message)

@@ -1,0 +1,66 @@
+from typing import Any
+
+import pytest
+
+from trimtab.api.jsonpath import BadPath
+from trimtab.interpret.spare import from_jq, spared
+
+MANIFEST: dict[str, Any] = {
+    "spec": {
+        "replicas": 2,
+        "paused": True,
+        "template": {"containers": [{"name": "main", "image": "a:1"}, {"name": "side", "image": "s:1"}]},
+        "ports": [1, 2],
+    }
+}
+SEEN: dict[str, Any] = {
+    "spec": {
+        "replicas": 7,
+        "template": {"containers": [{"name": "side", "image": "s:9"}, {"name": "main", "image": "a:9"}]},
+        "ports": [8, 9],
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "place", "value"),
+    [
+        ({"jsonPaths": [".spec.replicas"]}, ("replicas",), 7),
+        ({"jsonPointers": ["/spec/replicas"]}, ("replicas",), 7),
+        ({"jsonPointers": ["/spec/ports/1"]}, ("ports",), [1, 9]),
+        ({"jsonPointers": ["/spec/nothing"]}, ("replicas",), 2),
+        ({"jqPathExpressions": [".spec.replicas"]}, ("replicas",), 7),
+        ({"jsonPaths": [".spec.template.containers[0].image"]}, ("template", "containers", 0, "image"), "a:9"),
+        (
+            {"jqPathExpressions": ['.spec.template.containers[] | select(.name == "main") | .image']},
+            ("template", "containers", 0, "image"),
+            "a:9",
+        ),
+        (
+            {"jsonPaths": ['.spec.template.containers[?(@.name=="side")].image']},
+            ("template", "containers", 0, "image"),
+            "a:1",
+        ),
+    ],
+)
+def test_named_fields_are_as_in_the_member_and_others_as_in_the_manifest(
+    rule: dict[str, Any], place: tuple[Any, ...], value: Any
+) -> None:
+    found: Any = spared(MANIFEST, SEEN, rule)["spec"]
+    for key in place:
+        found = found[key]
+    assert found == value
+
+
+def test_what_was_removed_in_the_member_stays_removed() -> None:
+    assert "paused" not in spared(MANIFEST, SEEN, {"jsonPaths": [".spec.paused"]})["spec"]
+    assert MANIFEST["spec"]["paused"] is True
+
+
+def test_jq_that_is_more_than_a_path_is_refused() -> None:
+    assert from_jq('.metadata.annotations["a.b/c"]') == '.metadata.annotations["a.b/c"]'
+    for expression in ("del(.spec)", ".spec | keys", ".spec[", "env", ".. | .image"):
+        with pytest.raises(BadPath):
+            from_jq(expression)
+    with pytest.raises(BadPath):
+        spared(MANIFEST, SEEN, {"jsonPointers": ["spec"]})
