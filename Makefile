@@ -54,7 +54,7 @@ kube-up: $(READY) ## run a real kube-apiserver in the foreground (ARGS="--contro
 	@PYTHONPATH=tests exec $(BIN)/python -m kube.up $(ARGS)
 
 test-kube: $(READY) ## tests on a real kube-apiserver and etcd (after make kube)
-	@$(BIN)/python rig/obtain.py --check && $(BIN)/pytest -q tests/kube
+	@$(BIN)/python rig/obtain.py --check && $(BIN)/pytest -q -n 2 --dist loadfile tests/kube
 
 bench-kube: $(READY) ## requests and CPU per workload on a real kube-apiserver (after make kube)
 	@$(BIN)/python rig/obtain.py --check && $(BIN)/python -m bench.kube $(ARGS)

@@ -21,11 +21,10 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from bench.processes import machine  # noqa: E402 - the tests directory has to be importable first
-from kube.fleet import CLUSTERS, RealFleet, until  # noqa: E402
+from kube.fleet import NAMESPACES, RealFleet, all_ready, until  # noqa: E402
 
 from trimtab.client.client import Resource  # noqa: E402
 
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
@@ -102,18 +101,10 @@ def counted(audit: Path, since: datetime) -> Counter[str]:
 
 async def prepared(fleet: RealFleet) -> None:
     """Every member is Ready, and knows the namespace and nothing else."""
-    await until(lambda: all_ready(fleet), seconds=120)
+    await until(lambda: all_ready(fleet))
     await fleet.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ROOM}})
     await fleet.client.create(POLICIES, policy([*fleet.real]))
     await asyncio.sleep(SILENCE_SECONDS)
-
-
-async def all_ready(fleet: RealFleet) -> bool:
-    clusters = (await fleet.client.list(CLUSTERS)).items
-    return all(
-        any(c["type"] == "Ready" and c["status"] == "True" for c in (item.get("status") or {}).get("conditions") or [])
-        for item in clusters
-    )
 
 
 async def propagated(fleet: RealFleet, workloads: int) -> None:
@@ -124,7 +115,7 @@ async def propagated(fleet: RealFleet, workloads: int) -> None:
             await fleet.client.create(DEPLOYMENTS, deployment(number))
 
     await asyncio.gather(*(create() for _ in range(CLIENTS)))
-    await until(lambda: all_applied(fleet, workloads), seconds=600)
+    await until(lambda: all_applied(fleet, workloads))
 
 
 async def all_applied(fleet: RealFleet, workloads: int) -> bool:

@@ -254,6 +254,20 @@ class RealFleet:
         return {name: member.client for name, member in self.real.items()}
 
 
+async def all_ready(fleet: RealFleet) -> bool:
+    """Our controllers have found every member well, with all its nodes: whatever comes now may be placed anywhere."""
+    clusters = (await fleet.client.list(CLUSTERS)).items
+    return all(
+        is_ready(cluster, len(fleet.real[cluster["metadata"]["name"]].kubelets.machines)) for cluster in clusters
+    )
+
+
+def is_ready(cluster: dict[str, Any], nodes: int) -> bool:
+    status = cluster.get("status") or {}
+    believed = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or [])
+    return believed and (status.get("nodeSummary") or {}).get("readyNum") == nodes
+
+
 async def define(client: Client) -> None:
     """Install our kinds, and wait until they are served: an established one may still be unknown for a moment."""
     for definition in definitions():

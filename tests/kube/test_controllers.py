@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
-from kube.fleet import NAMESPACES, WORKS, Controllers, RealFleet, until
+from kube.fleet import NAMESPACES, WORKS, Controllers, RealFleet, all_ready, until
 from kube.workloads import BINDINGS, DEPLOYMENTS, POLICIES, deployment, policy, swept
 
 from trimtab.client.client import Client, Resource
@@ -24,7 +24,9 @@ REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 
 
-async def roll_out(client: Client, namespace: str, count: int = WORKLOADS) -> None:
+async def roll_out(fleet: RealFleet, namespace: str, count: int = WORKLOADS) -> None:
+    await until(lambda: all_ready(fleet))
+    client = fleet.client
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     await client.create(POLICIES, policy(namespace))
     for number in range(count):
@@ -93,7 +95,7 @@ async def killed_leader(fleet: RealFleet, pair: list[Controllers]) -> float:
     """Kill the leader while it works; returns how long nobody led."""
     await until(lambda: is_held(fleet.client))
     first = await holder(fleet.client)
-    rolling = asyncio.create_task(roll_out(fleet.client, "killed"))
+    rolling = asyncio.create_task(roll_out(fleet, "killed"))
     await until(lambda: begun(fleet, "killed"), pause=0.1)
     (leader,) = [c for c in pair if c.process is not None and f"_{c.process.pid}_" in first]
     leader.stop(signal.SIGKILL)
@@ -135,7 +137,7 @@ def test_nothing_is_lost_when_etcd_is_away_for_a_while(fleet: RealFleet, control
 
 
 async def until_begun(fleet: RealFleet, namespace: str) -> None:
-    await roll_out(fleet.client, namespace, FEWER)
+    await roll_out(fleet, namespace, FEWER)
     await until(lambda: begun(fleet, namespace), pause=0.1)
 
 

@@ -1,0 +1,114 @@
+"""Our controllers own on a real kube-apiserver what they say something about, and nothing that others said."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kube.fleet import CLUSTERS, NAMESPACES, WORKS, RealFleet, all_ready, until
+from kube.workloads import BINDINGS, DEPLOYMENTS, POLICIES, deployment, policy, swept
+
+from trimtab.client.client import Client, Resource
+
+ROOM = "owned"
+FOREIGN = "example.com/written-by"
+
+
+@pytest.fixture(scope="module")
+def rolled_out(fleet: RealFleet) -> Iterator[RealFleet]:
+    """A workload whose template was written by somebody, in every member; then others write beside us, and it is scaled."""
+    with fleet.controllers("ownership", "--status-seconds=2"):
+        fleet.loop.do(roll_out(fleet))
+        yield fleet
+        fleet.loop.do(swept(fleet, ROOM))
+
+
+async def roll_out(fleet: RealFleet) -> None:
+    await until(lambda: all_ready(fleet))
+    host = fleet.client
+    await host.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ROOM}})
+    await host.create(POLICIES, policy(ROOM), manager="author")
+    await host.create(DEPLOYMENTS, deployment(ROOM, 0), manager="author")
+    await until(lambda: ready(fleet, 1))
+    for number, (client, resource, namespace, name) in enumerate(await places(fleet)):
+        mark = {"metadata": {"annotations": {f"{FOREIGN}-{number}": "somebody"}}}
+        await client.patch(resource, namespace, name, mark, manager="somebody")
+    await host.patch(DEPLOYMENTS, ROOM, "web-0", {"spec": {"replicas": 2}}, manager="author")
+    await until(lambda: ready(fleet, 2))
+
+
+async def places(fleet: RealFleet) -> list[tuple[Client, Resource, str, str]]:
+    """Every object that we write to: the template, the binding, a Work, a Cluster, and the copy in a member."""
+    (work,) = [
+        work["metadata"]["name"]
+        for work in (await fleet.client.list(WORKS, "karmada-es-member1")).items
+        if work["spec"]["workload"]["manifests"][0]["metadata"].get("namespace") == ROOM
+    ]
+    return [
+        (fleet.client, DEPLOYMENTS, ROOM, "web-0"),
+        (fleet.client, BINDINGS, ROOM, "web-0-deployment"),
+        (fleet.client, WORKS, "karmada-es-member1", work),
+        (fleet.client, CLUSTERS, "", "member1"),
+        (fleet.members["member1"], DEPLOYMENTS, ROOM, "web-0"),
+    ]
+
+
+async def ready(fleet: RealFleet, replicas: int) -> bool:
+    status = (await fleet.client.get(DEPLOYMENTS, ROOM, "web-0")).get("status") or {}
+    return bool(status.get("readyReplicas") == replicas * len(fleet.real))
+
+
+def fields_of(obj: dict[str, Any]) -> dict[str, set[str]]:
+    """What each controller of ours owns in an object: paths two deep, as in `spec.replicas`."""
+    owned: dict[str, set[str]] = {}
+    for entry in obj["metadata"]["managedFields"]:
+        if entry["manager"].startswith("trimtab") and entry["manager"] != "trimtab-join":
+            owned.setdefault(entry["manager"], set()).update(paths(entry["fieldsV1"]))
+    return owned
+
+
+def paths(fields: dict[str, Any]) -> Iterator[str]:
+    for first, inner in fields.items():
+        yield from (f"{first[2:]}.{second[2:]}" for second in inner if second != ".")
+
+
+def look(fleet: RealFleet, resource: Resource, *, member: bool = False) -> dict[str, Any]:
+    for client, there, namespace, name in fleet.loop.do(places(fleet)):
+        if there == resource and member is (client is not fleet.client):
+            return fleet.loop.do(client.get(resource, namespace, name))
+    raise LookupError(resource.kind)
+
+
+def test_of_a_template_we_own_our_marks_and_the_status(rolled_out: RealFleet) -> None:
+    owned = fields_of(look(rolled_out, DEPLOYMENTS))
+    assert owned.pop("trimtab-detect") == {"metadata.annotations", "metadata.labels"}
+    assert {path.partition(".")[0] for path in owned.pop("trimtab-aggregate")} == {"status"}
+    assert not owned
+
+
+def test_of_a_cluster_we_own_what_we_found_out_and_not_what_its_owner_said(rolled_out: RealFleet) -> None:
+    said = {path for fields in fields_of(look(rolled_out, CLUSTERS)).values() for path in fields}
+    assert {path for path in said if not path.startswith("status.")} == {"metadata.finalizers", "spec.resourceModels"}
+
+
+def test_each_controller_owns_its_own_part_of_a_binding(rolled_out: RealFleet) -> None:
+    owned = fields_of(look(rolled_out, BINDINGS))
+    assert {path for path in owned["trimtab-schedule"] if path.startswith("spec.")} == {"spec.clusters"}
+    assert "spec.clusters" not in owned["trimtab-detect"]
+    assert owned["trimtab-aggregate"] <= {"status.aggregatedStatus", "status.conditions"}
+
+
+def test_in_a_member_the_copy_is_ours_and_its_status_is_not(rolled_out: RealFleet) -> None:
+    owned = fields_of(look(rolled_out, DEPLOYMENTS, member=True))
+    assert list(owned) == ["trimtab-execute"]
+    assert {path.partition(".")[0] for path in owned["trimtab-execute"]} == {"metadata", "spec"}
+
+
+@pytest.mark.parametrize("number", range(5), ids=["template", "binding", "work", "cluster", "copy"])
+def test_what_somebody_else_wrote_survives_our_writes_and_stays_theirs(rolled_out: RealFleet, number: int) -> None:
+    client, resource, namespace, name = rolled_out.loop.do(places(rolled_out))[number]
+    obj = rolled_out.loop.do(client.get(resource, namespace, name))
+    mark = f"{FOREIGN}-{number}"
+    assert obj["metadata"]["annotations"][mark] == "somebody"
+    theirs = [e["manager"] for e in obj["metadata"]["managedFields"] if f"f:{mark}" in json.dumps(e["fieldsV1"])]
+    assert theirs == ["somebody"]
