@@ -256,7 +256,7 @@ def _next_opening(window: Window, after: datetime) -> datetime | None:
     try:
         there = after.astimezone(ZoneInfo(window.time_zone or "UTC"))
         opening: datetime = next(CronSim(window.schedule, there))
-    except (CronSimError, StopIteration, KeyError, ValueError):
+    except (CronSimError, StopIteration, KeyError, ValueError, OSError):
         return None
     return opening.astimezone(after.tzinfo)
 

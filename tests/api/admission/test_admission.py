@@ -198,6 +198,42 @@ def test_a_rebalancer_names_workloads_or_selects_them() -> None:
     assert filled(kind, other_words)["spec"]["strategy"] == "PreserveAvailable"
 
 
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        (
+            {"workloads": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}]},
+            "workloads[0].namespace: Req",
+        ),
+        (
+            {"workloads": [{"apiVersion": "v1", "kind": "Node", "name": "n", "namespace": "x"}]},
+            "workloads[0].namespace: Inv",
+        ),
+        ({"workloads": [{"apiVersion": "example.com/v1", "kind": "Thing", "name": "n"}]}, ""),
+        ({"selectors": [{"apiVersion": "apps/v1", "kind": ""}]}, "selectors[0].kind: Inv"),
+        (
+            {
+                "selectors": [
+                    {
+                        "apiVersion": "apps/v1",
+                        "kind": "Deployment",
+                        "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]},
+                    }
+                ]
+            },
+            "selectors[0].labelSelector.matchExpressions[0].operator: Inv",
+        ),
+        (
+            {"selectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], "move": {"maxSurge": "x%"}},
+            "move.maxSurge: Inv",
+        ),
+    ],
+)
+def test_a_rebalancer_means_what_can_be_found(spec: Raw, complaint: str) -> None:
+    told = refused("workloadrebalancers.apps.karmada.io", {"spec": spec})
+    assert [text.startswith(f"spec.{complaint}") for text in told] == [True] * bool(complaint)
+
+
 def test_a_cron_scaler_is_held_to_what_it_scales() -> None:
     def cron(kind: str, **rule: Any) -> list[str]:
         spec = {
@@ -235,11 +271,19 @@ def test_a_budget_says_one_thing_and_says_it_right() -> None:
     assert budget(minAvailable="half") != []
     assert budget(maxUnavailable="120%") != []
     assert budget(windows=[{"schedule": "noon", "duration": "1h"}]) != []
+    assert budget(windows=[{"schedule": "0 2 * * *", "duration": "1h", "timeZone": "Europe/Berlin"}]) == []
+    assert len(budget(windows=[{"schedule": "0 99 * * *", "duration": "1h", "timeZone": "Mars/North"}])) == 2
+    assert len(budget(windows=[{"schedule": "0 2 * * *", "duration": "1h", "timeZone": "Europe"}])) == 1
+    assert len(budget(selector={"matchExpressions": [{"key": "a", "operator": "In"}]})) == 1
 
 
 def test_there_is_one_disruption_policy() -> None:
     assert refused("disruptionpolicies.trimtab.dev", {"metadata": {"name": "default"}}) == []
     assert refused("disruptionpolicies.trimtab.dev", {"metadata": {"name": "mine"}}) != []
+    odd = {"storm": {"slowAbove": "many", "stopAbove": "60%"}, "evictionRate": {"perSecond": "fast"}}
+    assert len(refused("disruptionpolicies.trimtab.dev", {"metadata": {"name": "default"}, "spec": odd})) == 2
+    fine = {"storm": {"slowAbove": 2, "stopAbove": "60%"}, "evictionRate": {"perSecond": "0.1"}}
+    assert refused("disruptionpolicies.trimtab.dev", {"metadata": {"name": "default"}, "spec": fine}) == []
 
 
 def test_an_interpreter_webhook_is_reachable_and_named_in_full() -> None:

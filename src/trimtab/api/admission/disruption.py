@@ -2,19 +2,26 @@
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
 
 from trimtab.api.admission.raw import at, mapping, objects
 from trimtab.api.complaints import invalid, required
+from trimtab.api.kinds.native.rules.common import selector
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"
 _PERCENT = re.compile(r"[0-9]{1,18}%\Z")
 _DURATION = re.compile(DURATION.rstrip("$") + r"\Z")
+_PACE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?\Z")
 _CRON_PARTS = 5
+_SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def _check_share(value: object, field: str) -> Iterator[Cause]:
+def check_share(value: object, field: str) -> Iterator[Cause]:
     if isinstance(value, int) and value < 0:
         yield invalid(field, value, "must be greater than or equal to 0")
     if isinstance(value, str):
@@ -30,18 +37,35 @@ def _check_rate(rate: object, field: str) -> Iterator[Cause]:
         yield invalid(field + ".period", period, "must be a duration such as 30s, 10m or 1h")
 
 
+def _check_window(window: Raw, field: str) -> Iterator[Cause]:
+    schedule, zone = str(window.get("schedule", "")), str(window.get("timeZone") or "UTC")
+    if not _is_cron(schedule):
+        yield invalid(f"{field}.schedule", schedule, "must be a cron schedule of five parts")
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        yield invalid(f"{field}.timeZone", zone, "must be a time zone such as Europe/Berlin")
+
+
+def _is_cron(schedule: str) -> bool:
+    try:
+        CronSim(schedule, _SOME_DAY)
+    except CronSimError:
+        return False
+    return len(schedule.split()) == _CRON_PARTS
+
+
 def check_budget(budget: Raw, old: Raw | None) -> list[Cause]:
     spec = mapping(budget.get("spec"))
     causes: list[Cause] = []
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         causes.append(invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
     for name in ("minAvailable", "maxUnavailable"):
-        causes.extend(_check_share(spec.get(name), f"spec.{name}"))
+        causes.extend(check_share(spec.get(name), f"spec.{name}"))
     causes.extend(_check_rate(spec.get("rate"), "spec.rate"))
     for i, window in objects(spec.get("windows")):
-        schedule = str(window.get("schedule", ""))
-        if len(schedule.split()) != _CRON_PARTS:
-            causes.append(invalid(f"spec.windows[{i}].schedule", schedule, "must be a cron schedule of five parts"))
+        causes.extend(_check_window(window, f"spec.windows[{i}]"))
+    causes.extend(selector(mapping(spec.get("selector")), "spec.selector"))
     if spec.get("unhealthyPodEvictionPolicy") and spec.get("target") == "Workloads":
         why = "only means something for a budget over Pods"
         causes.append(invalid("spec.unhealthyPodEvictionPolicy", spec["unhealthyPodEvictionPolicy"], why))
@@ -51,6 +75,16 @@ def check_budget(budget: Raw, old: Raw | None) -> list[Cause]:
 def check_singleton(obj: Raw, old: Raw | None) -> list[Cause]:
     name = at(obj, "metadata", "name") or ""
     return [] if name == "default" else [invalid("metadata.name", name, "there is only one, and it is called default")]
+
+
+def check_policy(policy: Raw, old: Raw | None) -> list[Cause]:
+    causes = check_singleton(policy, old)
+    for name in ("slowAbove", "stopAbove"):
+        causes.extend(check_share(at(policy, "spec", "storm", name), f"spec.storm.{name}"))
+    pace = at(policy, "spec", "evictionRate", "perSecond")
+    if pace is not None and not _PACE.match(str(pace)):
+        causes.append(invalid("spec.evictionRate.perSecond", pace, "must be a number such as 10 or 0.1"))
+    return causes
 
 
 def check_order(order: Raw, old: Raw | None) -> list[Cause]:

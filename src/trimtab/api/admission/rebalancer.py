@@ -1,7 +1,10 @@
 """What is refused in a request to rebalance."""
 
-from trimtab.api.admission.raw import at, objects, put
+from trimtab.api.admission.disruption import check_share
+from trimtab.api.admission.raw import at, mapping, objects, put
 from trimtab.api.complaints import invalid, required
+from trimtab.api.kind import find_kind
+from trimtab.api.kinds.native.rules.common import selector
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -27,4 +30,24 @@ def check_rebalancer(rebalancer: Raw, old: Raw | None) -> list[Cause]:
             for key in ("apiVersion", "kind", "name")
             if workload.get(key) == ""
         )
+    for i, rule in objects(selectors):
+        field = f"spec.selectors[{i}]"
+        causes.extend(
+            invalid(f"{field}.{key}", "", "must not be empty") for key in ("apiVersion", "kind") if rule.get(key) == ""
+        )
+        causes.extend(selector(mapping(rule.get("labelSelector")), f"{field}.labelSelector"))
+    causes.extend(check_share(at(rebalancer, "spec", "move", "maxSurge"), "spec.move.maxSurge"))
+    return causes
+
+
+def check_namespaces(rebalancer: Raw, old: Raw | None) -> list[Cause]:
+    """A workload has a namespace exactly when its kind does, where the kind is known."""
+    causes = []
+    for i, workload in objects(at(rebalancer, "spec", "workloads")):
+        kind = find_kind(str(workload.get("apiVersion", "")), str(workload.get("kind", "")))
+        field, namespace = f"spec.workloads[{i}].namespace", workload.get("namespace") or ""
+        if kind is not None and kind.namespaced and not namespace:
+            causes.append(required(field, f"a {kind.name} lives in a namespace"))
+        elif kind is not None and not kind.namespaced and namespace:
+            causes.append(invalid(field, namespace, f"a {kind.name} lives in no namespace"))
     return causes

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from trimtab.api.admission.disruption import DURATION, check_budget, check_order, check_singleton
+from trimtab.api.admission.disruption import DURATION, check_budget, check_order, check_policy
 from trimtab.api.kind import Column, kind
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Field, Int32, Int64, IntOrString, MicroTime, Object, Value, always
@@ -283,7 +283,7 @@ class DisruptionPolicyStatus(ConditionsStatus):
     categories=("trimtab",),
     namespaced=False,
     status=True,
-    validators=(check_singleton,),
+    validators=(check_policy,),
     text="Settings for disruptions of all kinds; there is only one, called default.",
 )
 class DisruptionPolicy(Object):

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
-from trimtab.api.admission.rebalancer import check_rebalancer, fill_rebalancer
+from trimtab.api.admission.rebalancer import check_namespaces, check_rebalancer, fill_rebalancer
 from trimtab.api.kind import kind
 from trimtab.api.kinds.work import TargetCluster
 from trimtab.api.selectors import LabelSelector
@@ -104,6 +104,7 @@ class RebalancerStatus(Value):
     status=True,
     validators=(check_rebalancer,),
     admission_defaults=(fill_rebalancer,),
+    admission_validators=(check_namespaces,),
     text="Asks for a new decision about where workloads belong.",
 )
 class WorkloadRebalancer(Object):
