@@ -7,7 +7,7 @@ from views import FakeView
 
 from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.controllers import marks
-from trimtab.controllers.contract import Again, Fault, Gone, Look, Make, Note, Remember, Within
+from trimtab.controllers.contract import Again, Fault, Gone, Inquire, Look, Make, Note, Remember, Within
 from trimtab.controllers.dispatch import dispatch
 from trimtab.controllers.execute import digest, execute
 from trimtab.interpret.interpreter import Interpreter
@@ -271,3 +271,91 @@ def test_the_first_change_of_an_object_that_was_exactly_as_sent_is_put_back() ->
     drifted = view(cluster("m1"), work, members={place(work): live(work, spec={"replicas": 9})})
     drifted.memory.update(memory)
     assert [w for w in execute(work, drifted) if isinstance(w, Within)]
+
+
+def executed_by(account: str):
+    work = work_for()
+    annotations = work.metadata.annotations | {marks.EXECUTOR: account}
+    return work.but(metadata=work.metadata.but(annotations=annotations))
+
+
+def test_an_executor_is_asked_about_before_anything_is_sent() -> None:
+    work = executed_by("default/deployer")
+    (inquiry,) = execute(work, view(cluster("m1"), work))
+    assert inquiry == Inquire(
+        "m1",
+        "system:serviceaccount:default:deployer",
+        place(work)[1],
+        ("create", "update", "patch", "get", "delete"),
+    )
+    around = view(cluster("m1"), work)
+    around.memory["allowed", inquiry] = (NOON, True)
+    assert [type(wish) for wish in execute(work, around) if isinstance(wish, Within)] == [Within]
+    around.memory["allowed", inquiry] = (NOON - timedelta(seconds=60), True)
+    assert list(execute(work, around)) == [inquiry]
+
+
+def test_what_the_executor_may_not_do_is_not_done_and_told() -> None:
+    work = executed_by("default/deployer")
+    around = view(cluster("m1"), work)
+    (inquiry,) = execute(work, around)
+    around.memory["allowed", inquiry] = (NOON, False)
+    wishes = list(execute(work, around))
+    assert [wish for wish in wishes if isinstance(wish, Within)] == []
+    (after,) = [wish for wish in wishes if isinstance(wish, type(work))]
+    (applied,) = [c for c in after.status.conditions if c.type == "Applied"]
+    assert (applied.status, "not allowed to apply the resource apps Deployment" in applied.message) == ("False", True)
+
+
+def with_notes(**notes: str):
+    work = work_for()
+    (manifest,) = work.spec.workload.manifests
+    marked = marks.remarked(
+        manifest, labels={}, annotations={f"trimtab.dev/{k.replace('_', '-')}": v for k, v in notes.items()}
+    )
+    return work.but(spec=work.spec.but(workload=work.spec.workload.but(manifests=(marked,))))
+
+
+def test_what_is_completed_is_left_alone_even_when_it_is_gone() -> None:
+    work = with_notes(update_strategy="Completed")
+    for there in (None, live(work, spec={"replicas": 77})):
+        wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+        assert [wish for wish in wishes if isinstance(wish, Within)] == []
+
+
+def applied(work, there) -> list[Make]:
+    wishes = execute(work, view(cluster("m1"), work, members={place(work): there}))
+    return [wish.wish for wish in wishes if isinstance(wish, Within)]
+
+
+def test_ignored_fields_are_sent_as_they_are_in_the_member() -> None:
+    rules = '[{"condition":"OnSpokePresent","jsonPaths":[".spec.replicas"]}]'
+    work = with_notes(update_strategy="ServerSideApply", ignore_fields=rules)
+    (first,) = applied(work, None)
+    assert first.wanted["spec"]["replicas"] == 3
+    (manifest,) = work.spec.workload.manifests
+    scaled = live(work, spec=manifest["spec"] | {"replicas": 9})
+    assert applied(work, scaled) == []
+    (again,) = applied(work, {**scaled, "spec": {**scaled["spec"], "template": {}}})
+    assert again.wanted["spec"]["replicas"] == 9
+
+
+def test_fields_that_may_change_in_the_member_are_set_when_the_manifest_changes() -> None:
+    rules = '[{"condition":"OnSpokeChange","jsonPaths":[".spec.replicas"]}]'
+    work = with_notes(update_strategy="ServerSideApply", ignore_fields=rules)
+    (manifest,) = work.spec.workload.manifests
+    scaled = live(work, spec=manifest["spec"] | {"replicas": 9})
+    assert applied(work, scaled) == []
+    old = marks.remarked(scaled, labels={}, annotations={marks.CONFIG_HASH: "of an older manifest"})
+    (again,) = applied(work, old)
+    assert again.wanted["spec"]["replicas"] == 3
+
+
+def test_a_path_that_cannot_be_read_is_told_and_nothing_is_sent() -> None:
+    work = with_notes(
+        update_strategy="ServerSideApply", ignore_fields='[{"condition":"OnSpokePresent","jqPathExpressions":["keys"]}]'
+    )
+    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): live(work)})))
+    assert [wish for wish in wishes if isinstance(wish, Within)] == []
+    (after,) = [wish for wish in wishes if isinstance(wish, type(work))]
+    assert any("JQ expression error" in c.message for c in after.status.conditions)

@@ -6,8 +6,12 @@ from views import NOON, FakeView
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm import (
+    ConditionRule,
     DeleteOption,
+    ExecutorServiceAccount,
+    ExecutorSubject,
     FeedbackRule,
+    IgnoreField,
     JsonPath,
     ManifestConfigOption,
     ManifestsTemplate,
@@ -17,13 +21,15 @@ from trimtab.api.kinds.ocm import (
     SelectivelyOrphan,
     ServerSideApplyConfig,
     UpdateStrategy,
+    WorkExecutor,
     WorkResourceIdentifier,
 )
 from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier, Work, WorkStatus
 from trimtab.api.value import Condition, Meta, Object, Raw
 from trimtab.controllers import marks
-from trimtab.controllers.contract import Gone
-from trimtab.controllers.manifestwork import FINALIZER, manifest_work, plural_of
+from trimtab.controllers.contract import Again, Gone
+from trimtab.controllers.manifestwork import FINALIZER, SET_LABEL, manifest_work, plural_of
+from trimtab.interpret.cel import compiler
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}
 HERE = (Cluster(metadata=Meta(name="m1")), Namespace(metadata=Meta(name="karmada-es-m1")))
@@ -176,3 +182,70 @@ def test_a_new_generation_has_been_in_place_only_since_it_came() -> None:
     since = {c.type: c.last_transition_time for c in after.status.conditions}
     assert since["Progressing"] == NOON
     assert since["Applied"] == earlier
+
+
+RULED = ManifestConfigOption(
+    resource_identifier=WorkResourceIdentifier(group="apps", resource="deployments", name="web", namespace="default"),
+    condition_rules=(
+        ConditionRule(condition="Complete", type="CEL", cel_expressions=("object.status.readyReplicas == 2",)),
+    ),
+)
+
+
+def complete(**option: Any) -> ManifestWork:
+    """A work whose rule has just been found to hold."""
+    asked = subject(manifest_configs=(RULED,), delete_option=DeleteOption(**option))
+    view = FakeView([asked, *HERE, reported(sent(asked))], parts={"cel": compiler()})
+    return next(wish for wish in manifest_work(asked, view) if isinstance(wish, ManifestWork))
+
+
+def test_a_complete_work_is_not_applied_any_more_and_stays_complete_when_its_object_is_gone() -> None:
+    done = complete()
+    assert {c.type: c.status for c in done.status.conditions}["Complete"] == "True"
+    (manifest,) = sent(done).spec.workload.manifests
+    assert manifest["metadata"]["annotations"][marks.UPDATE_STRATEGY] == "Completed"
+    empty = reported(sent(done)).but(status=WorkStatus(conditions=reported(sent(done)).status.conditions))
+    view = FakeView([done, *HERE, empty], parts={"cel": compiler()})
+    after = next((wish for wish in manifest_work(done, view) if isinstance(wish, ManifestWork)), done)
+    assert {c.type: c.status for c in after.status.conditions}["Complete"] == "True"
+    assert len(after.status.resource_status.manifests) == 1
+
+
+def test_a_complete_work_goes_after_its_time_and_not_before() -> None:
+    done = complete(ttl_seconds_after_finished=60)
+    work = reported(sent(done))
+
+    def at(seconds: int, found: ManifestWork = done) -> list[Any]:
+        view = FakeView([found, *HERE, work], now=NOON + timedelta(seconds=seconds), parts={"cel": compiler()})
+        return [wish for wish in manifest_work(found, view) if isinstance(wish, Again | Gone)]
+
+    assert at(20) == [Again(40.001)]
+    assert at(60) == [Gone(done)]
+    of_a_set = done.but(metadata=done.metadata.but(labels={SET_LABEL: "ns.set"}))
+    assert at(90, of_a_set) == []
+
+
+def test_conditions_of_rules_that_are_gone_go_with_them() -> None:
+    done = complete()
+    unruled = done.but(spec=done.spec.but(manifest_configs=()))
+    view = FakeView([unruled, *HERE, reported(sent(unruled))], parts={"cel": compiler()})
+    after = next(wish for wish in manifest_work(unruled, view) if isinstance(wish, ManifestWork))
+    assert "Complete" not in {c.type for c in after.status.conditions}
+    assert "Complete" not in {c.type for item in after.status.resource_status.manifests for c in item.conditions}
+
+
+def test_the_executor_travels_with_the_work_and_not_with_its_objects() -> None:
+    account = ExecutorServiceAccount(namespace="default", name="deployer")
+    executor = WorkExecutor(subject=ExecutorSubject(type="ServiceAccount", service_account=account))
+    work = sent(subject(executor=executor))
+    assert work.metadata.annotations[marks.EXECUTOR] == "default/deployer"
+    assert marks.EXECUTOR not in work.spec.workload.manifests[0]["metadata"]["annotations"]
+
+
+def test_fields_to_ignore_travel_with_the_hash_of_the_manifest() -> None:
+    ignored = ServerSideApplyConfig(ignore_fields=(IgnoreField(json_paths=(".spec.replicas",)),))
+    strategy = UpdateStrategy(type="ServerSideApply", server_side_apply=ignored)
+    (manifest,) = sent(subject(manifest_configs=(RULED.but(update_strategy=strategy),))).spec.workload.manifests
+    notes = manifest["metadata"]["annotations"]
+    assert notes[marks.IGNORE_FIELDS] == '[{"condition":"OnSpokePresent","jsonPaths":[".spec.replicas"]}]'
+    assert notes[marks.CONFIG_HASH]
