@@ -104,3 +104,14 @@ def test_a_dependent_of_somebody_who_never_was_goes_too() -> None:
         assert (await wire("GET", f"{CONFIG_MAPS}/child")).status == 404
 
     with_wire(story)
+
+
+def test_a_dependent_of_a_kind_that_is_not_served_stays() -> None:
+    async def story(wire: Wire) -> None:
+        owner = {"apiVersion": "example.com/v1", "kind": "Rollout", "name": "r", "uid": "r"}
+        body = {"metadata": {"name": "child", "ownerReferences": [owner]}}
+        assert (await wire("POST", CONFIG_MAPS, body)).status == 201
+        await asyncio.sleep(2)
+        assert (await wire("GET", f"{CONFIG_MAPS}/child")).status == 200
+
+    with_wire(story)

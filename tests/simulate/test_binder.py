@@ -5,13 +5,17 @@ from simulate.scenery import (
     CLASSES,
     DEPLOYMENTS,
     NODES,
+    PODS,
     condition,
     deployment,
     fleet,
     in_a_member,
     status,
+    template,
     workload,
 )
+from trimtab.api.value import Raw
+from trimtab.client.client import Resource
 from trimtab.simulate.member import Member
 
 
@@ -100,3 +104,42 @@ def test_a_budget_protects_pods_from_being_preempted() -> None:
         assert condition(await status(member.client, DEPLOYMENTS, "high"), "Available")["status"] == "False"
 
     in_a_member(story, fleet(cpu="1"))
+
+
+def test_who_waits_longer_goes_first_among_equals_however_often_they_are_tried() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment("full", 1, cpu="1"))
+        await asyncio.sleep(5)
+        for name in ("zebra", "ape"):
+            await member.client.create(DEPLOYMENTS, deployment(name, 1, cpu="1"))
+            await asyncio.sleep(5)
+        await member.client.patch(DEPLOYMENTS, "default", "full", {"spec": {"replicas": 0}})
+        await asyncio.sleep(10)
+        assert [pod.metadata.labels["app"] for pod in member.pods if pod.ready] == ["zebra"]
+
+    in_a_member(story, fleet(nodes=1, cpu="1"))
+
+
+def test_room_that_another_scheduler_took_in_between_is_not_given_twice() -> None:
+    async def story(member: Member) -> None:
+        binder = member.binder
+        held = binder._client.submit
+        stolen: list[str] = []
+
+        async def submit(resource: Resource, namespace: str, name: str, subresource: str, obj: Raw) -> Raw:
+            if subresource == "binding" and not stolen:
+                stolen.append(name)
+                await member.client.create(PODS, other | {"metadata": {"name": "other", "namespace": "default"}})
+                body = {"metadata": {"name": "other"}, "target": {"kind": "Node", "name": obj["target"]["name"]}}
+                await held(resource, namespace, "other", "binding", body)
+            return await held(resource, namespace, name, subresource, obj)
+
+        binder._client.submit = submit  # type: ignore[method-assign]
+        other = {"apiVersion": "v1", "kind": "Pod", "spec": template("other", cpu="1", schedulerName="another")["spec"]}
+        await member.client.create(DEPLOYMENTS, deployment("web", 1, cpu="1"))
+        await asyncio.sleep(10)
+        places = {pod.name[:5]: pod.spec.node_name for pod in member.pods}
+        assert sorted(places.values()) == ["one-node-1", "one-node-2"]
+        assert all(pod.ready for pod in member.pods)
+
+    in_a_member(story, fleet(nodes=2, cpu="1"))

@@ -13,6 +13,7 @@ from simulate.scenery import (
     fleet,
     in_a_member,
     status,
+    template,
     workload,
 )
 from trimtab.api.value import Raw
@@ -133,5 +134,55 @@ def test_a_node_that_served_badly_is_avoided_for_a_while_and_then_forgiven() -> 
         assert [one.spec.node_name for one in member.pods] == [bad]
         await asyncio.sleep(600)
         assert not entries_of((await member.client.get(NODES, "", bad))["metadata"].get("annotations") or {})
+
+    in_a_member(story)
+
+
+def test_a_node_is_avoided_for_another_pod_s_sake_only_until_that_has_a_node() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=1, cpu="1"))
+        await asyncio.sleep(5)
+        (small,) = member.pods
+        body = {"metadata": {"name": "large", "namespace": "default"}, "spec": template("large", cpu="2")["spec"]}
+        large = await member.client.create(
+            PODS, {"apiVersion": "v1", "kind": "Pod", **body, "spec": GATED | body["spec"]}
+        )
+        until = f"scheduled:{large['metadata']['uid']}"
+        await evict(member, small.name, prefer_avoid="true", prefer_avoid_until=until, prefer_avoid_ttl="5h")
+        node = await member.client.get(NODES, "", small.spec.node_name)
+        (entry,) = entries_of(node["metadata"]["annotations"])
+        assert entry.seconds == 600
+        await asyncio.sleep(120)
+        assert entries_of((await member.client.get(NODES, "", node["metadata"]["name"]))["metadata"]["annotations"])
+        await member.client.patch(PODS, "default", "large", {"spec": {"schedulingGates": None}})
+        await asyncio.sleep(40)
+        (placed,) = [one for one in member.pods if one.name == "large"]
+        assert placed.spec.node_name == node["metadata"]["name"]
+        assert not entries_of(
+            (await member.client.get(NODES, "", node["metadata"]["name"]))["metadata"].get("annotations") or {}
+        )
+
+    in_a_member(story, fleet(nodes=2, cpu="2"))
+
+
+GATED = {"schedulingGates": [{"name": "later"}]}
+
+
+def test_an_avoid_entry_of_a_kind_that_we_do_not_know_lasts_its_time() -> None:
+    async def story(member: Member) -> None:
+        owner = {"apiVersion": "example.com/v1", "kind": "Rollout", "name": "r", "uid": "r-uid", "controller": True}
+        body = template("web")
+        body["metadata"] |= {"name": "web-0", "namespace": "default", "ownerReferences": [owner]}
+        await member.client.create(PODS, {"apiVersion": "v1", "kind": "Pod", **body})
+        await asyncio.sleep(5)
+        (pod,) = member.pods
+        await evict(member, "web-0", prefer_avoid="true", prefer_avoid_ttl="10m")
+        await asyncio.sleep(300)
+        (entry,) = entries_of((await member.client.get(NODES, "", pod.spec.node_name))["metadata"]["annotations"])
+        assert entry.uids == {"r-uid"}
+        await asyncio.sleep(340)
+        assert not entries_of(
+            (await member.client.get(NODES, "", pod.spec.node_name))["metadata"].get("annotations") or {}
+        )
 
     in_a_member(story)

@@ -18,14 +18,15 @@ from trimtab.api.value import Raw
 from trimtab.app import Embedded
 from trimtab.client.client import Client, PatchType, Resource, resource_of
 from trimtab.clock import Clock, LoopClock
-from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault
+from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault, TooManyRequests
+from trimtab.runtime.evicting import PODS, evict, eviction, why
 from trimtab.server.assembly import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.server.policy import PolicyAdmission
 from trimtab.simulate.behaviour import CRASH, NEVER_READY, OUT_OF_MEMORY, Spell
 from trimtab.simulate.member import Member, seeded_uids
 from trimtab.simulate.saying import HOST, Found, Ref, Saying
-from trimtab.simulate.story import Expectation, Step, Story, Trouble, Used, many, seconds
+from trimtab.simulate.story import Evicted, Expectation, Step, Story, Trouble, Used, many, seconds
 from trimtab.simulate.usage import Load
 from trimtab.store.log import Store
 
@@ -392,6 +393,32 @@ class Stage:
                 member.start_api()
                 self._tell(self.now, f"{member.name} is back")
 
+    async def _evict(self, wanted: Evicted) -> None:
+        client = self._client(wanted.cluster)
+        namespace, _, name = wanted.pods.rpartition("/")
+        pods = [
+            pod
+            for pod in (await client.list(PODS, namespace or "default")).items
+            if fnmatchcase(pod["metadata"]["name"], name)
+            and not pod["metadata"].get("deletionTimestamp")
+            and (not wanted.node or pod["spec"].get("nodeName") == wanted.node)
+        ][: wanted.count]
+        answers = await asyncio.gather(*(self._asked_to_go(client, pod, wanted) for pod in pods))
+        refused = [answer for answer in answers if answer]
+        granted = len(answers) - len(refused)
+        said = f"evict {len(pods)} of {wanted.pods} in {wanted.cluster}: {granted} granted"
+        self._tell(self.now, f"{said}; refused: {refused[0]}" if refused else said)
+        if wanted.granted is not None and granted != wanted.granted:
+            raise Failed(f"{wanted.granted} evictions are granted", self.now, [f"{granted} were", *refused])
+
+    async def _asked_to_go(self, client: Client, pod: Raw, wanted: Evicted) -> str:
+        """Why not; empty when it may go."""
+        try:
+            await evict(client, pod, eviction(pod, annotations=wanted.annotations))
+        except TooManyRequests as fault:
+            return why(fault)
+        return ""
+
     def _troubled(self, trouble: Trouble) -> Iterator[Any]:
         world = self._fleet.world
         named = many(trouble.cluster)
@@ -428,6 +455,8 @@ class Stage:
             member = world[step.drain.cluster]
             self._errands.add(asyncio.get_running_loop().create_task(member.drain(step.drain.node)))
             self._tell(self.now, f"node {step.drain.node} of {member.name} is drained")
+        if step.evict is not None:
+            await self._evict(step.evict)
         if step.use is not None:
             for name in many(step.use.cluster):
                 self._use(world[name], step.use)

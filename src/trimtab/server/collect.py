@@ -1,5 +1,6 @@
 """Cleans up after deletions: dependents of what is gone, owners that wait for them, contents of ending namespaces."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -20,6 +21,7 @@ log = logging.getLogger("trimtab.collect")
 ROOT = "/registry/"
 _NAMESPACES = "/registry/core/namespaces/"
 _RETRY_SECONDS = 1.0
+_TOGETHER = 32
 Change = Callable[[Raw], Raw]
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 
@@ -68,6 +70,8 @@ class Collector:
         self._catalogue: Catalogue = verbs.catalogue
         self._dependents: dict[str, set[str]] = {}
         self._owners: dict[str, tuple[str, ...]] = {}
+        self._awaited: set[str] = set()
+        """Uids of owners that stay until their dependents are gone, or no longer theirs."""
         self._caller = Caller(agent="kube-controller-manager")
 
     async def run(self) -> None:
@@ -75,9 +79,16 @@ class Collector:
         watch = store.watch(ROOT, store.revision)
         waiting = dict.fromkeys(self._first_look())
         while True:
-            waiting = dict.fromkeys([task for task in waiting if not await self._done(task)])
+            waiting = dict.fromkeys(await self._undone(list(waiting)))
             for event in await watch.next(_RETRY_SECONDS if waiting else None):
                 waiting.update(dict.fromkeys(self._noticed(event)))
+
+    async def _undone(self, tasks: list[Task]) -> list[Task]:
+        """Do them, many at once so that they share commits; those that have to wait are left."""
+        done: list[bool] = []
+        for start in range(0, len(tasks), _TOGETHER):
+            done += await asyncio.gather(*map(self._done, tasks[start : start + _TOGETHER]))
+        return [task for task, is_done in zip(tasks, done, strict=True) if not is_done]
 
     def _first_look(self) -> Iterator[Task]:
         for entry in self._verbs.store.list(ROOT).entries:
@@ -88,27 +99,30 @@ class Collector:
         value = event.value
         if value is None:
             gone = _meta(event.prev_value or b"")
+            yield from self._waiting_owners(event)
             self._forget(event.key)
+            self._awaited.discard(gone.uid)
             for key in sorted(self._dependents.get(gone.uid, ())):
                 yield Task("dependent", key)
-            yield from self._waiting_owners(event)
             if gone.namespace:
                 yield from self._ending(gone.namespace)
             return
         if b'"ownerReferences":' in value or b'"deletionTimestamp":' in value or event.key in self._owners:
-            yield from self._about(event.key, _meta(value))
             yield from self._waiting_owners(event)
+            yield from self._about(event.key, _meta(value))
 
     def _about(self, key: str, meta: _Meta) -> Iterator[Task]:
-        self._forget(key)
         owners = tuple(owner.uid for owner in meta.owner_references or ())
-        if owners:
-            self._owners[key] = owners
+        if owners != self._owners.get(key, ()):  # the end of an owner it has had before is news of its own
+            self._forget(key)
+            if owners:
+                self._owners[key] = owners
+                yield Task("dependent", key)
             for uid in owners:
                 self._dependents.setdefault(uid, set()).add(key)
-            yield Task("dependent", key)
         if meta.deletion_timestamp:
             if {_FOREGROUND, _ORPHAN} & set(meta.finalizers or ()):
+                self._awaited.add(meta.uid)
                 yield Task("owner", key)
             if key.startswith(_NAMESPACES):
                 yield Task("namespace", key)
@@ -124,7 +138,7 @@ class Collector:
     def _waiting_owners(self, event: Event) -> Iterator[Task]:
         """Owners in foreground deletion look again when a dependent changed or went."""
         before = event.prev_value
-        if before is None or b'"ownerReferences":' not in before:
+        if before is None or self._awaited.isdisjoint(self._owners.get(event.key, ())):
             return
         meta = _meta(before)
         for owner in meta.owner_references or ():
@@ -139,7 +153,7 @@ class Collector:
 
     def _find(self, owner: _Owner, namespace: str) -> tuple[Where, bytes] | None:
         """The owner itself, if an object of its name and uid exists."""
-        served = self._catalogue.of_kind(owner.api_version, owner.kind) or self._any_version(owner)
+        served = self._served(owner)
         if served is None:
             return None
         where = Where(served, namespace if served.kind.namespaced else "", owner.name)
@@ -148,7 +162,10 @@ class Collector:
             return None
         return where, entry.value
 
-    def _any_version(self, owner: _Owner) -> Served | None:
+    def _served(self, owner: _Owner) -> Served | None:
+        """The kind of an owner, in the version that it names or in another."""
+        if (found := self._catalogue.of_kind(owner.api_version, owner.kind)) is not None:
+            return found
         group = owner.api_version.rpartition("/")[0]
         return next((s for s in self._catalogue if s.group == group and s.kind.name == owner.kind), None)
 
@@ -181,6 +198,8 @@ class Collector:
         meta = _meta(entry.value)
         if meta.deletion_timestamp or not meta.owner_references:
             return True
+        if any(self._served(owner) is None for owner in meta.owner_references):
+            return True  # of a kind that is not served nobody can tell whether it is gone
         found = [self._find(owner, meta.namespace) for owner in meta.owner_references]
         left = [one for one in found if one is not None]
         ending = [one for one in left if self._in_foreground(one[1])]
@@ -243,6 +262,10 @@ class Collector:
 
         await self._verbs.change(where, changed, WriteOptions(manager=self._caller.agent), self._caller)
 
+    def _untold(self, prefix: str) -> bool:
+        """Whether anything there does not know yet that it has to go; this is looked at whenever something has gone."""
+        return any(b'"deletionTimestamp":' not in entry.value for entry in self._verbs.store.list(prefix).entries)
+
     async def _namespace(self, key: str) -> bool:
         """Empty an ending namespace, then release it."""
         entry, where = self._verbs.store.get(key), self._where(key)
@@ -252,8 +275,9 @@ class Collector:
         left = 0
         for served in self._catalogue.stored():
             if served.kind.namespaced and self._verbs.store.count(served.under(name)):
-                place = Where(served, name)
-                await self._verbs.delete_collection(place, ListOptions(), DeleteOptions("Background"), self._caller)
+                if self._untold(served.under(name)):
+                    options = DeleteOptions("Background")
+                    await self._verbs.delete_collection(Where(served, name), ListOptions(), options, self._caller)
                 left += self._verbs.store.count(served.under(name))
         if left:
             return True  # the last of them to go wakes this up again

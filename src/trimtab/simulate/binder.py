@@ -93,6 +93,10 @@ class Binder:
         """Whom each node would rather not have back."""
         self._boosts: dict[str, float] = {}
         """Owners whose next pod goes first, and until when."""
+        self._favoured: dict[Name, float] = {}
+        """Pods that go first until they have a node, and until when at most."""
+        self._arrivals: dict[Name, int] = {}
+        """Who came when: who found no node keeps its place among equals."""
         self._heap: list[tuple[bool, int, int, Name]] = []
         self._waiting: set[Name] = set()
         self._stuck: set[Name] = set()
@@ -198,15 +202,14 @@ class Binder:
         if moved and before.metadata.deletion_timestamp is None and after.controller is not None:
             self._boosts[after.controller.uid] = asyncio.get_running_loop().time() + BOOST_SECONDS
 
-    def _is_boosted(self, pod: Pod) -> bool:
-        until = self._boosts.pop(pod.controller.uid, 0.0) if pod.controller is not None else 0.0
-        return until > asyncio.get_running_loop().time()
+    def _is_boosted(self, name: Name, pod: Pod) -> bool:
+        if pod.controller is not None and (until := self._boosts.pop(pod.controller.uid, None)) is not None:
+            self._favoured[name] = until
+        return self._favoured.get(name, 0.0) > asyncio.get_running_loop().time()
 
     def _bound(self, before: Pod | None, after: Pod, name: Name) -> None:
         settled = self._assumed.pop(name, None) == after.spec.node_name
-        self._waiting.discard(name)
-        self._stuck.discard(name)
-        self._withdraw(name)
+        self._leave_queue(name)
         seen = before is not None and takes_room(before)
         if settled and not seen:
             return  # it was booked when it was decided
@@ -215,11 +218,16 @@ class Binder:
 
     def _forget(self, name: Name) -> None:
         """The pod no longer wants a node; room that was booked for it is free again."""
-        self._waiting.discard(name)
-        self._stuck.discard(name)
-        self._withdraw(name)
+        self._leave_queue(name)
         if (node := self._assumed.pop(name, None)) is not None:
             self._unbook(name, node)
+
+    def _leave_queue(self, name: Name) -> None:
+        self._waiting.discard(name)
+        self._stuck.discard(name)
+        self._favoured.pop(name, None)
+        self._arrivals.pop(name, None)
+        self._withdraw(name)
 
     def _unbook(self, name: Name, node: str) -> None:
         here = self.fleet.get(node)
@@ -232,8 +240,11 @@ class Binder:
         if name in self._waiting or name in self._stuck or name in self._assumed:
             return
         self._waiting.add(name)
-        self._count += 1
-        heapq.heappush(self._heap, (not self._is_boosted(pod), -self._ranks.of(pod), self._count, name))
+        if name not in self._arrivals:
+            self._count += 1
+            self._arrivals[name] = self._count
+        waits = not self._is_boosted(name, pod)
+        heapq.heappush(self._heap, (waits, -self._ranks.of(pod), self._arrivals[name], name))
         self._wake.set()
 
     def _stir(self) -> None:

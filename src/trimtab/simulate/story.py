@@ -68,6 +68,19 @@ class Drained(Value, forbid_unknown_fields=True):
     node: str
 
 
+class Evicted(Value, forbid_unknown_fields=True):
+    """Evictions that are all asked for at the same moment."""
+
+    cluster: str
+    pods: Annotated[
+        str, Field("`namespace/name` or `name`, which may have wildcards; pods that are ending are left out.")
+    ]
+    node: Annotated[str, Field("Only pods on this node.")] = ""
+    count: Annotated[int | None, Field("Only so many of them, in the order of names.")] = None
+    annotations: Annotated[dict[str, str], Field("Those of the Eviction.")] = {}
+    granted: Annotated[int | None, Field("How many must be granted; the others must be refused.")] = None
+
+
 class Used(Value, forbid_unknown_fields=True):
     """How much CPU the pods of an app really use, in cores; nothing is as usual."""
 
@@ -140,6 +153,7 @@ class Step(Value, forbid_unknown_fields=True):
     load: Loaded | None = None
     empty: Names = ()
     drain: Drained | None = None
+    evict: Evicted | None = None
     use: Used | None = None
     claim: Claimed | None = None
     join: MemberPlan | None = None

@@ -42,5 +42,5 @@ def test_the_list_is_bounded_and_what_ends_soonest_goes_first() -> None:
 
 def test_an_entry_ends_by_time_with_its_owner_or_with_its_purpose() -> None:
     entries = [entry("old", -1), entry("gone"), entry("kept"), entry("done", until_pod_scheduled="large")]
-    kept = still_meant(entries, NOON, lambda uid: uid != "gone", lambda _: False)
+    kept = still_meant(entries, NOON, lambda one: "gone" not in one.uids, lambda _: False)
     assert [one.uids for one in kept] == [{"kept"}]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from trimtab.api.kind import key_of
+from trimtab.api.kind import key_of, kind_of
 from trimtab.api.kinds.native.apps import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
 from trimtab.api.kinds.native.batch import Job
 from trimtab.api.kinds.native.node import Node
@@ -12,10 +12,11 @@ from trimtab.api.value import Key, Object
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Index, View, Wake, Wish
 from trimtab.controllers.pods.registry import inside_a_cluster
-from trimtab.decide.pods.avoid import ANNOTATION, MOST, entries_of, shortened, still_meant, text_of
+from trimtab.decide.pods.avoid import ANNOTATION, MOST, Avoidance, entries_of, shortened, still_meant, text_of
 
 SWEEP_SECONDS = 30.0
 OWNERS: tuple[type[Object], ...] = (Deployment, ReplicaSet, StatefulSet, ReplicationController, DaemonSet, Job)
+KNOWN = frozenset(kind_of(type_).name for type_ in OWNERS)
 
 
 def by_uid(type_: type[Object]) -> Index[Any]:
@@ -44,7 +45,7 @@ def avoidance(node: Node, view: View) -> Iterator[Wish]:
     if not entries:
         return
     kept = shortened(
-        still_meant(entries, view.now, lambda uid: exists(uid, view), lambda uid: waits(uid, view)), view.now, MOST
+        still_meant(entries, view.now, lambda one: exists(one, view), lambda uid: waits(uid, view)), view.now, MOST
     )
     if kept != entries:
         annotations = marks.merged(node.metadata.annotations, {ANNOTATION: text_of(kept)})
@@ -53,8 +54,11 @@ def avoidance(node: Node, view: View) -> Iterator[Wish]:
         yield Again(SWEEP_SECONDS)
 
 
-def exists(uid: str, view: View) -> bool:
-    return any(view.having(by_uid(type_), uid) for type_ in OWNERS)
+def exists(entry: Avoidance, view: View) -> bool:
+    """Whether the owner, or the one above it, is still there; of a kind that we do not know we cannot tell."""
+    if entry.pod_signature.pod_controller.kind not in KNOWN:
+        return True
+    return any(view.having(by_uid(type_), uid) for type_ in OWNERS for uid in entry.uids)
 
 
 def waits(uid: str, view: View) -> bool:

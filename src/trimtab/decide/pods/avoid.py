@@ -91,13 +91,14 @@ def shortened(entries: Iterable[Avoidance], now: datetime, most: int) -> tuple[A
 
 
 def still_meant(
-    entries: Iterable[Avoidance], now: datetime, exists: Callable[[str], bool], waits: Callable[[str], bool]
+    entries: Iterable[Avoidance],
+    now: datetime,
+    exists: Callable[[Avoidance], bool],
+    waits: Callable[[str], bool],
 ) -> tuple[Avoidance, ...]:
     """Without what is over: by time, because the owner is gone, or because the other pod has its node."""
     return tuple(
         one
         for one in entries
-        if not one.over(now)
-        and any(map(exists, one.uids))
-        and (not one.until_pod_scheduled or waits(one.until_pod_scheduled))
+        if not one.over(now) and exists(one) and (not one.until_pod_scheduled or waits(one.until_pod_scheduled))
     )
