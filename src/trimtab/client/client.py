@@ -4,6 +4,7 @@ Objects travel as `Raw` (decoded JSON) and are never changed once handed over. E
 """
 
 from collections.abc import AsyncIterator, Sequence
+from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol
 
 from trimtab.api.kind import Kind
@@ -42,6 +43,7 @@ class Resource(NamedTuple):
         return "/".join(parts)
 
 
+@cache
 def resource_of(kind: Kind) -> Resource:
     return Resource(kind.group, kind.version, kind.plural, kind.name, kind.namespaced)
 

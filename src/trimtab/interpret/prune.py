@@ -23,9 +23,10 @@ _JOB_LABELS = (*_CONTROLLER_LABELS, "job-name", "batch.kubernetes.io/job-name")
 
 
 def _without(obj: Raw, path: tuple[str, ...], keys: tuple[str, ...]) -> Raw:
-    for key in keys:
-        obj = uprooted(obj, *path, key)
-    return obj
+    held = dig(obj, *path)
+    if not isinstance(held, dict) or not any(key in held for key in keys):
+        return obj
+    return planted(obj, {key: value for key, value in held.items() if key not in keys}, *path)
 
 
 def _deployment(obj: Raw) -> Raw:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar, cast
 
 from trimtab.api.kind import find_kind, key_of, kind_of, wire
@@ -40,6 +40,9 @@ from trimtab.runtime.queue import WorkQueue
 
 T = TypeVar("T", bound=Object)
 BEGUN_ATTEMPTS = 4
+PARALLEL = 16
+PARALLEL_AFAR = 64
+"""How many keys of a controller may wait for their writes at once: more where the writes go to members, which answer later."""
 REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
 log = logging.getLogger("trimtab.beat")
 
@@ -98,10 +101,14 @@ class Surroundings:
 class LiveView:
     """The View of one beat: the cache as it stands, at one moment, for one key."""
 
-    def __init__(self, around: Surroundings, now: datetime, fault: Fault | None = None) -> None:
+    def __init__(self, around: Surroundings, fault: Fault | None = None) -> None:
         self._around = around
-        self.now = now
         self.fault = fault
+
+    @cached_property
+    def now(self) -> datetime:
+        """The moment of the first look at the clock; most who are woken never look."""
+        return self._around.clock.now()
 
     @property
     def profile(self) -> Profile:
@@ -157,10 +164,10 @@ class LiveView:
 class Beat:
     """Runs one controller: its queue, its wakes, and the writing of its wishes."""
 
-    def __init__(self, controller: Controller, around: Surroundings, *, parallel: int = 16) -> None:
+    def __init__(self, controller: Controller, around: Surroundings) -> None:
         self.controller = controller
         self._around = around
-        self._parallel = parallel
+        self._parallel = PARALLEL_AFAR if controller.member_wakes else PARALLEL
         self._faults: dict[Key, Fault] = {}
         self.queue: WorkQueue[Key] = WorkQueue(self._rank)
         self.beats = 0
@@ -175,7 +182,7 @@ class Beat:
         return table.entries.get((key.namespace, key.name)) if table else None
 
     def _view(self, key: Key | None = None) -> LiveView:
-        return LiveView(self._around, self._around.clock.now(), self._faults.get(key) if key else None)
+        return LiveView(self._around, self._faults.get(key) if key else None)
 
     def watch(self) -> None:
         """Start listening: to the subject, and to whatever else wakes this controller."""

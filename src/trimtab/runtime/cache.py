@@ -159,6 +159,7 @@ class Cache:
         self.client = client
         self._labels = labels
         self._tables: dict[str, Table] = {}
+        self._by_type: dict[type[Object], Table] = {}
         self._feeds: dict[str, asyncio.Task[None]] = {}
         self._followers: list[Callable[[Table], None]] = []
 
@@ -173,16 +174,19 @@ class Cache:
 
     def table(self, resource: Resource) -> Table:
         """The table of this resource; its feed starts with the first request."""
-        if resource.id not in self._tables:
-            table = Table(resource)
-            self._tables[resource.id] = table
+        table = self._tables.get(resource.id)
+        if table is None:
+            table = self._tables[resource.id] = Table(resource)
             self._feeds[resource.id] = asyncio.get_running_loop().create_task(self._feed(table))
             for follower in self._followers:
                 follower(table)
-        return self._tables[resource.id]
+        return table
 
     def table_of(self, type_: type[Object]) -> Table:
-        return self.table(resource_of(kind_of(type_)))
+        table = self._by_type.get(type_)
+        if table is None:
+            table = self._by_type[type_] = self.table(resource_of(kind_of(type_)))
+        return table
 
     def known(self, id_: str) -> Table | None:
         return self._tables.get(id_)
@@ -191,7 +195,8 @@ class Cache:
         """Stop feeding a resource that the server no longer serves."""
         if feed := self._feeds.pop(id_, None):
             feed.cancel()
-        self._tables.pop(id_, None)
+        if (table := self._tables.pop(id_, None)) is not None:
+            self._by_type = {type_: held for type_, held in self._by_type.items() if held is not table}
 
     async def synced(self) -> None:
         """Wait until every table asked for so far has been listed once."""

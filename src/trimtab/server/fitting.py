@@ -45,6 +45,7 @@ class Fitter:
         self._further = further
         self._structural: dict[Served, Structural] = {}
         self._shapes: dict[Served, Shape] = {}
+        self._native: dict[Served, bool] = {}
 
     def structural(self, served: Served) -> Structural:
         made = self._structural.get(served)
@@ -55,10 +56,14 @@ class Fitter:
     def forget(self, served: Served) -> None:
         self._structural.pop(served, None)
         self._shapes.pop(served, None)
+        self._native.pop(served, None)
 
-    @staticmethod
-    def is_native(served: Served) -> bool:
-        return not served.kind.custom and known(message_name(served.api_version, served.kind.name))
+    def is_native(self, served: Served) -> bool:
+        found = self._native.get(served)
+        if found is None:
+            found = not served.kind.custom and known(message_name(served.api_version, served.kind.name))
+            self._native[served] = found
+        return found
 
     # reading
 

@@ -74,10 +74,14 @@ class Shelf:
         self.trimmed = trimmed  # up to here events may have been dropped
         self.waiters: dict[asyncio.Future[bool], None] = {}  # in the order they came, so that a life can be repeated
 
-    def under(self, prefix: str, start_after: str | None = None) -> list[str]:
+    def span(self, prefix: str) -> tuple[int, int]:
+        """Where the keys that begin so begin and end."""
         size = len(prefix)
         first = bisect_left(self.keys, prefix)
-        last = bisect_right(self.keys, prefix, first, key=lambda key: key[:size])
+        return first, bisect_right(self.keys, prefix, first, key=lambda key: key[:size])
+
+    def under(self, prefix: str, start_after: str | None = None) -> list[str]:
+        first, last = self.span(prefix)
         if start_after is not None:
             first = max(first, bisect_right(self.keys, start_after))
         return self.keys[first:last]
@@ -157,7 +161,7 @@ class Index:
         if prefix.count("/") == 4 and prefix.endswith("/"):  # a whole shelf, or none
             whole = self._shelves.get(prefix)
             return len(whole.keys) if whole is not None else 0
-        return sum(len(shelf.under(prefix)) for shelf in self._shelves_under(prefix))
+        return sum(len(range(*shelf.span(prefix))) for shelf in self._shelves_under(prefix))
 
     def since(self, prefix: str, revision: int, limit: int) -> tuple[Sequence[Event], int]:
         """The events after `revision`, at most `limit`, and the revision up to which they tell everything."""

@@ -95,6 +95,7 @@ def known(name: str) -> bool:
 _CUSTOM_PACKAGES = {"rbac.authorization.k8s.io": "rbac"}
 
 
+@cache
 def message_name(api_version: str, kind: str) -> str:
     """Which message holds this kind; the name may be unknown (see `known`)."""
     if kind in ("DeleteOptions", "Status"):  # these live in every group
