@@ -25,6 +25,9 @@ class Profile(Value):
         bool, Field("Room given away in a batch, or by a move in flight, is not given away again.")
     ]
     replacement_first: Annotated[bool, Field("Replicas leave a cluster when their replacement is ready; else at once.")]
+    dependencies_leave_last: Annotated[
+        bool, Field("What a workload needs stays in a cluster that is being left as long as it; else it goes at once.")
+    ]
     evict_only_with_target: Annotated[
         bool, Field("An eviction waits while there is nowhere to go, and never takes the last copy.")
     ]
@@ -95,6 +98,7 @@ TRIMTAB = Profile(
     fresh_is_complete=True,
     reserve_capacity=True,
     replacement_first=True,
+    dependencies_leave_last=True,
     evict_only_with_target=True,
     recovery_cancels_eviction=True,
     applied_knows_generation=True,
@@ -126,6 +130,7 @@ UPSTREAM = Profile(
     fresh_is_complete=False,
     reserve_capacity=False,
     replacement_first=False,
+    dependencies_leave_last=False,
     evict_only_with_target=False,
     recovery_cancels_eviction=False,
     applied_knows_generation=False,

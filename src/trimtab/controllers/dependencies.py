@@ -54,21 +54,25 @@ def concerns_dependencies(old: Binding | None, new: Binding) -> bool:
     )
 
 
-def referrers_of_detached(old: ResourceBinding | None, new: ResourceBinding | None, view: View) -> Iterable[Key]:
-    """An attached binding went or lost its marks: those who need it look again."""
-    if old is None or (new is not None and depended_by_keys(old) == depended_by_keys(new)):
+def referrers(old: ResourceBinding | None, new: ResourceBinding | None, view: View) -> Iterable[Key]:
+    """An attached binding came or went, lost its marks, or speaks of a newer object: those who need it look again."""
+    if old is not None and new is not None and traits(old) == traits(new):
         return
-    for snapshot in old.spec.required_by:
+    for snapshot in dict.fromkeys(s for one in (old, new) if one is not None for s in one.spec.required_by):
         binding = view.get(ResourceBinding, snapshot.namespace, snapshot.name)
         if binding is not None:
             yield key_of(binding)
+
+
+def traits(attached: ResourceBinding) -> tuple[Iterable[str], str]:
+    return depended_by_keys(attached), attached.spec.resource.resource_version
 
 
 @controller(
     ResourceBinding,
     writes=["metadata.finalizers", "metadata.annotations", "ResourceBinding"],
     changed=concerns_dependencies,
-    wakes=[Wake(ResourceBinding, referrers_of_detached)],
+    wakes=[Wake(ResourceBinding, referrers)],
 )
 def dependencies(binding: ResourceBinding, view: View) -> Iterator[Wish]:
     attached = list(view.having(ATTACHED_TO, depended_by(binding)))
@@ -77,6 +81,8 @@ def dependencies(binding: ResourceBinding, view: View) -> Iterator[Wish]:
             yield detached(other, binding)
         yield from forgotten(binding)
         return
+    if not binding.spec.clusters and marks.DEPENDENCIES_FINALIZER not in binding.metadata.finalizers:
+        return  # nobody follows a workload that has not been placed yet
     interpreter: Interpreter = view.part("interpreter")
     ref = marks.template_ref(binding)
     template = view.raw(ref)
@@ -102,7 +108,7 @@ def brought_along(template: Raw, view: View) -> Iterator[Wish]:
                 and binding.metadata.deletion_timestamp is None
                 and is_needed(template, binding)
             ):
-                seen = attached_to(binding, template, seen)
+                seen = attached_to(binding, template, seen, view)
     if seen is not None and seen != before:
         yield seen
 
@@ -151,20 +157,22 @@ def attach(binding: ResourceBinding, needed: list[Raw], attached: list[ResourceB
         if other.name not in names:
             changed = True
             yield detached(other, binding)
+    versions: list[str] = []
     for raw in templates:
         seen = view.get(ResourceBinding, binding.namespace, binding_name(raw["kind"], raw["metadata"]["name"]))
-        wanted = attached_to(binding, raw, seen)
+        wanted = attached_to(binding, raw, seen, view)
+        versions.append(wanted.spec.resource.resource_version)
         if wanted != seen:
             changed = True
             yield wanted
-            yield from conflict_note(wanted)
-    key, generation = marks.ref_of(binding), binding.metadata.generation
-    if changed or view.recall("dependencies told", key) != generation:
+            yield from conflict_note(wanted, view)
+    key, cause = marks.ref_of(binding), (binding.metadata.generation, *versions)
+    if changed or view.recall("dependencies told", key) != cause:
         listed = f"[{' '.join(map(told_as, needed))}]"
         yield Note(ref, "GetDependenciesSucceed", f"Get dependencies({listed}) succeed.", SOURCE, routine=not changed)
         said = "Sync schedule results to dependencies succeed."
         yield Note(key, "SyncScheduleResultToDependenciesSucceed", said, SOURCE, routine=not changed)
-        yield Remember("dependencies told", key, generation)
+        yield Remember("dependencies told", key, cause)
 
 
 def told_as(want: Raw) -> str:
@@ -185,9 +193,11 @@ def found(want: Raw, view: View) -> list[Raw]:
     return [raw for raw in view.raws(want["apiVersion"], want["kind"], namespace) if chosen_by(want, raw)]
 
 
-def snapshot_of(binding: ResourceBinding) -> BindingSnapshot:
+def snapshot_of(binding: ResourceBinding, view: View) -> BindingSnapshot:
     """Where the workload is, and where it still runs while it leaves: its dependencies must not go first."""
     clusters = {target.name: target for target in binding.spec.clusters}
+    if not view.profile.dependencies_leave_last:
+        return BindingSnapshot(namespace=binding.namespace, name=binding.name, clusters=tuple(clusters.values()))
     for task in binding.spec.graceful_eviction_tasks:
         if task.purge_mode not in marks.DIRECTLY:
             clusters.setdefault(task.from_cluster, TargetCluster(name=task.from_cluster, replicas=task.replicas or 0))
@@ -196,7 +206,7 @@ def snapshot_of(binding: ResourceBinding) -> BindingSnapshot:
     return BindingSnapshot(namespace=binding.namespace, name=binding.name, clusters=tuple(clusters.values()))
 
 
-def attached_to(binding: ResourceBinding, raw: Raw, seen: ResourceBinding | None) -> ResourceBinding:
+def attached_to(binding: ResourceBinding, raw: Raw, seen: ResourceBinding | None, view: View) -> ResourceBinding:
     ref = marks.ref_of_raw(raw)
     if seen is None:
         seen = ResourceBinding(
@@ -217,11 +227,13 @@ def attached_to(binding: ResourceBinding, raw: Raw, seen: ResourceBinding | None
                 ),
             )
         )
-    others = [s for s in seen.spec.required_by if (s.namespace, s.name) != (binding.namespace, binding.name)]
-    required = tuple(sorted((*others, snapshot_of(binding)), key=lambda s: (s.namespace, s.name)))
-    spec = seen.spec.but(required_by=required, resource=resource_of(seen.spec.resource, raw))
+    mine = snapshot_of(binding, view)
+    required = [mine if is_of(snapshot, binding) else snapshot for snapshot in seen.spec.required_by]
+    if mine not in required:
+        required.append(mine)
+    spec = seen.spec.but(required_by=tuple(required), resource=resource_of(seen.spec.resource, raw))
     if spec.placement is None:
-        spec = spec.but(**strategy(binding, seen, others))
+        spec = spec.but(**strategy(asking(spec.required_by, view)))
     labels = seen.metadata.labels | {depended_by(binding): marks.binding_id(binding)}
     return seen.but(metadata=seen.metadata.but(labels=labels), spec=spec)
 
@@ -239,20 +251,34 @@ def resource_of(before: ObjectReference, raw: Raw) -> ObjectReference:
     )
 
 
-def strategy(binding: ResourceBinding, seen: ResourceBinding, others: list[BindingSnapshot]) -> dict[str, object]:
+def is_of(snapshot: BindingSnapshot, binding: Binding) -> bool:
+    return (snapshot.namespace, snapshot.name) == (binding.namespace, binding.name)
+
+
+def asking(required: Iterable[BindingSnapshot], view: View) -> list[ResourceBinding]:
+    """The bindings that need this one."""
+    asked = (view.get(ResourceBinding, snapshot.namespace, snapshot.name) for snapshot in required)
+    return [binding for binding in asked if binding is not None]
+
+
+def strategy(asked: list[ResourceBinding]) -> dict[str, object]:
     """A binding with no policy of its own takes the boldest conflict rule and the most careful deletion rule."""
-    bold = binding.spec.conflict_resolution == "Overwrite" or (
-        bool(others) and seen.spec.conflict_resolution == "Overwrite"
-    )
-    keep = bool(binding.spec.preserve_resources_on_deletion) or (
-        bool(others) and bool(seen.spec.preserve_resources_on_deletion)
-    )
+    bold = any(binding.spec.conflict_resolution == "Overwrite" for binding in asked)
+    keep = any(binding.spec.preserve_resources_on_deletion for binding in asked)
     return {"conflict_resolution": "Overwrite" if bold else "Abort", "preserve_resources_on_deletion": keep}
 
 
-def conflict_note(attached: ResourceBinding) -> Iterator[Note]:
-    if len(attached.spec.required_by) > 1 and attached.spec.placement is not None:
-        text = "The object is placed by its own policy and required elsewhere; both apply."
+def conflict_note(attached: ResourceBinding, view: View) -> Iterator[Note]:
+    """Those who need this object do not agree on how it is to be treated."""
+    asked = asking(attached.spec.required_by, view) if attached.spec.placement is None else []
+    resolutions = {binding.spec.conflict_resolution == "Overwrite" for binding in asked}
+    deletions = {bool(binding.spec.preserve_resources_on_deletion) for binding in asked}
+    reasons = [
+        *(["ConflictResolution conflicted (Overwrite vs Abort)"] if len(resolutions) > 1 else []),
+        *(["PreserveResourcesOnDeletion conflicted (true vs false)"] if len(deletions) > 1 else []),
+    ]
+    if reasons:
+        text = f"Dependency policy conflict detected: {'; '.join(reasons)}."
         yield Note(marks.ref_of(attached), "DependencyPolicyConflict", text, SOURCE, "Warning")
 
 
