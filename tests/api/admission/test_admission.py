@@ -277,6 +277,11 @@ def test_a_budget_says_one_thing_and_says_it_right() -> None:
     assert len(budget(selector={"matchExpressions": [{"key": "a", "operator": "In"}]})) == 1
 
 
+def test_on_the_api_of_a_fleet_a_budget_is_over_workloads_unless_it_says_otherwise() -> None:
+    for given, target in (({}, "Workloads"), ({"target": "Pods"}, "Pods")):
+        assert filled("disruptionbudgets.trimtab.dev", {"spec": given})["spec"]["target"] == target
+
+
 def test_there_is_one_disruption_policy() -> None:
     assert refused("disruptionpolicies.trimtab.dev", {"metadata": {"name": "default"}}) == []
     assert refused("disruptionpolicies.trimtab.dev", {"metadata": {"name": "mine"}}) != []

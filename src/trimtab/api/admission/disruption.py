@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from trimtab.api.admission.raw import at, mapping, objects
+from trimtab.api.admission.raw import at, mapping, objects, put
 from trimtab.api.complaints import invalid, required
 from trimtab.api.kinds.native.rules.common import selector
 from trimtab.api.value import Raw
@@ -53,6 +53,11 @@ def _is_cron(schedule: str) -> bool:
     except CronSimError:
         return False
     return len(schedule.split()) == _CRON_PARTS
+
+
+def fill_budget(budget: Raw) -> Raw:
+    """On the API of a fleet a budget is over workloads unless it says otherwise."""
+    return budget if at(budget, "spec", "target") else put(budget, ("spec", "target"), "Workloads")
 
 
 def check_budget(budget: Raw, old: Raw | None) -> list[Cause]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from trimtab.api.admission.disruption import DURATION, check_budget, check_order, check_policy
+from trimtab.api.admission.disruption import DURATION, check_budget, check_order, check_policy, fill_budget
 from trimtab.api.kind import Column, kind
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Field, Int32, Int64, IntOrString, MicroTime, Object, Value, always
@@ -110,10 +110,10 @@ class EffectiveBudget(Value):
 class DisruptionBudgetStatus(Value):
     observed_generation: Annotated[Int64, Field("The generation this status is about.")] = 0
     conditions: Conditions = ()
-    allowed_now: Annotated[Int32, Field("How many disruptions are allowed right now.")] = 0
+    allowed_now: Annotated[Int32, Field("How many disruptions are allowed right now.")] = always(0)
     next_allowed_at: Annotated[datetime | None, MicroTime(), Field("When the next one is allowed.")] = None
-    desired: Annotated[Int32, Field("How many replicas there should be.")] = 0
-    available: Annotated[Int32, Field("How many are available.")] = 0
+    desired: Annotated[Int32, Field("How many replicas there should be.")] = always(0)
+    available: Annotated[Int32, Field("How many are available.")] = always(0)
     down: Annotated[Down | None, Field("How many are missing, and why.")] = None
     rate: Annotated[RateStatus | None, Field("How the rate stands.")] = None
     in_flight: Annotated[tuple[InFlight, ...], Field("Disruptions that are going on.")] = ()
@@ -143,6 +143,7 @@ class DisruptionBudgetStatus(Value):
         Column("AGE", ".metadata.creationTimestamp", "date"),
     ),
     validators=(check_budget,),
+    admission_defaults=(fill_budget,),
     text="Limits how much of an application may be disrupted at once and over time.",
 )
 class DisruptionBudget(Object):
