@@ -9,7 +9,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
 from trimtab.decide.pods.avoid import ANNOTATION, MOST, entries_of
 from trimtab.decide.pods.guard import RATE
-from trimtab.errors import TooManyRequests
+from trimtab.errors import ApiFault
 from trimtab.server.assembly import ApiServer, Settings
 from trimtab.server.caller import AUTHENTICATED, MASTERS, User
 from trimtab.server.listen import Listener
@@ -338,11 +338,30 @@ def test_where_the_policy_says_so_people_delete_through_the_budgets_and_componen
     with_wire(story, several_budgets=True, collects=False)
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_of_two_hundred_clients_over_http_exactly_the_allowed_number_succeed(on_disk: bool, tmp_path) -> None:
-    allowed = 7
+async def strength(wire: Wire) -> None:
+    await pdb(wire, "web", 200, 200 - ALLOWED)
 
-    async def life() -> tuple[int, int]:
+
+async def rate(wire: Wire) -> None:
+    await pdb(wire, "web", 200, 0, annotations={RATE: f"{ALLOWED}/1h"})
+
+
+async def both_of_ours(wire: Wire) -> None:
+    limits = {"minAvailable": 100, "rate": {"disruptions": ALLOWED, "period": "1h"}, "maxConcurrent": 50}
+    spec = {"target": "Pods", "selector": SELECTOR, **limits}
+    assert (await wire("POST", BUDGETS, {**CUSTOM, "metadata": {"name": "calm"}, "spec": spec})).status == 201
+    await merge(wire, f"{BUDGETS}/calm/status", {"status": stood(200, 100)})
+    await pdb(wire, "web", 200, 150)
+
+
+ALLOWED = 7
+
+
+@pytest.mark.parametrize(
+    ("guard", "on_disk"), [(strength, False), (strength, True), (rate, True), (both_of_ours, True)]
+)
+def test_of_two_hundred_clients_over_http_exactly_the_allowed_number_succeed(guard, on_disk: bool, tmp_path) -> None:
+    async def life() -> tuple[list[int], int]:
         token = {"secret": User("admin", (MASTERS, AUTHENTICATED))}
         store = Store.open(tmp_path) if on_disk else Store()
         server = ApiServer(store, Settings(several_budgets=True, static_tokens=token, collects=False))
@@ -352,12 +371,11 @@ def test_of_two_hundred_clients_over_http_exactly_the_allowed_number_succeed(on_
         wire = Wire(server)
         for number in range(200):
             await pod(wire, f"web-{number}")
-        await pdb(wire, "web", 200, 200 - allowed)
-        clients = [
-            KubeClient(Credentials(server=f"http://127.0.0.1:{listener.port}", token="secret")) for _ in range(20)
-        ]
+        await guard(wire)
+        address = Credentials(server=f"http://127.0.0.1:{listener.port}", token="secret")
+        clients = [KubeClient(address) for _ in range(200)]
         try:
-            answers = await asyncio.gather(*(try_one(clients[number % 20], number) for number in range(200)))
+            answers = await asyncio.gather(*(try_one(clients[number], number) for number in range(200)))
             left = server.store.list("/registry/core/pods/").entries
             going = sum("deletionTimestamp" in orjson.loads(entry.value)["metadata"] for entry in left)
         finally:
@@ -365,19 +383,18 @@ def test_of_two_hundred_clients_over_http_exactly_the_allowed_number_succeed(on_
                 await client.close()
             await listener.stop()
             await server.stop()
-        return sum(answers), going
+        return sorted(answers), going
 
-    assert asyncio.run(life()) == (allowed, allowed)
+    assert asyncio.run(life()) == ([201] * ALLOWED + [429] * (200 - ALLOWED), ALLOWED)
 
 
-async def try_one(client: KubeClient, number: int) -> bool:
-    body = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": f"web-{number}", "namespace": "default"},
-    }
+async def try_one(client: KubeClient, number: int) -> int:
+    """Half of them use the older name of the subresource."""
+    name = f"web-{number}"
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
+    subresource = "evict" if number % 2 else "eviction"
     try:
-        await client.submit(Resource("", "v1", "pods", "Pod"), "default", f"web-{number}", "eviction", body)
-    except TooManyRequests:
-        return False
-    return True
+        await client.submit(Resource("", "v1", "pods", "Pod"), "default", name, subresource, body)
+    except ApiFault as fault:
+        return fault.code
+    return 201
