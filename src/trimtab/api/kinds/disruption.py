@@ -110,10 +110,10 @@ class EffectiveBudget(Value):
 class DisruptionBudgetStatus(Value):
     observed_generation: Annotated[Int64, Field("The generation this status is about.")] = 0
     conditions: Conditions = ()
-    allowed_now: Annotated[Int32, Field("How many disruptions are allowed right now.")] = always(0)
+    allowed_now: Annotated[Int32 | None, Field("How many disruptions are allowed right now.")] = None
     next_allowed_at: Annotated[datetime | None, MicroTime(), Field("When the next one is allowed.")] = None
-    desired: Annotated[Int32, Field("How many replicas there should be.")] = always(0)
-    available: Annotated[Int32, Field("How many are available.")] = always(0)
+    desired: Annotated[Int32 | None, Field("How many replicas there should be.")] = None
+    available: Annotated[Int32 | None, Field("How many are available.")] = None
     down: Annotated[Down | None, Field("How many are missing, and why.")] = None
     rate: Annotated[RateStatus | None, Field("How the rate stands.")] = None
     in_flight: Annotated[tuple[InFlight, ...], Field("Disruptions that are going on.")] = ()
