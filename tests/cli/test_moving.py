@@ -2,21 +2,24 @@
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from builders import placement
 from click.testing import CliRunner
 
 from moving import Scene, divided, story
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.cli import drain_cluster, history, rebalance, uncordon_cluster
+from trimtab.api.kinds.policy import PropagationPolicy, ResourceSelector
+from trimtab.cli import drain_cluster, history, preview, rebalance, uncordon_cluster
 from trimtab.cli.drain_cluster import Marks, begun, inhabitants, marked
 from trimtab.cli.rebalance import created, followed, selected
-from trimtab.cli.shared_forecast import forecast
+from trimtab.cli.shared_forecast import forecast, previewed
 from trimtab.cli.shared_moves import everything, reference
 from trimtab.errors import InputFault
 
 
-@pytest.mark.parametrize("module", [rebalance, drain_cluster, uncordon_cluster, history])
+@pytest.mark.parametrize("module", [rebalance, preview, drain_cluster, uncordon_cluster, history])
 def test_the_commands_explain_themselves(module) -> None:
     result = CliRunner().invoke(module.command, ["--help"])
     assert result.exit_code == 0
@@ -38,6 +41,9 @@ async def crowded(scene: Scene) -> None:
     await asyncio.sleep(12)
 
 
+DEPLOYMENTS = ResourceSelector(api_version="apps/v1", kind="Deployment")
+CONFIG_MAPS = ResourceSelector(api_version="v1", kind="ConfigMap", name="idle")
+NOTHING = "No workload is governed by these policies, and none would be."
 NOW = datetime(2030, 1, 1, 0, 1, tzinfo=UTC)
 
 
@@ -67,6 +73,37 @@ def test_a_dry_run_says_what_must_wait_and_what_stays() -> None:
         assert "m1:4   m1:4   no change" in await forecast(scene.client, gentle, NOW)
 
     story(act)
+
+
+def test_a_preview_shows_what_an_edited_policy_would_move_lose_and_win_and_moves_nothing() -> None:
+    async def act(scene: Scene) -> None:
+        await crowded(scene)
+        await scene.make(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "idle", "namespace": "default"}}
+        )
+        policy = (await everything(scene.client, PropagationPolicy))[0]
+        edited = policy.but(spec=policy.spec.but(placement=placement(**divided(("m2", 1)))))
+        wider = edited.but(spec=edited.spec.but(resource_selectors=(DEPLOYMENTS, CONFIG_MAPS)))
+        _, web = (await previewed(scene.client, [edited], NOW)).splitlines()
+        assert web.split()[:3] == ["Deployment/default/web", "m1:4", "m2:4"]
+        _, idle, _ = (await previewed(scene.client, [wider], NOW)).splitlines()
+        assert idle.split(maxsplit=3)[:2] == ["ConfigMap/default/idle", "-"]
+        assert "would claim it" in idle
+        nothing = edited.but(spec=edited.spec.but(resource_selectors=(DEPLOYMENTS.but(name="other"),)))
+        assert "no longer selected" in await previewed(scene.client, [nothing], NOW)
+        assert "no change" in await previewed(scene.client, [policy], NOW)
+        stranger = policy.but(metadata=policy.metadata.but(name="stranger"), spec=nothing.spec)
+        assert await previewed(scene.client, [stranger], NOW) == NOTHING
+        assert await scene.where() == {"m1": 4}
+
+    story(act)
+
+
+def test_a_preview_takes_policies_alone(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    result = CliRunner().invoke(preview.command, ["-f", str(file)])
+    assert "ConfigMap default/a is not a propagation policy" in str(result.exception)
 
 
 def test_a_selector_that_cannot_be_read_is_refused() -> None:
