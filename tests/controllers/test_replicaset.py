@@ -1,7 +1,10 @@
+from datetime import timedelta
 from typing import Any
 
 from views import NOON, FakeView
 
+from trimtab.api.kinds.cluster import Cluster, ClusterStatus
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
 from trimtab.api.kinds.ocm import (
     ClusterDecision,
     LocalPlacementReference,
@@ -15,8 +18,11 @@ from trimtab.api.kinds.ocm import (
     RolloutProgressive,
     RolloutStrategy,
 )
+from trimtab.api.profile import UPSTREAM
+from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
 from trimtab.controllers.contract import Gone
+from trimtab.controllers.departures import SINCE
 from trimtab.controllers.replicaset import FINALIZER, PLACEMENT_NAME_LABEL, SET_LABEL, replica_set
 from trimtab.decide.ocm.scene import PLACEMENT_LABEL
 
@@ -113,3 +119,87 @@ def test_a_name_that_is_no_label_value_is_refused_in_words() -> None:
     (after,) = beat(a_set(name="w" * 63), decided("c1"))
     assert after.status.conditions[0].reason == "NotAsExpected"
     assert "63" in after.status.conditions[0].message
+
+
+def ready(name: str) -> Cluster:
+    condition = Condition(type="Ready", status="True", reason="x", last_transition_time=NOON)
+    return Cluster(metadata=Meta(name=name), status=ClusterStatus(conditions=(condition,)))
+
+
+CLUSTERS = [ready(name) for name in ("c1", "c2", "c3", "c4")]
+
+
+def served(*names: str, **spec: Any) -> list[ManifestWork]:
+    made = works(beat(a_set(**spec), decided(*names)))
+    return [succeeded(made[name]).but(metadata=succeeded(made[name]).metadata.but(uid=name)) for name in names]
+
+
+def gone(wishes: list[Any]) -> list[str]:
+    return [wish.target.namespace for wish in wishes if isinstance(wish, Gone)]
+
+
+def test_a_work_stays_until_the_one_that_replaces_it_serves() -> None:
+    old, new = served("c1"), served("c2")
+    waiting = beat(a_set(), decided("c2"), *old, *CLUSTERS)
+    assert gone(waiting) == []
+    (after,) = [wish for wish in waiting if isinstance(wish, ManifestWorkReplicaSet)]
+    assert {c.type: (c.status, c.reason) for c in after.status.conditions}["Stalled"] == (
+        "True",
+        "WaitingForReplacement",
+    )
+    assert gone(beat(a_set(), decided("c2"), *old, *new, *CLUSTERS)) == ["c1"]
+
+
+def test_a_newcomer_that_never_serves_does_not_keep_the_old_one_for_ever() -> None:
+    (old,) = served("c1")
+    noted = works(beat(a_set(), decided("c2"), old, *CLUSTERS))["c1"]
+    assert noted.metadata.annotations[SINCE] == NOON.isoformat()
+    subject = a_set()
+    later = FakeView([subject, decided("c2"), noted, *CLUSTERS], now=NOON + timedelta(seconds=600))
+    assert gone(list(replica_set(subject, later))) == ["c1"]
+
+
+def test_what_serves_nobody_goes_at_once() -> None:
+    (old,) = served("c1")
+    assert gone(beat(a_set(), decided("c2"), old)) == ["c1"]
+    ill = old.but(status=old.status.but(conditions=()))
+    assert gone(beat(a_set(), decided("c2"), ill, *CLUSTERS)) == ["c1"]
+
+
+def test_a_cluster_that_is_wanted_again_is_not_on_its_way_out_any_more() -> None:
+    (old,) = served("c1")
+    leaving = old.but(metadata=old.metadata.but(annotations={SINCE: NOON.isoformat()}))
+    (stays,) = [wish for wish in beat(a_set(), decided("c1"), leaving, *CLUSTERS) if isinstance(wish, ManifestWork)]
+    assert stays.metadata.annotations == {}
+
+
+def budget(**spec: Any) -> DisruptionBudget:
+    return DisruptionBudget(
+        metadata=Meta(name="b", namespace="team", resource_version="2"),
+        spec=DisruptionBudgetSpec(target="Workloads", selector=LabelSelector(match_labels={"app": "web"})).but(**spec),
+    )
+
+
+def test_the_budget_is_charged_and_the_log_written_before_a_work_goes() -> None:
+    old = served("c1", "c2", "c3")
+    wishes = beat(a_set(), decided("c3"), *old, *CLUSTERS, budget(max_unavailable=1))
+    order = [type(wish).__name__ for wish in wishes if isinstance(wish, DisruptionBudget | Move | Gone)]
+    assert order == ["DisruptionBudget", "Move", "Gone"]
+    (charged,) = [wish for wish in wishes if isinstance(wish, DisruptionBudget)]
+    assert [(e.object, e.from_) for e in charged.status.in_flight] == [("ManifestWorkReplicaSet/web", "c1")]
+    assert gone(beat(a_set(), decided("c3"), *old[1:], *CLUSTERS, charged)) == ["c2"]
+    under_way = [old[0].but(metadata=old[0].metadata.but(deletion_timestamp=NOON)), *old[1:]]
+    assert gone(beat(a_set(), decided("c3"), *under_way, *CLUSTERS, charged)) == []
+
+
+def test_a_progressive_set_takes_out_no_more_at_once_than_it_changes_at_once() -> None:
+    strategy = RolloutStrategy(type="Progressive", progressive=RolloutProgressive(max_concurrency=1))
+    old = served("c1", "c2", "c3")
+    assert gone(beat(a_set(strategy), decided("c3"), *old, *CLUSTERS)) == ["c1"]
+    assert gone(beat(a_set(), decided("c3"), *old, *CLUSTERS)) == ["c1", "c2"]
+
+
+def test_upstream_takes_works_out_at_once() -> None:
+    subject, old = a_set(), served("c1", "c2")
+    view = FakeView([subject, decided("c3"), *old, *CLUSTERS, budget(max_unavailable=0)], profile=UPSTREAM)
+    assert gone(list(replica_set(subject, view))) == ["c1", "c2"]

@@ -85,6 +85,9 @@ class Profile(Value):
     decisions_sorted_by_score: Annotated[
         bool, Field("`sortBy: Score` orders decisions by total and writes it; else the field is ignored.")
     ]
+    works_leave_within_budgets: Annotated[
+        bool, Field("A ManifestWorkReplicaSet leaves a cluster after its replacement and within budgets; else at once.")
+    ]
     decisions_gain_before_they_lose: Annotated[
         bool, Field("A cluster that moves to another PlacementDecision is in both for a moment; else in neither.")
     ]
@@ -120,6 +123,7 @@ TRIMTAB = Profile(
     expired_scores_wake=True,
     keep_decisions_when_misconfigured=True,
     decisions_sorted_by_score=True,
+    works_leave_within_budgets=True,
     decisions_gain_before_they_lose=True,
 )
 UPSTREAM = Profile(
@@ -152,6 +156,7 @@ UPSTREAM = Profile(
     expired_scores_wake=False,
     keep_decisions_when_misconfigured=False,
     decisions_sorted_by_score=False,
+    works_leave_within_budgets=False,
     decisions_gain_before_they_lose=False,
 )
 PROFILES = {profile.name: profile for profile in (TRIMTAB, UPSTREAM)}

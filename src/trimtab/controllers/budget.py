@@ -13,9 +13,10 @@ from trimtab.api.kinds.disruption import (
     InFlight,
     RateStatus,
 )
+from trimtab.api.kinds.ocm import ManifestWork
 from trimtab.api.kinds.work import Binding, ResourceBinding
 from trimtab.api.value import Condition, Key
-from trimtab.controllers import marks, moves
+from trimtab.controllers import marks, moves, worksets
 from trimtab.controllers.contract import Again, View, Wake, Wish, controller
 from trimtab.controllers.execute import is_ready
 from trimtab.decide.door import Footing, Gate, cleaned, gate_of
@@ -43,6 +44,16 @@ def counts_alike(old: Binding, new: Binding) -> bool:
     )
 
 
+def budgets_over_set(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
+    work = new or old or ManifestWork()
+    if old is not None and new is not None and worksets.serves(old) == worksets.serves(new):
+        return
+    for label in worksets.set_label_of(work):
+        for budget in view.all(DisruptionBudget, label.partition(".")[0]):
+            if moves.is_over_workloads(budget):
+                yield key_of(budget)
+
+
 def all_budgets(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
     if old is None or new is None or is_ready(old) != is_ready(new):
         yield from (key_of(budget) for budget in view.all(DisruptionBudget) if moves.is_over_workloads(budget))
@@ -51,7 +62,7 @@ def all_budgets(old: Cluster | None, new: Cluster | None, view: View) -> Iterabl
 @controller(
     DisruptionBudget,
     writes=["status"],
-    wakes=[Wake(ResourceBinding, budgets_over), Wake(Cluster, all_budgets)],
+    wakes=[Wake(ResourceBinding, budgets_over), Wake(ManifestWork, budgets_over_set), Wake(Cluster, all_budgets)],
 )
 def budget(subject: DisruptionBudget, view: View) -> Iterator[Wish]:
     if not moves.is_over_workloads(subject):
@@ -78,7 +89,15 @@ def budget(subject: DisruptionBudget, view: View) -> Iterator[Wish]:
 def without_the_past(subject: DisruptionBudget, covered: Sequence[Binding], view: View) -> DisruptionBudget:
     """The budget without disruptions that no longer count and moves that are over."""
     workloads = {moves.object_of(binding): binding for binding in covered}
-    flying = tuple(entry for entry in subject.status.in_flight if is_flying(entry, workloads.get(entry.object), view))
+    flying = tuple(
+        entry
+        for entry in subject.status.in_flight
+        if (
+            is_leaving(entry, subject, view)
+            if worksets.is_of_set(entry)
+            else is_flying(entry, workloads.get(entry.object), view)
+        )
+    )
     status = subject.status.but(in_flight=flying)
     if subject.spec.rate is not None:
         recent = status.rate.recent if status.rate is not None else ()
@@ -87,6 +106,12 @@ def without_the_past(subject: DisruptionBudget, covered: Sequence[Binding], view
     else:
         status = status.but(rate=None)
     return subject.but(status=status)
+
+
+def is_leaving(entry: InFlight, subject: DisruptionBudget, view: View) -> bool:
+    """A work that was let go is under way until it is gone."""
+    age = view.now - (entry.since or view.now)
+    return worksets.is_leaving(entry, subject.namespace, view) and age < moves.IN_FLIGHT_AT_MOST
 
 
 def is_flying(entry: InFlight, binding: Binding | None, view: View) -> bool:

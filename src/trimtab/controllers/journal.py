@@ -5,9 +5,10 @@ from datetime import timedelta
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.disruption import Move
+from trimtab.api.kinds.ocm import ManifestWork
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Key
-from trimtab.controllers import marks, moves
+from trimtab.controllers import marks, moves, worksets
 from trimtab.controllers.contract import Again, Gone, View, Wake, Wish, controller
 from trimtab.interpret.names import binding_name
 
@@ -24,10 +25,23 @@ def moves_of_binding(old: Binding | None, new: Binding | None, view: View) -> It
         yield from map(key_of, moves.going_on(binding, view))
 
 
+def moves_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
+    """A work of a set is gone: so is what was moving out of its cluster."""
+    for label in worksets.set_label_of(old) if old is not None and new is None else ():
+        namespace, _, name = label.partition(".")
+        for move in view.having(moves.MOVES_OF_OBJECT, f"{worksets.KIND}/{namespace}/{name}"):
+            if not move.status.outcome:
+                yield key_of(move)
+
+
 @controller(
     Move,
     writes=["status", "Move"],
-    wakes=[Wake(ResourceBinding, moves_of_binding), Wake(ClusterResourceBinding, moves_of_binding)],
+    wakes=[
+        Wake(ResourceBinding, moves_of_binding),
+        Wake(ClusterResourceBinding, moves_of_binding),
+        Wake(ManifestWork, moves_of_work),
+    ],
 )
 def journal(move: Move, view: View) -> Iterator[Wish]:
     if move.metadata.deletion_timestamp is not None:
@@ -35,6 +49,8 @@ def journal(move: Move, view: View) -> Iterator[Wish]:
     binding = binding_of(move, view)
     if move.status.outcome:
         yield from forgotten(move, binding, view)
+    elif move.spec.object.kind == worksets.KIND:
+        yield from taken_out(move, view)
     elif binding is None:
         yield moves.ended(move, "Cancelled", "the workload is gone", view.now)
     else:
@@ -44,6 +60,20 @@ def journal(move: Move, view: View) -> Iterator[Wish]:
 def binding_of(move: Move, view: View) -> Binding | None:
     about = move.spec.object
     return marks.binding_at(view, about.namespace, binding_name(about.kind, about.name))
+
+
+def taken_out(move: Move, view: View) -> Iterator[Wish]:
+    """A set has left a cluster when its work there is gone."""
+    about = move.spec.object
+    works = view.having(worksets.WORKS_OF_SET, f"{about.namespace}.{about.name}")
+    found = next((work for work in works if work.namespace == move.spec.from_), None)
+    age = view.now - (move.status.started or view.now)
+    if found is None:
+        yield moves.ended(move, "Done", "the work is gone", view.now)
+    elif found.metadata.deletion_timestamp is None and age >= NEVER_BEGUN:
+        yield moves.ended(move, "Cancelled", "it never began", view.now)
+    else:
+        yield Again(NEVER_BEGUN.total_seconds())
 
 
 def judged(move: Move, binding: Binding, view: View) -> Iterator[Wish]:

@@ -28,12 +28,12 @@ from trimtab.controllers.dispatch import renewed
 from trimtab.controllers.execute import digest
 from trimtab.controllers.feedback import COMPLETE, feedback, is_by_rule, is_complete, judged, summed_up
 from trimtab.controllers.render import marked
+from trimtab.controllers.worksets import SET_LABEL
 from trimtab.interpret.names import work_name
 from trimtab.interpret.prune import prune
 
 SOURCE_NAME = "trimtab.dev/manifestwork"
 FINALIZER = f"{WORK_GROUP}/manifest-work-cleanup"
-SET_LABEL = f"{WORK_GROUP}/manifestworkreplicaset"
 
 
 def own_work_name(name: str) -> str:

@@ -18,7 +18,7 @@ from trimtab.api.kinds.disruption import (
 )
 from trimtab.api.kinds.work import AggregatedStatusItem, Binding, ResourceBinding, TargetCluster
 from trimtab.api.value import Condition, Meta
-from trimtab.controllers import marks
+from trimtab.controllers import marks, worksets
 from trimtab.controllers.contract import Index, View
 from trimtab.controllers.execute import is_ready
 from trimtab.controllers.render import is_workload
@@ -149,8 +149,13 @@ def footing(budget: DisruptionBudget, view: View, covered: Sequence[Binding] | N
         for binding in workloads
     }
     held = {(object_of(binding), hold.cluster) for binding in workloads for hold in binding.status.holds}
-    granted = sum(entry.replicas for entry in budget.status.in_flight if (entry.object, entry.from_) not in held)
-    return Footing(sum(wanted.values()), max(0, sum(ready.values()) - granted))
+    sets = worksets.footing(budget, view)
+    granted = sum(
+        entry.replicas
+        for entry in budget.status.in_flight
+        if (entry.object, entry.from_) not in held and not worksets.is_of_set(entry)
+    )
+    return Footing(sum(wanted.values()) + sets.desired, max(0, sum(ready.values()) - granted) + sets.available)
 
 
 def desired(binding: Binding) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from trimtab.api.kind import key_of
+from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.ocm import (
     WORK_GROUP,
     LocalPlacementReference,
@@ -17,9 +18,10 @@ from trimtab.api.kinds.ocm import (
 from trimtab.api.names import label_value_faults
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import marks
-from trimtab.controllers.contract import Again, Gone, Index, View, Wake, Wish, controller
+from trimtab.controllers.contract import Again, Gone, View, Wake, Wish, controller
 from trimtab.controllers.decisions import GROUP_INDEX_LABEL, GROUP_NAME_LABEL
-from trimtab.controllers.manifestwork import SET_LABEL
+from trimtab.controllers.departures import SINCE, Departures, departures, staying
+from trimtab.controllers.worksets import SET_LABEL, covered_sets, serves, set_label_of, works_of
 from trimtab.decide.ocm.rollout import (
     FAILED,
     PROGRESSING,
@@ -30,19 +32,13 @@ from trimtab.decide.ocm.rollout import (
     Standing,
     in_groups,
     plan,
+    share,
 )
 from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas
 from trimtab.interpret.names import work_name
 
 PLACEMENT_NAME_LABEL = f"{WORK_GROUP}/placementname"
 FINALIZER = f"{WORK_GROUP}/manifest-work-cleanup"
-
-
-def set_label_of(work: ManifestWork) -> Iterable[str]:
-    return [work.metadata.labels[SET_LABEL]] if SET_LABEL in work.metadata.labels else []
-
-
-WORKS_OF_SET = Index("works of a replica set", ManifestWork, set_label_of)
 
 
 def sets_of_decision(old: PlacementDecision | None, new: PlacementDecision | None, view: View) -> Iterable[Key]:
@@ -59,6 +55,14 @@ def set_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) 
         subject = view.get(ManifestWorkReplicaSet, namespace, name)
         if subject is not None:
             yield key_of(subject)
+
+
+def sets_of_budget(old: DisruptionBudget | None, new: DisruptionBudget | None, view: View) -> Iterable[Key]:
+    """A budget changed: sets that wait for it may have their turn."""
+    for budget in (old, new):
+        for subject in covered_sets(budget, view) if budget is not None else ():
+            if marks.is_true(subject.status.conditions, "Stalled"):
+                yield key_of(subject)
 
 
 class Course(NamedTuple):
@@ -78,12 +82,16 @@ class Course(NamedTuple):
 
 @controller(
     ManifestWorkReplicaSet,
-    writes=["status", "metadata.finalizers", "ManifestWork"],
-    wakes=[Wake(PlacementDecision, sets_of_decision), Wake(ManifestWork, set_of_work)],
+    writes=["status", "metadata.finalizers", "ManifestWork", "DisruptionBudget.status", "Move"],
+    wakes=[
+        Wake(PlacementDecision, sets_of_decision),
+        Wake(ManifestWork, set_of_work),
+        Wake(DisruptionBudget, sets_of_budget),
+    ],
 )
 def replica_set(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Wish]:
     label = f"{subject.namespace}.{subject.name}"
-    works = list(view.having(WORKS_OF_SET, label))
+    works = works_of(subject, view)
     if subject.metadata.deletion_timestamp is not None:
         yield from farewell(subject, works)
         return
@@ -99,13 +107,35 @@ def replica_set(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Wish]:
     for one in courses:
         for cluster in one.plan.apply:
             yield work_for(subject, one, cluster)
+    applying = {cluster for one in courses for cluster in one.plan.apply}
     for work in works:
-        if work.namespace not in wanted and work.metadata.deletion_timestamp is None:
-            yield Gone(work)
-    yield from told(subject, conditions(courses, view), courses, view)
+        if work.namespace in wanted - applying and SINCE in work.metadata.annotations:
+            yield staying(work)
+    unwanted = [work for work in works if work.namespace not in wanted]
+    leaving = departures(subject, unwanted, coming(courses), slots(subject, len(works)), view)
+    yield from leaving.wishes
+    yield from told(subject, conditions(subject, courses, leaving), courses, view)
     ends = [one.plan.again_at for one in courses if one.plan.again_at is not None]
-    if ends:
-        yield Again(max(0.0, (min(ends) - view.now).total_seconds()) + 0.001)
+    waits = [max(0.0, (end - view.now).total_seconds()) + 0.001 for end in ends]
+    waits += [seconds for seconds in [leaving.seconds_to_wait(view.now)] if seconds is not None]
+    if waits:
+        yield Again(min(waits))
+
+
+def coming(courses: list[Course]) -> list[str]:
+    """Clusters that are to have it and do not serve it yet."""
+    return sorted({name for one in courses for name in one.clusters if not has_it(one.works.get(name))})
+
+
+def has_it(work: ManifestWork | None) -> bool:
+    return work is not None and is_observed(work) and serves(work)
+
+
+def slots(subject: ManifestWorkReplicaSet, total: int) -> int:
+    """How many works may go at once: as many as may change at once."""
+    paces = [ref.rollout_strategy.progressive for ref in subject.spec.placement_refs]
+    asked = [share(pace.max_concurrency, total) for pace in paces if pace is not None]
+    return min([number for number in asked if number is not None], default=total)
 
 
 def farewell(subject: ManifestWorkReplicaSet, works: list[ManifestWork]) -> Iterator[Wish]:
@@ -167,7 +197,7 @@ def work_for(subject: ManifestWorkReplicaSet, one: Course, cluster: str) -> Mani
     }
     before = one.works.get(cluster)
     if before is not None:
-        metadata = before.metadata.but(labels={**before.metadata.labels, **labels})
+        metadata = staying(before).metadata.but(labels={**before.metadata.labels, **labels})
         return before.but(metadata=metadata, spec=subject.spec.manifest_work_template)
     name = work_name("ManifestWorkReplicaSet", subject.name, subject.namespace)
     return ManifestWork(
@@ -180,8 +210,17 @@ def unlabelled(label: str, faults: list[str]) -> Condition:
     return Condition(type="ManifestworkApplied", status="False", reason="NotAsExpected", message=message)
 
 
-def conditions(courses: list[Course], view: View) -> list[Condition]:
-    return [verified(courses), rolled_out(courses), applied(courses)]
+def conditions(subject: ManifestWorkReplicaSet, courses: list[Course], leaving: Departures) -> list[Condition]:
+    return [verified(courses), rolled_out(courses, leaving), applied(courses), *stalled(subject, leaving)]
+
+
+def stalled(subject: ManifestWorkReplicaSet, leaving: Departures) -> Iterator[Condition]:
+    """Why works stay where no placement wants them; nothing is said of a set that never had to wait."""
+    why = leaving.refusal
+    if why is not None:
+        yield Condition(type="Stalled", status="True", reason=why.code, message=why.message)
+    elif marks.is_true(subject.status.conditions, "Stalled"):
+        yield Condition(type="Stalled", status="False", reason="GettingOn")
 
 
 def verified(courses: list[Course]) -> Condition:
@@ -193,8 +232,8 @@ def verified(courses: list[Course]) -> Condition:
     return Condition(type="PlacementVerified", status="True" if reason == "AsExpected" else "False", reason=reason)
 
 
-def rolled_out(courses: list[Course]) -> Condition:
-    done = all(one.plan.done for one in courses)
+def rolled_out(courses: list[Course], leaving: Departures) -> Condition:
+    done = all(one.plan.done for one in courses) and not leaving.staying
     return Condition(
         type="PlacementRolledOut", status="True" if done else "False", reason="Complete" if done else "Progressing"
     )
