@@ -4,7 +4,8 @@ from pod_builders import pod
 from trimtab.cli.reschedule import config_from, shown, told
 from trimtab.decide.pods.host import resident
 from trimtab.decide.reschedule.history import History
-from trimtab.decide.reschedule.plan import Move, Plan, Refused
+from trimtab.decide.reschedule.plan import Plan
+from trimtab.decide.reschedule.round import Move, Refused
 from trimtab.errors import InputFault
 
 HERE = resident(pod("web-0", on="a"))

@@ -22,4 +22,13 @@ def test_a_pod_uses_half_of_what_it_asks_for_unless_told_otherwise() -> None:
     usage.set(Load("idle", part=0.0))
     assert usage.of(pod("web"))["cpu"] == 0
     usage.clear("idle")
-    assert usage.total([pod("web"), pod("db"), pod("old", "Failed")]) == {"cpu": 3500, "memory": 100 << 20}
+    assert usage.of(pod("old", "Failed")) == {}
+
+
+def test_pods_that_want_more_cpu_than_there_is_all_get_the_same_part_of_it() -> None:
+    usage, pods, room = Usage(), [pod("web"), pod("db")], {"cpu": 2000}
+    assert [one["cpu"] for one in usage.shares(pods, room)] == [500, 500]
+    assert usage.waiting(pods, room) == 0.0
+    usage.set(Load("noisy", selector=LabelSelector(match_labels={"app": "web"}), amounts={"cpu": 7500}))
+    assert [one["cpu"] for one in usage.shares(pods, room)] == [1875, 125]
+    assert usage.waiting(pods, room) == 75.0

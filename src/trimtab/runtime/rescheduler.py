@@ -3,49 +3,40 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import msgspec
 import yaml
 
 from trimtab import plugins
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.disruption import DisruptionBudget
-from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, StatefulSet
 from trimtab.api.kinds.native.config import ConfigMap
-from trimtab.api.kinds.native.disruption import PodDisruptionBudget
-from trimtab.api.kinds.native.namespace import Namespace
-from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import Profile
-from trimtab.api.value import Object, Raw
+from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock
-from trimtab.controllers.contract import Note
+from trimtab.controllers.contract import Note, Ref
 from trimtab.controllers.marks import ref_of_raw
-from trimtab.decide.pods.policy import DeschedulerPolicy, moves, read_policy
+from trimtab.decide.pods.policy import DeschedulerPolicy, cycle, read_policy
 from trimtab.decide.reschedule.history import DONE, History
 from trimtab.decide.reschedule.objectives import objectives
-from trimtab.decide.reschedule.picture import Facts, Measures, Picture
-from trimtab.decide.reschedule.plan import SHORT, Move, Plan, made, plan
+from trimtab.decide.reschedule.picture import Picture
+from trimtab.decide.reschedule.plan import Plan, made, obey, plan
+from trimtab.decide.reschedule.round import SHORT, Move, Refused, blocked_by_overlap
 from trimtab.decide.reschedule.settings import Settings, read_settings
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault, NotFound
+from trimtab.runtime.avoiding import AvoidLists
 from trimtab.runtime.evicting import evict, eviction, why
 from trimtab.runtime.notes import Recorder
+from trimtab.runtime.sight import look
 
 NAMESPACE, NAME, STATE = "kube-system", "trimtab-rescheduler", "trimtab-rescheduler-state"
+COMPONENT = "trimtab-rescheduler"
+HTTP_INTERNAL_ERROR = 500
 CONFIGS = resource_of(kind_of(ConfigMap))
 IDLE_SECONDS = 60.0
-SEEN: tuple[type[Object], ...] = (Node, Pod, Deployment, ReplicaSet, StatefulSet, PodDisruptionBudget, Namespace)
 log = logging.getLogger("trimtab.rescheduler")
-T = TypeVar("T", bound=Object)
-Measure = Callable[[Sequence[Pod]], Measures | None]
-
-
-def unmeasured(pods: Sequence[Pod]) -> Measures | None:
-    """There is no source of measurements: objectives that need one are off."""
-    return None
 
 
 class Config(NamedTuple):
@@ -62,8 +53,9 @@ def read_config(data: dict[str, str]) -> Config:
     try:
         if "policy.yaml" in data:
             policy = read_policy(yaml.safe_load(data["policy.yaml"]) or {})
-            settings = read_settings(yaml.safe_load(data.get("rescheduler.yaml", "")), known)
-            return Config(settings, policy)
+            # the author of a policy has said what is worth a move; how carefully it is done may be said beside it
+            own = yaml.safe_load(data.get("rescheduler.yaml", "")) or {"preset": "aggressive"}
+            return Config(read_settings(own, known), policy)
         return Config(read_settings(yaml.safe_load(data.get("rescheduler.yaml", "")), known))
     except yaml.YAMLError as fault:
         raise InputFault(f"not YAML: {fault}") from fault
@@ -78,11 +70,15 @@ class Rescheduler:
         *,
         clock: Clock,
         profile: Profile,
-        measure: Measure = unmeasured,
+        embedded: bool = False,
         fixed: Config | None = None,
     ) -> None:
-        self._client, self._clock, self._profile, self._measure = client, clock, profile, measure
+        """`embedded` says that the cluster is one of ours: its evictions keep avoid lists, and its scheduler minds them."""
+        self._client, self._clock, self._profile, self._embedded = client, clock, profile, embedded
         self._fixed = fixed
+        self._avoid_lists = AvoidLists(client)
+        self._frozen: set[str] = set()
+        self._written: dict[str, str] = {}
         self._recorder = Recorder(client)
         self._config: Config | None = fixed
         self._version = ""
@@ -116,35 +112,45 @@ class Rescheduler:
     # one round
 
     async def round(self) -> Plan | None:
-        """Look, think, move, remember; None when nothing is configured."""
+        """Look, think, remember, move; None when nothing is configured."""
         await self._configure()
         if self._config is None:
             return None
         picture, found = await self.think()
-        history = found.history
+        if not self._embedded:
+            await self._avoid_lists.tidy(picture.facts, picture.now)
+        history = found.history.with_moves([made(move, picture) for move in found.moves], picture.now)
+        await self._remember(history)  # before anything moves: whoever is restarted in between must know
+        stay: list[Refused] = []
         for move in found.moves:
-            if await self._move(move):
-                history = history.with_moves([made(move, picture)], picture.now)
+            if (reason := await self._move(move, picture)) is not None:
+                stay.append(Refused(move.pod, move.objective, move.gain, reason))
+                history = history.undone(move.pod.pod.metadata.uid)
         await self._remember(history)
-        self.last = found
-        return found
+        await self._tell_of_frozen(picture)
+        stays = {one.pod.key for one in stay}
+        moves = tuple(move for move in found.moves if move.pod.key not in stays)
+        self.last = found._replace(moves=moves, refused=(*found.refused, *stay), history=history)
+        return self.last
 
     async def think(self, *, confirmations: int | None = None) -> tuple[Picture, Plan]:
         """What a round would do, without doing it."""
         if self._config is None:
             raise InputFault(f"there is no ConfigMap {NAMESPACE}/{NAME}")
-        facts = await self._look()
-        now = self._clock.now()
-        picture = Picture(facts, self._config.settings, await self._recall(), now)
+        facts = await look(self._client, stock=not self._embedded)
+        picture = Picture(facts, self._config.settings, await self._recall(), self._clock.now())
         if self._config.policy is None:
             return picture, plan(picture, confirmations=confirmations)
         return picture, self._by_policy(picture, self._config.policy)
 
     def _by_policy(self, picture: Picture, policy: DeschedulerPolicy) -> Plan:
-        """The moves of a DeschedulerPolicy: its own plugins choose, our door lets them go."""
-        chosen = moves(policy, picture.scene, self._profile)
-        found = tuple(Move(one.pod, one.node, "", one.strategy, 0.0, one.reason) for one in chosen)
-        return Plan(found, (), picture.history)
+        """The moves of a DeschedulerPolicy: its own plugins choose; ours is the door, unless upstream is to be followed."""
+        turn = cycle(policy, picture.scene, self._profile)
+        if self._profile.descheduler_looks_ahead:
+            return obey(picture, turn.evictions, turn.refused)
+        found = tuple(Move(one.pod, one.node, "", one.strategy, 0.0, one.reason) for one in turn.evictions)
+        refused = tuple(Refused(one.pod, one.strategy, 0.0, one.reason) for one in turn.refused)
+        return Plan(found, refused, picture.history)
 
     async def configure(self) -> None:
         """Read the configuration once, for those who do not run rounds."""
@@ -170,34 +176,12 @@ class Rescheduler:
             kept = "the one before stays in force" if self._config else "nothing is rescheduled"
             await self._tell(raw, "BadConfiguration", f"{fault}; {kept}", warning=True)
 
-    async def _look(self) -> Facts:
-        nodes, pods, deployments, sets, stateful, budgets, namespaces = [await self._all(type_) for type_ in SEEN]
-        own = await self._all(DisruptionBudget)
-        seen = cast("Sequence[Pod]", pods)
-        return Facts(
-            nodes=cast("Any", nodes),
-            pods=seen,
-            deployments=cast("Any", deployments),
-            sets=cast("Any", [*sets, *stateful]),
-            budgets=cast("Any", [*budgets, *own]),
-            namespaces={one.name: one.metadata.labels for one in namespaces},
-            measures=self._measure(seen),
-        )
-
-    async def _all(self, type_: type[T]) -> list[T]:
-        kind = kind_of(type_)
-        try:
-            listing = await self._client.list(resource_of(kind))
-        except NotFound:
-            return []  # a cluster that does not know this kind
-        return [cast("T", kind.decode(raw)) for raw in listing.items]
-
     # moves
 
-    async def _move(self, move: Move) -> bool:
+    async def _move(self, move: Move, picture: Picture) -> str | None:
+        """Evict the pod through the API server's own door; why not, when it does not let it go."""
         pod = move.pod.pod
-        kind = kind_of(Pod)
-        raw = kind.encode(pod)
+        raw = kind_of(Pod).encode(pod)
         noted = {
             "reason": f"{move.objective}: {move.reason}",
             "trimtab.dev/prefer-avoid": "true",
@@ -205,19 +189,44 @@ class Rescheduler:
         }
         if move.avoid == SHORT:
             noted["trimtab.dev/prefer-avoid-until"] = f"scheduled:{move.until}"
+        policy = self._config.policy if self._config is not None else None
+        grace = policy.grace_period_seconds if policy is not None else None
         try:
-            await evict(self._client, raw, eviction(raw, by="rescheduler", annotations=noted))
+            await evict(self._client, raw, eviction(raw, by="rescheduler", annotations=noted, grace=grace))
+        except NotFound:
+            return "it is gone already"
         except ApiFault as fault:
-            log.info("%s/%s stays: %s", pod.namespace, pod.name, why(fault))
-            return False
+            reason = _overlap(fault, move, picture) or why(fault)
+            log.info("%s/%s stays: %s", pod.namespace, pod.name, reason)
+            if policy is not None and policy.eviction_failure_event_notification:
+                await self._tell(raw, "EvictionFailed", f"{move.objective}: {reason}", warning=True)
+            return reason
+        if not self._embedded:
+            await self._avoid_lists.add(move, picture)
         said = f"moved from {move.source} by the rescheduler ({move.objective}, gain {move.gain:.0f} %): {move.reason}"
         await self._tell(raw, "Rescheduled", said)
-        return True
+        await self._tell_owner(pod, f"{pod.name} {said}")
+        return None
+
+    async def _tell_owner(self, pod: Pod, message: str) -> None:
+        """The record that outlives the pod."""
+        if (owner := pod.controller) is not None:
+            about = Ref(owner.api_version, owner.kind, pod.namespace, owner.name, owner.uid)
+            await self._recorder.tell(Note(about, "Rescheduled", message, COMPONENT), self._clock.now())
+
+    async def _tell_of_frozen(self, picture: Picture) -> None:
+        """Owners that were moved in vain too often are not moved any more: somebody should look why."""
+        for one in (*picture.facts.deployments, *picture.facts.sets):
+            uid = one.metadata.uid
+            if picture.history.frozen(uid) and uid not in self._frozen:
+                self._frozen.add(uid)
+                said = "its pods were moved in vain three times in a row, and are not moved any more"
+                await self._tell(kind_of(type(one)).encode(one), "ReschedulingFrozen", said, warning=True)
 
     async def _tell(self, about: Raw, reason: str, message: str, *, warning: bool = False) -> None:
         """An event for people; nothing depends on it."""
         kind = "Warning" if warning else "Normal"
-        note = Note(ref_of_raw(about), reason, message, "trimtab-rescheduler", kind)
+        note = Note(ref_of_raw(about), reason, message, COMPONENT, kind)
         await self._recorder.tell(note, self._clock.now())
 
     # memory
@@ -228,14 +237,21 @@ class Rescheduler:
             self._history = History()
             with contextlib.suppress(NotFound, msgspec.DecodeError):
                 raw = await self._client.get(CONFIGS, NAMESPACE, STATE)
-                self._history = msgspec.json.decode((raw.get("data") or {}).get("history.json", "{}"), type=History)
+                self._written = raw.get("data") or {}
+                self._history = msgspec.json.decode(self._written.get("history.json", "{}"), type=History)
         return self._history
 
     async def _remember(self, history: History) -> None:
-        before, self._history = self._history, history
-        if before is not None and before.moves == history.moves:
-            return  # what is counted again in the next round need not survive a restart
-        data = {"history.json": msgspec.json.encode(history).decode(), "summary": summary(history)}
+        """Write down what must survive a restart, if it differs from what is written."""
+        self._history = history
+        lasting = history.lasting(self._clock.now())
+        data = {
+            "history.json": msgspec.json.encode(lasting).decode(),
+            "summary": summary(lasting),
+            "conditions.json": msgspec.json.encode(self._conditions(lasting)).decode(),
+        }
+        if data == self._written or (not self._written and lasting == History() and not self.complaint):
+            return
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -243,10 +259,25 @@ class Rescheduler:
             "data": data,
         }
         try:
-            await self._client.patch(CONFIGS, NAMESPACE, STATE, {"data": data}, manager="trimtab-rescheduler")
+            await self._client.patch(CONFIGS, NAMESPACE, STATE, {"data": data}, manager=COMPONENT)
         except NotFound:
             with contextlib.suppress(AlreadyExists, Conflict):
-                await self._client.create(CONFIGS, body, manager="trimtab-rescheduler")
+                await self._client.create(CONFIGS, body, manager=COMPONENT)
+        self._written = data
+
+    def _conditions(self, history: History) -> list[Raw]:
+        """How the rescheduler stands, for people and alerts: a ConfigMap has no status of its own."""
+        frozen = sorted({move.owner for move in history.moves if history.frozen(move.owner)})
+        accepted = {"type": "ConfigurationAccepted", "status": "False" if self.complaint else "True"}
+        stuck = {"type": "OwnersFrozen", "status": "True" if frozen else "False"}
+        return [{**accepted, "message": self.complaint}, {**stuck, "message": ", ".join(frozen)}]
+
+
+def _overlap(fault: ApiFault, move: Move, picture: Picture) -> str | None:
+    """Kubernetes does not judge a pod with two budgets; people should know which two."""
+    if fault.code != HTTP_INTERNAL_ERROR or "PodDisruptionBudget" not in fault.message:
+        return None
+    return blocked_by_overlap(picture.standings(move.pod.pod))
 
 
 def summary(history: History) -> str:

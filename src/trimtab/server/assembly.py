@@ -13,6 +13,7 @@ import orjson
 from trimtab.api import kinds as kind_modules
 from trimtab.api.kind import Kind, OtherVersion, kinds
 from trimtab.api.kinds.native.event import to_core, to_events_v1
+from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
 from trimtab.api.schema import crd, schema_for
 from trimtab.api.value import Raw
 from trimtab.clock import Clock, WallClock
@@ -40,7 +41,7 @@ from trimtab.server.priorities import Priorities
 from trimtab.server.reviews import Reviews
 from trimtab.server.rules import rules
 from trimtab.server.subresources import Output, Subresources
-from trimtab.server.verbs import Verbs, timestamp
+from trimtab.server.verbs import Computed, Verbs, timestamp
 from trimtab.server.webhooks import Webhooks
 from trimtab.store.log import Store
 
@@ -69,6 +70,8 @@ class Settings(NamedTuple):
     """What containers have written; without it there are no kubelets to ask."""
     serves: Callable[[Kind], bool] = lambda _: True
     """Which of the declared kinds: a member cluster has none of the control plane's."""
+    computed: Mapping[str, Computed] = {}
+    """Who tells the objects of kinds that are never stored, by the kind's id; without a teller they are not served."""
 
 
 class ApiServer:
@@ -84,6 +87,7 @@ class ApiServer:
         plugins += [*(make(store) for make in settings.store_plugins), *settings.plugins, Webhooks(store)]
         self.admission = Admission(store.get, plugins)
         self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)
+        self.verbs.computed.update(settings.computed)
         self.verbs.after_writes[RBAC_GROUP] = self.authorizer.forget
         tokens = Tokens(settings.token_key or secrets.token_bytes(32), store.get)
         self.authenticator = Authenticator(tokens, settings.static_tokens, settings.clock.now)
@@ -107,7 +111,11 @@ class ApiServer:
         self.app = Edge(self.handler)
         self._collects = settings.collects
         self._duties: list[asyncio.Task[None]] = []
-        self._kinds = [kind for kind in kinds.values() if settings.serves(kind)]
+        self._kinds = [
+            kind
+            for kind in kinds.values()
+            if settings.serves(kind) and (kind.group != METRICS_GROUP or kind.id in settings.computed)
+        ]
         for kind in self._kinds:
             for served in served_by(kind):
                 self.catalogue.add(served)

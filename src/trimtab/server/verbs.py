@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -47,6 +47,10 @@ Change = Callable[[Raw], Awaitable[Wanted]]
 """Makes the object that should be, out of the one that is, which stays as it was."""
 
 
+Computed = Callable[[], Iterable[Raw]]
+"""Tells all objects of a kind that is never stored, as they are now."""
+
+
 class Outcome(NamedTuple):
     """What a write did."""
 
@@ -81,13 +85,18 @@ class Verbs:
         self._turns = Turns()
         self.after_writes: dict[str, Callable[[], None]] = {}
         """What must know at once that objects of a group have changed."""
+        self.computed: dict[str, Computed] = {}
+        """Who tells the objects of kinds that are never stored, by the kind's id."""
         self.beside_deletion: Callable[[Where, DeleteOptions, Caller], Proposal | None] = lambda *_: None
         """What is to be written in one step with a deletion."""
 
     # reading
 
     def entry(self, where: Where) -> Entry:
-        found = self.store.get(where.key)
+        if where.served.kind.id in self.computed:
+            found = next((one for one in self._told(where) if one.key == where.key), None)
+        else:
+            found = self.store.get(where.key)
         if found is None:
             raise refuse.not_found(where.served.resource, where.served.group, where.name)
         return found
@@ -108,6 +117,8 @@ class Verbs:
     def list(self, where: Where, options: ListOptions) -> Batch:
         served, options = where.served, check_list(options)
         choice = choose(served, options.labels, options.fields)
+        if served.kind.id in self.computed:
+            return Batch(served, [one for one in self._told(where) if choice.takes(one.value)], self.store.revision)
         if options.version is not None and options.version > self.store.revision:
             raise refuse.too_large_version(options.version, self.store.revision)
         if choice.single and not options.after and not options.exact:
@@ -115,6 +126,15 @@ class Verbs:
         limit = 0 if options.version == 0 else options.limit  # as the watch cache, which is asked for any version
         at = options.snapshot or (options.version if options.exact else None)
         return self._page(where, choice, options._replace(limit=limit, snapshot=at or 0))
+
+    def _told(self, where: Where) -> Iterator[Entry]:
+        """The objects of a kind that is never stored, as if they were."""
+        served, now = where.served, self.store.revision
+        for obj in self.computed[served.kind.id]():
+            metadata = obj["metadata"]
+            key = served.key(metadata.get("namespace", ""), metadata["name"])
+            if key.startswith(served.under(where.namespace)):
+                yield Entry(key, pack(obj), now, now)
 
     def _single(self, where: Where, choice: Choice) -> Batch:
         served, namespace = where.served, where.namespace

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple, cast
 
-from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.node import Node, NodeCondition
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
 from trimtab.client.client import Client, Resource
@@ -55,7 +55,7 @@ class Machine:
         self.room: Amounts = amounts(plan.pool.amounts)
         self.up = True
         self.pressures: set[str] = set()
-        """`memory`, `disk`, `pid`: what the node is short of."""
+        """`memory`, `disk`, `pid`, `cpu`: what the node is short of."""
 
 
 class Kubelets:
@@ -141,7 +141,9 @@ class Kubelets:
             await self._renew(node)
 
     async def _report_ready(self, machine: Machine) -> None:
-        body = {"status": {"conditions": node_conditions(self._clock.now(), machine.pressures)}}
+        known = self._cache.table(NODES).entries.get(("", machine.plan.name))
+        before = cast("Node", known.typed).status.conditions if known is not None else ()
+        body = {"status": {"conditions": node_conditions(self._clock.now(), machine.pressures, before)}}
         with contextlib.suppress(NotFound):
             await self._client.patch(NODES, "", machine.plan.name, body, subresource="status", manager="kubelet")
 
@@ -207,7 +209,7 @@ class Kubelets:
                 self._queue.add(key)
 
     async def press(self, node: str, what: str, *, on: bool = True) -> None:
-        """The node becomes short of memory, disk or pid, or no longer is."""
+        """The node becomes short of memory, disk, pid or cpu, or no longer is."""
         machine = self.machines[node]
         machine.pressures = machine.pressures | {what} if on else machine.pressures - {what}
         await self._report_ready(machine)
@@ -460,15 +462,22 @@ PRESSURES = {
     "disk": ("DiskPressure", "KubeletHasDiskPressure", "KubeletHasNoDiskPressure", "disk space"),
     "pid": ("PIDPressure", "KubeletHasInsufficientPID", "KubeletHasSufficientPID", "PID"),
 }
+CPU = ("CPUPressure", "ContainersWaitForCPU", "ContainersGetTheirCPU", "CPU")
+"""No stock kubelet has this condition; where one is, somebody looks at the pressure stall information of nodes."""
 
 
-def node_conditions(now: datetime, pressures: Collection[str] = ()) -> list[Raw]:
+def node_conditions(
+    now: datetime, pressures: Collection[str] = (), before: Collection[NodeCondition] = ()
+) -> list[Raw]:
+    since = {(one.type, one.status): one.last_transition_time for one in before}
+
     def said(type_: str, status: str, reason: str, message: str) -> Raw:
-        times = {"lastHeartbeatTime": stamp(now), "lastTransitionTime": stamp(now)}
+        times = {"lastHeartbeatTime": stamp(now), "lastTransitionTime": stamp(since.get((type_, status)) or now)}
         return {"type": type_, "status": status, **times, "reason": reason, "message": message}
 
     told = []
-    for name, (type_, short, enough, what) in PRESSURES.items():
+    looked_at = {"cpu": CPU} if "cpu" in pressures or any(one.type == CPU[0] for one in before) else {}
+    for name, (type_, short, enough, what) in {**PRESSURES, **looked_at}.items():
         if name in pressures:
             told.append(said(type_, "True", short, f"kubelet has insufficient {what} available"))
         else:

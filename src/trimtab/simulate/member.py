@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import random
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 from uuid import UUID
@@ -23,7 +24,6 @@ from trimtab.client.client import Client
 from trimtab.clock import Clock
 from trimtab.controllers import pods as inside_modules
 from trimtab.controllers.pods.registry import inside
-from trimtab.decide.reschedule.picture import Measures
 from trimtab.errors import AlreadyExists, NotFound, Unavailable
 from trimtab.registry import discover
 from trimtab.runtime.beat import Surroundings
@@ -36,12 +36,14 @@ from trimtab.server.assembly import ApiServer, Settings
 from trimtab.server.certificates import write_secret
 from trimtab.server.local import LocalClient
 from trimtab.server.quotas import Quotas
+from trimtab.server.verbs import Computed
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.behaviour import Spell
 from trimtab.simulate.binder import Binder
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, NodePlan
 from trimtab.simulate.kubelet import NODES, PODS, Kubelets, Shape
 from trimtab.simulate.line import Line
+from trimtab.simulate.meter import Meter
 from trimtab.simulate.output import output
 from trimtab.simulate.usage import Usage
 from trimtab.simulate.workloads.registry import workloads
@@ -54,6 +56,7 @@ LOOKED_UP = (Lease, Namespace, PersistentVolumeClaim, PriorityClass, PriorityOrd
 """What controllers look up without being woken by it: it must be there before they begin."""
 HEARD_FIRST_SECONDS = 0.1
 FILLER = "simulate.trimtab.dev/filler"
+METERED = ("nodes.metrics.k8s.io", "pods.metrics.k8s.io")
 
 
 class Nobody:
@@ -85,17 +88,19 @@ class Member:
         self._fleet = fleet
         self._ground = ground
         self._dice = ground.dice
-        self.server = _on_disk(ground, plan.name) if ground.directory else _in_memory(ground)
+        self.usage = Usage()
+        told = {id_: partial(self._metered, id_) for id_ in METERED}
+        self.server = _on_disk(ground, plan.name, told) if ground.directory else _in_memory(ground, told)
         local = LocalClient(self.server)
         self._inside = Line(local, plan.name, lean=True)
         self._nodes = Line(local, plan.name, lean=True)
         self._reopening: asyncio.TimerHandle | None = None
         self._outside = Line(local, plan.name)
-        self.usage = Usage()
         self.cache: Cache
         self.manager: Manager
         self.binder: Binder
         self.kubelets: Kubelets
+        self.meter: Meter | None = None
         self.rescheduler: Rescheduler
 
     @property
@@ -128,8 +133,10 @@ class Member:
         self.binder = Binder(
             self.cache, clock=ground.clock, profile=ground.profile, first_fit=fleet.binder == "first-fit"
         )
-        self.rescheduler = Rescheduler(self._inside, clock=ground.clock, profile=ground.profile, measure=self._measured)
+        self.rescheduler = Rescheduler(self._inside, clock=ground.clock, profile=ground.profile, embedded=True)
+        self.meter = Meter(self.usage, lambda: self.pods, self.kubelets, ground.clock)
         await self.kubelets.start()
+        await self.meter.start()
         await self.manager.start()
         await self.binder.start()
         await self.rescheduler.start()
@@ -137,6 +144,8 @@ class Member:
     async def stop(self) -> None:
         await self.rescheduler.stop()
         await self.binder.stop()
+        if self.meter is not None:
+            await self.meter.stop()
         await self.kubelets.stop()
         await self.manager.stop()
         await self.server.stop()
@@ -188,7 +197,7 @@ class Member:
         await self.kubelets.recover(node)
 
     async def press_node(self, node: str, what: str, *, on: bool = True) -> None:
-        """The node becomes short of `memory`, `disk` or `pid`, or no longer is."""
+        """The node becomes short of `memory`, `disk`, `pid` or `cpu`, or no longer is."""
         await self.kubelets.press(node, what, on=on)
 
     async def add_node(self, plan: NodePlan) -> None:
@@ -240,14 +249,9 @@ class Member:
         table = self.cache.table(PODS)
         return [table.entries[name].typed for name in table.names()]  # type: ignore[misc]
 
-    def _measured(self, pods: Sequence[Pod]) -> Measures:
-        """What a metrics source of this cluster tells: usage of pods, and how much of it has to wait on each node."""
-        pressure = {}
-        for here in self.binder.fleet.hosts:
-            wanted = self.usage.total(one.pod for one in here.residents).get("cpu", 0)
-            size = here.allocatable.get("cpu", 0)
-            pressure[here.name] = 100.0 * max(0, wanted - size) / wanted if wanted else 0.0
-        return Measures(pressure, {(pod.namespace, pod.name): self.usage.of(pod).get("cpu", 0) for pod in pods})
+    def _metered(self, id_: str) -> Iterable[Raw]:
+        """What `metrics.k8s.io` tells: nothing before the cluster lives."""
+        return self.meter.sources()[id_]() if self.meter is not None else ()
 
     @property
     def idle(self) -> bool:
@@ -255,7 +259,7 @@ class Member:
         return self.manager.idle and self.binder.idle and self.kubelets.idle
 
 
-def _in_memory(ground: Ground) -> ApiServer:
+def _in_memory(ground: Ground, told: Mapping[str, Computed]) -> ApiServer:
     """Lives and ends with the process; the same seed gives the same life."""
     settings = Settings(
         clock=ground.clock,
@@ -265,11 +269,12 @@ def _in_memory(ground: Ground) -> ApiServer:
         several_budgets=ground.profile.all_budgets_hold,
         output=output,
         store_plugins=(Quotas,),
+        computed=told,
     )
     return ApiServer(Store(SHORT_MEMORY), settings)
 
 
-def _on_disk(ground: Ground, name: str) -> ApiServer:
+def _on_disk(ground: Ground, name: str, told: Mapping[str, Computed]) -> ApiServer:
     """Has more lives than one: no uid may come twice, and what was signed in an earlier life stays good."""
     directory = cast("Path", ground.directory) / name
     store = Store.open(directory)
@@ -285,6 +290,7 @@ def _on_disk(ground: Ground, name: str) -> ApiServer:
             several_budgets=ground.profile.all_budgets_hold,
             output=output,
             store_plugins=(Quotas,),
+            computed=told,
         ),
     )
 

@@ -1,12 +1,13 @@
 """What pods really use, as a metrics server would tell: by default a part of what they request."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import LabelSelector
 from trimtab.decide.pods.demand import Amounts, demand
 
+FULL = 100.0
 USUAL_PART = 0.5
 """Of what it requests, a pod uses so much when nobody says otherwise."""
 
@@ -48,10 +49,19 @@ class Usage:
         used = {name: int(requests.get(name, 0) * part) for name in ("cpu", "memory")}
         return {**used, **load.amounts} if load else used
 
-    def total(self, pods: Iterable[Pod]) -> Amounts:
-        """What these pods use together: the usage of a node."""
-        sums: Amounts = {"cpu": 0, "memory": 0}
-        for pod in pods:
-            for name, amount in self.of(pod).items():
-                sums[name] = sums.get(name, 0) + amount
-        return sums
+    @property
+    def loaded(self) -> bool:
+        """Whether anybody uses more or less than usual."""
+        return bool(self._loads)
+
+    def shares(self, pods: Sequence[Pod], room: Amounts) -> list[Amounts]:
+        """What pods get that share a node: when they want more CPU than there is, all get the same part of it."""
+        wanted = [self.of(pod) for pod in pods]
+        together = sum(one.get("cpu", 0) for one in wanted)
+        part = min(1.0, room.get("cpu", 0) / together) if together else 1.0
+        return [one | {"cpu": int(part * one.get("cpu", 0))} for one in wanted]
+
+    def waiting(self, pods: Iterable[Pod], room: Amounts) -> float:
+        """Percent of the CPU that pods of a node want and do not get."""
+        wanted = sum(self.of(pod).get("cpu", 0) for pod in pods)
+        return FULL * max(0, wanted - room.get("cpu", 0)) / wanted if wanted else 0.0

@@ -49,6 +49,8 @@ class Cycle:
         self.profile = profile
         self.limits = limits
         self.evictions: list[Eviction] = []
+        self.refused: list[Eviction] = []
+        """Those that a mover meant and that stay all the same, each with the reason why."""
         self.taken: set[tuple[str, str]] = set()
         self.room = Foresight(scene) if profile.descheduler_looks_ahead else Room(scene)
         self._per_node: dict[str, int] = {}
@@ -57,18 +59,25 @@ class Cycle:
     def take(self, eviction: Eviction) -> Answer:
         """Take the pod, unless a limit is reached."""
         node, namespace = eviction.node, eviction.pod.namespace
-        if _reached(self.limits.total, len(self.evictions)):
-            return Answer.TOTAL_LIMIT
-        if _reached(self.limits.per_node, self._per_node.get(node, 0)):
-            return Answer.NODE_LIMIT
-        if _reached(self.limits.per_namespace, self._per_namespace.get(namespace, 0)):
-            return Answer.NAMESPACE_LIMIT
+        limit = self._limit(node, namespace)
+        if limit is not None:
+            self.refused.append(eviction._replace(reason=limit.value))
+            return limit
         self._per_node[node] = self._per_node.get(node, 0) + 1
         self._per_namespace[namespace] = self._per_namespace.get(namespace, 0) + 1
         self.evictions.append(eviction)
         self.taken.add(eviction.pod.key)
         self.room.moved(eviction.pod)
         return Answer.EVICTED
+
+    def _limit(self, node: str, namespace: str) -> Answer | None:
+        if _reached(self.limits.total, len(self.evictions)):
+            return Answer.TOTAL_LIMIT
+        if _reached(self.limits.per_node, self._per_node.get(node, 0)):
+            return Answer.NODE_LIMIT
+        if _reached(self.limits.per_namespace, self._per_namespace.get(namespace, 0)):
+            return Answer.NAMESPACE_LIMIT
+        return None
 
 
 def _reached(limit: int | None, taken: int) -> bool:
@@ -104,9 +113,14 @@ class Round:
     def ready_to_go(self, pod: Resident) -> bool:
         """The last question before it is moved: has it somewhere to go, and is its namespace meant."""
         if self._checks_fit and not self.has_room_elsewhere(pod):
+            self.spare(pod, "no other node would take it")
             return False
         wanted = self.args.namespace_label_selector
         return wanted is None or wanted.matches(self.scene.fleet.namespaces.get(pod.namespace, {}))
+
+    def spare(self, pod: Resident, reason: str) -> None:
+        """Say why a pod that was meant stays."""
+        self.cycle.refused.append(Eviction(pod, pod.pod.spec.node_name, self.strategy, reason))
 
     def has_room_elsewhere(self, pod: Resident) -> bool:
         return self.cycle.room.fits(pod, other_than=pod.pod.spec.node_name, among=self._destinations)

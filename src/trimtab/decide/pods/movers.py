@@ -79,7 +79,12 @@ def take(pods: Iterable[tuple[Resident, str]], round_: Round) -> Answer:
     spent: set[str] = set()
     for pod, reason in pods:
         node = pod.pod.spec.node_name
-        if node in spent or not round_.evictable(pod) or not round_.ready_to_go(pod):
+        if node in spent or pod.key in round_.cycle.taken:
+            continue
+        if not round_.evictable(pod):
+            round_.spare(pod, "the policy protects it")
+            continue
+        if not round_.ready_to_go(pod):
             continue
         answer = round_.evict(pod, reason)
         if answer is Answer.TOTAL_LIMIT:

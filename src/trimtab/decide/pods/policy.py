@@ -48,6 +48,7 @@ class DeschedulerPolicy(Value):
     max_no_of_pods_to_evict_per_namespace: int | None = None
     max_no_of_pods_to_evict_total: int | None = None
     grace_period_seconds: int | None = None
+    eviction_failure_event_notification: bool = False
 
 
 def read_policy(raw: Raw) -> DeschedulerPolicy:
@@ -74,17 +75,22 @@ def _check(profile: PolicyProfile) -> None:
 
 
 def moves(policy: DeschedulerPolicy, scene: Scene, profile: Profile = UPSTREAM) -> list[Eviction]:
-    """What one cycle would evict: all profiles judge single pods first, then all balance groups."""
+    """What one cycle would evict."""
+    return cycle(policy, scene, profile).evictions
+
+
+def cycle(policy: DeschedulerPolicy, scene: Scene, profile: Profile = UPSTREAM) -> Cycle:
+    """One cycle of a policy: all profiles judge single pods first, then all balance groups."""
     limits = Limits(
         policy.max_no_of_pods_to_evict_per_node,
         policy.max_no_of_pods_to_evict_per_namespace,
         policy.max_no_of_pods_to_evict_total,
     )
     meant = scene.among(parse_selector(policy.node_selector)) if policy.node_selector else scene
-    cycle = Cycle(meant, profile, limits)
+    turn = Cycle(meant, profile, limits)
     for balances in (False, True):
         for one in policy.profiles:
             evictor = msgspec.convert(one.arguments(EVICTOR), EvictorArgs, strict=False)
             for name in (one.plugins.balance if balances else one.plugins.deschedule).chosen():
-                run_mover(name, one.arguments(name), cycle, evictor)
-    return cycle.evictions
+                run_mover(name, one.arguments(name), turn, evictor)
+    return turn

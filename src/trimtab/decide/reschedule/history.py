@@ -11,6 +11,7 @@ WASTED_IN_A_ROW = 3
 PENDING_TOO_LONG = timedelta(minutes=2)
 REMEMBERED = timedelta(hours=24)
 SAME_WAY_BACK = timedelta(hours=1)
+SETTLES_AFTER_SCALING = timedelta(minutes=5)
 MOST = 500
 DONE, BACK, PENDING = "Done", "LandedBack", "Pending"
 
@@ -19,6 +20,7 @@ class Moved(Value):
     """One eviction by the rescheduler."""
 
     owner: str = ""
+    service: str = ""
     pod: str = ""
     source: str = ""
     expected: str = ""
@@ -51,12 +53,38 @@ class Scale(Value):
 
 
 class Pressure(Value):
+    """A node whose CPU does not suffice."""
+
     node: str = ""
     since: datetime | None = None
+    told: bool = False
+    """The node says so itself; else it is inferred from what is used."""
+
+
+class Step(Value):
+    """One move of a plan of several."""
+
+    pod: str = ""
+    name: str = ""
+    source: str = ""
+    expected: str = ""
+
+
+class Chain(Value):
+    """Moves that need each other, one at a time and in this order; those before `made` have been made."""
+
+    objective: str = ""
+    goal: str = ""
+    until: str = ""
+    """The uid of the pod for whose sake it is."""
+    steps: tuple[Step, ...] = ()
+    made: int = 0
+    expires: datetime | None = None
 
 
 class History(Value):
     moves: tuple[Moved, ...] = ()
+    chains: tuple[Chain, ...] = ()
     streaks: tuple[Streak, ...] = ()
     scales: tuple[Scale, ...] = ()
     pressures: tuple[Pressure, ...] = ()
@@ -96,6 +124,22 @@ class History(Value):
 
     def lately(self, owner: str, now: datetime) -> int:
         return sum(now - (move.at or now) < SAME_WAY_BACK for move in self.of(owner))
+
+    def lately_of(self, service: str, now: datetime) -> int:
+        """How often pods of a service were moved not long ago, whoever owns them."""
+        if not service:
+            return 0
+        return sum(move.service == service and now - (move.at or now) < SAME_WAY_BACK for move in self.moves)
+
+    def undone(self, pod: str) -> "History":
+        """This pod did not go after all, and the plan it was the next step of is over."""
+        chains = tuple(one for one in self.chains if one.steps[one.made - 1].pod != pod)
+        return self.but(moves=tuple(one for one in self.moves if one.pod != pod or one.outcome), chains=chains)
+
+    def lasting(self, now: datetime) -> "History":
+        """What must survive a restart; the rest is counted again."""
+        fresh = tuple(one for one in self.scales if one.since is not None and now - one.since < SETTLES_AFTER_SCALING)
+        return History(moves=self.moves, chains=self.chains, scales=fresh)
 
     def rounds(self, pod: str, objective: str) -> int:
         return next((one.rounds for one in self.streaks if (one.pod, one.objective) == (pod, objective)), 0)

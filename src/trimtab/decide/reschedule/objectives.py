@@ -35,6 +35,8 @@ class Candidate(NamedTuple):
     """The uid of the pod for whose sake this one makes way."""
     together: str = ""
     """Moves of one name make sense only all together."""
+    step: int = 0
+    """Their order, where later ones need the room that earlier ones make; 0 when all may go at once."""
     blind: bool = False
     """Nobody asks where it will go: its scheduler will know."""
     free: bool = False

@@ -6,11 +6,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, StatefulSet
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.evict import Budget
 from trimtab.decide.pods.avoid import Avoidance, avoids, entries_of
-from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.disruption import cover
+from trimtab.decide.pods.groups import Groups
 from trimtab.decide.pods.guard import Errand, Guard, PodBudget, guards, standing_of
 from trimtab.decide.pods.host import Resident
 from trimtab.decide.pods.scene import Scene
@@ -21,18 +23,18 @@ from trimtab.decide.reschedule.settings import Settings
 
 ERRAND = Errand("rescheduler", "Reschedule")
 WAITS_TOO_LONG = timedelta(seconds=30)
-SETTLES_AFTER_SCALING = timedelta(minutes=5)
-HIGH_PRESSURE = 40.0
+CPU_PRESSURE = "CPUPressure"
+"""The condition of nodes on which containers wait for CPU, where somebody looks at that."""
+SATURATED = 95
+"""Percent of its CPU from which on a node has nothing left to give, where nobody looks at who waits."""
 Set = ReplicaSet | StatefulSet
 
 
 class Measures(NamedTuple):
-    """What is measured, where there is a source for it: else the objective that needs it is off."""
+    """CPU in use, in thousandths, where there is a source for it: else the objective that needs it is off."""
 
-    pressure: Mapping[str, float] = {}
-    """Percent of the time in which something on a node waits for CPU."""
-    cpu: Mapping[tuple[str, str], int] = {}
-    """What pods use, in thousandths."""
+    nodes: Mapping[str, int] = {}
+    pods: Mapping[tuple[str, str], int] = {}
 
 
 class Owner(NamedTuple):
@@ -54,6 +56,16 @@ class Facts(NamedTuple):
     sets: Sequence[Set] = ()
     budgets: Sequence[PodBudget] = ()
     namespaces: Mapping[str, Labels] = {}
+    services: Mapping[str, Mapping[str, Labels]] = {}
+    """The selectors of services, by namespace and name."""
+    storage_classes: Mapping[tuple[str, str], str] = {}
+    """The class of each claim, by namespace and name."""
+    priorities: Mapping[str, int] = {}
+    """The value of each PriorityClass, by name."""
+    spreads_by_default: bool = False
+    """The scheduler of this cluster spreads pods of a service or set that do not say how, as kube-scheduler does."""
+    overlap_refused: bool = False
+    """The API server does not judge pods with several budgets."""
     measures: Measures | None = None
 
 
@@ -63,12 +75,17 @@ class Picture:
     def __init__(self, facts: Facts, settings: Settings, history: History, now: datetime) -> None:
         self.facts, self.settings, self.now = facts, settings, now
         self._families: dict[str, list[Pod]] = {}
-        self.scene = Scene.of(facts.nodes, facts.pods, now=now, namespaces=facts.namespaces)
+        self.scene = Scene.of(
+            facts.nodes,
+            facts.pods,
+            now=now,
+            namespaces=facts.namespaces,
+            covers=tuple(cover(one) for one in facts.budgets if isinstance(one, PodDisruptionBudget)),
+            storage_classes=facts.storage_classes,
+            priorities=facts.priorities,
+        )
+        self.fleet = self.scene.fleet.with_groups(_groups(facts)) if facts.spreads_by_default else self.scene.fleet
         self.history = self._lived(history)
-
-    @property
-    def fleet(self) -> NodeFleet:
-        return self.scene.fleet
 
     @cached_property
     def running(self) -> list[Resident]:
@@ -128,6 +145,12 @@ class Picture:
     def family(self, pod: Pod) -> list[Pod]:
         return self.family_of(self.owner(pod).uid) or [pod]
 
+    def service(self, pod: Resident) -> str:
+        """The services that select a pod, as one name: those who depend on it, whoever owns it."""
+        selectors = self.facts.services.get(pod.namespace, {}).items()
+        names = [name for name, labels in selectors if labels and labels.items() <= pod.labels.items()]
+        return f"{pod.namespace}/{','.join(sorted(names))}" if names else ""
+
     # nodes
 
     @cached_property
@@ -167,14 +190,17 @@ class Picture:
         """The history up to now: what came of moves, when owners were scaled, how long nodes have been pressed."""
         self.meet(move.owner for move in history.moves if not move.outcome)
         taken: set[str] = set()
-        moves = tuple(self._judged(move, taken) for move in history.moves)
+        moves = tuple(move for one in history.moves if (move := self._judged(one, taken)) is not None)
         return history.but(moves=moves, scales=self._scales(history), pressures=self._pressures(history))
 
-    def _judged(self, move: Moved, taken: set[str]) -> Moved:
+    def _judged(self, move: Moved, taken: set[str]) -> Moved | None:
+        """What came of a move; None when it was written down and never made."""
         if move.outcome or move.at is None:
             return move
-        if any(pod.metadata.uid == move.pod for pod in self.family_of(move.owner)):
-            return move  # it is still ending
+        still = next((pod for pod in self.family_of(move.owner) if pod.metadata.uid == move.pod), None)
+        if still is not None:
+            ends = still.metadata.deletion_timestamp is not None or self.now - move.at < PENDING_TOO_LONG
+            return move if ends else None
         heirs = [
             pod
             for pod in self.family_of(move.owner)
@@ -203,12 +229,26 @@ class Picture:
         return tuple(found)
 
     def _pressures(self, history: History) -> tuple[Pressure, ...]:
-        pressed = self.facts.measures.pressure if self.facts.measures is not None else {}
-        return tuple(
-            Pressure(node=node, since=history.pressed_since(node) or self.now)
-            for node, percent in sorted(pressed.items())
-            if percent > HIGH_PRESSURE
-        )
+        """Nodes without CPU to spare: by their own word, or by what is measured; nobody knows where nothing is."""
+        if self.facts.measures is None:
+            return ()
+        found = []
+        for here in self.fleet.hosts:
+            told = next((one for one in here.node.status.conditions if one.type == CPU_PRESSURE), None)
+            size, used = here.allocatable.get("cpu", 0), self.facts.measures.nodes.get(here.name, 0)
+            if told is not None:
+                if told.status == "True":
+                    found.append(Pressure(node=here.name, since=told.last_transition_time or self.now, told=True))
+            elif size and 100 * used >= SATURATED * size:
+                found.append(Pressure(node=here.name, since=history.pressed_since(here.name) or self.now))
+        return tuple(found)
+
+
+def _groups(facts: Facts) -> Groups:
+    services = {namespace: list(found.values()) for namespace, found in facts.services.items()}
+    return Groups(
+        services, {one.metadata.uid: one.spec.selector for one in facts.sets if one.spec.selector is not None}
+    )
 
 
 def _owner(top: Deployment | Set) -> Owner:

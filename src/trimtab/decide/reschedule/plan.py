@@ -1,48 +1,18 @@
 """One round: candidates of all objectives, what speaks against each, and the moves that are left, tried one by one."""
 
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import NamedTuple
 
 import msgspec
 
-from trimtab.decide.evict import Budget
-from trimtab.decide.pods.ask import ask_for
-from trimtab.decide.pods.host import Resident
-from trimtab.decide.pods.schedule import DEFAULT, objection_to
-from trimtab.decide.preempt import SYSTEM_CRITICAL
-from trimtab.decide.reschedule.gains import Bench, Prospect
+from trimtab.decide.pods.evictor import Eviction
 from trimtab.decide.reschedule.history import History, Moved, Streak
-from trimtab.decide.reschedule.objectives import Candidate, objectives
-from trimtab.decide.reschedule.picture import SETTLES_AFTER_SCALING, Picture
+from trimtab.decide.reschedule.objectives import FULL, Candidate, objectives
+from trimtab.decide.reschedule.picture import Picture
+from trimtab.decide.reschedule.round import Move, Proposal, Refused, Round
 
-LONG, SHORT = "long", "short"
-MOST_WAITING = 20
-COOLING_SHARE = 10
-"""Percent of an owner's pods that may be down at once when no budget says how many."""
-
-
-class Move(NamedTuple):
-    """A pod to be evicted, and what is hoped of it."""
-
-    pod: Resident
-    source: str
-    expected: str
-    objective: str
-    gain: float
-    reason: str
-    avoid: str = LONG
-    until: str = ""
-
-
-class Refused(NamedTuple):
-    """A pod that would be better off elsewhere, and why it stays all the same."""
-
-    pod: Resident
-    objective: str
-    gain: float
-    reason: str
+NO_METRICS = "nothing tells what pods use here (metrics.k8s.io): interference is not judged"
 
 
 class Plan(NamedTuple):
@@ -50,42 +20,76 @@ class Plan(NamedTuple):
     refused: tuple[Refused, ...]
     history: History
     """With what this round saw; moves are added when they are made."""
-
-
-class Proposal(NamedTuple):
-    objective: str
-    candidate: Candidate
+    notes: tuple[str, ...] = ()
+    """What people should know about the round as a whole."""
 
 
 def plan(picture: Picture, *, confirmations: int | None = None) -> Plan:
     """What to move now; nothing in the picture changes."""
-    settings = picture.settings
-    needed = settings.confirmations if confirmations is None else confirmations
     proposals = list(_proposals(picture))
-    streaks = tuple(
-        Streak(
-            pod=one.candidate.pod.pod.metadata.uid,
-            objective=one.objective,
-            rounds=picture.history.rounds(one.candidate.pod.pod.metadata.uid, one.objective) + 1,
-        )
-        for one in proposals
-    )
+    needed = picture.settings.confirmations if confirmations is None else confirmations
+    streaks = tuple(_streak(one, picture) for one in proposals)
     seen = {(one.pod, one.objective): one.rounds for one in streaks}
+    round_ = Round(picture)
+    chains = tuple(chain for one in picture.history.chains if (chain := round_.follow(one)) is not None)
+    against = {
+        _id(one): round_.objection(one) or _unconfirmed(one, seen[_uid(one), one.objective], needed)
+        for one in proposals
+    }
+    for group in _in_order(proposals, picture):
+        stays = next((one for one in group if against[_id(one)]), None)
+        if stays is not None:
+            round_.refuse_all(group, stays, str(against[_id(stays)]))
+        elif chains and not group[0].candidate.urgent:
+            round_.refuse_all(group, group[0], "a plan of several steps is under way")
+        elif (chain := round_.take(group)) is not None:
+            chains = (*chains, chain)
+    history = picture.history.but(streaks=streaks, chains=chains)
+    return Plan(tuple(round_.moves), tuple(round_.refused), history, _notes(picture))
+
+
+def obey(picture: Picture, evictions: Iterable[Eviction], refused: Iterable[Eviction]) -> Plan:
+    """The moves of a DeschedulerPolicy, in its order, as far as owners, budgets, history and room let them."""
+    proposals = [Proposal(one.strategy, _wish(one)) for one in evictions]
     picture.meet(picture.owner(one.candidate.pod.pod).uid for one in proposals)
-    round_ = _Round(picture)
-    kept: list[Proposal] = []
-    for one in proposals:
-        rounds = seen[one.candidate.pod.pod.metadata.uid, one.objective]
-        against = round_.objection(one)
-        if against is None and rounds < needed and not one.candidate.urgent:
-            against = f"it has been worth it for {rounds} of {needed} rounds"
-        if against is None:
-            kept.append(one)
+    round_ = Round(picture)
+    for one in refused:
+        round_.refuse(Proposal(one.strategy, _wish(one)), one.reason)
+    for proposal in proposals:
+        if (against := round_.objection(proposal)) is not None:
+            round_.refuse(proposal, against)
         else:
-            round_.refuse(one, against)
-    for group in _in_order(kept, picture):
-        round_.take(group)
-    return Plan(tuple(round_.moves), tuple(round_.refused), picture.history.but(streaks=streaks))
+            round_.take([proposal])
+    return Plan(tuple(round_.moves), tuple(round_.refused), picture.history)
+
+
+def _wish(one: Eviction) -> Candidate:
+    """What a policy wants: the policy itself says that it is worth it; what has ended is in nobody's way."""
+    return Candidate(one.pod, FULL, one.reason, free=one.pod.pod.terminal)
+
+
+def _uid(one: Proposal) -> str:
+    return one.candidate.pod.pod.metadata.uid
+
+
+def _id(one: Proposal) -> tuple[str, str]:
+    return one.candidate.pod.key
+
+
+def _streak(one: Proposal, picture: Picture) -> Streak:
+    rounds = picture.history.rounds(_uid(one), one.objective) + 1
+    return Streak(pod=_uid(one), objective=one.objective, rounds=rounds)
+
+
+def _unconfirmed(one: Proposal, rounds: int, needed: int) -> str | None:
+    if one.candidate.urgent or rounds >= needed:
+        return None
+    return f"it has been worth it for {rounds} of {needed} rounds"
+
+
+def _notes(picture: Picture) -> tuple[str, ...]:
+    judged = any(one.name == "PoorService" and one.enabled for one in picture.settings.objectives)
+    return (NO_METRICS,) if judged and picture.facts.measures is None else ()
 
 
 def _proposals(picture: Picture) -> Iterator[Proposal]:
@@ -99,238 +103,30 @@ def _proposals(picture: Picture) -> Iterator[Proposal]:
             known = best.get(candidate.pod.key)
             if known is None or candidate.gain > known.candidate.gain:
                 best[candidate.pod.key] = Proposal(one.name, candidate)
+    picture.meet(picture.owner(one.candidate.pod.pod).uid for one in best.values())
     yield from (best[key] for key in sorted(best))
 
 
 def _in_order(proposals: list[Proposal], picture: Picture) -> list[list[Proposal]]:
     """Those that gain most for what they cost first; what belongs together stays together."""
 
-    def rank(one: Proposal) -> tuple[float, int, tuple[str, str]]:
-        pod = one.candidate.pod
+    def rank(one: Proposal) -> tuple[float, int, int, tuple[str, str]]:
+        pod, history = one.candidate.pod, picture.history
         owner = picture.owner(pod.pod)
-        cost = 1 + picture.history.lately(owner.uid, picture.now) / max(1, owner.replicas)
-        return -one.candidate.gain / cost, pod.priority, pod.key
+        cost = 1 + history.lately(owner.uid, picture.now) / max(1, owner.replicas)
+        return -one.candidate.gain / cost, pod.priority, history.lately_of(picture.service(pod), picture.now), pod.key
 
     groups: dict[str, list[Proposal]] = {}
     for one in sorted(proposals, key=rank):
         groups.setdefault(one.candidate.together or "/".join(one.candidate.pod.key), []).append(one)
-    return list(groups.values())
-
-
-class _Round:
-    """The cluster as the moves of this round change it, and what budgets still allow."""
-
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
-        self._settings = picture.settings
-        self._bench = Bench(picture.bench.fleet)  # what objectives have found out about nodes is known already
-        self._spent: dict[tuple[str, str, str], int] = {}
-        self._leaving: dict[str, int] = {}
-        self.moves: list[Move] = []
-        self.refused: list[Refused] = []
-
-    def refuse(self, one: Proposal, reason: str) -> None:
-        self.refused.append(Refused(one.candidate.pod, one.objective, one.candidate.gain, reason))
-
-    # what speaks against a move before any is made
-
-    def objection(self, one: Proposal) -> str | None:
-        candidate = one.candidate
-        return self._protected(candidate) or self._owner_busy(candidate)
-
-    def _protected(self, candidate: Candidate) -> str | None:
-        pod, traits, settings = candidate.pod, candidate.pod.traits, self._settings
-        if candidate.free:
-            return None
-        if traits.immovable or traits.daemon:
-            return "it belongs to its node"
-        if pod.pod.controller is None and not traits.invited:
-            return "nothing would replace it"
-        if pod.priority >= SYSTEM_CRITICAL:
-            return "it is critical to the system"
-        if traits.local_storage and not traits.invited:
-            return "it would lose its local data"
-        if traits.reluctant:
-            return "it asks not to be moved"
-        if pod.namespace in settings.exclude.namespaces:
-            return f"the namespace {pod.namespace} is excluded"
-        if pod.terminating:
-            return "it is ending already"
-        here = self._picture.fleet.get(pod.pod.spec.node_name)
-        if here is not None and here.node.spec.unschedulable:
-            return "its node is closed, and being drained perhaps"
-        started = pod.pod.status.start_time
-        if not candidate.urgent and (started is None or self._picture.now - started < settings.youngest):
-            return f"it is younger than {settings.min_pod_age}"
-        if not candidate.urgent and pod.pod.spec.scheduler_name not in settings.schedulers:
-            return f"nobody knows how {pod.pod.spec.scheduler_name} decides"
-        return None
-
-    def _owner_busy(self, candidate: Candidate) -> str | None:
-        picture, pod = self._picture, candidate.pod.pod
-        owner, history, now = picture.owner(pod), picture.history, picture.now
-        if not owner.uid or candidate.free:
-            return None
-        if history.frozen(owner.uid):
-            return f"{owner.name} was moved in vain three times in a row"
-        until = history.cooling_until(owner.uid)
-        if until is not None and now < until:
-            return f"{owner.name} was moved in vain and is left alone until {until:%H:%M:%S}"
-        if candidate.urgent:
-            return None
-        if owner.rolling:
-            return f"{owner.name} is being rolled out"
-        scaled = history.scaled_since(owner.uid)
-        if scaled is not None and now - scaled < SETTLES_AFTER_SCALING:
-            return f"{owner.name} was scaled less than {_minutes(SETTLES_AFTER_SCALING)} ago"
-        family = picture.family(pod)
-        if any(not one.spec.node_name and not one.terminal for one in family):
-            return f"{owner.name} has a pod without a node"
-        ready = sum(one.ready and one.metadata.deletion_timestamp is None for one in family)
-        if ready < self._settings.min_replicas:
-            return f"{owner.name} has fewer than {self._settings.min_replicas} ready pods"
-        return None
-
-    # moves, one by one
-
-    def take(self, group: list[Proposal]) -> None:
-        """Make these moves, all or none."""
-        before = self._bench.fleet, dict(self._spent), dict(self._leaving), len(self.moves)
-        for one in group:
-            reason = self._try(one)
-            if reason is None:
-                continue
-            self._bench.fleet, self._spent, self._leaving = before[0], before[1], before[2]
-            del self.moves[before[3] :]
-            for other in group:
-                told = reason if other is one else f"{one.candidate.pod.name}, which must go too, stays: {reason}"
-                self.refuse(other, told)
-            return
-
-    def _try(self, one: Proposal) -> str | None:
-        """Why not, or None once the move is made on the working picture."""
-        candidate, picture = one.candidate, self._picture
-        pod, source = candidate.pod, candidate.pod.pod.spec.node_name
-        owner = picture.owner(pod.pod)
-        if len(self.moves) >= self._settings.max_moves:
-            return f"this round has made its {self._settings.max_moves} moves"
-        if candidate.free:
-            self.moves.append(Move(pod, source, "", one.objective, candidate.gain, candidate.reason))
-            return None
-        if (closed := self._over_budget(pod)) is not None:
-            return closed
-        if (crowd := self._too_many(pod)) is not None:
-            return crowd
-        found = Prospect(None, candidate.gain) if candidate.blind else self._prospect(pod)
-        if found.node is None and self._settings.require_fit:
-            return "no other node would take it"
-        gain = candidate.gain
-        if candidate.again is not None and (found.node is not None or candidate.blind):
-            gain = candidate.again(self._bench, found)
-        threshold = self._settings.gain_threshold
-        if gain < threshold:
-            return f"it gains {gain:.0f} %, less than {threshold:.0f} %"
-        target = found.node or ""
-        back = picture.history.went_the_other_way(owner.uid, source, target, picture.now)
-        if target and back and gain < 2 * threshold:
-            return f"a pod of {owner.name} came from {target} less than an hour ago"
-        if not candidate.urgent and (waiting := self._waited_for(target, candidate.until)) is not None:
-            return f"{waiting} has no node yet and could go to {target}"
-        self._book(pod, source, found.node)
-        avoid = SHORT if candidate.until else LONG
-        self.moves.append(
-            Move(pod, source, found.node or "", one.objective, gain, candidate.reason, avoid, candidate.until)
-        )
-        return None
-
-    def _prospect(self, pod: Resident) -> Prospect:
-        return self._bench.prospect(pod, self._picture.closed, self._picture.avoided_by(pod.pod))
-
-    def _waited_for(self, target: str, but: str) -> str | None:
-        """A pod without a node that this move would take the room from."""
-        for one in self._picture.pending[:MOST_WAITING] if target else ():
-            fleet = self._bench.fleet
-            if one.pod.metadata.uid != but and objection_to(ask_for(one, fleet), fleet, target, DEFAULT) is None:
-                return "/".join(one.key)
-        return None
-
-    def _over_budget(self, pod: Resident) -> str | None:
-        for budget in self._picture.standings(pod.pod):
-            if not pod.pod.ready and budget.exempts_unhealthy():
-                continue
-            spent = self._spent.get((budget.kind, pod.namespace, budget.name), 0)
-            if (
-                reason := _no_room(budget, spent, self._settings.head_room, self._settings.unused_rate, self)
-            ) is not None:
-                return reason
-        return None
-
-    @property
-    def picture(self) -> Picture:
-        return self._picture
-
-    def _too_many(self, pod: Resident) -> str | None:
-        """Pods without a budget are not fair game: few of an owner may be down at once."""
-        picture = self._picture
-        owner = picture.owner(pod.pod)
-        if not owner.uid:
-            return None
-        most = self._settings.most_in_flight(owner.replicas)
-        going = self._leaving.get(owner.uid, 0) + picture.history.on_their_way(owner.uid)
-        if going >= most:
-            return f"{going} of {owner.name} are on their way"
-        if picture.standings(pod.pod):
-            return None
-        down = sum(
-            not one.ready and not one.terminal
-            for one in picture.family(pod.pod)
-            if one.metadata.uid != pod.pod.metadata.uid
-        )
-        allowed = max(1, -(-COOLING_SHARE * owner.replicas // 100))
-        return f"{down} of {owner.name} are not ready" if down + going >= allowed else None
-
-    def _book(self, pod: Resident, source: str, target: str | None) -> None:
-        self._bench.move(pod, target)
-        owner = self._picture.owner(pod.pod)
-        self._leaving[owner.uid] = self._leaving.get(owner.uid, 0) + 1
-        for budget in self._picture.standings(pod.pod):
-            key = (budget.kind, pod.namespace, budget.name)
-            self._spent[key] = self._spent.get(key, 0) + 1
-
-
-def _no_room(budget: Budget, spent: int, head_room: int, unused: float, round_: _Round) -> str | None:
-    """Why this budget cannot spare one more pod and keep what the preset wants to be left."""
-    if budget.closed:
-        return budget.closed
-    if budget.observed_generation < budget.generation:
-        return f"the budget {budget.name} has not been counted yet"
-    left = budget.disruptions_allowed - spent - 1
-    if left < head_room:
-        return (
-            f"the budget {budget.name} would have {max(0, left)} disruptions left, {head_room} must be"
-            if left >= 0
-            else (
-                f"the budget {budget.name} needs {budget.desired_healthy} healthy pods and has {budget.current_healthy}"
-            )
-        )
-    if budget.rate is not None:
-        now = round_.picture.now
-        rest = budget.rate.left(now) - spent - 1
-        if rest < max(0.0, unused * budget.rate.disruptions):
-            wait = (budget.rate.next_allowed(now) - now).total_seconds()
-            later = f", the next in {wait:.0f} s" if wait > 0 else ""
-            return f"the rate of the budget {budget.name} would be used up too far{later}"
-    return None
-
-
-def _minutes(span: timedelta) -> str:
-    return f"{int(span.total_seconds() // 60)} minutes"
+    return [sorted(group, key=lambda one: one.candidate.step) for group in groups.values()]
 
 
 def made(move: Move, picture: Picture) -> Moved:
     """The move as it is remembered."""
     return Moved(
         owner=picture.owner(move.pod.pod).uid,
+        service=picture.service(move.pod),
         pod=move.pod.pod.metadata.uid,
         source=move.source,
         expected=move.expected,

@@ -1,14 +1,17 @@
 """Pods leave nodes that serve them badly while their siblings elsewhere are well."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from trimtab.api.kinds.native.pod import ContainerStatus, Pod
 from trimtab.api.value import Value
+from trimtab.decide.pods.demand import ASSUMED
 from trimtab.decide.pods.host import Resident, resident
 from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
 from trimtab.decide.reschedule.picture import Picture
 
+INFERRED = 0.75
+"""How sure one can be that pods disturb each other when only their use is known, not who waits."""
 REJECTED = ("UnexpectedAdmissionError", "NodeAffinity", "TopologyAffinityError")
 
 
@@ -99,25 +102,31 @@ def _disturbed(args: Args, picture: Picture) -> Iterator[Candidate]:
         since = pressure.since or picture.now
         if here is None or picture.now - since < timedelta(seconds=args.pressed_for):
             continue
-        movable = [one for one in here.residents if one.pod.controller is not None and not one.traits.daemon]
-        chosen = _aggressor(args, movable, measures.cpu) or _victim(movable)
-        if chosen is not None:
-            percent = measures.pressure[pressure.node]
-            reason = f"{pressure.node} has been under CPU pressure ({percent:.0f} %) since {since:%H:%M}"
-            yield Candidate(chosen, FULL * min(1.0, percent / FULL + 0.5), reason, urgent=True)
+        movable = [one for one in here.residents if one.traits.controller and not one.traits.daemon]
+        chosen = _aggressor(args, movable, here.residents, measures.pods) or _victim(movable, here.residents)
+        if chosen is None or picture.history.lately(picture.owner(chosen.pod).uid, picture.now):
+            continue  # whoever was moved within the hour and is here now brought the trouble along
+        used = measures.pods.get(chosen.key, 0)
+        reason = (
+            f"{pressure.node} has been short of CPU since {since:%H:%M}; "
+            f"it uses {used}m and asked for {chosen.demand.requests.get('cpu', 0)}m"
+        )
+        yield Candidate(chosen, FULL * (1.0 if pressure.told else INFERRED), reason, urgent=True)
 
 
-def _aggressor(args: Args, pods: list[Resident], usage: Mapping[tuple[str, str], int]) -> Resident | None:
-    """The pod that exceeds its request most, if it matters no more than the others."""
+def _aggressor(
+    args: Args, movable: list[Resident], around: Sequence[Resident], usage: Mapping[tuple[str, str], int]
+) -> Resident | None:
+    """The pod that exceeds its request most, if it disturbs somebody and matters no more than those it disturbs."""
     greedy = []
-    for pod in pods:
-        asked = pod.demand.requests.get("cpu", 0)
-        times = usage.get(pod.key, 0) / asked if asked else 0.0
-        if times > args.greed and all(pod.priority <= other.priority for other in pods):
+    for pod in movable:
+        others = [one for one in around if one.key != pod.key]
+        times = usage.get(pod.key, 0) / (pod.demand.requests.get("cpu", 0) or ASSUMED["cpu"])
+        if times > args.greed and others and all(pod.priority <= other.priority for other in others):
             greedy.append((times, pod.key, pod))
     return max(greedy, key=lambda one: one[:2])[2] if greedy else None
 
 
-def _victim(pods: list[Resident]) -> Resident | None:
-    """Whoever costs least to move."""
-    return min(pods, key=lambda one: one.traits.order, default=None)
+def _victim(movable: list[Resident], around: Sequence[Resident]) -> Resident | None:
+    """Whoever costs least to move; nobody who is alone."""
+    return min(movable, key=lambda one: one.traits.order, default=None) if len(around) > 1 else None

@@ -1,0 +1,343 @@
+"""What one round does to a cluster: every move is tried on a working picture, after all that speaks against it was asked."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import NamedTuple
+
+from trimtab.decide.evict import Budget
+from trimtab.decide.pods.ask import ask_for
+from trimtab.decide.pods.host import Resident
+from trimtab.decide.pods.schedule import DEFAULT, objection_to
+from trimtab.decide.preempt import SYSTEM_CRITICAL
+from trimtab.decide.reschedule.gains import Bench, Prospect
+from trimtab.decide.reschedule.history import SETTLES_AFTER_SCALING, Chain, Step
+from trimtab.decide.reschedule.objectives import FULL, Candidate
+from trimtab.decide.reschedule.picture import Picture
+
+LONG, SHORT = "long", "short"
+MOST_WAITING = 20
+COOLING_SHARE = 10
+"""Percent of an owner's pods that may be down at once when no budget says how many."""
+CHAIN_LIFE = timedelta(minutes=10)
+
+
+class Move(NamedTuple):
+    """A pod to be evicted, and what is hoped of it."""
+
+    pod: Resident
+    source: str
+    expected: str
+    objective: str
+    gain: float
+    reason: str
+    avoid: str = LONG
+    until: str = ""
+
+
+class Refused(NamedTuple):
+    """A pod that would be better off elsewhere, and why it stays all the same."""
+
+    pod: Resident
+    objective: str
+    gain: float
+    reason: str
+
+
+class Proposal(NamedTuple):
+    objective: str
+    candidate: Candidate
+
+
+class Round:
+    """The cluster as the moves of this round change it, and what budgets still allow."""
+
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+        self._settings = picture.settings
+        self._bench = Bench(picture.bench.fleet)  # what objectives have found out about nodes is known already
+        self._spent: dict[tuple[str, str, str], int] = {}
+        self._leaving: dict[str, int] = {}
+        self.moves: list[Move] = []
+        self.refused: list[Refused] = []
+
+    def refuse(self, one: Proposal, reason: str) -> None:
+        self.refused.append(Refused(one.candidate.pod, one.objective, one.candidate.gain, reason))
+
+    # what speaks against a move before any is made
+
+    def objection(self, one: Proposal) -> str | None:
+        candidate = one.candidate
+        return self._protected(candidate) or self._owner_busy(candidate)
+
+    def _protected(self, candidate: Candidate) -> str | None:
+        pod, traits, settings = candidate.pod, candidate.pod.traits, self._settings
+        if candidate.free:
+            return None
+        if traits.immovable or traits.daemon:
+            return "it belongs to its node"
+        if pod.pod.controller is None and not traits.invited:
+            return "nothing would replace it"
+        if pod.priority >= SYSTEM_CRITICAL:
+            return "it is critical to the system"
+        if traits.local_storage and not traits.invited:
+            return "it would lose its local data"
+        if traits.reluctant:
+            return "it asks not to be moved"
+        if pod.namespace in settings.exclude.namespaces:
+            return f"the namespace {pod.namespace} is excluded"
+        if pod.terminating:
+            return "it is ending already"
+        here = self._picture.fleet.get(pod.pod.spec.node_name)
+        if here is not None and here.node.spec.unschedulable:
+            return "its node is closed, and being drained perhaps"
+        started = pod.pod.status.start_time
+        if not candidate.urgent and (started is None or self._picture.now - started < settings.youngest):
+            return f"it is younger than {settings.min_pod_age}"
+        if not candidate.urgent and pod.pod.spec.scheduler_name not in settings.schedulers:
+            return f"nobody knows how {pod.pod.spec.scheduler_name} decides"
+        return None
+
+    def _owner_busy(self, candidate: Candidate) -> str | None:
+        picture, pod = self._picture, candidate.pod.pod
+        owner, history, now = picture.owner(pod), picture.history, picture.now
+        if not owner.uid or candidate.free:
+            return None
+        if history.frozen(owner.uid):
+            return f"{owner.name} was moved in vain three times in a row"
+        until = history.cooling_until(owner.uid)
+        if until is not None and now < until:
+            return f"{owner.name} was moved in vain and is left alone until {until:%H:%M:%S}"
+        if candidate.urgent:
+            return None
+        if owner.rolling:
+            return f"{owner.name} is being rolled out"
+        scaled = history.scaled_since(owner.uid)
+        if scaled is not None and now - scaled < SETTLES_AFTER_SCALING:
+            return f"{owner.name} was scaled less than {_minutes(SETTLES_AFTER_SCALING)} ago"
+        family = picture.family(pod)
+        if any(not one.spec.node_name and not one.terminal for one in family):
+            return f"{owner.name} has a pod without a node"
+        ready = sum(one.ready and one.metadata.deletion_timestamp is None for one in family)
+        if ready < self._settings.min_replicas:
+            return f"{owner.name} has fewer than {self._settings.min_replicas} ready pods"
+        return None
+
+    # moves, one by one
+
+    def take(self, group: list[Proposal]) -> Chain | None:
+        """Make these moves, all or none; of moves that need each other in order only the first, and the rest is a plan."""
+        before = self._bench.fleet, dict(self._spent), dict(self._leaving), len(self.moves)
+        in_order = len(group) > 1 and group[-1].candidate.step > 0
+        steps: list[Step] = []
+        for one in group:
+            found = self._foresee(one) if in_order and steps else self._try(one)
+            if isinstance(found, str):
+                self._bench.fleet, self._spent, self._leaving = before[0], before[1], before[2]
+                del self.moves[before[3] :]
+                self.refuse_all(group, one, found)
+                return None
+            steps.append(found or _step(one.candidate.pod, self.moves[-1].expected))
+        if not in_order:
+            return None
+        first = group[0].candidate
+        return Chain(
+            objective=group[0].objective,
+            goal=first.reason,
+            until=first.until,
+            steps=tuple(steps),
+            made=1,
+            expires=self._picture.now + CHAIN_LIFE,
+        )
+
+    def _foresee(self, one: Proposal) -> Step | str:
+        """A later step, tried on the working picture: where it would go once those before it are done, or why not."""
+        pod = one.candidate.pod
+        found = self._prospect(pod)
+        if found.node is None:
+            return "no other node would take it"
+        self._bench.move(pod, found.node)
+        return _step(pod, found.node)
+
+    def follow(self, chain: Chain) -> Chain | None:
+        """The next step of a plan, once the one before it has come to its end; None when the plan is over."""
+        found = self._continued(chain)
+        if isinstance(found, str):
+            self._give_up(chain, found)
+            return None
+        return found
+
+    def _continued(self, chain: Chain) -> Chain | str | None:
+        """The plan as it stands after this round, or why it makes no sense any more."""
+        done = chain.steps[chain.made - 1]
+        move = next((one for one in reversed(self._picture.history.moves) if one.pod == done.pod), None)
+        if move is None or move.wasted:
+            return f"{done.name} did not leave {done.source}"
+        if move.outcome and chain.made == len(chain.steps):
+            return None
+        if self._picture.now >= (chain.expires or self._picture.now):
+            return "it has taken too long"
+        return self._next_step(chain) if move.outcome else chain
+
+    def _next_step(self, chain: Chain) -> Chain | str:
+        step = chain.steps[chain.made]
+        pod = self._find(step)
+        if pod is None:
+            return f"{step.name} is not on {step.source} any more"
+        found = self._prospect(pod)
+        if found.node != step.expected:
+            return f"{step.name} would go to {found.node or 'no node'}, not to {step.expected}"
+        proposal = Proposal(chain.objective, Candidate(pod, FULL, chain.goal, until=chain.until))
+        reason = self.objection(proposal) or self._try(proposal)
+        if reason is not None:
+            self.refuse(proposal, f"{reason}; the next step of a plan waits for it")
+            return chain
+        return chain.but(made=chain.made + 1)
+
+    def _find(self, step: Step) -> Resident | None:
+        here = self._picture.fleet.get(step.source)
+        return next((one for one in here.residents if one.pod.metadata.uid == step.pod), None) if here else None
+
+    def _give_up(self, chain: Chain, why: str) -> None:
+        """What was done stays done; the next plan begins from there."""
+        for step in chain.steps[chain.made :]:
+            if (pod := self._find(step)) is not None:
+                gone = f"the plan it was a step of is given up: {why}"
+                self.refuse(Proposal(chain.objective, Candidate(pod, FULL, chain.goal)), gone)
+
+    def refuse_all(self, group: list[Proposal], stays: Proposal, reason: str) -> None:
+        """Those who make sense only together stay together."""
+        for one in group:
+            name = stays.candidate.pod.name
+            self.refuse(one, reason if one is stays else f"{name}, which must go too, stays: {reason}")
+
+    def _try(self, one: Proposal) -> str | None:
+        """Why not, or None once the move is made on the working picture."""
+        candidate, picture = one.candidate, self._picture
+        pod, source = candidate.pod, candidate.pod.pod.spec.node_name
+        owner = picture.owner(pod.pod)
+        if len(self.moves) >= self._settings.max_moves:
+            return f"this round has made its {self._settings.max_moves} moves"
+        if candidate.free:
+            self.moves.append(Move(pod, source, "", one.objective, candidate.gain, candidate.reason))
+            return None
+        if (closed := self._over_budget(pod)) is not None:
+            return closed
+        if (crowd := self._too_many(pod)) is not None:
+            return crowd
+        found = Prospect(None, candidate.gain) if candidate.blind else self._prospect(pod)
+        if found.node is None and self._settings.require_fit:
+            return "no other node would take it"
+        gain = candidate.gain
+        if candidate.again is not None and (found.node is not None or candidate.blind):
+            gain = candidate.again(self._bench, found)
+        threshold = self._settings.gain_threshold
+        if gain < threshold:
+            return f"it gains {gain:.0f} %, less than {threshold:.0f} %"
+        target = found.node or ""
+        back = picture.history.went_the_other_way(owner.uid, source, target, picture.now)
+        if target and back and gain < 2 * threshold:
+            return f"a pod of {owner.name} came from {target} less than an hour ago"
+        if not candidate.urgent and (waiting := self._waited_for(target, candidate.until)) is not None:
+            return f"{waiting} has no node yet and could go to {target}"
+        self._book(pod, source, found.node)
+        avoid = SHORT if candidate.until else LONG
+        self.moves.append(
+            Move(pod, source, found.node or "", one.objective, gain, candidate.reason, avoid, candidate.until)
+        )
+        return None
+
+    def _prospect(self, pod: Resident) -> Prospect:
+        return self._bench.prospect(pod, self._picture.closed, self._picture.avoided_by(pod.pod))
+
+    def _waited_for(self, target: str, but: str) -> str | None:
+        """A pod without a node that this move would take the room from."""
+        for one in self._picture.pending[:MOST_WAITING] if target else ():
+            fleet = self._bench.fleet
+            if one.pod.metadata.uid != but and objection_to(ask_for(one, fleet), fleet, target, DEFAULT) is None:
+                return "/".join(one.key)
+        return None
+
+    def _over_budget(self, pod: Resident) -> str | None:
+        standings = self._picture.standings(pod.pod)
+        if self._picture.facts.overlap_refused and len(standings) > 1:
+            return blocked_by_overlap(standings)
+        for budget in standings:
+            if not pod.pod.ready and budget.exempts_unhealthy():
+                continue
+            spent = self._spent.get((budget.kind, pod.namespace, budget.name), 0)
+            if (
+                reason := _no_room(budget, spent, self._settings.head_room, self._settings.unused_rate, self)
+            ) is not None:
+                return reason
+        return None
+
+    @property
+    def picture(self) -> Picture:
+        return self._picture
+
+    def _too_many(self, pod: Resident) -> str | None:
+        """Pods without a budget are not fair game: few of an owner may be down at once."""
+        picture = self._picture
+        owner = picture.owner(pod.pod)
+        if not owner.uid:
+            return None
+        most = self._settings.most_in_flight(owner.replicas)
+        going = self._leaving.get(owner.uid, 0) + picture.history.on_their_way(owner.uid)
+        if going >= most:
+            return f"{going} of {owner.name} are on their way"
+        if picture.standings(pod.pod):
+            return None
+        down = sum(
+            not one.ready and not one.terminal
+            for one in picture.family(pod.pod)
+            if one.metadata.uid != pod.pod.metadata.uid
+        )
+        allowed = max(1, -(-COOLING_SHARE * owner.replicas // 100))
+        return f"{down} of {owner.name} are not ready" if down + going >= allowed else None
+
+    def _book(self, pod: Resident, source: str, target: str | None) -> None:
+        self._bench.move(pod, target)
+        owner = self._picture.owner(pod.pod)
+        self._leaving[owner.uid] = self._leaving.get(owner.uid, 0) + 1
+        for budget in self._picture.standings(pod.pod):
+            key = (budget.kind, pod.namespace, budget.name)
+            self._spent[key] = self._spent.get(key, 0) + 1
+
+
+def blocked_by_overlap(standings: Iterable[Budget]) -> str:
+    names = " and ".join(sorted(one.name for one in standings))
+    return f"BlockedByOverlap: the budgets {names} both select it, which this API server refuses to judge"
+
+
+def _no_room(budget: Budget, spent: int, head_room: int, unused: float, round_: Round) -> str | None:
+    """Why this budget cannot spare one more pod and keep what the preset wants to be left."""
+    if budget.closed:
+        return budget.closed
+    if budget.observed_generation < budget.generation:
+        return f"the budget {budget.name} has not been counted yet"
+    left = budget.disruptions_allowed - spent - 1
+    if left < head_room:
+        return (
+            f"the budget {budget.name} would have {max(0, left)} disruptions left, {head_room} must be"
+            if left >= 0
+            else (
+                f"the budget {budget.name} needs {budget.desired_healthy} healthy pods and has {budget.current_healthy}"
+            )
+        )
+    if budget.rate is not None:
+        now = round_.picture.now
+        rest = budget.rate.left(now) - spent - 1
+        if rest < max(0.0, unused * budget.rate.disruptions):
+            wait = (budget.rate.next_allowed(now) - now).total_seconds()
+            later = f", the next in {wait:.0f} s" if wait > 0 else ""
+            return f"the rate of the budget {budget.name} would be used up too far{later}"
+    return None
+
+
+def _step(pod: Resident, expected: str) -> Step:
+    source = pod.pod.spec.node_name
+    return Step(pod=pod.pod.metadata.uid, name="/".join(pod.key), source=source, expected=expected)
+
+
+def _minutes(span: timedelta) -> str:
+    return f"{int(span.total_seconds() // 60)} minutes"

@@ -1,0 +1,79 @@
+"""Keeps the avoid lists of nodes on API servers whose eviction does not: the same annotation, written from outside."""
+
+import contextlib
+from datetime import datetime, timedelta
+
+from trimtab.api.value import OwnerReference
+from trimtab.client.client import Client, Resource
+from trimtab.decide.pods.avoid import (
+    ANNOTATION,
+    LONG,
+    SHORT,
+    Avoidance,
+    Signature,
+    added,
+    avoids,
+    entries_of,
+    still_meant,
+    text_of,
+)
+from trimtab.decide.reschedule.picture import Facts, Picture
+from trimtab.decide.reschedule.round import Move
+from trimtab.errors import ApiFault
+
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+JUST_NOW = timedelta(minutes=1)
+LOOKED_UP = ("Deployment", "ReplicaSet", "StatefulSet")
+
+
+class AvoidLists:
+    """The lists of one cluster, by way of its nodes' annotations."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def add(self, move: Move, picture: Picture) -> None:
+        """The pod's owner should rather not come back, unless the eviction itself has said so."""
+        owner = move.pod.pod.controller
+        if owner is None or not move.source:
+            return
+        with contextlib.suppress(ApiFault):
+            node = await self._client.get(NODES, "", move.source)
+            entries = entries_of(node["metadata"].get("annotations") or {})
+            entry = _entry(move, owner, picture)
+            fresh = [one for one in entries if (one.eviction_time or picture.now) >= picture.now - JUST_NOW]
+            if not avoids(fresh, entry.uids, picture.now):
+                await self._write(move.source, added(entries, entry, picture.now))
+
+    async def tidy(self, facts: Facts, now: datetime) -> None:
+        """Forget what is over: by time, with the owner, or because the other pod has its node."""
+        owners = {one.metadata.uid for one in (*facts.deployments, *facts.sets)}
+        waiting = {one.metadata.uid for one in facts.pods if not one.spec.node_name}
+        for node in facts.nodes:
+            entries = entries_of(node.metadata.annotations)
+            kept = still_meant(entries, now, lambda one: _exists(one, owners), waiting.__contains__)
+            if kept != entries:
+                with contextlib.suppress(ApiFault):
+                    await self._write(node.name, kept)
+
+    async def _write(self, node: str, entries: tuple[Avoidance, ...]) -> None:
+        body = {"metadata": {"annotations": {ANNOTATION: text_of(entries)}}}
+        await self._client.patch(NODES, "", node, body, manager="trimtab-rescheduler")
+
+
+def _exists(entry: Avoidance, owners: set[str]) -> bool:
+    return entry.pod_signature.pod_controller.kind not in LOOKED_UP or not entry.uids.isdisjoint(owners)
+
+
+def _entry(move: Move, owner: OwnerReference, picture: Picture) -> Avoidance:
+    life = SHORT if move.until else LONG
+    return Avoidance(
+        pod_signature=Signature(pod_controller=owner),
+        root_uid=picture.owner(move.pod.pod).uid,
+        eviction_time=picture.now,
+        reason=move.objective,
+        message=move.reason,
+        expiry=picture.now + life,
+        until_pod_scheduled=move.until,
+        seconds=0 if move.until else int(life.total_seconds()),
+    )

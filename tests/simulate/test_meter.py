@@ -1,0 +1,73 @@
+import asyncio
+
+import orjson
+
+from simulate.scenery import DEPLOYMENTS, NODES, deployment, in_a_member
+from trimtab.api.selectors import LabelSelector
+from trimtab.client.client import Resource
+from trimtab.errors import NotFound
+from trimtab.server.assembly import ApiServer
+from trimtab.server.local import LocalClient
+from trimtab.simulate.member import Member
+from trimtab.simulate.usage import Load
+from trimtab.store.log import Store
+
+NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
+POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
+GREEDY = Load("greedy", selector=LabelSelector(match_labels={"app": "web"}), amounts={"cpu": 20000})
+
+
+def test_a_member_tells_what_its_nodes_and_pods_use() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=2, cpu="500m"))
+        await asyncio.sleep(10)
+        pods = (await member.client.list(POD_METRICS, "default", labels="app=web")).items
+        assert [one["containers"][0]["usage"]["cpu"] for one in pods] == ["250m", "250m"]
+        assert not (await member.client.list(POD_METRICS, "kube-system")).items
+        nodes = {one["metadata"]["name"]: one["usage"]["cpu"] for one in (await member.client.list(NODE_METRICS)).items}
+        assert sorted(nodes.values()) == ["0", "250m", "250m"]
+        busy = next(name for name, cpu in nodes.items() if cpu == "250m")
+        assert (await member.client.get(NODE_METRICS, "", busy))["usage"]["cpu"] == "250m"
+        found = await member.client.fetch("/apis/metrics.k8s.io/v1beta1")
+        assert {one["name"] for one in orjson.loads(found.body)["resources"]} == {"nodes", "pods"}
+
+    in_a_member(story)
+
+
+def test_a_node_says_since_when_its_containers_wait_for_cpu_and_when_they_no_longer_do() -> None:
+    async def pressure(member: Member, node: str) -> tuple[str, str] | None:
+        told = (await member.client.get(NODES, "", node))["status"]["conditions"]
+        return next(((one["status"], one["lastTransitionTime"]) for one in told if one["type"] == "CPUPressure"), None)
+
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=1, cpu="500m"))
+        await asyncio.sleep(30)
+        (node,) = {pod.spec.node_name for pod in member.pods}
+        assert await pressure(member, node) is None
+        member.usage.set(GREEDY)
+        await asyncio.sleep(30)
+        first = await pressure(member, node)
+        assert first is not None
+        assert first[0] == "True"
+        await member.press_node(node, "disk")
+        assert await pressure(member, node) == first  # the time is that of the change, not of the last word
+        member.usage.clear("greedy")
+        await asyncio.sleep(30)
+        last = await pressure(member, node)
+        assert last is not None
+        assert last[0] == "False"
+
+    in_a_member(story)
+
+
+def test_an_api_server_without_a_meter_serves_no_metrics() -> None:
+    client = LocalClient(ApiServer(Store()))
+
+    async def asked() -> bool:
+        try:
+            await client.list(NODE_METRICS)
+        except NotFound:
+            return True
+        return False
+
+    assert asyncio.run(asked())
