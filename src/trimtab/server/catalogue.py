@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from trimtab.api.kind import Kind
+from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
 from trimtab.api.value import Raw
 
 BUILT_IN_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -85,6 +86,11 @@ class Served:
     @cached_property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def json_only(self) -> bool:
+        """Custom resources have no protobuf form, and what a meter tells needs none."""
+        return self.kind.custom or self.kind.group == METRICS_GROUP
 
     @cached_property
     def head(self) -> bytes:

@@ -104,7 +104,7 @@ class Handler:
 
     async def _resource(self, ask: Ask, target: Target) -> Answer | Stream:
         served = self._verbs.catalogue.find(target.group, target.version, target.resource)
-        ask.protobuf = served is not None and not served.kind.custom and prefers_protobuf(ask.headers.get("accept", ""))
+        ask.protobuf = served is not None and not served.json_only and prefers_protobuf(ask.headers.get("accept", ""))
         verb = verb_of(ask.method, target, ask.query)
         action = _action(verb or ask.method.lower(), target)
         if not self._authorizer.allows(ask.caller.user, action):

@@ -30,7 +30,7 @@ def printer_of(served: Served) -> Printer:
 
 def form_for(ask: Ask, served: Served, *, single: bool, watch: bool = False) -> Form:
     accept = ask.headers.get("accept", "")
-    return form_of(accept, single=single, watch=watch, custom=served.kind.custom)
+    return form_of(accept, single=single, watch=watch, custom=served.json_only)
 
 
 def raw_answer(code: int, raw: Raw, form: Form = Form()) -> Answer:  # noqa: B008 - a frozen value
