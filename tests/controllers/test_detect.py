@@ -3,10 +3,12 @@
 from builders import binding, claimed, cluster_policy, deployment, policy
 from views import FakeView
 
+from trimtab.api.kinds.policy import PropagationPolicy
 from trimtab.api.kinds.work import ResourceBinding
+from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import marks
-from trimtab.controllers.contract import Make, Note, Remember
-from trimtab.controllers.detect import chosen, deserves_a_look, detect, fingerprint
+from trimtab.controllers.contract import Again, Make, Note, Remember
+from trimtab.controllers.detect import chosen, deserves_a_look, detect, said
 from trimtab.interpret.interpreter import Interpreter
 
 
@@ -78,10 +80,29 @@ def test_a_lazy_policy_waits_for_the_users_next_edit() -> None:
     template = claimed(deployment(), lazy)
     seen = view(lazy, raws=[template])
     key = marks.ref_of_raw(template)._replace(uid="")
-    seen.memory["template", key] = fingerprint(template)
+    seen.memory["template", key] = said(template, None)
     assert kinds(detect(template, seen), ResourceBinding) == []
     edited = claimed(deployment(replicas=9), lazy)
     assert len(kinds(detect(edited, seen), ResourceBinding)) == 1
+
+
+def test_the_version_in_the_binding_moves_with_the_users_word_and_the_policys_not_with_the_status() -> None:
+    rule = policy()
+    template = claimed(deployment(), rule)
+    first = view(rule, raws=[template])
+    wishes = list(detect(template, first))
+    (born,) = kinds(wishes, ResourceBinding)
+    (known,) = kinds(wishes, Remember)
+
+    def version(policy: PropagationPolicy, annotations: dict[str, str] | None = None) -> list[str]:
+        reported = claimed(deployment(resourceVersion="9", annotations=annotations or {}), policy)
+        seen = view(policy, born, raws=[reported])
+        seen.memory[known.topic, known.key] = known.value
+        return [wish.spec.resource.resource_version for wish in kinds(detect(reported, seen), ResourceBinding)]
+
+    assert version(rule) == []
+    assert version(rule.but(metadata=rule.metadata.but(generation=2))) == ["9"]
+    assert version(rule, {"work.karmada.io/conflict-resolution": "overwrite"}) == ["9"]
 
 
 def test_what_the_user_said_is_remembered_even_while_no_policy_means_it() -> None:
@@ -107,3 +128,5 @@ def test_a_policy_waits_for_the_overrides_it_depends_on() -> None:
     wishes = list(detect(template, view(waiting, raws=[template])))
     assert kinds(wishes, ResourceBinding) == []
     assert "missing" in kinds(wishes, Note)[0].message
+    unclaimed = list(detect(deployment(), view(waiting, raws=[deployment()], profile=UPSTREAM)))
+    assert [type(wish) for wish in unclaimed] == [Again]

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import orjson
@@ -118,9 +118,8 @@ def detect(template: Raw, view: View) -> Iterator[Wish]:
         return
     if marks.labels_of(template).get(marks.CLAIMED_BY):
         return
-    said = fingerprint(template)
     key = marks.ref_of_raw(template)._replace(uid="")
-    fresh = view.recall("template", key) != said
+    known: Said | None = view.recall("template", key)
     policy, lost = claimant(template, view)
     if lost:
         yield from unclaimed(template, view)
@@ -129,27 +128,49 @@ def detect(template: Raw, view: View) -> Iterator[Wish]:
         policy = chosen(template, view)
     if policy is None or policy.metadata.deletion_timestamp is not None:
         yield from brought_along(template, view)
-        yield Remember("template", key, said)
+        yield Remember("template", key, said(template, None))
         return
+    now = said(template, policy)
     if policy_priority(selectors_of(policy), template):
+        if missing := missing_overrides(policy, view):
+            yield from waited_for(missing, template, policy, view)
+            return
         claim = claimed(template, policy)
         if claim != template:
             yield Make(claim, seen=template)  # and with the claim in place it is looked at again
             return
-        yield from apply(template, policy, view, fresh=fresh)
-    yield Remember("template", key, said)
+        by_the_user = known is None or known.by_the_user != now.by_the_user
+        yield from apply(template, policy, view, by_the_user=by_the_user, news=known != now)
+    yield Remember("template", key, now)
 
 
-def fingerprint(template: Raw) -> bytes:
-    """What the user said, without what the control plane added: two equal ones are the same wish."""
+class Said(NamedTuple):
+    """What a binding answers to; two equal ones are the same wish."""
+
+    by_the_user: bytes
+    """The template without what the control plane added."""
+    marked: bytes
+    """All of its labels and annotations."""
+    policy: str
+    generation: int
+
+
+def said(template: Raw, policy: Policy | None) -> Said:
     spoken = {key: value for key, value in template.items() if key not in ("status", "metadata")}
     metadata = {key: value for key, value in template["metadata"].items() if key not in NOT_USERS}
-    for section in ("labels", "annotations"):
-        kept = {k: v for k, v in (metadata.get(section) or {}).items() if theirs(k)}
-        metadata[section] = kept
-    return hashlib.blake2b(
-        orjson.dumps([spoken, metadata], option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS), digest_size=16
-    ).digest()
+    sections = {section: metadata.pop(section, None) or {} for section in ("labels", "annotations")}
+    users = [{key: value for key, value in section.items() if theirs(key)} for section in sections.values()]
+    return Said(
+        digest([spoken, metadata, users]),
+        digest(sections),
+        marks.policy_id(policy) if policy is not None else "",
+        policy.metadata.generation if policy is not None else 0,
+    )
+
+
+def digest(value: Any) -> bytes:
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    return hashlib.blake2b(text, digest_size=16).digest()
 
 
 def theirs(key: str) -> bool:
@@ -219,21 +240,18 @@ def without_claim(binding: Binding) -> Binding:
     )
 
 
-def apply(template: Raw, policy: Policy, view: View, *, fresh: bool) -> Iterator[Wish]:
+def apply(template: Raw, policy: Policy, view: View, *, by_the_user: bool, news: bool) -> Iterator[Wish]:
     """Make the binding say what template and policy say."""
-    if missing := missing_overrides(policy, view):
-        yield Note(
-            marks.ref_of_raw(template),
-            "ApplyPolicyFailed",
-            f"{policy_text(policy)} failed: override policies not found: {', '.join(missing)}",
-            SOURCE,
-            "Warning",
-        )
-        yield Again(30)
-        return
-    lazily = policy.spec.activation_preference == "Lazy" and not fresh
-    if not lazily:
-        yield from bind(template, policy, view, fresh=fresh)
+    if by_the_user or policy.spec.activation_preference != "Lazy":
+        yield from bind(template, policy, view, news=news)
+
+
+def waited_for(missing: list[str], template: Raw, policy: Policy, view: View) -> Iterator[Wish]:
+    """The policy is not applied, and claims nothing, before the overrides that it names are there."""
+    if not view.profile.tell_routine:  # upstream waits in silence
+        said = f"{policy_text(policy)} failed: override policies not found: {', '.join(missing)}"
+        yield Note(marks.ref_of_raw(template), "ApplyPolicyFailed", said, SOURCE, "Warning")
+    yield Again(30)
 
 
 def missing_overrides(policy: Policy, view: View) -> list[str]:
@@ -251,7 +269,7 @@ def policy_text(policy: Policy) -> str:
     return f"Apply cluster policy({policy.name})"
 
 
-def bind(template: Raw, policy: Policy, view: View, *, fresh: bool) -> Iterator[Wish]:
+def bind(template: Raw, policy: Policy, view: View, *, news: bool) -> Iterator[Wish]:
     """Create the binding, or change in it what the detector owns."""
     ref = marks.ref_of_raw(template)
     try:
@@ -266,8 +284,8 @@ def bind(template: Raw, policy: Policy, view: View, *, fresh: bool) -> Iterator[
         if owner is not None and owner.uid != ref.uid:
             yield Again(0.2)  # the binding of a deleted namesake: garbage collection has to take it first
             return
-        if not fresh and seen.spec.resource.uid == ref.uid:
-            # The version also moves with the status, and nobody has said anything new: no reason to send it again.
+        if not news and seen.spec.resource.uid == ref.uid:
+            # The version also moves with the status; while nobody has said anything new, nothing is sent again.
             wanted = wanted.but(spec=wanted.spec.but(resource=seen.spec.resource))
         wanted = updated(seen, wanted)
         if wanted == seen:
