@@ -1,8 +1,11 @@
 """What the members say becomes the status of the binding and of the template."""
 
+from datetime import timedelta
+
 from builders import NOON, binding, cluster, deployment, works
 from views import FakeView
 
+from trimtab.api.kinds.policy import ApplicationFailoverBehavior, FailoverBehavior
 from trimtab.api.kinds.work import ManifestStatus, ResourceBinding, WorkStatus
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Condition
@@ -99,3 +102,28 @@ def test_of_what_was_never_sent_nothing_is_said_and_of_what_was_taken_back_that_
     bare = placed.but(spec=placed.spec.but(clusters=()), status=placed.status.but(conditions=(was,)))
     (said,) = [w for w in aggregate(bare, view()) if isinstance(w, ResourceBinding)]
     assert marks.condition_of(said.status.conditions, "FullyApplied").reason == "FullyAppliedFailed"
+
+
+def test_a_write_that_fails_for_a_while_leaves_the_copy_as_old_and_as_settled_as_it_was() -> None:
+    rules = FailoverBehavior(application=ApplicationFailoverBehavior())
+    placed, made, view = scene(("m1", 2), failover=rules)
+    (said,) = [w for w in aggregate(placed, view(applied(made["m1"]))) if isinstance(w, ResourceBinding)]
+    (before,) = said.status.aggregated_status
+    assert (before.settled, before.creation_timestamp) == (True, NOON)
+    failing = applied(made["m1"])
+    refused = Condition(type="Applied", status="False", message="no", last_transition_time=NOON)
+    failing = failing.but(status=failing.status.but(conditions=(refused,)))
+    later = view(failing)
+    later.now = NOON + timedelta(minutes=5)
+    (said,) = [w for w in aggregate(said, later) if isinstance(w, ResourceBinding)]
+    (now,) = said.status.aggregated_status
+    assert (now.applied, now.settled, now.creation_timestamp) == (False, True, NOON)
+
+
+def test_the_age_of_a_copy_counts_from_its_first_collected_status() -> None:
+    rules = FailoverBehavior(application=ApplicationFailoverBehavior())
+    placed, made, view = scene(("m1", 2), failover=rules)
+    sent = applied(made["m1"])
+    silent = sent.but(status=sent.status.but(manifest_statuses=()))
+    (said,) = [w for w in aggregate(placed, view(silent)) if isinstance(w, ResourceBinding)]
+    assert said.status.aggregated_status[0].creation_timestamp is None

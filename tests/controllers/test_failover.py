@@ -189,6 +189,34 @@ def test_the_new_copy_is_told_what_the_old_one_said() -> None:
     assert found.spec.graceful_eviction_tasks[0].preserved_label_state == {"job-id": "42"}
 
 
+def test_what_is_to_be_preserved_must_be_known_before_it_leaves() -> None:
+    rules = StatePreservation(rules=(StatePreservationRule(alias_label_name="job-id", json_path="{.job.id}"),))
+    ill = item("m1", "Unhealthy", status={"job": {}})
+    subject = web(ill, timers=(ILL,), purge_mode="Directly", state_preservation=rules)
+    found = after(seen(subject))
+    assert found is not None
+    assert found.spec.graceful_eviction_tasks == ()
+    (stuck,) = [c for c in found.status.conditions if c.type == "Stalled"]
+    assert "preserved as job-id" in stuck.message
+    wishes = seen(subject, profile=UPSTREAM)
+    assert [wish for wish in wishes if isinstance(wish, Binding) and wish.spec.graceful_eviction_tasks] == []
+    assert any(isinstance(wish, Again) for wish in wishes)
+
+
+def test_a_failover_that_cannot_be_says_why_until_it_can() -> None:
+    apart = web(item("m1", "Unhealthy"), timers=(ILL,))
+    apart = apart.but(spec=apart.spec.but(propagate_deps=False))
+    found = after(seen(apart))
+    assert found is not None
+    (said,) = [c for c in found.status.conditions if c.type == "FailoverInactive"]
+    assert (said.status, said.reason) == ("True", "CannotWatch")
+    assert seen(found) == []
+    assert seen(apart, profile=UPSTREAM) == []
+    together = after(seen(found.but(spec=found.spec.but(propagate_deps=True))))
+    assert together is not None
+    assert [c.status for c in together.status.conditions if c.type == "FailoverInactive"] == ["False"]
+
+
 def test_a_block_ends_after_its_time_and_zero_never_ends() -> None:
     entry = ActiveEviction(cluster_name="m1", creation_timestamp=NOON - 600 * SECOND)
     found = after(seen(web(item("m1"), active_eviction_history=(entry,))))

@@ -5,11 +5,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from builders import NOON, binding, cluster, placement
+from builders import NOON, binding, cluster, item, placement
 from views import FakeView
 
 from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, Taint, Toleration
 from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec, Move, Storm
+from trimtab.api.kinds.policy import (
+    ClusterFailoverBehavior,
+    FailoverBehavior,
+    StatePreservation,
+    StatePreservationRule,
+)
 from trimtab.api.kinds.work import Binding
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
@@ -153,3 +159,18 @@ def test_evictions_follow_each_other_at_the_rate() -> None:
     view.memory["eviction slot", "last"] = NOON
     (again,) = [wish for wish in leave(binding(clusters={"m1": 2}), view) if isinstance(wish, Again)]
     assert again.seconds == 0.5
+
+
+def test_what_is_to_be_preserved_must_be_known_before_a_cluster_is_left() -> None:
+    rules = StatePreservation(rules=(StatePreservationRule(alias_label_name="job", json_path="{.jobs[*].id}"),))
+    behaviour = FailoverBehavior(cluster=ClusterFailoverBehavior(purge_mode="Directly", state_preservation=rules))
+    fleet = (able("m1", "x:NoExecute"), able("m2"))
+    silent = binding(clusters={"m1": 3}, failover=behaviour)
+    wishes = seen(silent, *fleet)
+    assert left_by(wishes) is None
+    assert any("preserved as job" in wish.message for wish in wishes if isinstance(wish, Note))
+    assert left_by(seen(silent, *fleet, profile=UPSTREAM)) is None
+    told = item("m1", status={"jobs": [{"id": 7}, {"id": "b"}]})
+    left = left_by(seen(silent.but(status=silent.status.but(aggregated_status=(told,))), *fleet))
+    assert left is not None
+    assert left.spec.graceful_eviction_tasks[0].preserved_label_state == {"job": "7 b"}

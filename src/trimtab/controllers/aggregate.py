@@ -122,9 +122,13 @@ def item_of(work: Work, binding: Binding, view: View) -> AggregatedStatusItem:
     applied = marks.condition_of(work.status.conditions, "Applied")
     before = next((i for i in binding.status.aggregated_status if i.cluster_name == name), None)
     if applied is None or applied.status != "True":
-        return AggregatedStatusItem(
+        lost = AggregatedStatusItem(
             cluster_name=name, applied_message=applied.message if applied else "", health="Unknown"
         )
+        if before is None or not uses_own_fields(binding, view):
+            return lost
+        # what a failed write hides for a while is still the same copy, as old and as settled as it was
+        return lost.but(settled=before.settled, creation_timestamp=before.creation_timestamp)
     first = work.status.manifest_statuses[0] if work.status.manifest_statuses else None
     health = (first.health if first else "") or "Unknown"
     if view.profile.unknown_health_when_not_ready and not cluster_answers(name, view):
@@ -133,7 +137,8 @@ def item_of(work: Work, binding: Binding, view: View) -> AggregatedStatusItem:
     if uses_own_fields(binding, view):
         since = before.creation_timestamp if before is not None else None
         settled = health == "Healthy" or (before is not None and before.settled)
-        item = item.but(settled=settled, creation_timestamp=since or view.now.replace(microsecond=0))
+        collected = view.now.replace(microsecond=0) if first is not None else None
+        item = item.but(settled=settled, creation_timestamp=since or collected)
     return item
 
 

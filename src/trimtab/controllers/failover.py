@@ -16,14 +16,17 @@ from trimtab.api.kinds.work import (
     Rollout,
     UnhealthyCluster,
 )
+from trimtab.api.value import Condition
 from trimtab.controllers import marks, moves
 from trimtab.controllers.contract import Again, View, Wish, controller
 from trimtab.controllers.foresight import Prospect, prospect
-from trimtab.controllers.leave import LOOK_AGAIN_SECONDS, MODERN, departure, left, preserved, stays
+from trimtab.controllers.leave import LOOK_AGAIN_SECONDS, MODERN, departure, left, preserved, stays, unknown_state
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import Operation
 
 FAILOVER_BLOCKED = "FailoverBlocked"
+INACTIVE = "FailoverInactive"
+"""Condition of a binding whose policy asks for a failover that cannot be."""
 BAD_ROLLOUT = "its template changed lately and it is ill in every cluster, so another cluster would be no better"
 GRACE_SECONDS = 600
 BLOCK_SECONDS = 600
@@ -46,7 +49,15 @@ ROLLOUT_SECONDS = 600
 )
 def failover(binding: Binding, view: View) -> Iterator[Wish]:
     rules = binding.spec.failover.application if binding.spec.failover is not None else None
-    if binding.metadata.deletion_timestamp is not None or not is_watched(binding, view):
+    if binding.metadata.deletion_timestamp is not None:
+        return
+    inactive = why_not_watched(binding, view)
+    if inactive or marks.is_true(binding.status.conditions, INACTIVE):
+        said = told_inactive(binding, inactive if rules is not None else "", view)
+        if said != binding:
+            yield said
+            return
+    if inactive:
         return
     history, wake = remembered(binding, rules, view)
     after = binding.but(spec=binding.spec.but(active_eviction_history=history))
@@ -60,7 +71,10 @@ def failover(binding: Binding, view: View) -> Iterator[Wish]:
             yield from guarded(binding, after, watch._replace(waits=waits), rules, view)
             return
         for cluster in watch.due:
-            after = evicted(after, cluster, rules, view)
+            if unknown_state(binding, cluster, rules.state_preservation):
+                waits.append(LOOK_AGAIN_SECONDS)
+            else:
+                after = evicted(after, cluster, rules, view)
     else:
         after = after.but(status=after.status.but(unhealthy_clusters=(), rollout=None))
     if after != binding:
@@ -69,13 +83,30 @@ def failover(binding: Binding, view: View) -> Iterator[Wish]:
         yield Again(max(0.0, min(waits)) + 0.001)
 
 
-def is_watched(binding: Binding, view: View) -> bool:
-    """Failover needs a way to judge health, and dependencies that move along."""
+def why_not_watched(binding: Binding, view: View) -> str:
+    """Failover needs a way to judge health, and dependencies that move along; empty when it has both."""
     interpreter: Interpreter = view.part("interpreter")
     resource = binding.spec.resource
     if not interpreter.interprets((resource.api_version, resource.kind), Operation.HEALTH):
-        return False
-    return binding.spec.propagate_deps or marks.cluster_wide(binding)
+        return f"nobody can tell whether a {resource.kind} of {resource.api_version} is healthy"
+    if not binding.spec.propagate_deps and not marks.cluster_wide(binding):
+        return "propagateDeps is off, so what the workload needs would not move along"
+    return ""
+
+
+def told_inactive(binding: Binding, why: str, view: View) -> Binding:
+    """The binding that says why its failover does nothing, where the profile has conditions of ours."""
+    known = marks.condition_of(binding.status.conditions, INACTIVE)
+    if not view.profile.always_write_own_fields or (known is None and not why):
+        return binding
+    said = Condition(
+        type=INACTIVE,
+        status="True" if why else "False",
+        reason="CannotWatch" if why else "Watching",
+        message=why,
+        last_transition_time=view.now.replace(microsecond=0),
+    )
+    return binding.but(status=binding.status.but(conditions=marks.with_condition(binding.status.conditions, said)))
 
 
 class Watch(NamedTuple):
@@ -174,10 +205,11 @@ def guarded(
     for cluster in due:
         leaving = evicted(after, cluster, rules, view)
         ahead = prospect(leaving, view)
-        if not ahead.failure:
+        obstacle = ahead.failure or unknown_state(binding, cluster, rules.state_preservation)
+        if not obstacle:
             yield from departed(binding, leaving, cluster, ahead, view)
             return
-        refused.append((cluster, ahead.failure))
+        refused.append((cluster, obstacle))
     if refused:
         cluster, reason = refused[0]
         yield from stays(after, cluster, reason, view, reason=FAILOVER_BLOCKED, seen=binding)

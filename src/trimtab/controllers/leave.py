@@ -76,8 +76,10 @@ def leave(binding: Binding, view: View) -> Iterator[Wish]:
             continue
         task = task_for(binding, view, cluster.name)
         ahead = prospect(left(binding, cluster.name, task), view) if view.profile.evict_only_with_target else None
-        if ahead is not None and ahead.failure:
-            yield from stays(binding, cluster.name, ahead.failure, view)
+        obstacle = unknown_state(binding, cluster.name, preservation_of(binding)) or (ahead and ahead.failure)
+        if obstacle:
+            if ahead is not None:
+                yield from stays(binding, cluster.name, obstacle, view)
             waits.append(LOOK_AGAIN_SECONDS)
             continue
         slot = slot_of(binding, cluster, view)
@@ -231,8 +233,13 @@ def task_for(binding: Binding, view: View, cluster: str = "") -> GracefulEvictio
         purge_mode=MODERN.get(mode, mode) or "Gracefully",
         reason="TaintUntolerated",
         producer=marks.TAINT_MANAGER,
-        preserved_label_state=preserved(binding, cluster, asked.state_preservation if asked is not None else None),
+        preserved_label_state=preserved(binding, cluster, preservation_of(binding)),
     )
+
+
+def preservation_of(binding: Binding) -> StatePreservation | None:
+    asked = binding.spec.failover.cluster if binding.spec.failover is not None else None
+    return asked.state_preservation if asked is not None else None
 
 
 def preserved(binding: Binding, cluster: str, rules: StatePreservation | None) -> dict[str, str]:
@@ -241,7 +248,14 @@ def preserved(binding: Binding, cluster: str, rules: StatePreservation | None) -
     if rules is None or item is None:
         return {}
     found = {rule.alias_label_name: find_if_any(item.status, rule.json_path) for rule in rules.rules}
-    return {label: printed(values[0]) for label, values in found.items() if values and values[0] is not None}
+    return {label: " ".join(map(printed, values)) for label, values in found.items() if values}
+
+
+def unknown_state(binding: Binding, cluster: str, rules: StatePreservation | None) -> str:
+    """Why the new copy could not be told all that it is to be told; empty when it can."""
+    known = preserved(binding, cluster, rules)
+    missing = [rule.alias_label_name for rule in (rules.rules if rules else ()) if rule.alias_label_name not in known]
+    return f"its status does not say what is to be preserved as {', '.join(missing)}" if missing else ""
 
 
 def printed(value: object) -> str:
