@@ -19,7 +19,8 @@ FOUND = Plan(
 def test_a_plan_tells_what_moves_and_what_stays_and_why() -> None:
     text = told(FOUND)
     assert "default/web-0   a      b    42 %   UnderutilisedNodes   a is used to 90 % of its cpu" in text
-    assert "1 pods stay, although they would gain" in text
+    assert "1 pod moves" in text
+    assert "1 pod stays, although there is a reason to move" in text
     assert shown(FOUND)["refused"][0]["reason"].startswith("the budget web")
 
 

@@ -10,9 +10,14 @@ from trimtab.api.value import Raw
 from trimtab.cli.shared import kubeconfig_options, table, with_client
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
+from trimtab.decide.pods.host import Host
+from trimtab.decide.reschedule.picture import Picture
 from trimtab.decide.reschedule.plan import Plan
 from trimtab.errors import InputFault
-from trimtab.runtime.rescheduler import Config, Rescheduler, read_config
+from trimtab.runtime.rescheduler import NAME, NAMESPACE, Config, Rescheduler, read_config
+
+Row = tuple[str, ...]
+MOST_NODES = 20
 
 
 def config_from(file: str) -> Config | None:
@@ -37,20 +42,53 @@ def config_from(file: str) -> Config | None:
 def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig: str, context: str) -> None:
     """Move pods that would be better off elsewhere, once; with --plan, say which and why, and which not and why."""
 
-    async def work(client: Client) -> Plan:
+    async def work(client: Client) -> tuple[str, list[Row], Plan]:
         rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed=config_from(config))
         await rescheduler.configure()
+        source = config or f"the ConfigMap {NAMESPACE}/{NAME}"
         if not rescheduler.configured:
+            source = f"no ConfigMap {NAMESPACE}/{NAME}, so the defaults"
             rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed=read_config({}))
-        if only_plan:
-            return (await rescheduler.think(confirmations=1))[1]
-        done = await rescheduler.round()
-        if done is None:
-            raise InputFault("the rescheduler is not configured")
-        return done
+        if not only_plan:
+            done = await rescheduler.round()
+            if done is None:
+                raise InputFault("the rescheduler is not configured")
+            return f"{rescheduler.wishes} ({source})", [], done
+        picture, found = await rescheduler.think(confirmations=1)
+        return f"{rescheduler.wishes} ({source})", usage(picture), found
 
-    found = with_client(kubeconfig, context, work)
-    click.echo(yaml.safe_dump(shown(found), sort_keys=False).rstrip() if output == "yaml" else told(found))
+    wishes, nodes, found = with_client(kubeconfig, context, work)
+    if output == "yaml":
+        click.echo(yaml.safe_dump(shown(found), sort_keys=False).rstrip())
+        return
+    click.echo(wishes)
+    if nodes:
+        click.echo(table(("NODE", "CPU REQUESTED", "MEMORY REQUESTED", "PODS", "OPEN"), nodes))
+    click.echo(told(found))
+
+
+def usage(picture: Picture) -> list[Row]:
+    """The nodes of which most is requested, as the plan sees them."""
+    hosts = sorted(picture.fleet.hosts, key=lambda here: (-percent_of(here, "cpu"), here.name))
+    return [
+        (
+            here.name,
+            f"{percent_of(here, 'cpu'):.0f} %",
+            f"{percent_of(here, 'memory'):.0f} %",
+            f"{len(here.residents)} of {here.allocatable.get('pods', 0)}",
+            "no" if here.name in picture.closed else "yes",
+        )
+        for here in hosts[:MOST_NODES]
+    ]
+
+
+def percent_of(here: Host, resource: str) -> float:
+    size = here.allocatable.get(resource, 0)
+    return 100.0 * here.used.get(resource, 0) / size if size else 0.0
+
+
+def pods(count: int, verb: str) -> str:
+    return f"{count} pod {verb}s" if count == 1 else f"{count} pods {verb}"
 
 
 def told(found: Plan) -> str:
@@ -62,13 +100,13 @@ def told(found: Plan) -> str:
         ("/".join(one.pod.key), one.pod.pod.spec.node_name, f"{one.gain:.0f} %", one.objective, one.reason)
         for one in found.refused
     ]
-    parts = [f"{len(moves)} pods move"]
+    parts = [*found.notes, pods(len(moves), "move")]
     if moves:
         parts.append(table(("POD", "FROM", "TO", "GAIN", "OBJECTIVE", "WHY"), moves))
     if stay:
         parts += [
             "",
-            f"{len(stay)} pods stay, although they would gain",
+            f"{pods(len(stay), 'stay')}, although there is a reason to move",
             table(("POD", "NODE", "GAIN", "OBJECTIVE", "WHY NOT"), stay),
         ]
     return "\n".join(parts)
@@ -76,6 +114,7 @@ def told(found: Plan) -> str:
 
 def shown(found: Plan) -> Raw:
     return {
+        "notes": list(found.notes),
         "moves": [
             {
                 "pod": "/".join(one.pod.key),

@@ -92,6 +92,18 @@ class Rescheduler:
     def configured(self) -> bool:
         return self._config is not None
 
+    @property
+    def wishes(self) -> str:
+        """What it strives for, in a few words."""
+        if self._config is None:
+            return "nothing is rescheduled"
+        if self._config.policy is not None:
+            named = [profile.name for profile in self._config.policy.profiles]
+            return f"DeschedulerPolicy: {', '.join(named) or 'no profiles'}"
+        settings = self._config.settings
+        wanted = ", ".join(one.name for one in settings.objectives if one.enabled)
+        return f"{wanted or 'no objectives'}: {settings.preset}"
+
     async def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self.run(), name="rescheduler")
 
