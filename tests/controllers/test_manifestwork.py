@@ -30,9 +30,12 @@ from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Gone
 from trimtab.controllers.manifestwork import FINALIZER, SET_LABEL, manifest_work, plural_of
 from trimtab.interpret.cel import compiler
+from trimtab.interpret.interpreter import Interpreter
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}
 HERE = (Cluster(metadata=Meta(name="m1")), Namespace(metadata=Meta(name="karmada-es-m1")))
+
+PARTS = {"cel": compiler(), "interpreter": Interpreter.of()}
 
 
 def subject(generation: int = 1, **spec: Any) -> ManifestWork:
@@ -44,7 +47,9 @@ def subject(generation: int = 1, **spec: Any) -> ManifestWork:
 
 def beat(work: ManifestWork, *others: Object, seen: Raw | None = None) -> list[Any]:
     place = ("m1", marks.ref_of_raw(DEPLOYMENT))
-    return list(manifest_work(work, FakeView([work, *HERE, *others], members={place: seen} if seen else {})))
+    return list(
+        manifest_work(work, FakeView([work, *HERE, *others], members={place: seen} if seen else {}, parts=PARTS))
+    )
 
 
 def sent(work: ManifestWork) -> Work:
@@ -85,7 +90,19 @@ def test_what_the_work_reports_becomes_conditions() -> None:
         "Progressing": "False",
         "Degraded": "False",
     }
-    assert conditions(beat(subject(), reported(work, "Unhealthy")))["Degraded"] == "True"
+
+
+def test_what_is_still_on_its_way_is_not_degraded_and_what_did_well_before_is() -> None:
+    work = reported(sent(subject()))
+    ill = reported(work, "Unhealthy")
+    young = conditions(beat(subject(), ill))
+    assert (young["Progressing"], young["Degraded"]) == ("True", "False")
+    (well,) = beat(subject(), work)
+    assert conditions(beat(well, ill))["Degraded"] == "True"
+    (degraded,) = beat(well, ill)
+    assert beat(degraded, ill) == []
+    renewed = degraded.but(metadata=degraded.metadata.but(generation=2))
+    assert conditions(beat(renewed, reported(sent(renewed), "Unhealthy")))["Degraded"] == "False"
 
 
 def test_a_status_that_is_told_already_is_not_told_again() -> None:
@@ -195,7 +212,7 @@ RULED = ManifestConfigOption(
 def complete(**option: Any) -> ManifestWork:
     """A work whose rule has just been found to hold."""
     asked = subject(manifest_configs=(RULED,), delete_option=DeleteOption(**option))
-    view = FakeView([asked, *HERE, reported(sent(asked))], parts={"cel": compiler()})
+    view = FakeView([asked, *HERE, reported(sent(asked))], parts=PARTS)
     return next(wish for wish in manifest_work(asked, view) if isinstance(wish, ManifestWork))
 
 
@@ -205,7 +222,7 @@ def test_a_complete_work_is_not_applied_any_more_and_stays_complete_when_its_obj
     (manifest,) = sent(done).spec.workload.manifests
     assert manifest["metadata"]["annotations"][marks.UPDATE_STRATEGY] == "Completed"
     empty = reported(sent(done)).but(status=WorkStatus(conditions=reported(sent(done)).status.conditions))
-    view = FakeView([done, *HERE, empty], parts={"cel": compiler()})
+    view = FakeView([done, *HERE, empty], parts=PARTS)
     after = next((wish for wish in manifest_work(done, view) if isinstance(wish, ManifestWork)), done)
     assert {c.type: c.status for c in after.status.conditions}["Complete"] == "True"
     assert len(after.status.resource_status.manifests) == 1
@@ -216,7 +233,7 @@ def test_a_complete_work_goes_after_its_time_and_not_before() -> None:
     work = reported(sent(done))
 
     def at(seconds: int, found: ManifestWork = done) -> list[Any]:
-        view = FakeView([found, *HERE, work], now=NOON + timedelta(seconds=seconds), parts={"cel": compiler()})
+        view = FakeView([found, *HERE, work], now=NOON + timedelta(seconds=seconds), parts=PARTS)
         return [wish for wish in manifest_work(found, view) if isinstance(wish, Again | Gone)]
 
     assert at(20) == [Again(40.001)]
@@ -228,7 +245,7 @@ def test_a_complete_work_goes_after_its_time_and_not_before() -> None:
 def test_conditions_of_rules_that_are_gone_go_with_them() -> None:
     done = complete()
     unruled = done.but(spec=done.spec.but(manifest_configs=()))
-    view = FakeView([unruled, *HERE, reported(sent(unruled))], parts={"cel": compiler()})
+    view = FakeView([unruled, *HERE, reported(sent(unruled))], parts=PARTS)
     after = next(wish for wish in manifest_work(unruled, view) if isinstance(wish, ManifestWork))
     assert "Complete" not in {c.type for c in after.status.conditions}
     assert "Complete" not in {c.type for item in after.status.resource_status.manifests for c in item.conditions}
@@ -249,3 +266,18 @@ def test_fields_to_ignore_travel_with_the_hash_of_the_manifest() -> None:
     notes = manifest["metadata"]["annotations"]
     assert notes[marks.IGNORE_FIELDS] == '[{"condition":"OnSpokePresent","jsonPaths":[".spec.replicas"]}]'
     assert notes[marks.CONFIG_HASH]
+
+
+def test_the_object_itself_shows_how_it_does_when_its_work_is_late() -> None:
+    asked = subject(generation=2)
+    work = reported(sent(asked), "Healthy")
+    (manifest,) = work.spec.workload.manifests
+    starting = {
+        **manifest,
+        "metadata": {**manifest["metadata"], "generation": 5},
+        "spec": {"replicas": 2},
+        "status": {"observedGeneration": 4, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2},
+    }
+    assert conditions(beat(asked, work, seen=starting))["Progressing"] == "True"
+    started = {**starting, "status": {**starting["status"], "observedGeneration": 5}}
+    assert conditions(beat(asked, work, seen=started))["Progressing"] == "False"

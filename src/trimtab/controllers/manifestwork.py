@@ -29,7 +29,9 @@ from trimtab.controllers.execute import digest
 from trimtab.controllers.feedback import COMPLETE, feedback, is_by_rule, is_complete, judged, summed_up
 from trimtab.controllers.render import marked
 from trimtab.controllers.worksets import SET_LABEL
+from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import work_name
+from trimtab.interpret.operations import Operation, Uninterpretable
 from trimtab.interpret.prune import prune
 
 SOURCE_NAME = "trimtab.dev/manifestwork"
@@ -241,7 +243,7 @@ def told_items(subject: ManifestWork, work: Work, view: View) -> Iterator[Manife
 
 def is_outlived(condition: Condition, subject: ManifestWork, work: Work, view: View) -> bool:
     """A new generation has progressed since it came, not since an earlier one did."""
-    newer = condition.type == "Progressing" and condition.observed_generation != subject.metadata.generation
+    newer = condition.type == "Progressing" and not is_current(condition, subject)
     return newer and has_generation(subject, work, view)
 
 
@@ -257,7 +259,7 @@ def conditions_of(subject: ManifestWork, work: Work, view: View) -> Iterator[Con
         reason="AppliedManifestWorkComplete" if there else "AppliedManifestWorkFailed",
         message="Apply manifest work complete" if there else applied.message,
     )
-    health = {status.health for status in work.status.manifest_statuses}
+    health = {health_of(subject, status, view) for status in work.status.manifest_statuses}
     complete = there and len(work.status.manifest_statuses) == len(work.spec.workload.manifests)
     yield Condition(
         type="Available",
@@ -272,13 +274,23 @@ def conditions_of(subject: ManifestWork, work: Work, view: View) -> Iterator[Con
         reason="Completed" if settled else "Applying",
         message="All resources are as they should be" if settled else "Some resources are not as they should be yet",
     )
-    degraded = "Unhealthy" in health
+    degraded = "Unhealthy" in health and has_been_well(subject)
     yield Condition(
         type="Degraded",
         status="True" if degraded else "False",
         reason="ResourcesUnhealthy" if degraded else "ResourcesHealthy",
         message="Some resources do not do well" if degraded else "All resources do well",
     )
+
+
+def has_been_well(subject: ManifestWork) -> bool:
+    """What is on its way for the first time does not do well yet; only what did can do badly."""
+    before = {one.type: one.status for one in subject.status.conditions if is_current(one, subject)}
+    return before.get("Progressing") == "False" or before.get("Degraded") == "True"
+
+
+def is_current(condition: Condition, subject: ManifestWork) -> bool:
+    return condition.observed_generation == subject.metadata.generation
 
 
 def has_generation(subject: ManifestWork, work: Work, view: View) -> bool:
@@ -329,13 +341,33 @@ def manifest_condition(subject: ManifestWork, status: ManifestStatus, view: View
     )
 
 
-def document_of(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw:
-    """The object as last seen in the member; where that cannot be seen from here, what its Work says of it."""
+def seen_as(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw | None:
+    """The object as last seen in the member, where that can be seen from here."""
     known = status.identifier
     version = f"{known.group}/{known.version}".lstrip("/")
     seen = view.member(subject.namespace, Ref(version, known.kind, known.namespace, known.name))
-    if not isinstance(seen, Unseen) and seen is not None:
+    return None if isinstance(seen, Unseen) else seen
+
+
+def health_of(subject: ManifestWork, status: ManifestStatus, view: View) -> str:
+    """What the object itself shows; its Work may still speak of the generation before."""
+    seen = seen_as(subject, status, view)
+    interpreter: Interpreter = view.part("interpreter")
+    if seen is None or not interpreter.interprets((seen["apiVersion"], seen["kind"]), Operation.HEALTH):
+        return status.health
+    try:
+        return interpreter.health(seen)
+    except Uninterpretable:
+        return "Unknown"
+
+
+def document_of(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw:
+    """The object as last seen in the member; where that cannot be seen from here, what its Work says of it."""
+    seen = seen_as(subject, status, view)
+    if seen is not None:
         return seen
+    known = status.identifier
+    version = f"{known.group}/{known.version}".lstrip("/")
     metadata = {"name": known.name, **({"namespace": known.namespace} if known.namespace else {})}
     return {"apiVersion": version, "kind": known.kind, "metadata": metadata, "status": status.status or {}}
 
