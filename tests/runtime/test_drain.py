@@ -134,3 +134,53 @@ def test_what_nothing_would_replace_is_left_alone_unless_forced() -> None:
         assert sorted(step.state for step in steps) == ["Exempt", "Gone"]
 
     in_a_member(story, fleet(nodes=2))
+
+
+def test_a_dry_run_closes_nothing_and_says_who_could_go_and_what_blocks_the_others() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=3))
+        await member.client.create(DEPLOYMENTS, deployment("free", replicas=3))
+        await member.client.create(BUDGETS, pdb(maxUnavailable=0))
+        await asyncio.sleep(5)
+        before = {pod.metadata.uid for pod in member.pods}
+        steps = await drain(member, "one-node-1", [], dry_run=True).run()
+        found = {step.pod.split("/")[1].split("-")[0]: step for step in steps}
+        assert (found["web"].state, found["free"].state) == ("Blocked", "Free")
+        assert "web needs 3 healthy pods and has 3 currently" in found["web"].message
+        await asyncio.sleep(30)
+        assert {pod.metadata.uid for pod in member.pods} == before
+        assert "unschedulable" not in (await member.client.get(NODES, "", "one-node-1"))["spec"]
+
+    in_a_member(story)
+
+
+def test_a_drain_outlives_an_api_server_that_is_away_for_a_while() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=6))
+        await member.client.create(BUDGETS, pdb(maxUnavailable=1))
+        await asyncio.sleep(5)
+        told: list[Step] = []
+        draining = asyncio.ensure_future(drain(member, "one-node-1", told).run())
+        await asyncio.sleep(0.5)
+        member.stop_api()
+        await asyncio.sleep(30)
+        member.start_api()
+        assert {step.state for step in await draining} == {"Gone"}
+        assert any("cannot be reached" in step.message for step in told)
+        assert there(member, "one-node-1") == []
+
+    in_a_member(story)
+
+
+def test_a_pod_that_was_bound_before_the_scheduler_saw_the_node_closed_goes_too() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=3))
+        await asyncio.sleep(5)
+        draining = asyncio.ensure_future(drain(member, "one-node-1", [], force=True).run())
+        await asyncio.sleep(0.5)
+        late = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late", "namespace": "default"}}
+        await member.client.create(PODS, {**late, "spec": {**template("late")["spec"], "nodeName": "one-node-1"}})
+        assert "default/late" in {step.pod for step in await draining}
+        assert there(member, "one-node-1") == []
+
+    in_a_member(story)

@@ -1,5 +1,7 @@
 """`trimtab drain NODE`: empties a node at the pace that budgets allow."""
 
+from collections.abc import Sequence
+
 import click
 
 from trimtab.cli.shared import kubeconfig_options, with_client
@@ -13,22 +15,32 @@ from trimtab.runtime.drain import Drain, Options, Step
 @click.option("--force", is_flag=True, help="Also evict pods that nothing would replace.")
 @click.option("--ignore-daemonsets", is_flag=True, help="Leave pods of DaemonSets where they are.")
 @click.option("--delete-emptydir-data", is_flag=True, help="Also evict pods that lose an emptyDir by it.")
-@click.option("--grace-period", type=int, default=None, help="Seconds that pods get to end; else what they say.")
-@click.option("--timeout", type=float, default=None, help="Seconds after which to give up; else never.")
+@click.option(
+    "--grace-period", type=click.IntRange(min=-1), default=-1, help="Seconds that pods get to end; -1 is what they say."
+)
+@click.option("--timeout", type=click.FloatRange(min=0), default=0, help="Seconds after which to give up; 0 is never.")
 @click.option("--disable-eviction", is_flag=True, help="Delete instead of evicting: no budget is asked.")
-@click.option("--parallel", type=int, default=50, show_default=True, help="How many pods may be leaving at once.")
+@click.option(
+    "--parallel",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="How many pods may be leaving at once.",
+)
 @click.option("--no-surge", is_flag=True, help="Never start a replacement first, also where it is allowed.")
+@click.option("--dry-run", is_flag=True, help="Change nothing: only say who could go now, and what blocks the others.")
 @kubeconfig_options
 def command(
     node: str,
     force: bool,
     ignore_daemonsets: bool,
     delete_emptydir_data: bool,
-    grace_period: int | None,
-    timeout: float | None,
+    grace_period: int,
+    timeout: float,
     disable_eviction: bool,
     parallel: int,
     no_surge: bool,
+    dry_run: bool,
     kubeconfig: str,
     context: str,
 ) -> int:
@@ -37,19 +49,30 @@ def command(
         force=force,
         ignore_daemonsets=ignore_daemonsets,
         delete_emptydir_data=delete_emptydir_data,
-        grace=grace_period,
-        timeout=timeout,
+        grace=None if grace_period < 0 else grace_period,
+        timeout=timeout or None,
         disable_eviction=disable_eviction,
         parallel=parallel,
         surge=not no_surge,
+        dry_run=dry_run,
     )
 
     async def work(client: Client) -> list[Step]:
         return await Drain(client, node, clock=WallClock(), options=options, report=tell).run()
 
-    left = [step for step in with_client(kubeconfig, context, work) if step.state == "Failed"]
-    click.echo(f"node/{node} " + (f"not drained: {len(left)} pods are left" if left else "drained"))
+    steps = with_client(kubeconfig, context, work)
+    left = [step for step in steps if step.state in ("Failed", "Blocked")]
+    click.echo(f"node/{node} {summary(left, dry_run=dry_run)}")
     return 1 if left else 0
+
+
+def summary(left: Sequence[Step], *, dry_run: bool) -> str:
+    """The last line: drained, or what is left."""
+    if not left:
+        return "could be drained now" if dry_run else "drained"
+    names = ", ".join(step.pod for step in left[:5]) + (", ..." if len(left) > 5 else "")
+    which = f"{len(left)} {'pod' if len(left) == 1 else 'pods'}"
+    return f"cannot be drained now because of {which} ({names})" if dry_run else f"not drained: {which} left ({names})"
 
 
 def tell(step: Step) -> None:

@@ -15,8 +15,18 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock
 from trimtab.decide.pods.guard import over_pods, selects
-from trimtab.errors import ApiFault, Conflict, InputFault, InternalError, NotFound, TooManyRequests, Unclassified
-from trimtab.runtime.evicting import PODS, evict, eviction, why
+from trimtab.errors import (
+    ApiFault,
+    Conflict,
+    InputFault,
+    InternalError,
+    NotFound,
+    TimedOut,
+    TooManyRequests,
+    Unavailable,
+    Unclassified,
+)
+from trimtab.runtime.evicting import PODS, evict, eviction, why, why_here
 from trimtab.runtime.notes import stamp
 
 NODES = resource_of(kind_of(Node))
@@ -29,6 +39,8 @@ SURGE = "trimtab.dev/surge"
 """On a workload: `Allowed` lets a drain start the replacement first when nothing can be spared."""
 SURGE_SECONDS = 300.0
 BLOCKED = "DrainBlocked"
+WORTH_RETRYING = (TooManyRequests, Unclassified, InternalError, Unavailable, TimedOut, OSError, TimeoutError)
+"""Budgets may allow it later, and an API server that is away comes back."""
 
 
 class Options(NamedTuple):
@@ -43,6 +55,8 @@ class Options(NamedTuple):
     disable_eviction: bool = False
     parallel: int = 50
     surge: bool = True
+    dry_run: bool = False
+    """Close nothing and evict nobody: only ask what would happen right now."""
 
 
 AS_USUAL = Options()
@@ -53,7 +67,7 @@ class Step(NamedTuple):
 
     pod: str
     state: str
-    """Exempt, Waiting, Blocked, Surging, Evicted, Gone or Failed."""
+    """Exempt, Blocked, Surging, Evicted, Gone or Failed; in a dry run also Free, which is: it could go now."""
     message: str = ""
     until: datetime | None = None
 
@@ -85,16 +99,36 @@ class Drain:
 
     async def run(self) -> list[Step]:
         """Until the node is empty, or the time is up: then the steps name what is left and why."""
+        if self._options.dry_run:
+            return await self._tried()
         await self._client.patch(NODES, "", self._node, {"spec": {"unschedulable": True}}, manager="trimtab-drain")
-        pods = await self._pods()
-        leaving = self._leaving(pods)
         deadline = self._now() + timedelta(seconds=self._options.timeout) if self._options.timeout else None
+        seen: set[str] = set()
         try:
-            await asyncio.gather(*(self._leave(pod, deadline) for pod in leaving))
+            while leaving := [pod for pod in self._leaving(await self._pods()) if pod["metadata"]["uid"] not in seen]:
+                seen |= {
+                    pod["metadata"]["uid"] for pod in leaving
+                }  # a scheduler may not have seen yet that it is closed
+                await asyncio.gather(*(self._leave(pod, deadline) for pod in leaving))
         finally:
             if self._complained:
                 await self._say_blocked(None)
+        return self._told()
+
+    def _told(self) -> list[Step]:
         return [self.steps[name] for name in sorted(self.steps)]
+
+    async def _tried(self) -> list[Step]:
+        await self._client.get(NODES, "", self._node)
+        for pod in self._leaving(await self._pods()):
+            try:
+                await evict(self._client, pod, eviction(pod, by="drain", dry_run=True))
+            except ApiFault as fault:
+                until = self._now() + timedelta(seconds=fault.retry_after) if fault.retry_after else None
+                self._tell(pod, "Blocked", await why_here(self._client, pod, fault), until)
+            else:
+                self._tell(pod, "Free")
+        return self._told()
 
     def _now(self) -> datetime:
         return self._clock.now()
@@ -122,7 +156,8 @@ class Drain:
             else:
                 leaving.append(pod)
         if complaints:
-            raise InputFault(f"{self._node} is closed but not drained: " + "; ".join(complaints))
+            closed = "" if self._options.dry_run else " is closed but"
+            raise InputFault(f"{self._node}{closed} cannot be drained: " + "; ".join(complaints))
         return leaving
 
     # how
@@ -146,19 +181,22 @@ class Drain:
                 await self._ask(pod)
             except (NotFound, Conflict):
                 return True  # it went by itself, or another took its name
-            except (TooManyRequests, Unclassified, InternalError) as fault:
-                wait = max(float(fault.retry_after or 0), pause)
+            except WORTH_RETRYING as fault:
+                wait = max(float(fault.retry_after or 0), pause) if isinstance(fault, ApiFault) else pause
                 pause = min(2 * pause, LONGEST_RETRY_SECONDS)
-                await self._blocked(pod, fault, since)
-                if not fault.retry_after and await self._surged(pod):
+                said = await self._blocked(pod, fault, since)
+                if isinstance(fault, TooManyRequests) and not fault.retry_after and await self._surged(pod):
                     return True
                 if deadline is not None:
                     left = (deadline - self._now()).total_seconds()
                     if left <= 0:
-                        self._tell(pod, "Failed", why(fault), self.steps[_name(pod)].until)
+                        self._tell(pod, "Failed", said, self.steps[_name(pod)].until)
                         return False
                     wait = min(wait, left)
                 await asyncio.sleep(wait)
+            except ApiFault as fault:
+                self._tell(pod, "Failed", why(fault))
+                return False
             else:
                 self._tell(pod, "Evicted")
                 return True
@@ -172,14 +210,26 @@ class Drain:
             return
         await evict(self._client, pod, eviction(pod, by="drain", grace=self._options.grace))
 
-    async def _blocked(self, pod: Raw, fault: ApiFault, since: datetime) -> None:
+    async def _blocked(self, pod: Raw, fault: ApiFault | OSError | TimeoutError, since: datetime) -> str:
+        """Tell what blocks the pod and until when; returns it in words."""
         now = self._now()
-        until = now + timedelta(seconds=fault.retry_after) if fault.retry_after else None
+        if not isinstance(fault, ApiFault):
+            said, seconds = f"the API server cannot be reached: {fault or type(fault).__name__}", 0
+        else:
+            said, seconds = await self._why(pod, fault), fault.retry_after or 0
+        until = now + timedelta(seconds=seconds) if seconds else None
         known = self.steps.get(_name(pod))
-        same = known is not None and known.state == "Blocked" and known.message == why(fault)
-        self._tell(pod, "Blocked", why(fault), known.until if same and known is not None and known.until else until)
-        if max(now - since, timedelta(seconds=fault.retry_after or 0)) >= PATIENCE:
-            await self._say_blocked(f"{_name(pod)}: {why(fault)}")
+        same = known is not None and known.state == "Blocked" and known.message == said
+        self._tell(pod, "Blocked", said, known.until if same and known is not None and known.until else until)
+        if max(now - since, timedelta(seconds=seconds)) >= PATIENCE:
+            await self._say_blocked(f"{_name(pod)}: {said}")
+        return said
+
+    async def _why(self, pod: Raw, fault: ApiFault) -> str:
+        try:
+            return await why_here(self._client, pod, fault)
+        except (ApiFault, OSError, TimeoutError):
+            return why(fault)
 
     async def _is_there(self, pod: Raw) -> bool:
         metadata = pod["metadata"]
@@ -187,6 +237,8 @@ class Drain:
             seen = await self._client.get(PODS, metadata["namespace"], metadata["name"])
         except NotFound:
             return False
+        except WORTH_RETRYING:
+            return True  # nobody can tell right now
         return bool(seen["metadata"]["uid"] == metadata["uid"])
 
     async def _say_blocked(self, message: str | None) -> None:

@@ -1,21 +1,37 @@
 """Asking an API server to evict a pod, in words that every API server understands."""
 
 from collections.abc import Mapping
+from typing import cast
 
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
+from trimtab.decide.evict import SEVERAL
+from trimtab.decide.pods.guard import selects
 from trimtab.errors import ApiFault
 
 PODS = Resource("", "v1", "pods", "Pod")
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 
 
-def eviction(pod: Raw, *, by: str = "", annotations: Mapping[str, str] | None = None, grace: int | None = None) -> Raw:
+def eviction(
+    pod: Raw,
+    *,
+    by: str = "",
+    annotations: Mapping[str, str] | None = None,
+    grace: int | None = None,
+    dry_run: bool = False,
+) -> Raw:
     """The Eviction of exactly this pod, not of another that took its name."""
     metadata = pod["metadata"]
     noted = {**({"trimtab.dev/requested-by": by} if by else {}), **(annotations or {})}
     options: Raw = {"preconditions": {"uid": metadata["uid"]}}
     if grace is not None:
         options["gracePeriodSeconds"] = grace
+    if dry_run:
+        options["dryRun"] = ["All"]
     return {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -32,3 +48,14 @@ async def evict(client: Client, pod: Raw, wish: Raw) -> None:
 def why(fault: ApiFault) -> str:
     """Why an eviction was refused: the budgets' own words where there are any."""
     return "; ".join(cause.message for cause in fault.causes) or fault.message
+
+
+async def why_here(client: Client, pod: Raw, fault: ApiFault) -> str:
+    """The same; where the API server does not judge several budgets, they are told by name."""
+    if SEVERAL not in fault.message:
+        return why(fault)
+    listed = (await client.list(BUDGETS, pod["metadata"]["namespace"])).items
+    found = [cast("PodDisruptionBudget", kind_of(PodDisruptionBudget).decode(one)) for one in listed]
+    guarded = cast("Pod", kind_of(Pod).decode(pod))
+    names = sorted(budget.name for budget in found if selects(budget, guarded))
+    return f"BlockedByOverlap: the budgets {' and '.join(names)} guard it, and this API server judges only one"
