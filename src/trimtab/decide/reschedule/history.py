@@ -61,6 +61,20 @@ class Pressure(Value):
     """The node says so itself; else it is inferred from what is used."""
 
 
+class Fall(Value):
+    """Containers of a pod that ended and were started again, and when that was noticed."""
+
+    pod: str = ""
+    owner: str = ""
+    node: str = ""
+    times: int = 0
+    killed: bool = False
+    """For lack of memory."""
+    at: datetime | None = None
+    restarts: int = 0
+    """All of the pod's life, when it was noticed."""
+
+
 class Step(Value):
     """One move of a plan of several."""
 
@@ -88,6 +102,7 @@ class History(Value):
     streaks: tuple[Streak, ...] = ()
     scales: tuple[Scale, ...] = ()
     pressures: tuple[Pressure, ...] = ()
+    falls: tuple[Fall, ...] = ()
 
     def of(self, owner: str) -> list[Moved]:
         return [move for move in self.moves if move.owner == owner]

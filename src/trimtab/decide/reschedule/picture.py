@@ -18,11 +18,23 @@ from trimtab.decide.pods.host import Resident
 from trimtab.decide.pods.scene import Scene
 from trimtab.decide.pods.terms import Labels
 from trimtab.decide.reschedule.gains import Bench
-from trimtab.decide.reschedule.history import BACK, DONE, PENDING, PENDING_TOO_LONG, History, Moved, Pressure, Scale
+from trimtab.decide.reschedule.history import (
+    BACK,
+    DONE,
+    PENDING,
+    PENDING_TOO_LONG,
+    Fall,
+    History,
+    Moved,
+    Pressure,
+    Scale,
+)
 from trimtab.decide.reschedule.settings import Settings
 
 ERRAND = Errand("rescheduler", "Reschedule")
 WAITS_TOO_LONG = timedelta(seconds=30)
+FALLS_REMEMBERED, LATELY_BORN = timedelta(hours=1), timedelta(minutes=30)
+MOST_FALLS = 5000
 CPU_PRESSURE = "CPUPressure"
 """The condition of nodes on which containers wait for CPU, where somebody looks at that."""
 SATURATED = 95
@@ -191,7 +203,64 @@ class Picture:
         self.meet(move.owner for move in history.moves if not move.outcome)
         taken: set[str] = set()
         moves = tuple(move for one in history.moves if (move := self._judged(one, taken)) is not None)
-        return history.but(moves=moves, scales=self._scales(history), pressures=self._pressures(history))
+        return history.but(
+            moves=moves,
+            scales=self._scales(history),
+            pressures=self._pressures(history),
+            falls=self._falls(history) if self._judges_service else (),
+        )
+
+    @property
+    def _judges_service(self) -> bool:
+        return any(one.name == "PoorService" and one.enabled for one in self.settings.objectives)
+
+    def _falls(self, history: History) -> tuple[Fall, ...]:
+        """Restarts as they are noticed: the API server tells how many there were, not when."""
+        before: dict[str, int] = {}
+        for fall in history.falls:
+            before[fall.pod] = max(before.get(fall.pod, 0), fall.restarts)
+        gone = set(before)
+        found = [one for one in history.falls if self.now - (one.at or self.now) <= FALLS_REMEMBERED]
+        for one in self.scene.everyone:
+            restarts = restarts_of(one.pod)
+            gone.discard(one.pod.metadata.uid)
+            if restarts and restarts != before.get(one.pod.metadata.uid, 0):
+                found.append(self._fall(one.pod, restarts, before.get(one.pod.metadata.uid)))
+        return tuple(one for one in found if one.pod not in gone)[-MOST_FALLS:]
+
+    def _fall(self, pod: Pod, restarts: int, before: int | None) -> Fall:
+        """Of a pod that is seen for the first time only those count that must have been lately."""
+        if before is None:
+            started = pod.status.start_time
+            young = started is not None and self.now - started <= LATELY_BORN
+            before = 0 if young else max(0, restarts - 1)
+        return Fall(
+            pod=pod.metadata.uid,
+            owner=self.owner(pod).uid,
+            node=pod.spec.node_name,
+            times=max(0, restarts - before),
+            killed=was_killed(pod),
+            at=last_end(pod) or self.now,
+            restarts=restarts,
+        )
+
+    def fallen(self, pod: Pod, within: timedelta) -> int:
+        """How often a pod was restarted in this time."""
+        return sum(one.times for one in self.history.falls if one.pod == pod.metadata.uid and self._lately(one, within))
+
+    def killed(self, owner: str, node: str, within: timedelta) -> int:
+        """How often pods of an owner were killed or evicted on a node for lack of memory in this time."""
+        falls = [one for one in self.history.falls if one.owner == owner and one.node == node and one.killed]
+        evicted = [
+            pod
+            for pod in self.family_of(owner)
+            if pod.status.phase == "Failed" and pod.status.reason == "Evicted" and pod.spec.node_name == node
+        ]
+        recent = [pod for pod in evicted if self.now - (pod.status.start_time or self.now) <= within]
+        return sum(one.times for one in falls if self._lately(one, within)) + len(recent)
+
+    def _lately(self, fall: Fall, within: timedelta) -> bool:
+        return self.now - (fall.at or self.now) <= within
 
     def _judged(self, move: Moved, taken: set[str]) -> Moved | None:
         """What came of a move; None when it was written down and never made."""
@@ -242,6 +311,21 @@ class Picture:
             elif size and 100 * used >= SATURATED * size:
                 found.append(Pressure(node=here.name, since=history.pressed_since(here.name) or self.now))
         return tuple(found)
+
+
+def restarts_of(pod: Pod) -> int:
+    return max((one.restart_count for one in pod.status.container_statuses), default=0)
+
+
+def was_killed(pod: Pod) -> bool:
+    """Whether a container ended last for lack of memory."""
+    ends = [end for one in pod.status.container_statuses for end in (one.last_state.terminated, one.state.terminated)]
+    return any(end is not None and end.reason == "OOMKilled" for end in ends)
+
+
+def last_end(pod: Pod) -> datetime | None:
+    ends = [one.last_state.terminated for one in pod.status.container_statuses]
+    return max((end.finished_at for end in ends if end is not None and end.finished_at is not None), default=None)
 
 
 def _groups(facts: Facts) -> Groups:

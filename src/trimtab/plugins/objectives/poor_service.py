@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
-from trimtab.api.kinds.native.pod import ContainerStatus, Pod
+from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Value
 from trimtab.decide.pods.demand import ASSUMED
 from trimtab.decide.pods.host import Resident, resident
 from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
-from trimtab.decide.reschedule.picture import Picture
+from trimtab.decide.reschedule.picture import Picture, restarts_of, was_killed
 
 INFERRED = 0.75
 """How sure one can be that pods disturb each other when only their use is known, not who waits."""
@@ -38,42 +38,26 @@ def poor_service(args: Args, picture: Picture) -> Iterator[Candidate]:
 
 
 def _failing(args: Args, picture: Picture, pod: Resident) -> Iterator[Candidate]:
-    restarts = _restarts(pod.pod)
-    if restarts < min(args.restarts, args.kills):
+    if not restarts_of(pod.pod) and pod.pod.status.phase != "Failed":
         return
-    elsewhere = [one for one in picture.family(pod.pod) if one.spec.node_name not in ("", pod.pod.spec.node_name)]
+    node, owner = pod.pod.spec.node_name, picture.owner(pod.pod).uid
+    elsewhere = [one for one in picture.family(pod.pod) if one.spec.node_name not in ("", node)]
     if not elsewhere:
         return  # nobody can tell whether the node or the application is at fault
-    usual = sum(map(_restarts, elsewhere)) / len(elsewhere)
-    node = pod.pod.spec.node_name
-    killed = restarts >= args.kills and _was_killed(pod.pod) and _within(picture, pod.pod, args.kills_within)
-    if killed and not any(map(_was_killed, elsewhere)):
-        reason = f"it was killed for lack of memory {restarts} times on {node}, its siblings elsewhere never"
+    hour = timedelta(seconds=args.kills_within)
+    kills = picture.killed(owner, node, hour)
+    others = {one.spec.node_name for one in elsewhere}
+    if was_killed(pod.pod) and kills >= args.kills and not any(picture.killed(owner, other, hour) for other in others):
+        reason = f"it was killed for lack of memory {kills} times on {node}, its siblings elsewhere never"
         yield Candidate(pod, FULL, reason, urgent=True)
         return
-    crashing = restarts >= args.restarts and _within(picture, pod.pod, args.restarts_within)
-    if crashing and restarts >= args.ratio * max(usual, 1.0):
-        reason = f"it was restarted {restarts} times on {node}, its siblings elsewhere {usual:.1f} times"
+    lately = timedelta(seconds=args.restarts_within)
+    restarts = picture.fallen(pod.pod, lately)
+    usual = sum(picture.fallen(one, lately) for one in elsewhere) / len(elsewhere)
+    if restarts >= args.restarts and restarts >= args.ratio * max(usual, 1.0):
+        minutes = args.restarts_within // 60
+        reason = f"it was restarted {restarts} times in {minutes} minutes on {node}, its siblings elsewhere {usual:.1f} times"
         yield Candidate(pod, FULL, reason, urgent=True)
-
-
-def _restarts(pod: Pod) -> int:
-    return max((one.restart_count for one in pod.status.container_statuses), default=0)
-
-
-def _was_killed(pod: Pod) -> bool:
-    return any(map(_killed, pod.status.container_statuses))
-
-
-def _killed(container: ContainerStatus) -> bool:
-    ends = (container.last_state.terminated, container.state.terminated)
-    return any(end is not None and end.reason == "OOMKilled" for end in ends)
-
-
-def _within(picture: Picture, pod: Pod, seconds: int) -> bool:
-    ends = [one.last_state.terminated for one in pod.status.container_statuses]
-    times = [end.finished_at for end in ends if end is not None and end.finished_at is not None]
-    return any(picture.now - at <= timedelta(seconds=seconds) for at in times)
 
 
 def _rejected(args: Args, picture: Picture) -> Iterator[Candidate]:

@@ -1,0 +1,128 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from pod_builders import node, pod
+from trimtab.api.kinds.native.apps import ReplicaSet
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.decide.reschedule.history import History, Moved
+from trimtab.decide.reschedule.objectives import objectives
+from trimtab.decide.reschedule.picture import Facts, Measures, Picture
+from trimtab.decide.reschedule.plan import NO_METRICS, Plan, plan
+from trimtab.decide.reschedule.settings import read_settings
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+KNOWN = {one.name: one.args for one in objectives.values()}
+SETTINGS = read_settings({"preset": "aggressive", "objectives": [{"name": "PoorService"}]}, KNOWN)
+NODES = [node("a"), node("b"), node("c")]
+SETS = [
+    msgspec.convert(
+        {
+            "metadata": {"name": name, "namespace": "default", "uid": f"default-ReplicaSet/{name}"},
+            "spec": {"replicas": 3},
+        },
+        ReplicaSet,
+    )
+    for name in ("web", "greedy")
+]
+
+
+def ill(name: str, on: str, restarts: int, *, at: datetime = NOON, why: str = "Error", owner: str = "web") -> Pod:
+    end = {"terminated": {"exitCode": 1, "reason": why, "finishedAt": at - timedelta(minutes=1)}}
+    status: dict[str, Any] = {
+        "startTime": NOON - timedelta(days=30),
+        "conditions": [{"type": "Ready", "status": "False" if restarts else "True"}],
+        "containerStatuses": [{"name": "c", "restartCount": restarts, "lastState": end if restarts else {}}],
+    }
+    return pod(name, on=on, owner=f"ReplicaSet/{owner}", status=status, metadata={"uid": name})
+
+
+def look(pods: list[Pod], history: History | None = None, now: datetime = NOON, **more: Any) -> Plan:
+    nodes = more.pop("nodes", NODES)
+    return plan(Picture(Facts(nodes, pods, sets=SETS, **more), SETTINGS, history or History(), now))
+
+
+def moved(found: Plan) -> list[str]:
+    return [one.pod.name for one in found.moves]
+
+
+def test_restarts_of_a_long_life_are_no_crash_loop() -> None:
+    """Forty restarts in a month, the last one a minute ago: only those that were noticed within half an hour count."""
+    well = [ill("p1", "b", 0), ill("p2", "c", 0)]
+    found = look([ill("p0", "a", 40), *well])
+    assert moved(found) == []
+    later = NOON + timedelta(minutes=20)
+    found = look([ill("p0", "a", 43, at=later), *well], found.history, later)
+    assert moved(found) == []
+    later += timedelta(minutes=5)
+    found = look([ill("p0", "a", 44, at=later), *well], found.history, later)
+    assert moved(found) == ["p0"]
+    assert found.moves[0].reason.startswith("it was restarted 5 times in 30 minutes on a")
+
+
+def test_one_restart_in_ten_minutes_is_no_crash_loop() -> None:
+    history, now, well = History(), NOON, [ill("p1", "b", 0), ill("p2", "c", 0)]
+    for restarts in range(40, 52):
+        found = look([ill("p0", "a", restarts, at=now), *well], history, now)
+        assert moved(found) == []
+        history, now = found.history, now + timedelta(minutes=10)
+
+
+def test_a_crash_loop_counts_only_where_siblings_elsewhere_are_far_better_off() -> None:
+    now, history = NOON, History()
+    for restarts in (10, 16):
+        pods = [ill("p0", "a", restarts, at=now), ill("p1", "b", restarts - 3, at=now), ill("p2", "c", 9, at=now)]
+        found = look(pods, history, now)
+        history, now = found.history, now + timedelta(minutes=10)
+    assert moved(found) == []
+    assert moved(look([ill("p0", "a", 22, at=now)], history, now)) == []  # without siblings nobody can tell
+
+
+def test_kills_are_counted_by_owner_and_node_evicted_pods_too() -> None:
+    gone = {"phase": "Failed", "reason": "Evicted", "startTime": NOON - timedelta(minutes=30)}
+    evicted = pod("p9", on="a", status=gone, metadata={"uid": "p9"})
+    killed, well = ill("p0", "a", 1, why="OOMKilled"), [ill("p1", "b", 0), ill("p2", "c", 0)]
+    assert moved(look([killed, *well])) == []
+    assert moved(look([killed, evicted, *well])) == ["p0"]
+    other = ill("p1", "b", 1, why="OOMKilled")
+    assert moved(look([killed, evicted, other])) == []  # the application lacks memory everywhere
+
+
+def pressed(name: str, minutes: int) -> Node:
+    since = NOON - timedelta(minutes=minutes)
+    told = {"type": "CPUPressure", "status": "True", "lastTransitionTime": since.isoformat()}
+    return node(name).but(
+        status=msgspec.convert(
+            {"allocatable": {"cpu": "4", "pods": 10}, "conditions": [told]}, type(node("x").status), strict=False
+        )
+    )
+
+
+def test_on_a_pressed_node_whoever_takes_too_much_goes_if_it_matters_no_more_than_the_others() -> None:
+    greedy, calm = ill("g", "a", 0, owner="greedy"), ill("p0", "a", 0)
+    measures = Measures({"a": 4000}, {("default", "g"): 3800, ("default", "p0"): 100})
+    nodes = [pressed("a", 11), node("b"), node("c")]
+    assert moved(look([greedy, calm], nodes=nodes, measures=measures)) == ["g"]
+    assert moved(look([greedy, calm], nodes=[pressed("a", 9), *nodes[1:]], measures=measures)) == []
+    important = greedy.but(spec=greedy.spec.but(priority=1000))
+    assert moved(look([important, calm], nodes=nodes, measures=measures)) == ["p0"]
+    assert moved(look([greedy], nodes=nodes, measures=measures)) == []  # it disturbs nobody
+    came = Moved(
+        owner="default-ReplicaSet/greedy", source="b", target="a", at=NOON - timedelta(minutes=20), outcome="Done"
+    )
+    assert moved(look([greedy, calm], History(moves=(came,)), nodes=nodes, measures=measures)) == []
+
+
+def test_without_a_word_of_the_node_its_use_tells_and_without_metrics_nothing_is_judged() -> None:
+    greedy, calm = ill("g", "a", 0, owner="greedy"), ill("p0", "a", 0)
+    measures = Measures({"a": 3900}, {("default", "g"): 3800, ("default", "p0"): 100})
+    found = look([greedy, calm], measures=measures)
+    assert moved(found) == []
+    later = look([greedy, calm], found.history, NOON + timedelta(minutes=10), measures=measures)
+    assert moved(later) == ["g"]
+    assert later.notes == ()
+    blind = look([greedy, calm], nodes=[pressed("a", 60), node("b")])
+    assert moved(blind) == []
+    assert blind.notes == (NO_METRICS,)
