@@ -5,9 +5,11 @@ import asyncio
 import pytest
 
 from moving import Scene, aggregated, divided, dynamic, story
+from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.kinds.work import ResourceBinding
+from trimtab.client.client import resource_of
 from trimtab.errors import NotFound
 from trimtab.simulate.behaviour import NEVER_READY, Spell
 
@@ -206,6 +208,24 @@ def test_cancelling_leaves_what_is_done_and_begins_nothing_new() -> None:
         await scene.edit(DisruptionBudget, "careful", {"spec": {"minAvailable": 1}}, "default")
         await asyncio.sleep(60)
         assert await scene.where() == {"m1": 4}
+
+    story(act)
+
+
+def test_who_deletes_a_rebalancer_wants_no_more_of_it() -> None:
+    async def act(scene: Scene) -> None:
+        await crowded(scene)
+        await scene.budget(minAvailable=5)
+        await asyncio.sleep(1)
+        await scene.rebalance("web")
+        await asyncio.sleep(20)
+        await scene.client.delete(resource_of(kind_of(WorkloadRebalancer)), "", "again")
+        await scene.edit(DisruptionBudget, "careful", {"spec": {"minAvailable": 1}}, "default")
+        await asyncio.sleep(60)
+        binding = await scene.binding()
+        assert await scene.where() == {"m1": 4}
+        assert binding.spec.reschedule_triggered_at is None
+        assert [c.status for c in binding.status.conditions if c.type == "Stalled"] == ["False"]
 
     story(act)
 

@@ -41,6 +41,8 @@ SHORT = {
 }
 HEADINGS = ("CLUSTER", "REPLICAS", "BEFORE", "ROOM", "SCORE", "WHY")
 PLACEMENT = "cluster.open-cluster-management.io/placement"
+TROUBLES = ("Stalled", "PurgeUnconfirmed", "FailoverInactive")
+"""Conditions of a binding that somebody should know of while they are true."""
 
 
 @click.command()
@@ -220,8 +222,8 @@ def troubles(binding: Binding) -> Iterator[str]:
     for task in binding.spec.graceful_eviction_tasks:
         yield f"Leaving {task.from_cluster}: {task.reason}."
     for condition in binding.status.conditions:
-        if condition.type == "Stalled" and condition.status == "True":
-            yield f"Stalled: {condition.message}"
+        if condition.type in TROUBLES and condition.status == "True":
+            yield f"{condition.type}: {condition.message}"
 
 
 def rank(story: TargetStory) -> tuple[Any, ...]:

@@ -32,6 +32,7 @@ POLL_SECONDS = 1.0
 @click.option("--at-once", is_flag=True, help="Do not wait for the replacement to be ready.")
 @click.option("--max-parallel", type=int, default=10, show_default=True, help="How many workloads move at once.")
 @click.option("--name", default="", help="What the rebalancer is to be called.")
+@click.option("--ttl", type=int, default=86400, show_default=True, help="Seconds that it stays after it has finished.")
 @click.option("--dry-run", is_flag=True, help="Only show what would move.")
 @click.option("--wait", is_flag=True, help="Stay until everything has moved.")
 @click.option("--timeout", type=float, default=1200.0, show_default=True, help="Seconds to wait at most.")
@@ -46,6 +47,7 @@ def command(
     at_once: bool,
     max_parallel: int,
     name: str,
+    ttl: int,
     dry_run: bool,
     wait: bool,
     timeout: float,
@@ -55,7 +57,7 @@ def command(
     """Decide afresh where workloads belong, and move what is not there, replacement first."""
     if bool(workloads) == bool(selector):
         raise InputFault("name workloads, as in deploy/web, or give a --selector")
-    spec: dict[str, Any] = {"maxParallel": max_parallel}
+    spec: dict[str, Any] = {"maxParallel": max_parallel, "ttlSecondsAfterFinished": ttl}
     if preserve_available:
         spec["strategy"] = "PreserveAvailable"
     if at_once:

@@ -28,6 +28,17 @@ def jobs_about(old: Binding | None, new: Binding | None, view: View) -> Iterable
             yield key_of(job)
 
 
+def withdrawn_with(key: Key, view: View) -> Iterator[Wish]:
+    """Whoever deletes a rebalancer wants no more of it: what it asked for and nobody has begun is not asked any more."""
+    if not view.profile.rebalancer_waits_for_moves:
+        return
+    for binding in marks.all_bindings(view):
+        stamp, last = binding.spec.reschedule_triggered_at, binding.status.last_scheduled_time
+        pending = stamp is not None and last is not None and stamp > last
+        if pending and moves.asked_by(binding).rebalancer == key.name:
+            yield binding.but(spec=binding.spec.but(reschedule_triggered_at=None))
+
+
 @controller(
     WorkloadRebalancer,
     writes=[
@@ -39,6 +50,7 @@ def jobs_about(old: Binding | None, new: Binding | None, view: View) -> Iterable
     ],
     changed=spec_changed,
     wakes=[Wake(ResourceBinding, jobs_about), Wake(ClusterResourceBinding, jobs_about)],
+    gone=withdrawn_with,
 )
 def rebalance(job: WorkloadRebalancer, view: View) -> Iterator[Wish]:
     if job.metadata.deletion_timestamp is not None:
