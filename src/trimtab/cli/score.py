@@ -100,7 +100,10 @@ def found(provider: str) -> Provider:
     if spec is None or spec.loader is None:
         raise InputFault(f"{provider}: cannot be loaded")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as fault:
+        raise InputFault(f"{provider} cannot be run: {type(fault).__name__}: {fault}") from fault
     provide = getattr(module, "provide", None)
     if not callable(provide):
         raise InputFault(f"{provider}: there is no function `provide(clusters, options)` in it")

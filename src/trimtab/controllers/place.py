@@ -198,7 +198,8 @@ def status_wish(
     after = {condition.type: condition for condition in placement.status.conditions}
     for condition in conditions:
         before = after.get(condition.type)
-        since = view.now if before is None or before.status != condition.status else before.last_transition_time
+        now = view.now.replace(microsecond=0)
+        since = now if before is None or before.status != condition.status else before.last_transition_time
         after[condition.type] = msgspec.structs.replace(condition, last_transition_time=since)
     wanted = wanted.but(conditions=tuple(after.values()))
     if wanted != placement.status:

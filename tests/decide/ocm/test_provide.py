@@ -44,3 +44,35 @@ def test_scores_out_of_range_or_of_strangers_are_refused() -> None:
         list(sheets(lambda *_: [Sheet("m1", {"x": 101})], fleet, {}))
     with pytest.raises(InputFault, match="no cluster of this fleet"):
         list(sheets(lambda *_: [Sheet("m9", {"x": 1})], fleet, {}))
+
+
+def test_a_cluster_that_runs_nothing_uses_nothing() -> None:
+    summary = ResourceSummary(allocatable={"cpu": "4"})
+    (idle,) = in_sight([Cluster(metadata=Meta(name="m1"), status=ClusterStatus(resource_summary=summary))], [])
+    assert idle.allocated == {"cpu": 0.0}
+    assert in_sight([Cluster(metadata=Meta(name="m1"))], [])[0].allocated == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (("m1", {"x": "high"}, 60), "is 'high'"),
+        (("m1", {"x": True}, 60), "is True"),
+        (("m1", {"x": float("nan")}, 60), "is nan"),
+        (("m1", 7), "not \\(cluster, scores, seconds\\)"),
+        ("m1", "not \\(cluster, scores, seconds\\)"),
+        (("m1", {"x": 1}, -5), "to count -5 seconds"),
+    ],
+)
+def test_an_answer_of_the_wrong_form_is_refused_in_words(answer: object, complaint: str) -> None:
+    fleet = in_sight([Cluster(metadata=Meta(name="m1"))], [])
+    with pytest.raises(InputFault, match=complaint):
+        list(sheets(lambda *_: [answer], fleet, {}))
+
+
+def test_what_goes_wrong_inside_a_provider_is_told_in_one_line() -> None:
+    def provide(*_: object) -> list[Sheet]:
+        raise RuntimeError("no network")
+
+    with pytest.raises(InputFault, match="the provider failed: RuntimeError: no network"):
+        list(sheets(provide, [], {}))

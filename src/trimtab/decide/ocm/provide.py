@@ -62,7 +62,8 @@ def in_sight(clusters: Iterable[Cluster], managed: Iterable[ManagedCluster]) -> 
             {**(other.annotations if other else {}), **cluster.metadata.annotations},
             other.claims if other else {},
             _numbers(summary.allocatable) if summary else {},
-            _numbers(summary.allocated) if summary else {},
+            # a summary that names no use of a resource says that nobody uses it
+            {**dict.fromkeys(summary.allocatable, 0.0), **_numbers(summary.allocated)} if summary else {},
         )
     return [found[name] for name in sorted(found)]
 
@@ -97,14 +98,32 @@ def on_the_range(values: Mapping[str, float], *, best: str = "highest") -> dict[
 def sheets(provide: Provider, clusters: Sequence[Seen], options: Mapping[str, str]) -> Iterator[Sheet]:
     """What the provider says, checked; raises InputFault with the cluster and the score that are wrong."""
     known = {cluster.name for cluster in clusters}
-    for given in provide(clusters, options):
+    for given in _answers(provide, clusters, options):
+        if not isinstance(given, tuple) or not 2 <= len(given) <= 3 or not isinstance(given[1], Mapping):
+            raise InputFault(f"the provider yielded {given!r}, not (cluster, scores, seconds)")
         sheet = Sheet(*given)
         if sheet.cluster not in known:
             raise InputFault(f"the provider scored {sheet.cluster!r}, which is no cluster of this fleet")
+        if sheet.seconds is not None and not (_is_number(sheet.seconds) and sheet.seconds > 0):
+            raise InputFault(f"the scores of cluster {sheet.cluster!r} are to count {sheet.seconds!r} seconds")
         for name, value in sheet.scores.items():
-            if not LOWEST <= value <= HIGHEST:
-                raise InputFault(f"score {name!r} of cluster {sheet.cluster!r} is {value}; it must be -100 to 100")
+            if not _is_number(value) or not LOWEST <= value <= HIGHEST:
+                raise InputFault(f"score {name!r} of cluster {sheet.cluster!r} is {value!r}; it must be -100 to 100")
         yield sheet
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _answers(provide: Provider, clusters: Sequence[Seen], options: Mapping[str, str]) -> Iterator[object]:
+    """Whatever goes wrong inside a provider is told in one line: it is somebody else's program."""
+    try:
+        yield from provide(clusters, options)
+    except InputFault:
+        raise
+    except Exception as fault:
+        raise InputFault(f"the provider failed: {type(fault).__name__}: {fault}") from fault
 
 
 def published(
