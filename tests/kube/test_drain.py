@@ -1,0 +1,178 @@
+"""`trimtab drain` and `trimtab delete pod` against a real kube-apiserver, its disruption controller and its scheduler."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from kube.fleet import HEARTBEAT_SECONDS, Loop, Watched
+from kube.rig import ControlPlane, kubectl
+from kube.test_rig import eventually
+
+from trimtab.api.value import Raw
+from trimtab.cli.delete import command as delete
+from trimtab.cli.drain import command as drain
+from trimtab.client.client import Resource
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
+from trimtab.clock import WallClock
+from trimtab.simulate.fleet import FleetPlan, MemberPlan
+from trimtab.simulate.kubelet import Kubelets, Shape
+
+NAMESPACE = "drains"
+PODS = Resource("", "v1", "pods", "Pod")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+
+
+class Cluster:
+    """A real cluster of two pretended machines."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self._loop = Loop()
+        self._client = KubeClient(load(plane.kubeconfig))
+        self._loop.do(self._start())
+        kubectl(plane, "create", "namespace", NAMESPACE)
+
+    async def _start(self) -> None:
+        self._seen = Watched(self._client)
+        plan = MemberPlan(name="drained", nodes=2, cpu="4")
+        pace = FleetPlan(members=(plan,), pace="instant").pace_of(plan)
+        shape = Shape("drained", pace, HEARTBEAT_SECONDS)
+        self._kubelets = Kubelets(
+            self._seen.cache, plan.node_plans(), shape, clock=WallClock(), dice=random.Random("drained")
+        )
+        await self._kubelets.start()
+
+    def close(self) -> None:
+        kubectl(self.plane, "delete", "namespace", NAMESPACE, "--timeout=60s")
+        self._loop.do(self._stop())
+        self._loop.close()
+
+    async def _stop(self) -> None:
+        await self._kubelets.stop()
+        for node in list(self._kubelets.machines):
+            await self._client.delete(NODES, "", node)
+        await self._seen.cache.close()
+        await self._client.close()
+
+    def create(self, resource: Resource, obj: Raw) -> None:
+        self._loop.do(self._client.create(resource, obj))
+
+    def open(self, node: str) -> None:
+        self._loop.do(self._client.patch(NODES, "", node, {"spec": {"unschedulable": None}}))
+
+    def pods(self, app: str) -> list[Raw]:
+        return list(self._loop.do(self._client.list(PODS, NAMESPACE, labels=f"app={app}")).items)
+
+    def ready(self, app: str) -> int:
+        return sum(
+            any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ()))
+            and not pod["metadata"].get("deletionTimestamp")
+            for pod in self.pods(app)
+        )
+
+    def allowed(self, budget: str) -> int | None:
+        status = self._loop.do(self._client.get(BUDGETS, NAMESPACE, budget)).get("status") or {}
+        return status.get("disruptionsAllowed") if status.get("observedGeneration") else None
+
+    def deploy(self, app: str, replicas: int, **annotations: str) -> None:
+        labels = {"app": app}
+        spec = {"terminationGracePeriodSeconds": 1, "containers": [{"name": "main", "image": "registry.example/main"}]}
+        spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+        spec["topologySpreadConstraints"] = [{**spread, "labelSelector": {"matchLabels": labels}}]
+        body = {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        }
+        metadata = {"name": app, "namespace": NAMESPACE, "annotations": annotations}
+        self.create(DEPLOYMENTS, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": body})
+
+    def guard(self, name: str, app: str, allowed: int, **limit: Any) -> None:
+        spec = {"selector": {"matchLabels": {"app": app}}, **limit}
+        head = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
+        self.create(BUDGETS, {**head, "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec})
+        eventually(lambda: self.allowed(name) == allowed)
+
+    def run(self, command: click.Command, *words: str) -> Result:
+        """In a thread of its own: a command has a loop of its own."""
+        given = [*words, "--kubeconfig", str(self.plane.kubeconfig)]
+        return asyncio.run(asyncio.to_thread(CliRunner().invoke, command, given, standalone_mode=False))
+
+
+@pytest.fixture(scope="module")
+def cluster(member: ControlPlane) -> Iterator[Cluster]:
+    made = Cluster(member)
+    yield made
+    made.close()
+
+
+def on(pods: list[Raw], node: str) -> list[str]:
+    return [pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName") == node]
+
+
+def test_a_node_is_drained_at_the_pace_of_its_budget(cluster: Cluster) -> None:
+    cluster.deploy("web", 4)
+    eventually(lambda: cluster.ready("web") == 4)
+    cluster.guard("web", "web", 1, maxUnavailable=1)
+    node = cluster.pods("web")[0]["spec"]["nodeName"]
+    told = cluster.run(drain, node, "--dry-run")
+    assert f"node/{node} could be drained now" in told.output
+    told = cluster.run(drain, node, "--timeout", "60")
+    assert told.return_value == 0, told.output
+    assert f"node/{node} drained" in told.output
+    assert "web needs 3 healthy pods and has 3 currently" in told.output
+    assert on(cluster.pods("web"), node) == []
+    cluster.open(node)
+
+
+def test_two_budgets_that_the_server_does_not_judge_are_named(cluster: Cluster) -> None:
+    cluster.deploy("twice", 1)
+    eventually(lambda: cluster.ready("twice") == 1)
+    cluster.guard("one", "twice", 1, maxUnavailable=1)
+    cluster.guard("two", "twice", 1, maxUnavailable=1)
+    (pod,) = cluster.pods("twice")
+    told = cluster.run(delete, "pod", pod["metadata"]["name"], "-n", NAMESPACE)
+    assert told.return_value == 1
+    assert "BlockedByOverlap: the budgets one and two guard it" in told.output
+    told = cluster.run(drain, pod["spec"]["nodeName"], "--timeout", "2")
+    assert told.return_value == 1
+    assert "BlockedByOverlap: the budgets one and two guard it" in told.output
+    cluster.open(pod["spec"]["nodeName"])
+
+
+def test_a_pod_is_deleted_through_its_budget_unless_one_says_otherwise(cluster: Cluster) -> None:
+    cluster.deploy("kept", 1, **{"trimtab.dev/surge": "Allowed"})
+    eventually(lambda: cluster.ready("kept") == 1)
+    cluster.guard("kept", "kept", 0, minAvailable=1)
+    (pod,) = cluster.pods("kept")
+    name = pod["metadata"]["name"]
+    told = cluster.run(delete, "pod", name, "nobody", "-n", NAMESPACE)
+    assert told.return_value == 1
+    assert "kept needs 1 healthy pods and has 1 currently" in told.output
+    assert 'pods "nobody" not found' in told.output
+    assert cluster.ready("kept") == 1
+    told = cluster.run(delete, "pod", name, "-n", NAMESPACE, "--direct")
+    assert told.return_value == 0
+    eventually(lambda: [one["metadata"]["name"] for one in cluster.pods("kept")] != [name])
+    eventually(lambda: cluster.ready("kept") == 1)
+
+
+def test_where_a_surge_is_allowed_the_replacement_comes_first(cluster: Cluster) -> None:
+    """Goes on with the workload of the test before: one replica, none of which may be missing."""
+    (pod,) = [one for one in cluster.pods("kept") if not one["metadata"].get("deletionTimestamp")]
+    node = pod["spec"]["nodeName"]
+    for name in ("one", "two"):
+        kubectl(cluster.plane, "delete", "pdb", name, "-n", NAMESPACE)
+    told = cluster.run(drain, node, "--timeout", "60")
+    assert told.return_value == 0, told.output
+    assert "one more replica of Deployment kept comes up first" in told.output
+    assert on(cluster.pods("kept"), node) == []
+    eventually(lambda: len(cluster.pods("kept")) == cluster.ready("kept") == 1)
+    cluster.open(node)
