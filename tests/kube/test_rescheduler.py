@@ -1,0 +1,171 @@
+"""The rescheduler on a real cluster: kube-scheduler places, the controller manager replaces, the stock eviction API decides."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from kube.fleet import ENTRY, Loop, RealMember, until
+
+from simulate.scenery import BUDGETS, DEPLOYMENTS, NODES, PODS, deployment, workload
+from trimtab.client.client import Resource
+from trimtab.decide.pods.avoid import ANNOTATION
+from trimtab.errors import ApiFault
+from trimtab.runtime.evicting import evict, eviction
+from trimtab.simulate.fleet import FleetPlan, MemberPlan
+
+EVENTS = Resource("", "v1", "events", "Event")
+CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
+CROWDED, IDLE = "real-node-1", ("real-node-2", "real-node-3")
+SETTINGS = """
+preset: aggressive
+interval: 1s
+minPodAge: 1s
+objectives: [{name: UnderutilisedNodes}, {name: HardViolation}, {name: PoorService}]
+"""
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealMember, Loop]]:
+    plan = FleetPlan(members=(MemberPlan(name="real", nodes=3, cpu="4"),), pace="instant")
+    loop, member = Loop(), RealMember(plan.members[0], plan, tmp_path_factory.mktemp("kube"), pods=True)
+    try:
+        loop.do(member.start())
+        yield member, loop
+    finally:
+        loop.do(member.stop())
+        loop.close()
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("settings") / "rescheduler.yaml"
+    file.write_text(SETTINGS)
+    return file
+
+
+def trimtab(member: RealMember, *words: str) -> list[str]:
+    return [sys.executable, "-c", ENTRY, *words, "--kubeconfig", str(member.plane.kubeconfig)]
+
+
+def planned(member: RealMember, settings: Path) -> str:
+    command = trimtab(member, "reschedule", "--plan", "--config", str(settings))
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+async def spread_of(member: RealMember) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for pod in (await member.client.list(PODS, "default")).items:
+        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or [])
+        if ready and not pod["metadata"].get("deletionTimestamp"):
+            found[pod["spec"]["nodeName"]] = found.get(pod["spec"]["nodeName"], 0) + 1
+    return found
+
+
+async def cordon(member: RealMember, *nodes: str, closed: bool) -> None:
+    for node in nodes:
+        await member.client.patch(NODES, "", node, {"spec": {"unschedulable": closed or None}})
+
+
+async def crowd(member: RealMember) -> None:
+    """Six pods, and a budget that lets one go at a time, on one node of three."""
+    await cordon(member, *IDLE, closed=True)
+    await member.client.create(DEPLOYMENTS, deployment(replicas=6, cpu="500m"))
+    await member.client.create(BUDGETS, budget("web"))
+    await until(lambda: settled(member, {CROWDED: 6}), pause=0.2)
+    await cordon(member, *IDLE, closed=False)
+
+
+def budget(name: str) -> dict[str, Any]:
+    body = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    return workload("PodDisruptionBudget", name, body, "policy/v1")
+
+
+async def settled(member: RealMember, wanted: dict[str, int]) -> bool:
+    return await spread_of(member) == wanted
+
+
+async def annotations(member: RealMember, node: str) -> dict[str, str]:
+    found: dict[str, str] = (await member.client.get(NODES, "", node))["metadata"].get("annotations") or {}
+    return found
+
+
+def test_a_real_cluster_is_balanced_within_its_budget_and_then_left_alone(
+    real: tuple[RealMember, Loop], settings: Path
+) -> None:
+    member, loop = real
+    loop.do(crowd(member))
+    told = planned(member, settings)
+    assert "1 pod moves" in told
+    assert "75 % of the cpu of real-node-1 is requested, more than 70 %" in told
+    assert "interference is not judged" in told  # there is no metrics server
+    assert loop.do(spread_of(member)) == {CROWDED: 6}  # a plan is only a plan
+    running = subprocess.Popen(trimtab(member, "rescheduler", "--config", str(settings)), process_group=0)
+    try:
+        fewest = loop.do(watched(member))
+    finally:
+        running.terminate()
+        running.wait(20)
+    assert fewest >= 5
+    assert running.returncode in (0, -15)
+    spread = loop.do(spread_of(member))
+    assert spread[CROWDED] == 5  # 62 % is no longer too much
+    assert sum(spread.values()) == 6
+    loop.do(traces(member))
+
+
+async def watched(member: RealMember) -> int:
+    """How few pods were ready at worst until the node was relieved and for a while after."""
+    fewest, deadline, quiet = 6, time.monotonic() + 60, 0.0
+    while quiet < 5.0:
+        assert time.monotonic() < deadline, "nothing was moved"
+        spread = await spread_of(member)
+        fewest = min(fewest, sum(spread.values()))
+        done = spread.get(CROWDED) == 5 and sum(spread.values()) == 6
+        quiet = quiet + 0.2 if done else 0.0
+        await asyncio.sleep(0.2)
+    return fewest
+
+
+async def traces(member: RealMember) -> None:
+    """What is left for people and schedulers: events on the pod and its owner, the avoid list, the memory."""
+    told = [one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Rescheduled"]
+    assert {one["involvedObject"]["kind"] for one in told} == {"Pod", "ReplicaSet"}
+    assert len(told) == 2
+    (entry,) = orjson.loads((await annotations(member, CROWDED))[ANNOTATION])["preferAvoidPods"]
+    assert entry["podSignature"]["podController"]["kind"] == "ReplicaSet"
+    assert entry["podSignature"]["podController"]["uid"]
+    state = (await member.client.get(CONFIGS, "kube-system", "trimtab-rescheduler-state"))["data"]
+    assert state["summary"] == "1 moves in a day, 1 arrived, 0 wasted"
+
+
+def test_two_budgets_on_one_pod_are_named_because_the_real_server_refuses_to_judge(
+    real: tuple[RealMember, Loop], settings: Path
+) -> None:
+    member, loop = real
+    loop.do(forbid(member))
+    told = planned(member, settings)
+    assert "0 pods move" in told
+    assert "BlockedByOverlap: the budgets other and web both select it" in told
+    fault = loop.do(refusal(member))
+    assert (fault.code, "more than one PodDisruptionBudget" in fault.message) == (500, True)
+
+
+async def forbid(member: RealMember) -> None:
+    """The crowded node does not want its pods any more, and a second budget selects them."""
+    await member.client.create(BUDGETS, budget("other"))
+    await member.client.patch(NODES, "", CROWDED, {"spec": {"taints": [{"key": "bad", "effect": "NoSchedule"}]}})
+
+
+async def refusal(member: RealMember) -> ApiFault:
+    pod = next(p for p in (await member.client.list(PODS, "default")).items if p["spec"]["nodeName"] == CROWDED)
+    try:
+        await evict(member.client, pod, eviction(pod))
+    except ApiFault as fault:
+        return fault
+    raise AssertionError("it was evicted")
