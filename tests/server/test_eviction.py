@@ -247,6 +247,31 @@ def test_the_usual_quotas_of_components_hold_also_without_a_policy() -> None:
     with_wire(story, several_budgets=True, collects=False)
 
 
+@pytest.mark.parametrize(
+    ("limit", "warned"),
+    [
+        ({"maxUnavailable": 0}, True),
+        ({"maxUnavailable": "0%"}, True),
+        ({"maxUnavailable": "1%"}, False),
+        ({"minAvailable": "100%"}, True),
+        ({"minAvailable": "99%"}, False),
+        ({"minAvailable": 2}, True),
+        ({"minAvailable": 1}, False),
+    ],
+)
+def test_who_writes_a_budget_that_never_allows_anything_is_told_so(limit: dict[str, object], warned: bool) -> None:
+    async def story(wire: Wire) -> None:
+        await pod(wire, "web-0")
+        await pod(wire, "web-1")
+        body = {"metadata": {"name": "strict"}, "spec": {**limit, "selector": SELECTOR}}
+        answer = await wire("POST", PDBS, body)
+        assert answer.status == 201
+        assert ("strict: " in answer.headers.get("warning", "")) == warned
+        assert ("cannot be drained" in answer.headers.get("warning", "")) == warned
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
 def test_the_older_name_of_the_subresource_works_too() -> None:
     async def story(wire: Wire) -> None:
         await pod(wire, "web-0")

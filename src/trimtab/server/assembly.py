@@ -30,6 +30,7 @@ from trimtab.server.catalogue import Catalogue, Served
 from trimtab.server.collect import Collector
 from trimtab.server.definitions import CRD, PREFIX, Definitions, complaints
 from trimtab.server.discovery import Discovery
+from trimtab.server.doubts import Doubts
 from trimtab.server.edge import Edge
 from trimtab.server.escalation import Escalation
 from trimtab.server.fitting import Fitter
@@ -84,6 +85,8 @@ class ApiServer:
         self.fitter = Fitter(rules(), {CRD: complaints})
         self.authorizer = Authorizer(store)
         plugins: list[Plugin] = [Births(store), Priorities(store), Escalation(store, self.authorizer)]
+        if settings.several_budgets:
+            plugins.append(Doubts(store))
         plugins += [*(make(store) for make in settings.store_plugins), *settings.plugins, Webhooks(store)]
         self.admission = Admission(store.get, plugins)
         self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)
