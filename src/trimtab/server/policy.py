@@ -5,10 +5,10 @@ from uuid import uuid4
 
 from trimtab.api.value import Raw
 from trimtab.errors import Cause, Forbidden
-from trimtab.server import refuse
 from trimtab.server.admission import Attributes
 
 PROTECTED = "resourcetemplate.karmada.io/deletion-protected"
+PROTECTION = "resourcedeletionprotection.karmada.io"
 PERMANENT_IDS = {
     "propagationpolicies.policy.karmada.io": (
         "propagationpolicy.karmada.io/permanent-id",
@@ -45,11 +45,11 @@ class PolicyAdmission:
         return {**obj, "metadata": {**metadata, "labels": labels, "finalizers": finalizers}}
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
-        served, _, name, subresource = attributes.where
+        served, _, _, subresource = attributes.where
         if attributes.operation == "DELETE":
             if old is not None and (old["metadata"].get("labels") or {}).get(PROTECTED) == "Always":
                 said = f"This resource is protected, please make sure to remove the label: {PROTECTED}"
-                raise refuse.forbidden(served.resource, served.group, name, said)
+                raise Forbidden(f'admission webhook "{PROTECTION}" denied the request: {said}', details=False)
             return
         if obj is None or subresource or obj["metadata"].get("deletionTimestamp"):
             return

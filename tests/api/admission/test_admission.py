@@ -22,7 +22,11 @@ def filled(kind_id: str, raw: Raw) -> Raw:
 def refused(kind_id: str, raw: Raw, old: Raw | None = None) -> list[str]:
     kind = kinds[kind_id]
     checks = (*kind.validators, *kind.admission_validators)
-    return [f"{cause.field}: {cause.message}" for check in checks for cause in check(raw, old)]
+    return [
+        f"{cause.field}: {cause.message}" if cause.field else cause.message
+        for check in checks
+        for cause in check(raw, old)
+    ]
 
 
 POLICIES = "propagationpolicies.policy.karmada.io"
@@ -88,8 +92,11 @@ def test_mistakes_in_application_failover_are_told(application: Raw, field: str)
 def test_a_policy_keeps_its_scheduler_and_its_identity() -> None:
     old = policy(schedulerName="default-scheduler")
     old["metadata"]["labels"] = {"propagationpolicy.karmada.io/permanent-id": "1"}
-    new = policy(schedulerName="other")
-    assert [text.partition(":")[0] for text in refused(POLICIES, new, old)] == ["metadata.labels", "spec.schedulerName"]
+    new = policy(schedulerName="other", placement={"spreadConstraints": [{"spreadByField": "region"}]})
+    assert refused(POLICIES, new, old) == ["the schedulerName should not be updated"]
+    assert refused(POLICIES, policy(schedulerName="default-scheduler"), old) == [
+        "label propagationpolicy.karmada.io/permanent-id is immutable, it can only be set by the system during creation"
+    ]
 
 
 def test_a_policy_that_takes_over_must_name_its_objects() -> None:
@@ -130,9 +137,34 @@ def test_overrides_are_checked_rule_by_rule() -> None:
 
 
 def test_old_and_new_way_of_overriding_do_not_mix() -> None:
-    spec = {"overrideRules": [], "targetCluster": {"clusterNames": ["m1"]}}
-    assert refused("clusteroverridepolicies.policy.karmada.io", {"spec": spec}) == [
-        "spec.overrideRules: Invalid value: []: overrideRules and (overriders or targetCluster) can't co-exist"
+    plain = [{"path": "/a", "operator": "remove"}]
+    spec = {"overrideRules": [], "targetCluster": {"clusterNames": ["m1"]}, "overriders": {"plaintext": plain}}
+    said = refused("clusteroverridepolicies.policy.karmada.io", {"spec": spec})
+    assert [(text.partition(":")[0], text.rpartition(": ")[2]) for text in said] == [
+        ("spec.targetCluster", "overrideRules and targetCluster can't co-exist"),
+        ("spec.overriders", "overrideRules and overriders can't co-exist"),
+    ]
+
+
+def test_an_embedded_document_is_patched_as_json_or_as_yaml_with_values_where_they_belong() -> None:
+    steps = [{"subPath": "/a", "operator": "add"}]
+    given = {"fieldPath": "/data/x", "json": steps, "yaml": [{"subPath": "/a", "operator": "remove", "value": 1}]}
+    spec = {"overrideRules": [{"overriders": {"fieldOverrider": [given]}}]}
+    said = refused("clusteroverridepolicies.policy.karmada.io", {"spec": spec})
+    where = "spec.overrideRules[0].overriders.fieldOverrider[0]"
+    assert said[0].endswith("FieldOverrider has both YAML and JSON set. Only one is allowed")
+    assert said[1:] == [
+        f"{where}.json[0].value: Invalid value: null: value is required for add or replace operation",
+        f"{where}.yaml[0].value: Invalid value: 1: value is not allowed for remove operation",
+    ]
+
+
+def test_numbers_below_zero_are_refused_in_the_words_of_the_webhook() -> None:
+    spread = [{"spreadByField": "cluster", "minGroups": -1, "maxGroups": -2}]
+    said = refused(POLICIES, policy(placement={"spreadConstraints": spread}))
+    assert [text.rpartition(": ")[2] for text in said] == [
+        "minGroups lower than 0 is not allowed",
+        "maxGroups lower than 0 is not allowed",
     ]
 
 

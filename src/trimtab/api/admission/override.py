@@ -6,7 +6,7 @@ from typing import Any
 
 from trimtab.api.admission.placement import check_affinity
 from trimtab.api.admission.raw import mapping, objects
-from trimtab.api.complaints import invalid, required
+from trimtab.api.complaints import invalid
 from trimtab.api.names import label_value_faults, qualified_name_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
@@ -25,16 +25,18 @@ def check_override(policy: Raw, old: Raw | None) -> list[Cause]:
 
 
 def _check_spec(spec: Raw) -> Iterator[Cause]:
-    old_way = bool(spec.get("targetCluster")) or any(mapping(spec.get("overriders")).values())
-    if spec.get("overrideRules") is not None and old_way:
-        why = "overrideRules and (overriders or targetCluster) can't co-exist"
-        yield invalid("spec.overrideRules", spec["overrideRules"], why)
-    yield from check_affinity(mapping(spec.get("targetCluster")), "spec.targetCluster")
-    yield from _check_overriders(mapping(spec.get("overriders")), "spec.overriders")
+    target, overriders = spec.get("targetCluster"), mapping(spec.get("overriders"))
+    yield from check_affinity(mapping(target), "spec.targetCluster")
+    if spec.get("overrideRules") is not None:
+        if target:
+            yield invalid("spec.targetCluster", target, "overrideRules and targetCluster can't co-exist")
+        if any(overriders.values()):
+            yield invalid("spec.overriders", overriders, "overrideRules and overriders can't co-exist")
+    yield from _check_overriders(overriders, "spec.overriders")
     for i, rule in objects(spec.get("overrideRules")):
         field = f"spec.overrideRules[{i}]"
-        yield from check_affinity(mapping(rule.get("targetCluster")), f"{field}.targetCluster")
         yield from _check_overriders(mapping(rule.get("overriders")), f"{field}.overriders")
+        yield from check_affinity(mapping(rule.get("targetCluster")), f"{field}.targetCluster")
 
 
 def _check_overriders(overriders: Raw, field: str) -> Iterator[Cause]:
@@ -68,16 +70,18 @@ def _check_pointer(path: Any, field: str) -> Iterator[Cause]:
 
 
 def _check_field(overrider: Raw, field: str) -> Iterator[Cause]:
-    yield from _check_pointer(overrider.get("fieldPath", ""), f"{field}.fieldPath")
     given = [name for name in ("json", "yaml") if overrider.get(name)]
-    if len(given) != 1:
-        yield invalid(field, overrider, "exactly one of json and yaml must be set")
+    if len(given) > 1:
+        yield invalid(field, overrider, "FieldOverrider has both YAML and JSON set. Only one is allowed")
+    elif not given:
+        yield invalid(field, overrider, "one of json and yaml must be set")
+    yield from _check_pointer(overrider.get("fieldPath", ""), f"{field}.fieldPath")
     for name in given:
         for i, operation in objects(overrider[name]):
             where = f"{field}.{name}[{i}]"
             yield from _check_pointer(operation.get("subPath", ""), f"{where}.subPath")
             needs_value, has_value = operation.get("operator") != "remove", operation.get("value") is not None
             if needs_value and not has_value:
-                yield required(f"{where}.value", "value is required for add or replace operations")
+                yield invalid(f"{where}.value", None, "value is required for add or replace operation")
             elif has_value and not needs_value:
                 yield invalid(f"{where}.value", operation["value"], "value is not allowed for remove operation")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trimtab.api.admission.placement import check_placement, fill_placement
 from trimtab.api.admission.raw import at, change_items, in_order, mapping, objects, put, texts
-from trimtab.api.complaints import forbidden, invalid, not_supported
+from trimtab.api.complaints import invalid, not_supported
 from trimtab.api.names import qualified_name_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
@@ -59,19 +59,19 @@ def check_own_namespace(policy: Raw, old: Raw | None) -> list[Cause]:
 
 
 def check_propagation(policy: Raw, old: Raw | None) -> list[Cause]:
-    return [*_check_update(policy, old), *_check_spec(mapping(policy.get("spec")))]
+    """An update of what never changes is refused with that alone, before anything else is looked at."""
+    forbidden = next(_check_update(policy, old), None) if old is not None else None
+    return [forbidden] if forbidden is not None else list(_check_spec(mapping(policy.get("spec"))))
 
 
-def _check_update(policy: Raw, old: Raw | None) -> Iterator[Cause]:
-    if old is None:
-        return
+def _check_update(policy: Raw, old: Raw) -> Iterator[Cause]:
+    if at(policy, "spec", "schedulerName") != at(old, "spec", "schedulerName"):
+        yield Cause("FieldValueForbidden", "the schedulerName should not be updated")
     for label in _PERMANENT_IDS:
         before = at(old, "metadata", "labels", label)
         if before is not None and at(policy, "metadata", "labels", label) != before:
             why = f"label {label} is immutable, it can only be set by the system during creation"
-            yield invalid("metadata.labels", at(policy, "metadata", "labels") or {}, why)
-    if at(policy, "spec", "schedulerName") != at(old, "spec", "schedulerName"):
-        yield forbidden("spec.schedulerName", "the schedulerName should not be updated")
+            yield Cause("FieldValueForbidden", why)
 
 
 def _check_spec(spec: Raw) -> Iterator[Cause]:

@@ -73,8 +73,8 @@ class SpreadConstraint(Value):
         str, Field("The field that groups clusters.", enum=("cluster", "region", "zone", "provider"))
     ] = ""
     spread_by_label: Annotated[str, Field("The label that groups clusters; instead of a field.")] = ""
-    max_groups: Annotated[int, Field("At most so many groups; 0 is none at all.", minimum=0)] = 0
-    min_groups: Annotated[int, Field("At least so many groups.", minimum=0)] = 0
+    max_groups: Annotated[int, Field("At most so many groups; 0 is none at all.")] = 0
+    min_groups: Annotated[int, Field("At least so many groups.")] = 0
 
 
 class StaticClusterWeight(Value):
@@ -232,9 +232,7 @@ class ApplicationPreConditions(Value):
 class DecisionConditions(Value):
     """When an unhealthy workload is moved."""
 
-    toleration_seconds: Annotated[
-        Int32 | None, Field("How long it may be unhealthy; 0 moves it at once.", minimum=0)
-    ] = None
+    toleration_seconds: Annotated[Int32 | None, Field("How long it may be unhealthy; 0 moves it at once.")] = None
     healthy_state: Annotated[tuple[str, ...], Field("Which states count; Unhealthy alone when absent.")] = ()
 
 
