@@ -28,7 +28,9 @@ def test_every_command_explains_itself() -> None:
 
 def test_a_fault_is_one_sentence_and_a_code(monkeypatch, capsys, tmp_path) -> None:
     assert ended(monkeypatch, "fleet", "--kubeconfig", str(tmp_path / "gone")) == 1
-    assert capsys.readouterr().err == f"trimtab: no kubeconfig: {tmp_path / 'gone'} does not exist\n"
+    said = capsys.readouterr().err
+    assert said.startswith(f"trimtab: no kubeconfig: {tmp_path / 'gone'} does not exist; name one with --kubeconfig")
+    assert said.count("\n") == 1
 
 
 def test_a_wrong_word_is_a_usage_error(monkeypatch, capsys) -> None:

@@ -41,6 +41,17 @@ def test_objects_may_stand_in_a_file_beside_the_story(tmp_path: Path) -> None:
     assert [obj["kind"] for obj in read_story(tmp_path / "story.yaml").timeline[0].apply] == ["A", "B", "C"]
 
 
+@pytest.mark.parametrize(("text", "complaint"), [("a: b: c", "objects.yaml is not YAML"), (None, "cannot read")])
+def test_a_file_of_objects_that_cannot_be_used_is_named(tmp_path: Path, text: str | None, complaint: str) -> None:
+    if text is not None:
+        (tmp_path / "objects.yaml").write_text(text)
+    (tmp_path / "story.yaml").write_text(
+        "name: x\ntimeline:\n- apply: objects.yaml\nexpect: [{that: exists(Cluster/member1)}]\n"
+    )
+    with pytest.raises(InputFault, match=complaint):
+        read_story(tmp_path / "story.yaml")
+
+
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("1h30m", 5400), (5, 5), ("250ms", 0.25), ("1d", 86400)])
 def test_lengths_of_time(text: Any, expected: float) -> None:
     assert seconds(text) == expected

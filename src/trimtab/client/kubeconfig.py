@@ -117,7 +117,11 @@ def _merge(files: list[Path]) -> dict[str, Any]:
                 merged[section].setdefault(name, (entry, file.parent))
         merged["current-context"] = merged["current-context"] or document.get("current-context", "")
     if not found:
-        raise InputFault(f"no kubeconfig: {', '.join(map(str, files))} does not exist")
+        missing = ", ".join(map(str, files))
+        raise InputFault(
+            f"no kubeconfig: {missing} does not exist; name one with --kubeconfig or $KUBECONFIG "
+            "(trimtab up writes one into its data directory)"
+        )
     return merged
 
 

@@ -215,7 +215,10 @@ def _objects(given: Any, folder: Path) -> Iterator[Raw]:
             text = (folder / given).read_text(encoding="utf-8")
         except OSError as error:
             raise InputFault(f"cannot read {folder / given}: {error}") from error
-        yield from (document for document in yaml.safe_load_all(text) if document)
+        try:
+            yield from (document for document in yaml.safe_load_all(text) if document)
+        except yaml.YAMLError as error:
+            raise InputFault(f"{folder / given} is not YAML: {error}") from error
     elif isinstance(given, list):
         for one in given:
             yield from _objects(one, folder)
