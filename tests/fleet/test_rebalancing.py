@@ -212,6 +212,23 @@ def test_cancelling_leaves_what_is_done_and_begins_nothing_new() -> None:
     story(act)
 
 
+def test_the_rest_follows_as_soon_as_the_first_part_has_arrived() -> None:
+    async def act(scene: Scene) -> None:
+        await scene.taint("m3", "closed:NoSchedule")
+        await scene.deploy(replicas=6)
+        await scene.policy(divided(("m1", 1), ("m2", 1), ("m3", 1)))
+        await scene.budget(maxUnavailable=1, rate={"disruptions": 1, "period": "5s"})
+        await scene.settled("web", {"m1": 3, "m2": 3})
+        await scene.taint("m3")
+        await asyncio.sleep(20)
+        await scene.rebalance("web")
+        await scene.settled("web", {"m1": 2, "m2": 2, "m3": 2})
+        first, second = await scene.moves()
+        assert 0 <= (second.status.started - first.status.finished).total_seconds() < 1.1
+
+    story(act, pace="typical")
+
+
 def test_who_deletes_a_rebalancer_wants_no_more_of_it() -> None:
     async def act(scene: Scene) -> None:
         await crowded(scene)

@@ -88,6 +88,7 @@ def budget(subject: DisruptionBudget, view: View) -> Iterator[Wish]:
 
 def without_the_past(subject: DisruptionBudget, covered: Sequence[Binding], view: View) -> DisruptionBudget:
     """The budget without disruptions that no longer count and moves that are over."""
+    subject = moves.without_ended(subject, view)
     workloads = {moves.object_of(binding): binding for binding in covered}
     flying = tuple(
         entry
@@ -121,20 +122,10 @@ def is_flying(entry: InFlight, binding: Binding | None, view: View) -> bool:
         return False
     if any(hold.cluster == entry.from_ for hold in binding.status.holds):
         return True
-    if has_ended(entry, binding, view):
-        return False
     if age.total_seconds() < SETTLING_SECONDS:
         return True
     whole = sum(moves.ready_everywhere(binding, view).values()) >= moves.desired(binding)
     return not whole and age < moves.IN_FLIGHT_AT_MOST
-
-
-def has_ended(entry: InFlight, binding: Binding, view: View) -> bool:
-    """Whether the log says how this move ended; its entry there bears the same time."""
-    return any(
-        move.status.outcome and (move.spec.from_, move.status.started) == (entry.from_, entry.since)
-        for move in moves.moves_of(binding, view)
-    )
 
 
 def status_of(

@@ -114,13 +114,28 @@ def budgets_of(binding: Binding, view: View, reason: str) -> list[DisruptionBudg
     template = view.raw(marks.template_ref(binding))
     labels = marks.labels_of(template) if template is not None else {}
     return [
-        budget
+        without_ended(budget, view)
         for budget in view.all(DisruptionBudget, binding.namespace)
         if is_over_workloads(budget)
         and budget.spec.selector is not None
         and budget.spec.selector.matches(labels)
         and (not budget.spec.reasons or reason in budget.spec.reasons)
     ]
+
+
+def without_ended(budget: DisruptionBudget, view: View) -> DisruptionBudget:
+    """The budget without the moves of which the log says that they are over; its controller may not have looked yet."""
+    flying = tuple(entry for entry in budget.status.in_flight if not has_ended(entry, budget, view))
+    return budget if flying == budget.status.in_flight else budget.but(status=budget.status.but(in_flight=flying))
+
+
+def has_ended(entry: InFlight, budget: DisruptionBudget, view: View) -> bool:
+    """Whether the log says how this move ended; its entry there bears the same time."""
+    kind, _, name = entry.object.partition("/")
+    return any(
+        move.status.outcome and (move.spec.from_, move.status.started) == (entry.from_, entry.since)
+        for move in view.having(MOVES_OF_OBJECT, f"{kind}/{budget.namespace}/{name}")
+    )
 
 
 def is_over_workloads(budget: DisruptionBudget) -> bool:

@@ -31,7 +31,7 @@ UNSCHEDULABLE_SECONDS = 300.0
 LONGEST_BACKOFF_SECONDS = 10.0
 BLOCKED_SECONDS = 15.0
 ARRIVAL_SECONDS = 1.0
-"""How soon the rest of a move at once is tried again: nobody tells when the first part has arrived."""
+"""How soon it is tried again where nobody can be relied on to tell when it may."""
 REST_AFTER_REVERT = timedelta(seconds=600)
 BATCH = 200
 CAUSES = {
@@ -112,10 +112,13 @@ def blocked_by(old: DisruptionBudget | None, new: DisruptionBudget | None, view:
     """A budget changed: the bindings that wait for one may have their turn."""
     budget = new or old
     for binding in marks.all_bindings(view):
-        condition = moves.stalled_because(binding)
-        waits = condition is not None and condition.reason == BLOCKED
-        if waits and budget is not None and binding.namespace == budget.namespace:
+        if is_blocked(binding) and budget is not None and binding.namespace == budget.namespace:
             yield key_of(binding)
+
+
+def is_blocked(binding: Binding) -> bool:
+    condition = moves.stalled_because(binding)
+    return condition is not None and condition.reason == BLOCKED
 
 
 def is_draining(cluster: Cluster | None) -> bool:
@@ -407,7 +410,8 @@ def relocated(binding: Binding, decision: Decision, intent: Intent, view: View, 
         if begun.complete:
             yield from notes(binding, decision)
     if refusal is not None and not begun.holds:
-        patience = ARRIVAL_SECONDS if moved else BLOCKED_SECONDS
+        # Who has only just been turned down may have missed that the budget changed meanwhile.
+        patience = ARRIVAL_SECONDS if moved or not is_blocked(binding) else BLOCKED_SECONDS
         until = (refusal.until - view.now).total_seconds() if refusal.until is not None else patience
         yield Again(max(0.0, until) + 0.001)
 
