@@ -16,6 +16,7 @@ from trimtab.app import learn_everything
 from trimtab.cli.shared import kubeconfig_options, table, with_client
 from trimtab.cli.shared_clusters import cluster_explained
 from trimtab.cli.shared_placements import placement_explained
+from trimtab.cli.shared_pods import pod_explained
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import WallClock
 from trimtab.decide.ask import ask_of
@@ -58,6 +59,7 @@ def command(target: str, namespace: str, anew: bool, profile: str, output: str, 
     """Say where KIND/NAME (deploy/web, rb/web-deployment, placement/cheap) goes and why, and why not elsewhere.
 
     Of cluster/NAME: what stays there, what leaves it and when, and what a workload waits for that does not.
+    Of pod/NAME of a member: which budgets guard it and whether it may go now.
     """
 
     async def work(client: Client) -> str:
@@ -67,7 +69,12 @@ def command(target: str, namespace: str, anew: bool, profile: str, output: str, 
             if output == "json":
                 raise InputFault("of a cluster there is only the table: leave out -o json")
             return await cluster_explained(client, cluster, PROFILES[profile], WallClock().now())
-        binding = await bound(client, target, namespace)
+        try:
+            binding = await bound(client, target, namespace)
+        except InputFault:
+            if not (pod := pod_meant(target)):
+                raise
+            return await pod_explained(client, namespace, pod, WallClock().now())
         told = None if anew else await remembered(client, binding)
         remark: Sequence[str] = ()
         if told is None:
@@ -90,6 +97,12 @@ def cluster_meant(target: str) -> str:
     """The name of the cluster that is asked about; empty when it is something else."""
     word, _, name = target.partition("/")
     return name if word.lower() in ("cluster", "clusters") else ""
+
+
+def pod_meant(target: str) -> str:
+    """The name of the pod that is asked about; empty when it is something else."""
+    word, _, name = target.partition("/")
+    return name if word.lower() in ("pod", "pods", "po") else ""
 
 
 async def bound(client: Client, target: str, namespace: str) -> Binding:

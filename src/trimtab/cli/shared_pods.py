@@ -1,0 +1,81 @@
+"""What guards one pod of a cluster: its owner, its priority, every budget with its arithmetic, and whether it may go now."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TypeVar, cast
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.disruption import DisruptionBudget
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.value import Object, Raw
+from trimtab.cli.shared import table
+from trimtab.client.client import Client, resource_of
+from trimtab.decide.pods.guard import Guard, PodBudget, guards, standing_of
+from trimtab.errors import ApiFault, NotFound
+from trimtab.runtime.evicting import PODS, evict, eviction, why_here
+
+T = TypeVar("T", bound=Object)
+HEADINGS = ("KIND", "BUDGET", "NEEDS", "HAS", "ALLOWS", "RATE", "CLOSED")
+
+
+async def pod_explained(client: Client, namespace: str, name: str, now: datetime) -> str:
+    raw = await client.get(PODS, namespace, name)
+    pod = cast("Pod", kind_of(Pod).decode(raw))
+    budgets: list[PodBudget] = [
+        *await _all(client, PodDisruptionBudget, namespace),
+        *await _all(client, DisruptionBudget, namespace),
+    ]
+    rows = [row(budget, now) for budget in budgets if guards(budget, pod)]
+    found = [*lines(pod), table(HEADINGS, rows) if rows else "no budget guards it"]
+    return "\n".join([*found, await verdict(client, raw)])
+
+
+async def _all(client: Client, type_: type[T], namespace: str) -> list[T]:
+    kind = kind_of(type_)
+    try:
+        return [cast("T", kind.decode(one)) for one in (await client.list(resource_of(kind), namespace)).items]
+    except NotFound:
+        return []  # a cluster that does not know our budgets
+
+
+def lines(pod: Pod) -> Iterator[str]:
+    state = "ending" if pod.metadata.deletion_timestamp is not None else pod.status.phase or "Pending"
+    state += ", ready" if pod.ready else ", not ready"
+    yield f"pod {pod.namespace}/{pod.name} on {pod.spec.node_name or 'no node'}: {state}"
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status != "True":
+            yield f"waits: {condition.message}"
+        if condition.type == "DisruptionTarget" and condition.status == "True":
+            yield f"it ends because: {condition.message} ({condition.reason})"
+    owner = pod.controller
+    yield f"owner: {owner.kind} {owner.name}" if owner is not None else "owner: none, nothing would replace it"
+    yield f"priority: {pod.spec.priority or 0} {pod.spec.priority_class_name}".rstrip()
+
+
+def row(budget: PodBudget, now: datetime) -> tuple[str, ...]:
+    standing = standing_of(Guard(budget), now)
+    bounded = budget.spec.min_available is not None or budget.spec.max_unavailable is not None
+    rate = standing.rate
+    used = f"{rate.in_window(now)} of {rate.disruptions} in {rate.period}" if rate is not None else "-"
+    if rate is not None and rate.left(now) == 0:
+        used += f", next at {rate.next_allowed(now):%H:%M:%S}"
+    return (
+        standing.kind,
+        budget.name,
+        str(standing.desired_healthy) if bounded else "-",
+        str(standing.current_healthy),
+        str(standing.disruptions_allowed) if bounded else "any",
+        used,
+        standing.closed or "-",
+    )
+
+
+async def verdict(client: Client, pod: Raw) -> str:
+    """What the API server itself says, asked without consequences."""
+    try:
+        await evict(client, pod, eviction(pod, dry_run=True))
+    except ApiFault as fault:
+        wait = f" (again in {fault.retry_after} s)" if fault.retry_after else ""
+        return f"may it go now? no: {await why_here(client, pod, fault)}{wait}"
+    return "may it go now? yes"
