@@ -95,12 +95,28 @@ def test_a_taint_that_a_user_sets_on_the_image_keeps_workloads_away_too_until_it
     assert IMPORTED not in subject.metadata.annotations
 
 
+def labelled(thing: Any, **labels: str) -> Any:
+    return thing.but(metadata=thing.metadata.but(labels={**thing.metadata.labels, **labels}))
+
+
 def test_labels_of_the_other_vocabulary_live_only_there() -> None:
     subject, image = settled(cluster())
-    moved = image.but(metadata=image.metadata.but(labels={**image.metadata.labels, SET_LABEL: "prod", "own": "x"}))
-    subject, image = settled(subject, moved)
+    subject, image = settled(subject, labelled(image, **{SET_LABEL: "prod"}))
     assert image.metadata.labels == {"env": "prod", SET_LABEL: "prod"}
     assert SET_LABEL not in subject.metadata.labels
+
+
+def test_a_label_counts_on_both_sides_wherever_it_is_set_changed_or_taken_away() -> None:
+    subject, image = settled(cluster())
+    subject, image = settled(subject, labelled(image, tier="gold", env="test"))
+    assert (subject.metadata.labels["tier"], subject.metadata.labels["env"]) == ("gold", "test")
+    subject, image = settled(labelled(subject, tier="iron"), image)
+    assert image.metadata.labels["tier"] == "iron"
+    less = {key: value for key, value in image.metadata.labels.items() if key != "tier"}
+    subject, image = settled(subject, image.but(metadata=image.metadata.but(labels=less)))
+    assert "tier" not in subject.metadata.labels
+    subject, image = settled(labelled(subject, both="here"), labelled(image, both="there"))
+    assert (subject.metadata.labels["both"], image.metadata.labels["both"]) == ("here", "here")
 
 
 def test_deleting_either_unjoins() -> None:

@@ -1,7 +1,7 @@
-"""One fleet, two vocabularies: every Cluster is also a ManagedCluster, and taints set there count here.
+"""One fleet, two vocabularies: every Cluster is also a ManagedCluster, and labels and taints set there count here.
 
-The Cluster is the source. Two notes tell what came from where: an annotation on the ManagedCluster lists the taints that
-were mirrored to it, one on the Cluster those that users set on the ManagedCluster.
+The Cluster is the source. Notes tell what came from where: annotations on the ManagedCluster list the taints and labels
+that were mirrored to it, one on the Cluster the taints that users set on the ManagedCluster.
 """
 
 import json
@@ -30,6 +30,8 @@ from trimtab.decide.ocm.selectors import SET_LABEL
 
 FINALIZER = f"{CLUSTER_GROUP}/api-resource-cleanup"
 MIRRORED = "trimtab.dev/mirrored-taints"
+MIRRORED_LABELS = "trimtab.dev/mirrored-labels"
+"""The labels as they were when both sides last agreed: whoever differs from it has changed something."""
 IMPORTED = "trimtab.dev/taints-from-managed-cluster"
 CLUSTER_NAME = "open-cluster-management.io/cluster-name"
 RENAMED = {NOT_READY: f"{CLUSTER_GROUP}/unavailable", UNREACHABLE: f"{CLUSTER_GROUP}/unreachable"}
@@ -69,7 +71,7 @@ def unjoined(key: Key, view: View) -> Iterator[Wish]:
 
 @controller(
     Cluster,
-    writes=["spec.taints", "metadata.annotations", "ManagedCluster", "Namespace"],
+    writes=["spec.taints", "metadata.annotations", "metadata.labels", "ManagedCluster", "Namespace"],
     wakes=[Wake(ManagedCluster, cluster_key), Wake(Namespace, cluster_of_namespace)],
     gone=unjoined,
 )
@@ -89,12 +91,15 @@ def mirror(cluster: Cluster, view: View) -> Iterator[Wish]:
         labels = {CLUSTER_NAME: cluster.name, marks.SKIP_NAMESPACE: "true"}
         yield Namespace(metadata=Meta(name=cluster.name, labels=labels))
     guests = set_by_users(managed, view.now) if managed is not None else ()
-    image = reflected(cluster, managed or ManagedCluster(metadata=Meta(name=cluster.name)), guests, view.now)
+    before = managed or ManagedCluster(metadata=Meta(name=cluster.name))
+    labels = agreed_labels(cluster, before)
+    host = with_guests(cluster, guests)
+    host = host.but(metadata=host.metadata.but(labels=labels | own_labels(cluster, theirs=True)))
+    if host != cluster:
+        yield host  # first: what is noted as agreed must be true on this side
+    image = reflected(cluster, before, guests, labels, view.now)
     if image != managed:
         yield image
-    host = with_guests(cluster, guests)
-    if host != cluster:
-        yield host
 
 
 def farewell(managed: ManagedCluster, view: View) -> Iterator[Wish]:
@@ -169,14 +174,22 @@ def with_guests(cluster: Cluster, guests: Iterable[ManagedClusterTaint]) -> Clus
 
 
 def reflected(
-    cluster: Cluster, managed: ManagedCluster, guests: Iterable[ManagedClusterTaint], now: datetime
+    cluster: Cluster,
+    managed: ManagedCluster,
+    guests: Iterable[ManagedClusterTaint],
+    labels: dict[str, str],
+    now: datetime,
 ) -> ManagedCluster:
     taints = mirrored_taints(cluster)
     own = {mark_of(taint) for taint in taints}
     return managed.but(
         metadata=managed.metadata.but(
-            labels=labels_of(cluster, managed),
-            annotations={**managed.metadata.annotations, MIRRORED: noted(own)},
+            labels={SET_LABEL: "default", **labels, **own_labels(managed, theirs=True)},
+            annotations={
+                **managed.metadata.annotations,
+                MIRRORED: noted(own),
+                MIRRORED_LABELS: json.dumps(labels, sort_keys=True, separators=(",", ":")),
+            },
             finalizers=tuple(dict.fromkeys((*managed.metadata.finalizers, FINALIZER))),
         ),
         spec=spec_of(cluster, managed.spec).but(
@@ -186,11 +199,30 @@ def reflected(
     )
 
 
-def labels_of(cluster: Cluster, managed: ManagedCluster) -> dict[str, str]:
-    """The Cluster's labels; those of the other vocabulary live only there."""
-    own = {key: value for key, value in managed.metadata.labels.items() if is_theirs(key)}
-    own.setdefault(SET_LABEL, "default")
-    return {**{key: value for key, value in cluster.metadata.labels.items() if not is_theirs(key)}, **own}
+def own_labels(thing: Cluster | ManagedCluster, *, theirs: bool) -> dict[str, str]:
+    """The labels that live only on the ManagedCluster, or those that both sides have."""
+    return {key: value for key, value in thing.metadata.labels.items() if is_theirs(key) == theirs}
+
+
+def agreed_labels(cluster: Cluster, managed: ManagedCluster) -> dict[str, str]:
+    """What both sides are to have: the newer word on each label, the Cluster's where both have changed it."""
+    here, there = own_labels(cluster, theirs=False), own_labels(managed, theirs=False)
+    before = labels_in(managed.metadata.annotations)
+    agreed = {}
+    for key in sorted({*here, *there, *before}):
+        value = there.get(key) if here.get(key) == before.get(key) else here.get(key)
+        if value is not None:
+            agreed[key] = value
+    return agreed
+
+
+def labels_in(annotations: dict[str, str]) -> dict[str, str]:
+    """The labels that were agreed on; a note that somebody spoilt says nothing."""
+    try:
+        found = json.loads(annotations.get(MIRRORED_LABELS, "{}"))
+        return {str(key): str(value) for key, value in found.items()}
+    except (ValueError, AttributeError):
+        return {}
 
 
 def is_theirs(label: str) -> bool:
