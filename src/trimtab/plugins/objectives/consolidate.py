@@ -41,7 +41,7 @@ def _is_low(here: Host, args: Args) -> bool:
 
 
 def _movable(here: Host) -> list[Resident]:
-    return [pod for pod in here.residents if not pod.traits.daemon and not pod.traits.immovable]
+    return [pod for pod in here.residents if not (pod.traits.daemon or pod.traits.immovable or pod.terminating)]
 
 
 def _emptied(here: Host, bench: Bench, picture: Picture, empty: set[str]) -> bool:

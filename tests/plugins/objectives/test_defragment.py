@@ -1,0 +1,119 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pod_builders import node, pod
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.decide.reschedule.history import DONE, History
+from trimtab.decide.reschedule.objectives import objectives
+from trimtab.decide.reschedule.picture import Facts, Picture
+from trimtab.decide.reschedule.plan import Plan, made, plan
+from trimtab.decide.reschedule.settings import read_settings
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+KNOWN = {one.name: one.args for one in objectives.values()}
+WELL = {"startTime": NOON - timedelta(days=1), "conditions": [{"type": "Ready", "status": "True"}]}
+SMALL = {"size": "small"}
+NODES = [node("a", cpu="8"), node("b", cpu="4", labels=SMALL), node("c", cpu="4", labels=SMALL)]
+
+
+def here(name: str, on: str, cpu: str, *, born: datetime = NOON - timedelta(days=1)) -> Pod:
+    metadata = {"uid": name, "creationTimestamp": born}
+    selector = {"node_selector": SMALL} if name.startswith(("two", "thr")) else {}
+    made = pod(name, on=on, cpu=cpu, memory="1Mi", owner=f"ReplicaSet/{name[:3]}", status=WELL, metadata=metadata)
+    return made.but(spec=made.spec.but(**selector))
+
+
+LARGE = pod(
+    "large",
+    cpu="7",
+    memory="1Mi",
+    owner="ReplicaSet/big",
+    metadata={"uid": "large", "creationTimestamp": NOON - timedelta(minutes=5)},
+)
+CHAIN = [here("one-1", "a", "3"), here("two-1", "b", "2"), here("thr-1", "c", "2")]
+"""The large pod needs all of a; what runs there needs three quarters of b, whose pod fits beside that of c."""
+
+
+def look(pods: list[Pod], history: History | None = None, now: datetime = NOON, **more: Any) -> tuple[Plan, Picture]:
+    wanted = {"preset": "aggressive", "objectives": [{"name": "Defragment"}], "minReplicas": 1, **more}
+    picture = Picture(Facts(NODES, pods), read_settings(wanted, KNOWN), history or History(), now)
+    return plan(picture), picture
+
+
+def steps(found: Plan) -> list[tuple[str, str, str]]:
+    return [(one.pod.name, one.source, one.expected) for one in found.moves]
+
+
+def done(found: Plan, picture: Picture) -> History:
+    return found.history.with_moves([made(move, picture) for move in found.moves], picture.now)
+
+
+def test_one_pod_makes_room_for_another_that_makes_room_for_the_large_one() -> None:
+    found, picture = look([*CHAIN, LARGE])
+    assert steps(found) == [("two-1", "b", "c")]
+    (chain,) = found.history.chains
+    assert [(one.name, one.source, one.expected) for one in chain.steps] == [
+        ("default/two-1", "b", "c"),
+        ("default/one-1", "a", "b"),
+    ]
+    assert (found.moves[0].avoid, found.moves[0].until) == ("short", "large")
+    later = NOON + timedelta(minutes=1)
+    waits = [CHAIN[0], CHAIN[2], here("two-2", "", "2", born=later), LARGE]
+    second, _ = look(waits, done(found, picture), later)
+    assert steps(second) == []  # the replacement has no node yet
+    assert second.history.chains == found.history.chains
+    moved = [CHAIN[0], CHAIN[2], here("two-2", "c", "2", born=later), LARGE]
+    second, picture = look(moved, done(found, picture), later)
+    assert steps(second) == [("one-1", "a", "b")]
+    last = [CHAIN[2], here("two-2", "c", "2", born=later), here("one-2", "b", "3", born=later)]
+    third, _ = look([*last, pod("large", on="a", cpu="7", metadata={"uid": "large"})], done(second, picture), later)
+    assert (third.moves, third.history.chains) == ((), ())
+    assert [one.outcome for one in third.history.moves] == [DONE, DONE]
+
+
+def test_a_plan_is_given_up_when_a_step_goes_astray_and_a_new_one_begins_from_there() -> None:
+    found, picture = look([*CHAIN, LARGE])
+    later = NOON + timedelta(minutes=1)
+    back = [CHAIN[0], here("two-2", "b", "2", born=later), CHAIN[2], LARGE]
+    again, _ = look(back, done(found, picture), later)
+    assert "the plan it was a step of is given up: default/two-1 did not leave b" in {
+        one.reason for one in again.refused
+    }
+    assert again.history.chains == ()  # its owner was moved in vain, and is left alone for now
+    grown = [CHAIN[0], here("two-2", "c", "2", born=later), here("new-1", "b", "3"), CHAIN[2], LARGE]
+    again, _ = look(grown, done(found, picture), later)
+    assert "default/one-1 would go to no node, not to b" in {
+        one.reason.partition("given up: ")[2] for one in again.refused
+    }
+
+
+def test_a_plan_does_not_wait_for_ever_and_nothing_else_moves_while_it_is_under_way() -> None:
+    found, picture = look([*CHAIN, LARGE])
+    later = NOON + timedelta(minutes=11)
+    ending = CHAIN[1].but(metadata=CHAIN[1].metadata.but(deletion_timestamp=NOON))
+    stuck, _ = look([CHAIN[0], ending, CHAIN[2], LARGE], done(found, picture), later)
+    assert "it has taken too long" in {one.reason.partition("given up: ")[2] for one in stuck.refused}
+    soon = NOON + timedelta(minutes=1)
+    wanted = [{"name": "UnderutilisedNodes", "args": {"low": {"cpu": 50}, "high": {"cpu": 70}}}]
+    pods = [CHAIN[0], ending, CHAIN[2], here("fat-1", "c", "1"), LARGE]
+    assert steps(look(pods, now=soon, objectives=wanted)[0]) == [("fat-1", "c", "a")]
+    busy, _ = look(pods, done(found, picture), soon, objectives=wanted)
+    assert busy.moves == ()
+    assert "a plan of several steps is under way" in {one.reason for one in busy.refused}
+
+
+def test_who_makes_sense_only_together_stays_together() -> None:
+    young = CHAIN[0].but(status=CHAIN[0].status.but(start_time=NOON - timedelta(seconds=5)))
+    found, _ = look([young, *CHAIN[1:], LARGE])
+    assert found.moves == ()
+    assert {one.pod.name: one.reason for one in found.refused} == {
+        "one-1": "it is younger than 2m",
+        "two-1": "one-1, which must go too, stays: it is younger than 2m",
+    }
+
+
+def test_several_pods_of_one_owner_go_one_after_the_other() -> None:
+    pods = [here(f"sam-{n}", "a", "1500m") for n in range(4)]
+    found, _ = look([*pods, LARGE], objectives=[{"name": "Defragment"}])
+    assert len(found.moves) == 1
+    assert len(found.history.chains[0].steps) >= 3
