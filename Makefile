@@ -44,7 +44,7 @@ bench: $(READY) ## measure; writes JSON below bench/results (PARTS="decide serve
 bench-peers: $(READY) ## the peers' own algorithms beside ours in one run (needs Go; built once into a cache)
 	@$(BIN)/python -m bench.peers
 
-demo: $(READY) ## five acts on the wall clock, about 75 seconds
+demo: $(READY) ## five acts on the wall clock, about a minute
 	@$(BIN)/trimtab demo stories/demo.yaml
 
 kube: ## obtain a real kube-apiserver, etcd and friends into a cache (needs Go; see docs/kube-rig.md)
