@@ -17,7 +17,7 @@ from trimtab.store.log import Store
 GROUP = "cluster.open-cluster-management.io"
 
 
-def told(*objects: Raw, name: str = "p", as_json: bool = False) -> str:
+def told(*objects: Raw, name: str = "p", as_json: bool = False, status: Raw | None = None) -> str:
     async def run() -> str:
         learn_everything()
         clock = LoopClock()
@@ -29,6 +29,9 @@ def told(*objects: Raw, name: str = "p", as_json: bool = False) -> str:
                 kind = find_kind(raw["apiVersion"], raw["kind"])
                 assert kind is not None
                 await client.create(resource_of(kind), raw)
+                if status is not None and kind.name == "AddOnPlacementScore":
+                    place = raw["metadata"]["namespace"], raw["metadata"]["name"]
+                    await client.patch(resource_of(kind), *place, {"status": status}, subresource="status")
             return await placement_explained(client, "default", name, clock.now(), as_json=as_json)
         finally:
             await server.stop()
@@ -59,10 +62,44 @@ def test_every_cluster_has_its_reason() -> None:
     first, decided, _, headings, a, b, c = text.splitlines()
     assert first == "Placement default/p: All cluster decisions scheduled"
     assert decided == "Decided for: no cluster"
-    assert headings.split() == ["CLUSTER", "CHOSEN", "TOTAL", "WHY"]
-    assert a.split()[:3] == ["a", "yes", "100"]
+    assert headings.split() == ["CLUSTER", "CHOSEN", "TOTAL", "SCORES", "WHY"]
+    assert a.split()[:7] == ["a", "yes", "100", "Balance", "100,", "Steady", "0"]
     assert b.split()[:3] == ["b", "no", "TaintToleration:"]
     assert c.endswith("would do, but others are better or come first by name")
+
+
+def test_scores_that_are_missing_or_over_are_told() -> None:
+    def configured(resource: str, score: str) -> Raw:
+        return {
+            "scoreCoordinate": {"type": "AddOn", "addOn": {"resourceName": resource, "scoreName": score}},
+            "weight": 2,
+        }
+
+    policy = {"mode": "Exact", "configurations": [configured("price", "hour"), configured("price", "day")]}
+    score = thing("v1alpha1", "AddOnPlacementScore", "price", "a")
+    given = {"scores": [{"name": "hour", "value": 7}]}
+    scored = thing("v1beta1", "Placement", "scored", "default", spec={"prioritizerPolicy": policy})
+    text = told(
+        *fleet(),
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}},
+        score,
+        scored,
+        name="scored",
+        status=given,
+    )
+    a, _, c = text.splitlines()[-3:]
+    assert "2 x AddOn/price/hour 7" in a
+    assert a.endswith("one of the best; AddOnPlacementScore price has no score day")
+    assert c.endswith("one of the best; there is no AddOnPlacementScore price")
+    over = told(
+        *fleet(),
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}},
+        score,
+        scored,
+        name="scored",
+        status={**given, "validUntil": "2001-01-01T00:00:00Z"},
+    )
+    assert "AddOnPlacementScore price expired at 2001-01-01 00:00:00Z" in over
 
 
 def test_the_same_is_told_as_the_debug_server_tells_it() -> None:

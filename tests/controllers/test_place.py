@@ -237,6 +237,13 @@ def test_a_placement_that_cannot_be_understood_costs_nobody_their_clusters(profi
     assert world.said("PlacementMisconfigured") == ("True", "Misconfigured")
 
 
+def test_a_new_placement_that_cannot_be_understood_is_not_satisfied() -> None:
+    world = World(placement(prioritizer_policy=PrioritizerPolicy(mode="Odd")), cluster("a"))
+    world.beat()
+    assert world.said("PlacementSatisfied") == ("False", "NoManagedClusterMatched")
+    assert world.said("PlacementMisconfigured") == ("True", "Misconfigured")
+
+
 def test_a_negative_number_of_clusters_changes_no_decision_in_either_profile() -> None:
     for profile in (TRIMTAB, UPSTREAM):
         world = World(placement(), cluster("a"), profile=profile)

@@ -20,7 +20,7 @@ from trimtab.decide.ocm.scene import Atlas, Scene
 from trimtab.errors import InputFault, NotFound
 from trimtab.interpret.cel import compiler
 
-HEADINGS = ("CLUSTER", "CHOSEN", "TOTAL", "WHY")
+HEADINGS = ("CLUSTER", "CHOSEN", "TOTAL", "SCORES", "WHY")
 OUTCOMES = {
     "Selected": "one of the best",
     "NotNeeded": "would do, but others are better or come first by name",
@@ -69,7 +69,10 @@ def lines(placement: OcmPlacement, ask: PlacementAsk, scene: Scene) -> Iterator[
     yield table(HEADINGS, (row(fate) for fate in fates(ask, scene)))
 
 
-def row(fate: Fate) -> tuple[str, str, str, str]:
+def row(fate: Fate) -> tuple[str, str, str, str, str]:
     total = "" if fate.total is None else str(fate.total)
     why = OUTCOMES.get(fate.outcome) or f"{fate.plugin}: {fate.reason}".lstrip(": ")
-    return fate.cluster, "yes" if fate.outcome == "Selected" else "no", total, why
+    parts = ", ".join(
+        f"{name} {score}" if weight == 1 else f"{weight} x {name} {score}" for name, weight, score in fate.parts
+    )
+    return fate.cluster, "yes" if fate.outcome == "Selected" else "no", total, parts, "; ".join([why, *fate.gaps])

@@ -27,6 +27,7 @@ from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas
 from trimtab.decide.ocm.selectors import members_of
 
 DISABLED = f"{CLUSTER_GROUP}/experimental-scheduling-disable"
+SATISFIED = "PlacementSatisfied"
 LOOK_AGAIN = 300.0
 """Seconds after which every Placement is decided anew, whatever happened."""
 BINDINGS_OF_SET = Index("bindings of a cluster set", ManagedClusterSetBinding, lambda b: [b.spec.cluster_set])
@@ -154,7 +155,10 @@ def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
         yield Again(LOOK_AGAIN)  # the set is watched: it wakes this Placement when somebody mends it
         return
     if keeps_decisions(placement, answer, view):
-        yield from status_wish(placement, placement.status, [misconfigured(answer)], view)
+        said = [misconfigured(answer)]
+        if not any(condition.type == SATISFIED for condition in placement.status.conditions):
+            said.insert(0, satisfied(answer, placement.spec))  # there is nothing to keep, and people want to know
+        yield from status_wish(placement, placement.status, said, view)
     else:
         wanted = list(pages(placement.name, answer.groups))
         scores = scores_of(answer, scene) if is_by_score(placement, view) else None

@@ -11,9 +11,9 @@ from trimtab.api.value import Raw
 from trimtab.decide.fleet import Array
 from trimtab.decide.framework import Mask, Objection, objections, verdicts
 from trimtab.decide.ocm.answer import MISCONFIGURED, Misconfigured
-from trimtab.decide.ocm.ask import PlacementAsk, weighed
+from trimtab.decide.ocm.ask import ADD_ON, PlacementAsk, weighed
 from trimtab.decide.ocm.pipeline import Unlistable, decide, eligibility, graded, in_order, search
-from trimtab.decide.ocm.scene import Scene
+from trimtab.decide.ocm.scene import Scene, score_note
 
 
 class Stage(NamedTuple):
@@ -40,6 +40,10 @@ class Fate(NamedTuple):
     total: int | None = None
     plugin: str = ""
     reason: str = ""
+    parts: tuple[tuple[str, int, int], ...] = ()
+    """What the total is made of: each prioritizer, its weight, its score."""
+    gaps: tuple[str, ...] = ()
+    """Scores that are missing or have expired, and so count 0."""
 
 
 def stages(ask: PlacementAsk, scene: Scene) -> Iterator[Stage]:
@@ -120,11 +124,32 @@ def fates(ask: PlacementAsk, scene: Scene) -> list[Fate]:
         return told
     totals = [] if found.totals is None else found.totals.tolist()
     chosen = set(found.chosen.tolist())
+    mask = np.zeros(len(fleet.names), dtype=bool)
+    mask[found.feasible] = True
+    heard = list(opinions(ask, scene, mask))
     for column, total in zip(found.feasible.tolist(), totals, strict=True):
-        told[column] = Fate(fleet.names[column], "Selected" if column in chosen else "NotNeeded", total)
+        name = fleet.names[column]
+        parts = tuple((one.name, one.weight, one.scores[name]) for one in heard if name in one.scores)
+        outcome = "Selected" if column in chosen else "NotNeeded"
+        told[column] = Fate(name, outcome, total, parts=parts, gaps=tuple(dict.fromkeys(gaps(name, ask, scene))))
     for column, objection in _objections(ask, scene):
         told[column] = Fate(fleet.names[column], "Filtered", None, objection.plugin, objection.reason.message)
     return told
+
+
+def gaps(cluster: str, ask: PlacementAsk, scene: Scene) -> Iterator[str]:
+    """The scores of others that the Placement asks for and that this cluster does not have, in words."""
+    for one in weighed(ask.spec.prioritizer_policy):
+        add_on = one.coordinate.add_on
+        if one.coordinate.type != ADD_ON or add_on is None:
+            continue
+        note = scene.fleet.notes.get(score_note(add_on.resource_name), {}).get(cluster)
+        if note is None:
+            yield f"there is no AddOnPlacementScore {add_on.resource_name}"
+        elif note.until is not None and note.until < scene.now:
+            yield f"AddOnPlacementScore {add_on.resource_name} expired at {note.until:%Y-%m-%d %H:%M:%SZ}"
+        elif add_on.score_name not in note.value:
+            yield f"AddOnPlacementScore {add_on.resource_name} has no score {add_on.score_name}"
 
 
 def _objections(ask: PlacementAsk, scene: Scene) -> Iterator[tuple[int, Objection]]:
