@@ -129,3 +129,13 @@ def test_budgets_over_pods_are_not_ours() -> None:
 def test_a_budget_without_a_selector_covers_nothing() -> None:
     status, _ = seen(subject(selector=None, max_unavailable=1), web({"m1": 2, "m2": 2}))
     assert status.desired == 0
+
+
+def test_a_move_at_once_is_under_way_while_only_the_cluster_it_left_tells_of_enough() -> None:
+    """The cluster that is left has not told yet that it has less: three ready, where two are to be."""
+    flying = (InFlight(object="Deployment/web", from_="m1", replicas=1, since=NOON - 10 * SECOND),)
+    before = DisruptionBudgetStatus(in_flight=flying)
+    status, _ = seen(subject(before, max_unavailable=1), web({"m1": 3, "m2": 1}))
+    assert status.in_flight == flying
+    status, _ = seen(subject(before, max_unavailable=1), web({"m1": 3, "m2": 2}))
+    assert status.in_flight == ()

@@ -3,10 +3,10 @@
 from datetime import timedelta
 from typing import Any
 
-from builders import NOON, binding, item
+from builders import NOON, binding, cluster, item
 from views import FakeView
 
-from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec, MoveStatus
+from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec, MoveStatus, MoveTarget
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, Hold
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import Again, Gone
@@ -40,6 +40,16 @@ def test_a_move_is_done_when_the_placement_is_healthy() -> None:
     ill = web().but(status=web().status.but(aggregated_status=(item("m2", "Unhealthy"),)))
     assert outcome(entry(), ill) == "later"
     assert outcome(entry(age=61 * MINUTE), ill) == "Stalled"
+
+
+def test_a_move_is_not_done_while_what_gained_tells_of_the_share_it_had_before() -> None:
+    to = (MoveTarget(name="m2", replicas=1),)
+    told = {
+        n: web().but(status=web().status.but(aggregated_status=(item("m2", status={"readyReplicas": n}),)))
+        for n in (1, 2)
+    }
+    assert outcome(entry(to=to), cluster("m2"), told[1]) == "later"
+    assert outcome(entry(to=to), cluster("m2"), told[2]) == "Done"
 
 
 def test_while_something_is_held_or_leaves_it_goes_on() -> None:

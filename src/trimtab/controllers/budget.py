@@ -124,8 +124,10 @@ def is_flying(entry: InFlight, binding: Binding | None, view: View) -> bool:
         return True
     if age.total_seconds() < SETTLING_SECONDS:
         return True
-    whole = sum(moves.ready_everywhere(binding, view).values()) >= moves.desired(binding)
-    return not whole and age < moves.IN_FLIGHT_AT_MOST
+    shares = moves.placement(binding)
+    # A cluster that has not told yet that it has less still counts only for what it is to have.
+    ready = sum(min(shares.get(name, n), n) for name, n in moves.ready_everywhere(binding, view).items())
+    return ready < moves.desired(binding) and age < moves.IN_FLIGHT_AT_MOST
 
 
 def status_of(

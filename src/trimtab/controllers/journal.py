@@ -90,7 +90,7 @@ def judged(move: Move, binding: Binding, view: View) -> Iterator[Wish]:
         return
     elif came_back(move, binding):
         yield moves.ended(move, "Cancelled", f"{move.spec.from_} has its replicas again", view.now)
-    elif is_well(binding):
+    elif is_well(binding) and has_arrived(move, binding, view):
         yield moves.ended(move, "Done", "every cluster of the placement is healthy", view.now)
     elif age >= GIVEN_UP:
         yield moves.ended(move, "Stalled", "not every cluster of the placement became healthy", view.now)
@@ -121,6 +121,12 @@ def is_well(binding: Binding) -> bool:
         target.name in items and items[target.name].applied and items[target.name].health != "Unhealthy"
         for target in binding.spec.clusters
     )
+
+
+def has_arrived(move: Move, binding: Binding, view: View) -> bool:
+    """Whether what gained is ready there: health alone may still speak of the smaller share from before."""
+    shares = moves.placement(binding)
+    return all(moves.ready_in(binding, to.name, view) >= shares.get(to.name, 0) for to in move.spec.to)
 
 
 def forgotten(move: Move, binding: Binding | None, view: View) -> Iterator[Wish]:

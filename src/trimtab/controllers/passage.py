@@ -11,6 +11,7 @@ from trimtab.api.kinds.work import Binding, Hold, Replacement, TargetCluster
 from trimtab.api.value import Key
 from trimtab.controllers import marks, moves
 from trimtab.controllers.contract import Note, View, Wish
+from trimtab.controllers.render import is_workload
 from trimtab.decide.ask import DUPLICATED
 from trimtab.decide.door import Flow, Passage, Refusal, admit, applied, debited, flows, gate_of, surge_of
 from trimtab.decide.karmada import Decision
@@ -99,9 +100,11 @@ def mode_of(
 
 
 def takes_the_last_copy(binding: Binding, planned: list[Flow], view: View) -> bool:
+    """Whether nothing that is ready would be left; what is not counted in replicas leaves a cluster whole."""
     ready = moves.ready_everywhere(binding, view)
-    leaving = {flow.source for flow in planned}
-    return any(ready.values()) and not any(n for name, n in ready.items() if name not in leaving)
+    leaving = {flow.source: flow.replicas for flow in planned}
+    left = {name: n - leaving[name] if is_workload(binding) else 0 for name, n in ready.items() if name in leaving}
+    return any(ready.values()) and not any(n > 0 for n in {**ready, **left}.values())
 
 
 def holds_of(
