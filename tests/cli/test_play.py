@@ -84,3 +84,11 @@ def test_looks_without_time_between_them_are_refused(tmp_path: Path) -> None:
     (tmp_path / "busy.yaml").write_text(STORY % "v" + "every: 0\n")
     outcome = CliRunner().invoke(command, ["-q", str(tmp_path)])
     assert "`every` is 0" in str(outcome.exception)
+
+
+def test_what_nobody_ever_looked_at_did_not_come_true(tmp_path: Path) -> None:
+    (tmp_path / "blind.yaml").write_text(STORY % "v" + "- never: exists(ConfigMap/a)\n  from: 40s\n")
+    outcome = CliRunner().invoke(command, ["-q", str(tmp_path)])
+    assert outcome.exit_code == 1
+    assert "somebody looks whether never exists(ConfigMap/a)" in outcome.output
+    assert "counts from 00:00:40 on, and the story ended before" in outcome.output

@@ -69,6 +69,7 @@ class Watchful:
         self.start: float | None = start
         self.until: float | None = None
         self.met = False
+        self.looked_at = False
         if expectation.start is not None:
             self.start = None if self.from_step else seconds(expectation.start)
         if expectation.until is not None and not self.until_step:
@@ -168,6 +169,10 @@ class Stage:
             if watchful.start is None:
                 watchful.start = self.now
         await self._until_judged()
+        for watchful in self._watchful:
+            if not watchful.looked_at:
+                fact = f"it counts from {clock_text(watchful.start or 0.0)} on, and the story ended before"
+                raise Failed(f"somebody looks whether {watchful.expectation}", self.now, [fact])
         for errand in self._errands:
             errand.cancel()
         return self.now
@@ -220,6 +225,7 @@ class Stage:
 
     async def _hold_against(self, watchful: Watchful) -> None:
         expectation = watchful.expectation
+        watchful.looked_at = True
         found = (await self._look(watchful.saying)).found
         holds = watchful.saying.holds(found)
         if expectation.that:
