@@ -31,15 +31,29 @@ class Namespaces(Value):
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
+    def complaint(self) -> str:
+        return "namespaces: give either include or exclude" if self.include and self.exclude else ""
+
     def admit(self, namespace: str) -> bool:
         return namespace not in self.exclude and (not self.include or namespace in self.include)
 
 
-class PodArgs(Value):
+class MoverArgs(Value):
+    """What every mover's arguments can say of themselves."""
+
+    def complaint(self) -> str:
+        """What is wrong with these arguments; empty when nothing is."""
+        return ""
+
+
+class PodArgs(MoverArgs):
     """Arguments that most movers have: which pods they look at."""
 
     namespaces: Namespaces = Namespaces()
     label_selector: LabelSelector | None = None
+
+    def complaint(self) -> str:
+        return self.namespaces.complaint()
 
     def admit(self, pod: Resident) -> bool:
         if not self.namespaces.admit(pod.namespace):
@@ -49,7 +63,7 @@ class PodArgs(Value):
 
 class Mover(NamedTuple):
     name: str
-    args: type[Value]
+    args: type[MoverArgs]
     balances: bool
     """Judges pods as groups, after all movers that judge them one by one."""
     run: Run
@@ -58,7 +72,7 @@ class Mover(NamedTuple):
 movers: Registry[Mover] = Registry("mover")
 
 
-def mover(name: str, *, args: type[Value], balances: bool = False) -> Callable[[Run], Run]:
+def mover(name: str, *, args: type[MoverArgs], balances: bool = False) -> Callable[[Run], Run]:
     def register(run: Run) -> Run:
         movers.add(name, Mover(name, args, balances, run))
         return run

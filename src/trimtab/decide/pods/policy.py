@@ -7,7 +7,7 @@ from trimtab.api.selectors import parse_selector
 from trimtab.api.value import Raw, Value
 from trimtab.decide.pods.evictor import Cycle, Eviction, Limits
 from trimtab.decide.pods.movers import movers, run_mover
-from trimtab.decide.pods.protect import EvictorArgs
+from trimtab.decide.pods.protect import EvictorArgs, elapsed
 from trimtab.decide.pods.scene import Scene
 from trimtab.errors import InputFault
 
@@ -65,13 +65,18 @@ def read_policy(raw: Raw) -> DeschedulerPolicy:
 
 
 def _check(profile: PolicyProfile) -> None:
-    msgspec.convert(profile.arguments(EVICTOR), EvictorArgs, strict=False)
+    evictor = msgspec.convert(profile.arguments(EVICTOR), EvictorArgs, strict=False)
+    if wrong := evictor.complaint():
+        raise InputFault(f"profile {profile.name}: {EVICTOR}: {wrong}")
+    if evictor.min_pod_age:
+        elapsed(evictor.min_pod_age)
     for kind, balances in ((profile.plugins.deschedule, False), (profile.plugins.balance, True)):
         for name in kind.chosen():
             if name not in movers or movers[name].balances != balances:
                 point = "balance" if balances else "deschedule"
                 raise InputFault(f"profile {profile.name}: there is no {point} plugin {name}")
-            msgspec.convert(profile.arguments(name), movers[name].args, strict=False)
+            if wrong := msgspec.convert(profile.arguments(name), movers[name].args, strict=False).complaint():
+                raise InputFault(f"profile {profile.name}: {name}: {wrong}")
 
 
 def moves(policy: DeschedulerPolicy, scene: Scene, profile: Profile = UPSTREAM) -> list[Eviction]:

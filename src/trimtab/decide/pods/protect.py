@@ -1,8 +1,10 @@
 """What protects a pod from being moved, as the arguments of the DefaultEvictor say."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+
+import msgspec
 
 from trimtab.api.profile import Profile
 from trimtab.api.selectors import LabelSelector
@@ -13,6 +15,8 @@ from trimtab.decide.preempt import SYSTEM_CRITICAL
 from trimtab.errors import InputFault
 
 DEFAULT_PROTECTIONS = frozenset(("SystemCriticalPods", "FailedBarePods", "PodsWithLocalStorage", "DaemonSetPods"))
+EXTRA_PROTECTIONS = frozenset(("PodsWithPVC", "PodsWithoutPDB", "PodsWithResourceClaims"))
+EVICTION_POLICIES = ("", "Preferred", "Mandatory")
 
 
 class PriorityThreshold(Value):
@@ -29,7 +33,7 @@ class ClaimProtection(Value):
 
 
 class ProtectionConfig(Value):
-    pods_with_pvc: ClaimProtection | None = None
+    pods_with_pvc: ClaimProtection | None = msgspec.field(default=None, name="PodsWithPVC")
 
 
 class PodProtections(Value):
@@ -46,7 +50,7 @@ class EvictorArgs(Value):
     min_pod_age: str = ""
     """A duration, as in `1h30m`."""
     ignore_pvc_pods: bool = False
-    ignore_pods_without_pdb: bool = False
+    ignore_pods_without_pdb: bool = msgspec.field(default=False, name="ignorePodsWithoutPDB")
     evict_local_storage_pods: bool = False
     evict_daemon_set_pods: bool = False
     evict_system_critical_pods: bool = False
@@ -58,6 +62,36 @@ class EvictorArgs(Value):
     pod_protections: PodProtections = PodProtections()
     node_selector: str = ""
     """The nodes that count as somewhere to go; all, when empty."""
+
+    def complaint(self) -> str:
+        """What is wrong with these arguments; empty when nothing is."""
+        chosen, threshold = self.pod_protections, self.priority_threshold
+        if threshold is not None and threshold.value is not None and threshold.name:
+            return "priorityThreshold takes a value or a name, not both"
+        if self.no_eviction_policy not in EVICTION_POLICIES:
+            return f"noEvictionPolicy {self.no_eviction_policy!r} is neither Preferred nor Mandatory"
+        if (chosen.extra_enabled or chosen.default_disabled) and self._old_switches:
+            return f"podProtections cannot be mixed with {self._old_switches[0]}"
+        if strange := set(chosen.extra_enabled) - EXTRA_PROTECTIONS:
+            return f"podProtections.extraEnabled: there is no {min(strange)}; there are {', '.join(sorted(EXTRA_PROTECTIONS))}"
+        if strange := set(chosen.default_disabled) - DEFAULT_PROTECTIONS:
+            return f"podProtections.defaultDisabled: {min(strange)} is not on by default"
+        classes = chosen.config.pods_with_pvc if chosen.config is not None else None
+        if classes is not None and "PodsWithPVC" not in chosen.extra_enabled:
+            return "podProtections.config.PodsWithPVC needs PodsWithPVC in extraEnabled"
+        return ""
+
+    @property
+    def _old_switches(self) -> list[str]:
+        switches = {
+            "evictLocalStoragePods": self.evict_local_storage_pods,
+            "evictDaemonSetPods": self.evict_daemon_set_pods,
+            "evictSystemCriticalPods": self.evict_system_critical_pods,
+            "evictFailedBarePods": self.evict_failed_bare_pods,
+            "ignorePvcPods": self.ignore_pvc_pods,
+            "ignorePodsWithoutPDB": self.ignore_pods_without_pdb,
+        }
+        return [name for name, on in switches.items() if on]
 
     def protections(self) -> frozenset[str]:
         """The names of what protects a pod; the lists, once used, replace the older switches."""
@@ -100,11 +134,14 @@ def protection(args: EvictorArgs, scene: Scene, profile: Profile) -> Rule:
         rules.append(_claiming(args, scene))
     if "PodsWithoutPDB" in active:
         rules.append(lambda pod: not any(cover.covers(pod) for cover in scene.covers))
+    if "PodsWithResourceClaims" in active:
+        rules.append(_claims_devices)
     if args.label_selector is not None:
         selector = args.label_selector
         rules.append(lambda pod: not selector.matches(pod.labels))
     if args.min_replicas > 1:
-        rules.append(_too_few(args.min_replicas, scene))
+        counted = scene.ready_siblings if profile.descheduler_looks_ahead else scene.siblings
+        rules.append(_too_few(args.min_replicas, counted))
     if args.min_pod_age:
         rules.append(_too_young(elapsed(args.min_pod_age), scene))
     return _any_of(tuple(rules))
@@ -167,9 +204,13 @@ def _claiming(args: EvictorArgs, scene: Scene) -> Rule:
     return protected
 
 
-def _too_few(wanted: int, scene: Scene) -> Rule:
+def _claims_devices(pod: Resident) -> bool:
+    return pod.traits.resource_claims
+
+
+def _too_few(wanted: int, siblings: Mapping[str, int]) -> Rule:
     def protected(pod: Resident) -> bool:
-        return bool(pod.traits.owner_uid) and scene.siblings[pod.traits.owner_uid] < wanted
+        return bool(pod.traits.owner_uid) and siblings.get(pod.traits.owner_uid, 0) < wanted
 
     return protected
 

@@ -117,12 +117,20 @@ class Scene:
 
     @cached_property
     def siblings(self) -> Mapping[str, int]:
-        """How many pods share an only owner, whatever their phase."""
-        counts: dict[str, int] = {}
-        everyone = [here.residents for here in self.fleet.hosts] + list(self.finished.values())
-        for one in (one for together in everyone for one in together):
-            counts[one.traits.owner_uid] = counts.get(one.traits.owner_uid, 0) + 1
-        return counts
+        """How many pods share an only owner, whatever their phase, with a node or without."""
+        return _by_owner(self.everyone)
+
+    @cached_property
+    def ready_siblings(self) -> Mapping[str, int]:
+        """How many of them are ready and stay."""
+        return _by_owner(one for one in self.everyone if one.pod.ready and not one.terminating)
+
+
+def _by_owner(pods: Iterable[Resident]) -> Mapping[str, int]:
+    counts: dict[str, int] = {}
+    for one in pods:
+        counts[one.traits.owner_uid] = counts.get(one.traits.owner_uid, 0) + 1
+    return counts
 
 
 def _may_be_ready(node: Node) -> bool:

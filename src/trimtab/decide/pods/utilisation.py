@@ -22,8 +22,28 @@ Limits = dict[str, float]
 """Percent per resource."""
 
 
+def bad_limits(limits: Limits, what: str) -> str:
+    """What is wrong with limits in percent; empty when nothing is."""
+    if not limits:
+        return f"{what}: no resource is named"
+    wrong = next((name for name, percent in limits.items() if not 0 <= percent <= FULL), None)
+    return f"{what}: {wrong} must be between 0 and 100" if wrong else ""
+
+
 class EvictionLimits(Value):
     node: int | None = None
+
+
+class MetricsUtilization(Value):
+    """Whether what is really used counts instead of what is requested."""
+
+    source: str = ""
+
+
+def bad_source(metrics: MetricsUtilization | None) -> str:
+    if metrics is None or not metrics.source:
+        return ""
+    return f"metricsUtilization.source {metrics.source}: only what is requested can be counted here"
 
 
 class Usage(NamedTuple):

@@ -2,20 +2,26 @@
 
 import numpy as np
 
-from trimtab.api.value import Value
 from trimtab.decide.pods.evictor import Round
 from trimtab.decide.pods.host import Resident
-from trimtab.decide.pods.movers import Namespaces, mover
-from trimtab.decide.pods.utilisation import Drain, below, resources_of, schedulable, usage
+from trimtab.decide.pods.movers import MoverArgs, Namespaces, mover
+from trimtab.decide.pods.utilisation import Drain, bad_limits, below, resources_of, schedulable, usage
 
 ONLY_THRESHOLDING = "OnlyThresholdingResources"
 
 
-class HighArgs(Value):
+class HighArgs(MoverArgs):
     thresholds: dict[str, float] = {}
     number_of_nodes: int = 0
     eviction_modes: tuple[str, ...] = ()
     evictable_namespaces: Namespaces = Namespaces()
+
+    def complaint(self) -> str:
+        if wrong := bad_limits(self.thresholds, "thresholds"):
+            return wrong
+        if strange := set(self.eviction_modes) - {ONLY_THRESHOLDING}:
+            return f"evictionModes: there is no {min(strange)}"
+        return "evictableNamespaces: only exclude is known" if self.evictable_namespaces.include else ""
 
 
 @mover("HighNodeUtilization", args=HighArgs, balances=True)

@@ -2,16 +2,18 @@
 
 import numpy as np
 
-from trimtab.api.value import Value
 from trimtab.decide.pods.evictor import Round
-from trimtab.decide.pods.movers import Namespaces, mover
+from trimtab.decide.pods.movers import MoverArgs, Namespaces, mover
 from trimtab.decide.pods.utilisation import (
     FULL,
     Drain,
     EvictionLimits,
     Limits,
+    MetricsUtilization,
     Usage,
     above,
+    bad_limits,
+    bad_source,
     below,
     resources_of,
     schedulable,
@@ -19,13 +21,27 @@ from trimtab.decide.pods.utilisation import (
 )
 
 
-class LowArgs(Value):
+class LowArgs(MoverArgs):
     use_deviation_thresholds: bool = False
     thresholds: dict[str, float] = {}
     target_thresholds: dict[str, float] = {}
     number_of_nodes: int = 0
     evictable_namespaces: Namespaces = Namespaces()
     eviction_limits: EvictionLimits = EvictionLimits()
+    metrics_utilization: MetricsUtilization | None = None
+
+    def complaint(self) -> str:
+        low, high = self.thresholds, self.target_thresholds
+        if wrong := bad_limits(low, "thresholds") or bad_limits(high, "targetThresholds"):
+            return wrong
+        if low.keys() != high.keys():
+            return "thresholds and targetThresholds must name the same resources"
+        above = next((name for name in low if low[name] > high[name]), None)
+        if above is not None and not self.use_deviation_thresholds:
+            return f"the threshold of {above} is above its targetThreshold"
+        if self.evictable_namespaces.include:
+            return "evictableNamespaces: only exclude is known"
+        return bad_source(self.metrics_utilization)
 
 
 @mover("LowNodeUtilization", args=LowArgs, balances=True)

@@ -34,6 +34,17 @@ class LifeTimeArgs(PodArgs):
     including_init_containers: bool = False
     including_ephemeral_containers: bool = False
 
+    def complaint(self) -> str:
+        owners = self.owner_kinds.include or self.owner_kinds.exclude
+        criteria = (self.max_pod_life_time_seconds is not None, self.states, owners, self.conditions, self.exit_codes)
+        if not any(criteria):
+            return "at least one criterion is needed"
+        if self.max_pod_life_time_seconds is not None and self.max_pod_life_time_seconds < 0:
+            return "maxPodLifeTimeSeconds must not be negative"
+        if self.owner_kinds.include and self.owner_kinds.exclude:
+            return "ownerKinds: give either include or exclude"
+        return super().complaint()
+
 
 @mover("PodLifeTime", args=LifeTimeArgs)
 def pod_life_time(args: LifeTimeArgs, round_: Round) -> None:
@@ -64,9 +75,9 @@ def outlived(pod: Pod, args: LifeTimeArgs, now: datetime) -> bool:
 
 
 def containers(pod: Pod, args: LifeTimeArgs) -> tuple[ContainerStatus, ...]:
-    return pod.status.container_statuses + (
-        pod.status.init_container_statuses if args.including_init_containers else ()
-    )
+    initial = pod.status.init_container_statuses if args.including_init_containers else ()
+    ephemeral = pod.status.ephemeral_container_statuses if args.including_ephemeral_containers else ()
+    return (*pod.status.container_statuses, *initial, *ephemeral)
 
 
 def states(pod: Pod, args: LifeTimeArgs) -> set[str]:

@@ -15,6 +15,12 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 class AffinityArgs(PodArgs):
     node_affinity_type: tuple[str, ...] = ()
 
+    def complaint(self) -> str:
+        if not self.node_affinity_type:
+            return "nodeAffinityType is empty"
+        strange = set(self.node_affinity_type) - {REQUIRED, PREFERRED}
+        return f"nodeAffinityType: there is no {min(strange)}" if strange else super().complaint()
+
 
 @mover("RemovePodsViolatingNodeAffinity", args=AffinityArgs)
 def remove_misplaced_pods(args: AffinityArgs, round_: Round) -> None:

@@ -10,6 +10,9 @@ class RestartArgs(PodArgs):
     including_init_containers: bool = False
     states: tuple[str, ...] = ()
 
+    def complaint(self) -> str:
+        return "podRestartThreshold must be at least 1" if self.pod_restart_threshold < 1 else super().complaint()
+
 
 @mover("RemovePodsHavingTooManyRestarts", args=RestartArgs)
 def remove_restarting_pods(args: RestartArgs, round_: Round) -> None:

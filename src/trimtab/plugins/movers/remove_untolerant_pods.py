@@ -12,6 +12,10 @@ class TaintArgs(PodArgs):
     excluded_taints: tuple[str, ...] = ()
     included_taints: tuple[str, ...] = ()
 
+    def complaint(self) -> str:
+        both = self.excluded_taints and self.included_taints
+        return "give either excludedTaints or includedTaints" if both else super().complaint()
+
     def counts(self, taint: Taint) -> bool:
         """A taint is named by its key, or by key=value."""
         names = {taint.key, f"{taint.key}={taint.value}"}

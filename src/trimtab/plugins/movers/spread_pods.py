@@ -6,19 +6,22 @@ from typing import NamedTuple
 
 from trimtab.api.kinds.native.pod import PodSpec, Toleration, TopologySpreadConstraint
 from trimtab.api.selectors import LabelSelector
-from trimtab.api.value import Value
 from trimtab.decide.pods.evictor import Round
 from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.pods.movers import Namespaces, mover, take
+from trimtab.decide.pods.movers import MoverArgs, Namespaces, mover, take
 from trimtab.decide.pods.nodes import REPELLING, node_requirements, untolerated, wants
 from trimtab.decide.pods.terms import Choice, choice
 
 
-class SpreadArgs(Value):
+class SpreadArgs(MoverArgs):
     constraints: tuple[str, ...] = ("DoNotSchedule",)
     namespaces: Namespaces = Namespaces()
     label_selector: LabelSelector | None = None
     topology_balance_node_fit: bool = True
+
+    def complaint(self) -> str:
+        strange = set(self.constraints) - {"DoNotSchedule", "ScheduleAnyway"}
+        return f"constraints: there is no {min(strange)}" if strange else self.namespaces.complaint()
 
 
 class Wish(NamedTuple):
