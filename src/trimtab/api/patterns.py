@@ -60,6 +60,7 @@ def _translate(pattern: str) -> str:
     return "".join(out)
 
 
+@lru_cache(maxsize=4096)
 def pattern_fault(pattern: str) -> str:
     """Why Go cannot read a pattern; empty when it can, or when only Python cannot."""
     try:

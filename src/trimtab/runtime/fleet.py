@@ -1,7 +1,8 @@
 """The picture of the fleet that decisions are made on: kept up to date cluster by cluster, never built twice."""
 
 from collections.abc import Hashable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 from trimtab.api.kinds.cluster import Cluster
@@ -24,6 +25,11 @@ class _Given(NamedTuple):
         return all(placed.get(name, 0) >= n for name, n in self.arriving)
 
 
+def by_the_second(moment: datetime) -> datetime:
+    """The next whole second: so that what was given in one lapses in one, and the rest is not reserved anew each time."""
+    return moment if not moment.microsecond else moment.replace(microsecond=0) + timedelta(seconds=1)
+
+
 class FleetKeeper:
     """Follows clusters and their scores; remembers for a while what was given away but is not reported yet."""
 
@@ -33,6 +39,7 @@ class FleetKeeper:
         self._changed: dict[str, Cluster | None] = {}
         self._scores: dict[str, dict[str, Note | None]] = {}
         self._given: dict[Key, _Given] = {}
+        """In the order in which they lapse."""
         cache.table_of(Cluster).listen(self._cluster)
         cache.table_of(AddOnPlacementScore).listen(self._score)
 
@@ -59,15 +66,16 @@ class FleetKeeper:
         for kind, changed in self._scores.items():
             fleet = fleet.amend(kind, changed)
         self._scores = {}
-        over = [key for key, given in self._given.items() if given.until <= now]
+        over = list(takewhile(lambda key: self._given[key].until <= now, self._given))
         over += [
             key for key, ask in (deciding or {}).items() if key in self._given and not self._given[key].stands(ask)
         ]
         if over:
-            self._given = {key: given for key, given in self._given.items() if key not in over}
+            for key in over:
+                self._given.pop(key, None)
             moving = ((given.ask, given.arriving) for given in self._given.values())
             fleet = reserve_moves(moving, fleet.without_reservations())
-        self._memory["fleet", "next lapse"] = min((given.until for given in self._given.values()), default=None)
+        self._memory["fleet", "next lapse"] = next((given.until for given in self._given.values()), None)
         self._fleet = fleet.at(now)
         return self._fleet
 
@@ -76,5 +84,8 @@ class FleetKeeper:
         left = self._memory.pop(("fleet", "given away"), None)
         if left is not None:
             self._fleet, gains = left
-            until = now + RESERVED_FOR
-            self._given |= {key: _Given(until, ask, arriving) for key, ask, arriving in gains if arriving}
+            until = by_the_second(now + RESERVED_FOR)
+            for key, ask, arriving in gains:
+                if arriving:
+                    self._given.pop(key, None)
+                    self._given[key] = _Given(until, ask, arriving)
