@@ -300,7 +300,7 @@ async def _all_established(client: Client) -> bool:
     return all(
         any(
             c["type"] == "Established" and c["status"] == "True"
-            for c in (item.get("status") or {}).get("conditions", [])
+            for c in (item.get("status") or {}).get("conditions") or []
         )
         for item in listed
     )

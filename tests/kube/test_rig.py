@@ -91,6 +91,7 @@ def test_etcd_may_leave_and_return(host: ControlPlane) -> None:
 
 def test_a_member_turns_a_deployment_into_pods_on_nodes(member: ControlPlane) -> None:
     kubectl(member, "create", "-f", "-", given=json.dumps(NODE))
-    kubectl(member, "replace", "--subresource=status", "-f", "-", given=json.dumps(NODE))
+    status = json.dumps({"status": NODE["status"]})
+    kubectl(member, "patch", "node", "node-1", "--subresource=status", "--type=merge", "-p", status)
     kubectl(member, "create", "-f", "-", given=json.dumps(DEPLOYMENT))
     eventually(lambda: [pod["spec"].get("nodeName") for pod in listed(member, "pods")] == ["node-1", "node-1"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from trimtab.api.admission.cluster import LONGEST_RESOURCE, MOST_MODELS, MOST_RANGES, MOST_TAINTS
 from trimtab.api.admission.interpreter import OPERATIONS
 from trimtab.api.value import Raw
 
@@ -13,8 +14,25 @@ _QUALIFIED_NAME: Raw = {
 }
 _NOT_EMPTY: Raw = {"minLength": 1}
 _SECRET: Raw = {"required": ["namespace", "name"]}
-_MOST_TAINTS = 64
-"""A rule that compares each with each must know how many there can be."""
+_EXPRESSION: Raw = {
+    "anyOf": [
+        {
+            "properties": {"operator": {"enum": ["In", "NotIn"]}, "values": {"minItems": 1}},
+            "required": ["values"],
+        },
+        {"properties": {"operator": {"enum": ["Exists", "DoesNotExist"]}, "values": {"maxItems": 0}}},
+    ]
+}
+
+
+def _selector(place: str) -> Mapping[str, Raw]:
+    """A label selector, as far as its own form goes."""
+    return {
+        f"{place}.matchLabels.*": _LABEL_VALUE,
+        f"{place}.matchExpressions.*": _EXPRESSION,
+        f"{place}.matchExpressions.*.key": _QUALIFIED_NAME,
+        f"{place}.matchExpressions.*.values.*": _LABEL_VALUE,
+    }
 
 
 def _rule(rule: str, message: str) -> Raw:
@@ -49,12 +67,27 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
         "spec.impersonatorSecretRef.namespace": _NOT_EMPTY,
         "spec.impersonatorSecretRef.name": _NOT_EMPTY,
         "spec.taints": {
-            "maxItems": _MOST_TAINTS,
+            "maxItems": MOST_TAINTS,
             **_rule(
                 "self.all(one, self.exists_one(other, other.key == one.key && other.effect == one.effect))",
                 "a key may be there once with each effect",
             ),
         },
+        "spec.resourceModels": {
+            "maxItems": MOST_MODELS,
+            "x-kubernetes-validations": [
+                {
+                    "rule": "self.all(one, self.exists_one(other, other.grade == one.grade))",
+                    "message": "each grade may be there once",
+                },
+                {
+                    "rule": "self.all(one, one.ranges.map(bounds, bounds.name) == self[0].ranges.map(bounds, bounds.name))",
+                    "message": "every model must have the same resources in the same order",
+                },
+            ],
+        },
+        "spec.resourceModels.*.ranges": {"maxItems": MOST_RANGES},
+        "spec.resourceModels.*.ranges.*.name": {"maxLength": LONGEST_RESOURCE},
         "spec.taints.*.key": _QUALIFIED_NAME,
         "spec.taints.*.value": _LABEL_VALUE,
         "spec.taints.*.effect": {"enum": ["NoSchedule", "NoExecute"]},
@@ -64,6 +97,9 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
             "(has(self.workloads) && size(self.workloads) > 0) || (has(self.selectors) && size(self.selectors) > 0)",
             "workloads are required",
         ),
+        "spec.selectors.*.apiVersion": _NOT_EMPTY,
+        "spec.selectors.*.kind": _NOT_EMPTY,
+        **_selector("spec.selectors.*.labelSelector"),
         "spec.workloads.*.apiVersion": _NOT_EMPTY,
         "spec.workloads.*.kind": _NOT_EMPTY,
         "spec.workloads.*.name": _NOT_EMPTY,
@@ -94,10 +130,11 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
                 },
             ]
         },
+        **_selector("spec.selector"),
         "spec.windows.*.schedule": {"pattern": "^\\s*\\S+(\\s+\\S+){4}\\s*$"},
     },
 }
-"""By kind and by place in its schema; `*` stands for the items of a list."""
+"""By kind and by place in its schema; `*` stands for the items of a list and the values of a map."""
 
 
 def with_rules(kind: str, schema: Raw) -> Raw:
@@ -113,6 +150,7 @@ def _add(schema: Raw, place: tuple[str, ...], addition: Raw) -> Raw:
         return {**schema, **addition, **({"required": sorted(required)} if required else {})}
     head, *rest = place
     if head == "*":
-        return {**schema, "items": _add(schema["items"], tuple(rest), addition)}
+        inside = "items" if "items" in schema else "additionalProperties"
+        return {**schema, inside: _add(schema[inside], tuple(rest), addition)}
     properties = schema["properties"]
     return {**schema, "properties": {**properties, head: _add(properties[head], tuple(rest), addition)}}

@@ -1,10 +1,10 @@
 """Makes objects fit their kind: reads them by its schema, fills in what they lack, complains about what does not fit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypedDict
 
-from trimtab.api.kind import Validate
+from trimtab.api.kind import Default, Validate
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import known, message, message_name
 from trimtab.api.patch.managed import Manager, track_update
@@ -153,12 +153,15 @@ class Fitter:
         return codec.empty(field.type) if field is not None and field.always else None
 
     def complete(self, served: Served, obj: Raw) -> Raw:
-        """Defaults of the schema, then those of the kind."""
-        if not self.is_native(served):
-            obj = self.structural(served).fill(obj)
-        for fill in served.kind.defaults:
-            obj = fill(obj)
-        return obj
+        """Defaults of the schema, then those of the kind.
+
+        What its schema refuses as it came is not put right: a kube-apiserver with our definitions could not do that.
+        """
+        if self.is_native(served):
+            return _filled(obj, served.kind.defaults)
+        obj = self.structural(served).fill(obj)
+        put_right = _filled(obj, served.kind.defaults)
+        return obj if put_right is not obj and self.structural(served).check(obj) else put_right
 
     def complaints(self, served: Served, obj: Raw, old: Raw | None, subresource: str = "") -> list[Cause]:
         found: list[Cause] = []
@@ -166,8 +169,8 @@ class Fitter:
             structural = self.structural(served)
             check = structural.check_status if subresource == "status" else structural.check
             found += check(obj, old, self._cel)
-        if subresource in _OWN_RULES:
-            return found
+        if subresource in _OWN_RULES or any(cause.reason == "FieldValueTypeInvalid" for cause in found):
+            return found  # the checks of a kind rely on what its schema says about types
         for validate in served.kind.validators:
             causes: Sequence[Cause] = validate(obj, old)
             found += causes
@@ -195,6 +198,12 @@ class Fitter:
 def _touched(new: Raw, known: Raw) -> Raw:
     """The members that are not the very same as before."""
     return {key: value for key, value in new.items() if value is None or value is not known.get(key)}
+
+
+def _filled(obj: Raw, defaults: Iterable[Default]) -> Raw:
+    for fill in defaults:
+        obj = fill(obj)
+    return obj
 
 
 def _rejoined(new: Raw, touched: Raw, read: Raw) -> Raw:

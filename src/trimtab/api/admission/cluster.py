@@ -6,12 +6,17 @@ from urllib.parse import urlsplit
 
 from trimtab.api import quantity
 from trimtab.api.admission.raw import at, change_items, mapping, number, objects, put, texts
-from trimtab.api.complaints import duplicate, invalid, not_supported, required
+from trimtab.api.complaints import duplicate, invalid, not_supported, required, too_long, too_many
 from trimtab.api.names import label_faults, label_value_faults, qualified_name_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 _LONGEST_NAME = 48
+MOST_TAINTS = 64
+MOST_MODELS = 64
+MOST_RANGES = 16
+LONGEST_RESOURCE = 317
+"""Limits that upstream does not have: a definition can compare each with each only where it knows how many there can be."""
 _PROXY_SCHEMES = ("http", "https", "socks5")
 _LARGEST = (1 << 63) - 1
 _GRADES = (
@@ -130,6 +135,8 @@ def _check_place(spec: Raw) -> Iterator[Cause]:
 
 
 def _check_taints(taints: Any) -> Iterator[Cause]:
+    if isinstance(taints, list) and len(taints) > MOST_TAINTS:
+        yield too_many("spec.taints", len(taints), MOST_TAINTS)
     seen: set[tuple[str, str]] = set()
     for i, taint in objects(taints):
         field = f"spec.taints[{i}]"
@@ -146,8 +153,11 @@ def _check_taints(taints: Any) -> Iterator[Cause]:
 
 
 def _check_models(models: Any) -> Iterator[Cause]:
+    if len(models) > MOST_MODELS:
+        yield too_many("spec.resourceModels", len(models), MOST_MODELS)
     previous: Raw | None = None
     for i, model in objects(models):
+        yield from _check_size(model, f"spec.resourceModels[{i}].ranges")
         yield from _check_model(model, previous, f"spec.resourceModels[{i}]")
         previous = model
     if previous is not None:
@@ -156,6 +166,15 @@ def _check_models(models: Any) -> Iterator[Cause]:
                 yield invalid(
                     f"spec.resourceModels.ranges[{i}].max", bounds.get("max"), "the last max must be MaxInt64"
                 )
+
+
+def _check_size(model: Raw, field: str) -> Iterator[Cause]:
+    ranges = list(objects(model.get("ranges")))
+    if len(ranges) > MOST_RANGES:
+        yield too_many(field, len(ranges), MOST_RANGES)
+    for i, bounds in ranges:
+        if len(str(bounds.get("name") or "")) > LONGEST_RESOURCE:
+            yield too_long(f"{field}[{i}].name", LONGEST_RESOURCE)
 
 
 def _amount(bounds: Raw, name: str) -> int | None:

@@ -11,7 +11,7 @@ _DEPENDENCIES = "resourcebinding.karmada.io/dependencies"
 
 
 def _creation(item: Raw) -> Raw:
-    if "createTimestamp" not in item:
+    if "createTimestamp" not in item or "creationTimestamp" in item:
         return item
     rest = {key: value for key, value in item.items() if key != "createTimestamp"}
     return {"creationTimestamp": item["createTimestamp"], **rest}

@@ -51,8 +51,8 @@ class LocalSecretReference(Value):
 
 class ResourceModelRange(Value):
     name: Annotated[str, Field("Which resource the range is about.", required=True)] = always("")
-    min: Annotated[QuantityText, Field("The lower bound; belongs to the range.", required=True)] = always("0")
-    max: Annotated[QuantityText, Field("The upper bound; does not belong to the range.", required=True)] = always("0")
+    min: Annotated[QuantityText, Field("The lower bound; belongs to the range.")] = always("0")
+    max: Annotated[QuantityText, Field("The upper bound; does not belong to the range.")] = always("0")
 
 
 class ResourceModel(Value):

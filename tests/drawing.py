@@ -1,0 +1,152 @@
+"""Objects drawn from the schemas of our kinds: full ones that are in order, and the same with one thing wrong."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import yaml
+from click.testing import CliRunner
+
+from trimtab.cli.crds import command
+
+NAMESPACE = "default"
+WRONG = {"string": 7, "integer": "seven", "number": "seven", "boolean": "yes", "array": {"a": 1}, "object": ["a"]}
+EXAMPLES = {"string": "a", "integer": 1, "number": 1, "boolean": True}
+BY_NAME = {"operator": "In", "timeZone": "UTC"}
+"""Texts that the schema leaves free and a check does not."""
+TEXTS = ("a", "aa", "5m", "5", "50%", "aGk=", "2030-01-01T00:00:00Z", "https://a.example", "work-agent", "* * * * *")
+"""One of these fits every pattern and format of ours."""
+BY_FORMAT = {"date-time": "2030-01-01T00:00:00Z", "byte": "aGk="}
+EMBEDDED = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+DEEPEST = 20
+APART = {
+    "Cluster": (("spec.zone",), ("spec.zones",)),
+    "DisruptionBudget": (
+        ("spec.minAvailable", "spec.unhealthyPodEvictionPolicy"),
+        ("spec.maxUnavailable", "spec.unhealthyPodEvictionPolicy"),
+    ),
+}
+"""What cannot stand together: a full object is drawn without each of these."""
+LEFT_OUT = object()
+
+
+class Case(NamedTuple):
+    """An object, and what is particular about it."""
+
+    said: str
+    obj: dict[str, Any]
+
+
+def definitions() -> Iterator[dict[str, Any]]:
+    """What `trimtab crds` prints."""
+    yield from yaml.load_all(CliRunner().invoke(command).output, Loader=yaml.CSafeLoader)
+
+
+def example(schema: dict[str, Any], name: str = "", depth: int = 0) -> Any:
+    """A value with everything in it that the schema speaks of."""
+    if schema.get("x-kubernetes-embedded-resource"):
+        return EMBEDDED
+    if schema.get("enum"):
+        return schema["enum"][0]
+    if schema.get("x-kubernetes-int-or-string"):
+        return 1
+    kind = schema.get("type", "object")
+    if kind == "array":
+        return [example(schema["items"], name, depth + 1)]
+    if kind != "object":
+        return text(schema, name) if kind == "string" else max(EXAMPLES[kind], schema.get("minimum", 0))
+    if depth > DEEPEST:
+        return {}
+    if isinstance(schema.get("additionalProperties"), dict):
+        return {"key": example(schema["additionalProperties"], name, depth + 1)}
+    return {name: example(inner, name, depth + 1) for name, inner in (schema.get("properties") or {}).items()}
+
+
+def text(schema: dict[str, Any], name: str) -> str:
+    if name in BY_NAME or schema.get("format") in BY_FORMAT:
+        return BY_NAME.get(name) or BY_FORMAT[schema["format"]]
+    fits = [t for t in TEXTS if len(t) >= schema.get("minLength", 0) and re.search(schema.get("pattern", ""), t)]
+    return fits[0]
+
+
+def mutations(value: Any, schema: dict[str, Any], path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every place of a value, with things that may not stand there; LEFT_OUT stands for nothing at all."""
+    kind = schema.get("type")
+    if path:
+        yield path, None
+        if kind in WRONG:
+            yield path, WRONG[kind]
+        if schema.get("enum"):
+            yield path, "NoSuchChoice"
+        for bound, step in (("minimum", -1), ("maximum", 1)):
+            if bound in schema:
+                yield path, schema[bound] + step
+        if kind == "string":
+            yield path, ""
+            if "maxLength" in schema and schema["maxLength"] < 5000:
+                yield path, "a" * (schema["maxLength"] + 1)
+        if kind == "array":
+            yield path, []
+            yield path, [*value, *value]  # twins, which a map or a set refuses
+            if schema.get("maxItems", 5000) < 5000:
+                yield path, list(value) * (schema["maxItems"] + 1)
+    if isinstance(value, list) and value:
+        yield from mutations(value[0], schema["items"], (*path, 0))
+    if isinstance(value, dict):
+        for name, inner in (schema.get("properties") or {}).items():
+            if name in value:
+                yield (*path, name), LEFT_OUT
+                yield from mutations(value[name], inner, (*path, name))
+
+
+def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """The value with something else at one place."""
+    head, *rest = path
+    copy = list(value) if isinstance(value, list) else dict(value)
+    if rest:
+        copy[head] = put(copy[head], tuple(rest), new)
+    elif new is LEFT_OUT:
+        del copy[head]
+    else:
+        copy[head] = new
+    return copy
+
+
+def drawn(definition: dict[str, Any]) -> Iterator[Case]:
+    """Objects drawn from the schema of a kind: full ones first, then each with one thing wrong."""
+    fulls = list(full(definition))
+    yield from fulls
+    yield from (case for whole in fulls for case in with_one_thing_wrong(definition, whole))
+
+
+def full(definition: dict[str, Any]) -> Iterator[Case]:
+    spec = definition["spec"]
+    version = next(v for v in spec["versions"] if v["storage"])
+    name = spec["names"]["kind"]
+    metadata = {"name": "default", **({"namespace": NAMESPACE} if spec["scope"] == "Namespaced" else {})}
+    head = {"apiVersion": f"{spec['group']}/{version['name']}", "kind": name, "metadata": metadata}
+    for apart in APART.get(name, ((),)):
+        whole = example(body_of(definition))
+        for place in apart:
+            whole = put(whole, tuple(place.split(".")), LEFT_OUT)
+        yield Case(f"{name}, full{' without ' if apart else ''}{', '.join(apart)}", head | whole)
+
+
+def body_of(definition: dict[str, Any]) -> dict[str, Any]:
+    """The schema of what a kind has beside its name."""
+    version = next(v for v in definition["spec"]["versions"] if v["storage"])
+    schema = version["schema"]["openAPIV3Schema"]
+    about = ("apiVersion", "kind", "metadata")
+    properties = {name: inner for name, inner in schema["properties"].items() if name not in about}
+    return {"type": "object", "properties": properties, "required": schema.get("required", [])}
+
+
+def with_one_thing_wrong(definition: dict[str, Any], whole: Case) -> Iterator[Case]:
+    yield Case(f"{whole.said}, with a field nobody knows", whole.obj | {"noSuchField": 1})
+    schema = body_of(definition)
+    body = {name: value for name, value in whole.obj.items() if name in schema["properties"]}
+    head = {name: value for name, value in whole.obj.items() if name not in schema["properties"]}
+    for path, new in mutations(body, schema):
+        shown = "left out" if new is LEFT_OUT else json.dumps(new)[:40]
+        yield Case(f"{whole.said}, but {'.'.join(map(str, path))} {shown}", head | put(body, path, new))
