@@ -5,12 +5,16 @@ import msgspec
 
 from pod_builders import node, pod
 from trimtab import plugins
+from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
-from trimtab.decide.reschedule.history import BACK, DONE, History, Moved
+from trimtab.api.kinds.native.pod import Toleration
+from trimtab.decide.pods.evictor import Eviction
+from trimtab.decide.pods.host import resident
+from trimtab.decide.reschedule.history import BACK, DONE, PENDING, History, Moved
 from trimtab.decide.reschedule.objectives import objectives
 from trimtab.decide.reschedule.picture import Facts, Picture
-from trimtab.decide.reschedule.plan import Plan, plan
+from trimtab.decide.reschedule.plan import Plan, obey, plan
 from trimtab.decide.reschedule.settings import read_settings
 
 plugins.load()
@@ -119,3 +123,158 @@ def test_what_became_of_a_move_is_seen_by_its_replacement() -> None:
 def test_a_pod_so_large_that_every_node_becomes_hot_stays() -> None:
     large = [pod("web-0", on="a", cpu="3500m", status=WELL, metadata={"uid": "u0"})]
     assert planned(large).moves == ()
+
+
+def test_among_equals_the_service_that_was_disturbed_least_gives() -> None:
+    """Two owners behind one service share its patience: the other service's pod goes first, whatever its name."""
+    selectors = {"default": {"front": {"app": "web"}, "back": {"app": "db"}}}
+    pods = [
+        pod("a-1", on="a", cpu="1300m", owner="ReplicaSet/web", status=WELL, metadata={"uid": "a1"}),
+        pod("b-1", on="a", cpu="1300m", app="db", owner="ReplicaSet/db", status=WELL, metadata={"uid": "b1"}),
+        pod("c-1", on="a", cpu="1300m", app="other", owner="ReplicaSet/other", status=WELL, metadata={"uid": "c1"}),
+    ]
+
+    def first(history: History) -> str:
+        given = {"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}], "maxMoves": 1}
+        facts = Facts(NODES, pods, services=selectors)
+        return plan(Picture(facts, read_settings(given, KNOWN), history, NOON)).moves[0].pod.name
+
+    assert first(History()) == "a-1"
+    lately = Moved(owner="sibling", service="default/front", at=NOON - timedelta(minutes=30), outcome=DONE)
+    assert first(History(moves=(lately,))) == "b-1"
+    long_ago = lately.but(at=NOON - timedelta(hours=2))
+    assert first(History(moves=(long_ago,))) == "a-1"
+
+
+def test_the_owner_that_was_disturbed_least_per_replica_gives_first() -> None:
+    mine = [pod("a-1", on="a", cpu="1300m", owner="ReplicaSet/web", status=WELL, metadata={"uid": "a1"})]
+    other = pod("b-1", on="a", cpu="1300m", owner="ReplicaSet/other", status=WELL, metadata={"uid": "b1"})
+    third = pod("c-1", on="a", cpu="1300m", owner="ReplicaSet/third", status=WELL, metadata={"uid": "c1"})
+    came = Moved(owner="top", source="x", target="y", at=NOON - timedelta(minutes=30), outcome=DONE)
+    found = planned([*mine, other, third], History(moves=(came,)), maxMoves=1)
+    assert found.moves[0].pod.name == "b-1"
+
+
+def test_a_move_that_was_written_down_and_never_made_is_forgotten() -> None:
+    def before(minutes: int) -> Moved:
+        return Moved(owner="top", pod="u0", source="a", at=NOON - timedelta(minutes=minutes))
+
+    assert planned(crowd(), History(moves=(before(1),))).history.moves == (before(1),)
+    assert planned(crowd(), History(moves=(before(3),))).history.moves == ()
+    ending = [crowd()[0].but(metadata=crowd()[0].metadata.but(deletion_timestamp=NOON)), *crowd()[1:]]
+    assert planned(ending, History(moves=(before(3),))).history.moves == (before(3),)  # it has a long time to end
+
+
+def test_a_replacement_that_finds_no_node_for_two_minutes_was_moved_in_vain() -> None:
+    def outcome(minutes: int) -> str:
+        at = NOON - timedelta(minutes=minutes)
+        heir = pod("web-9", status={"phase": "Pending"}, metadata={"uid": "u9", "creationTimestamp": at})
+        before = Moved(owner="top", pod="gone", source="a", at=at)
+        old = [one.but(metadata=one.metadata.but(creation_timestamp=NOON - timedelta(days=1))) for one in crowd()]
+        return planned([*old, heir], History(moves=(before,))).history.moves[0].outcome
+
+    assert (outcome(1), outcome(2)) == ("", PENDING)
+
+
+def test_back_off_doubles_with_every_move_in_vain_up_to_a_day() -> None:
+    def wasted(*minutes: int) -> History:
+        return History(moves=tuple(Moved(owner="top", at=NOON - timedelta(minutes=m), outcome=BACK) for m in minutes))
+
+    assert wasted(0).cooling_until("top") == NOON + timedelta(minutes=10)
+    assert wasted(30, 0).cooling_until("top") == NOON + timedelta(minutes=20)
+    assert wasted(*range(90, -1, -10)).cooling_until("top") == NOON + timedelta(hours=24)
+    good = Moved(owner="top", at=NOON, outcome=DONE)
+    assert History(moves=(*wasted(30).moves, good)).cooling_until("top") is None
+
+
+def test_an_owner_that_was_scaled_a_moment_ago_is_left_alone_also_after_a_restart() -> None:
+    first = planned(crowd(), top=owners(3))
+    grown = planned(crowd(), first.history.but(moves=()))
+    assert reasons(grown) == {"Deployment/web was scaled less than 5 minutes ago"}
+    assert reasons(planned(crowd(), grown.history.lasting(NOON))) == reasons(grown)
+    assert grown.history.lasting(NOON + timedelta(minutes=5)) == History()
+
+
+def test_nodes_that_others_are_about_to_remove_are_nobodys_target_and_nobodys_source() -> None:
+    leaving = [node(name, cpu="4", taints=["karpenter.sh/disrupted:NoSchedule"]) for name in "bc"]
+    facts = Facts([NODES[0], *leaving], crowd(), *owners())
+    given = read_settings({"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}]}, KNOWN)
+    assert plan(Picture(facts, given, History(), NOON)).moves == ()
+    own = read_settings(
+        {"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}], "avoidedTaints": ["x"]}, KNOWN
+    )
+    tolerating = [one.but(spec=one.spec.but(tolerations=(Toleration(operator="Exists"),))) for one in crowd()]
+    assert plan(Picture(facts._replace(pods=tolerating), own, History(), NOON)).moves  # the list is a setting
+
+
+def test_a_rate_keeps_half_of_its_window_where_the_preset_is_careful() -> None:
+    def rated(used: int) -> Any:
+        recent = [{"object": f"p{n}", "at": (NOON - timedelta(minutes=9)).isoformat()} for n in range(used)]
+        raw = {
+            "metadata": {"name": "calm", "namespace": "default"},
+            "spec": {
+                "target": "Pods",
+                "selector": {"matchLabels": {"app": "web"}},
+                "rate": {"disruptions": 4, "period": "1h"},
+            },
+            "status": {"rate": {"inWindow": used, "limit": 4, "recent": recent}, "disruptionsAllowed": 100},
+        }
+        return msgspec.convert(raw, DisruptionBudget)
+
+    assert planned(crowd(), budgets=[rated(1)], unusedRate=0.5).moves
+    tight = planned(crowd(), budgets=[rated(2)], unusedRate=0.5)
+    assert tight.moves == ()
+    assert any("the rate of the budget calm would be used up too far" in one for one in reasons(tight))
+    assert planned(crowd(), budgets=[rated(2)], unusedRate=0.0).moves
+
+
+def test_two_budgets_are_named_where_the_server_refuses_to_judge_them() -> None:
+    facts = Facts(NODES, crowd(), *owners(), (budget(2), budget(2).but(metadata=budget(2).metadata.but(name="twin"))))
+    given = read_settings({"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}]}, KNOWN)
+    assert plan(Picture(facts, given, History(), NOON)).moves
+    found = plan(Picture(facts._replace(overlap_refused=True), given, History(), NOON))
+    assert found.moves == ()
+    assert (
+        "BlockedByOverlap: the budgets twin and web both select it, which this API server refuses to judge"
+        in reasons(found)
+    )
+
+
+def test_without_a_fit_check_the_scheduler_is_trusted_and_the_node_is_relieved_no_further_than_needed() -> None:
+    found = planned(crowd(), requireFit=False, ownerInFlight="100%")
+    assert [(one.source, one.expected) for one in found.moves] == [("a", "")] * len(found.moves)
+    assert 1 <= len(found.moves) <= 2  # 90 % is requested, 70 % is allowed, each is 22 %
+
+
+def test_a_pod_whose_scheduler_nobody_knows_moves_only_when_something_is_wrong() -> None:
+    strange = [one.but(spec=one.spec.but(scheduler_name="volcano")) for one in crowd()]
+    assert reasons(planned(strange)) == {"nobody knows how volcano decides"}
+    tainted = [node("a", cpu="4", taints=["bad=yes:NoSchedule"]), *NODES[1:]]
+    given = read_settings({"preset": "aggressive", "objectives": [{"name": "HardViolation"}]}, KNOWN)
+    assert plan(Picture(Facts(tainted, strange, *owners()), given, History(), NOON)).moves
+
+
+def wished(pods: list[Any]) -> list[Eviction]:
+    return [Eviction(resident(one), one.spec.node_name, "RemoveDuplicates", "too many") for one in pods]
+
+
+def test_what_a_policy_wants_passes_the_same_door_as_our_own_objectives() -> None:
+    given = read_settings({"preset": "aggressive"}, KNOWN)
+
+    def obeyed(pods: list[Any], history: History | None = None, **facts: Any) -> Plan:
+        picture = Picture(Facts(NODES, pods, *owners(), **facts), given, history or History(), NOON)
+        spared = [Eviction(resident(pods[-1]), "a", "RemoveDuplicates", "no other node would take it")]
+        return obey(picture, wished(pods[:-1]), spared)
+
+    found = obeyed(crowd())
+    assert [(one.pod.name, one.expected, one.objective) for one in found.moves] == [("web-0", "b", "RemoveDuplicates")]
+    assert {one.pod.name: one.reason for one in found.refused} == {
+        "web-1": "1 of Deployment/web are on their way",
+        "web-2": "1 of Deployment/web are on their way",
+        "web-3": "no other node would take it",
+    }
+    young = [one.but(status=one.status.but(start_time=NOON)) for one in crowd()]
+    assert obeyed(young).moves == ()
+    vain = History(moves=(Moved(owner="top", at=NOON - timedelta(minutes=1), outcome=BACK),))
+    assert obeyed(crowd(), vain).moves == ()
+    assert obeyed(crowd(), budgets=(budget(0),)).moves == ()
