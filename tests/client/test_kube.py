@@ -233,3 +233,59 @@ def test_a_plugin_that_gives_nothing_is_a_refusal_and_is_asked_again_at_the_next
     server = Sequel(pod())
     assert talk(server.answer, twice, exec=login)["kind"] == "Pod"
     assert [r.headers["Authorization"] for r in server.requests] == ["Bearer token-1"]
+
+
+DEPLOYMENTS_SERVED = {"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": ["get", "list"]}
+NODES_SERVED = {"name": "nodes", "kind": "Node", "namespaced": False, "verbs": ["list"]}
+EVERYTHING_SERVED = [
+    Resource("", "v1", "nodes", "Node", namespaced=False, verbs=("list",)),
+    Resource("apps", "v1", "deployments", "Deployment", verbs=("get", "list")),
+]
+
+
+def whole_group(name: str, *versions: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
+    def shown(entry: dict[str, Any]) -> dict[str, Any]:
+        scope = "Namespaced" if entry["namespaced"] else "Cluster"
+        kind = {"group": name, "version": "v1", "kind": entry["kind"]}
+        return {"resource": entry["name"], "responseKind": kind, "scope": scope, "verbs": entry["verbs"]}
+
+    told = [{"version": v, "freshness": fresh, "resources": [shown(entry)]} for v, fresh, entry in versions]
+    return {"metadata": {"name": name} if name else {}, "versions": told}
+
+
+async def discover_twice(client: KubeClient) -> tuple[Any, int]:
+    first = await client.resources()
+    assert await client.resources() == first
+    return first, client.requests
+
+
+def test_what_a_server_serves_is_asked_with_two_requests() -> None:
+    away = {**DEPLOYMENTS_SERVED, "name": "metrics"}
+    whole = {
+        "/api": [whole_group("", ("v1", "Current", NODES_SERVED))],
+        "/apis": [
+            whole_group("apps", ("v1", "Current", DEPLOYMENTS_SERVED), ("v1beta1", "Current", DEPLOYMENTS_SERVED)),
+            whole_group("metrics.k8s.io", ("v1", "Stale", away)),
+        ],
+    }
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        assert "as=APIGroupDiscoveryList" in request.headers["Accept"]
+        return web.json_response({"kind": "APIGroupDiscoveryList", "items": whole[request.path]})
+
+    assert talk(answer, discover_twice) == (EVERYTHING_SERVED, 4)
+
+
+def test_a_server_that_does_not_tell_everything_at_once_is_asked_for_each_group() -> None:
+    group = {"name": "apps", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
+    pieces: dict[str, dict[str, Any]] = {
+        "/api": {"kind": "APIVersions", "versions": ["v1"]},
+        "/api/v1": {"resources": [NODES_SERVED]},
+        "/apis": {"kind": "APIGroupList", "groups": [group]},
+        "/apis/apps/v1": {"resources": [DEPLOYMENTS_SERVED, {**DEPLOYMENTS_SERVED, "name": "deployments/status"}]},
+    }
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response(pieces[request.path])
+
+    assert talk(answer, discover_twice) == (EVERYTHING_SERVED, 8)

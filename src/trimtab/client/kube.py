@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
 
@@ -28,6 +29,7 @@ PATIENCE = 5
 LONGEST_WAIT_SECONDS = 30
 LARGEST_EVENT = 16 << 20
 AT_ONCE = 64
+WHOLE_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 _BY_REASON = {
     fault.reason: fault
@@ -64,6 +66,7 @@ class KubeClient:
         self._session: aiohttp.ClientSession | None = None
         self._watching: aiohttp.ClientSession | None = None
         self.requests = 0
+        self._discovered: tuple[tuple[bytes, ...], Sequence[Resource]] = ((), ())
 
     @property
     def _open(self) -> aiohttp.ClientSession:
@@ -118,7 +121,13 @@ class KubeClient:
         return self._credentials.server + path + ("?" + urlencode(given) if given else "")
 
     async def _ask(
-        self, method: str, path: str, query: Mapping[str, Any] = {}, body: Any = None, content: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] = {},
+        body: Any = None,
+        content: str = "application/json",
+        accept: str = "",
     ) -> bytes:
         """One request; a server that names a time to come back is waited for, a few times."""
         encoded = orjson.dumps(body) if body is not None else None
@@ -126,6 +135,8 @@ class KubeClient:
             headers = await self._headers()
             if encoded is not None:
                 headers["Content-Type"] = content
+            if accept:
+                headers["Accept"] = accept
             self.requests += 1
             with _plain_faults():
                 async with self._open.request(
@@ -240,10 +251,25 @@ class KubeClient:
         return _object(await self._ask("POST", resource.path(namespace, name, subresource), body=obj))
 
     async def resources(self) -> Sequence[Resource]:
+        """Asked for every few seconds, so an answer that is the same as the last is not read again."""
+        said = (
+            await self._ask("GET", "/api", accept=WHOLE_DISCOVERY),
+            await self._ask("GET", "/apis", accept=WHOLE_DISCOVERY),
+        )
+        if said == self._discovered[0]:
+            return self._discovered[1]
+        core, others = map(_object, said)
+        if core.get("kind") == others.get("kind") == "APIGroupDiscoveryList":
+            groups = [*(core.get("items") or []), *(others.get("items") or [])]
+            self._discovered = said, list(chain.from_iterable(map(_served, groups)))
+            return self._discovered[1]
+        return await self._resources_one_by_one(core["versions"], others["groups"])
+
+    async def _resources_one_by_one(self, versions: Sequence[str], groups: Sequence[Raw]) -> Sequence[Resource]:
+        """What a server that does not tell everything at once serves."""
         found: dict[tuple[str, str], Resource] = {}
-        for version in _object(await self._ask("GET", "/api"))["versions"]:
+        for version in versions:
             self._take_in(found, "", version, _object(await self._ask("GET", f"/api/{version}")))
-        groups = _object(await self._ask("GET", "/apis"))["groups"]
         for group in groups:
             preferred = group["preferredVersion"]["version"]
             versions = sorted((v["version"] for v in group["versions"]), key=lambda v: v != preferred)
@@ -302,6 +328,20 @@ def _plain_faults() -> Iterator[None]:
         if isinstance(fault, OSError):
             raise
         raise ConnectionError(str(fault) or type(fault).__name__) from fault
+
+
+def _served(group: Raw) -> Iterator[Resource]:
+    """The resources of a group in aggregated discovery, each in the first version that has it: the preferred ones lead."""
+    name, seen = group["metadata"].get("name", ""), set()
+    for version in group.get("versions") or []:
+        if version.get("freshness") == "Stale":
+            continue  # an aggregated API may be away; the others still count
+        for entry in version.get("resources") or []:
+            kind = (entry.get("responseKind") or {}).get("kind", "")
+            if kind and entry["resource"] not in seen:
+                seen.add(entry["resource"])
+                namespaced, verbs = entry.get("scope") == "Namespaced", tuple(entry.get("verbs") or ())
+                yield Resource(name, version["version"], entry["resource"], kind, namespaced, verbs)
 
 
 def _object(text: bytes) -> Raw:
