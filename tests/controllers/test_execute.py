@@ -119,6 +119,16 @@ def test_a_refusal_is_told_in_the_words_of_upstream_to_the_work_and_to_the_templ
     ]
 
 
+def test_in_the_profile_upstream_a_new_generation_is_told_of_even_when_the_member_needs_no_write() -> None:
+    work = work_for()
+    seen = view(cluster("m1"), work, members={place(work): live(work)}, profile=UPSTREAM)
+    wishes = list(execute(work, seen))
+    assert sum(isinstance(w, Note) and w.reason == "SyncSucceed" for w in wishes) == 2
+    for memory in (w for w in wishes if isinstance(w, Remember)):
+        seen.memory[memory.topic, memory.key] = memory.value
+    assert not [w for w in execute(work, seen) if isinstance(w, Note) and w.reason == "SyncSucceed"]
+
+
 def test_a_refusal_that_lasts_is_told_once_and_in_the_profile_upstream_at_every_attempt() -> None:
     work = work_for()
     foreign = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
@@ -153,8 +163,10 @@ def test_a_suspended_work_is_not_sent() -> None:
 
 def test_a_cluster_that_does_not_answer_is_waited_for() -> None:
     work = work_for()
-    (wish,) = execute(work, view(cluster("m1", ready="False"), work))
-    assert isinstance(wish, Again)
+    said, note, wait = execute(work, view(cluster("m1", ready="False"), work))
+    assert {c.type: c.status for c in said.status.conditions} == {"Dispatching": "True"}
+    assert note.reason == "WorkDispatching"
+    assert isinstance(wait, Again)
 
 
 def dying(work):

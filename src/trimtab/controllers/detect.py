@@ -288,11 +288,13 @@ def bind(template: Raw, policy: Policy, view: View, *, news: bool) -> Iterator[W
             # The version also moves with the status; while nobody has said anything new, nothing is sent again.
             wanted = wanted.but(spec=wanted.spec.but(resource=seen.spec.resource))
         wanted = updated(seen, wanted)
-        if wanted == seen:
-            return
-    yield wanted
+    if wanted == seen and not news:
+        return
     if wanted.spec.replica_requirements is not None or wanted.spec.replicas or counts(template, view):
         yield Note(ref, "GetReplicasSucceed", "Get replicas of resource template successfully.", SOURCE, routine=True)
+    if wanted == seen:
+        return
+    yield wanted
     yield Note(ref, "ApplyPolicySucceed", f"{policy_text(policy)} succeed", SOURCE)
 
 

@@ -188,10 +188,11 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
     if work.spec.suspend_dispatching:
         yield from told(work, work.status.but(conditions=dispatching(work, now, suspended=True)))
         return
+    conditions = dispatching(work, now, suspended=False)
     if not is_ready(cluster):
+        yield from told(work, work.status.but(conditions=conditions))
         yield Again(NOT_READY_SECONDS)
         return
-    conditions = dispatching(work, now, suspended=False)
     inquiries = inquiries_of(work, cluster)
     if unasked := [inquiry for inquiry in inquiries.values() if answer_to(inquiry, view) is None]:
         yield from unasked
@@ -222,7 +223,10 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
         if item.wish is not None:
             yield Within(cluster.name, item.wish)
             yield Remember("sent", (cluster.name, item.ref), digest(prune(item.wish.wanted)))
+        if item.wish is not None or (is_new_to_us(work, view) and not item.problem):
             yield from tell_success(work, item, cluster)
+    if is_new_to_us(work, view):
+        yield Remember("synced", marks.ref_of(work), work.metadata.generation)
     if any(item.problem for item in deliveries):
         yield Again(CONFLICT_SECONDS)
     elif inquiries:
@@ -456,6 +460,11 @@ def tell_success(work: Work, item: Delivery, cluster: Cluster) -> Iterator[Note]
     place = f"{item.ref.namespace}/{item.ref.name}"
     said = f"Successfully applied resource({place}) to cluster {cluster.name}"
     yield Note(about_template(item), "SyncSucceed", said, SOURCE)
+
+
+def is_new_to_us(work: Work, view: View) -> bool:
+    """Whether this generation has not been told of; where routine is told, even one that changes nothing there is."""
+    return view.profile.tell_routine and view.recall("synced", marks.ref_of(work)) != work.metadata.generation
 
 
 def is_news(work: Work, failed: Condition) -> bool:
