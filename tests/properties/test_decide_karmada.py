@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.work import ResourceBinding
+from trimtab.api.kinds.policy import ApplicationFailoverBehavior, FailoverBehavior
+from trimtab.api.kinds.work import ActiveEviction, ResourceBinding
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.quantity import from_milli, from_whole, parse
 from trimtab.clock import EPOCH
@@ -326,3 +327,30 @@ def test_a_batch_never_gives_away_the_same_room_twice(
         cluster = fleet.get(name)
         summary = cluster.status.resource_summary if cluster is not None else None
         assert replicas <= (int(parse(summary.allocatable["pods"])) if summary is not None else 0)
+
+
+histories = st.lists(
+    st.tuples(st.sampled_from(NAMES), st.integers(0, 1200)), max_size=4, unique_by=lambda entry: entry[0]
+)
+
+
+@cases
+@given(fleets(), bindings(), profiles, histories, st.sampled_from([None, 0, 1, 300, 900]))
+def test_nobody_is_sent_to_a_cluster_before_its_block_is_over(
+    bodies: list[dict[str, Any]],
+    binding: ResourceBinding,
+    profile: Profile,
+    history: list[tuple[str, int]],
+    block: int | None,
+) -> None:
+    """Ages are in seconds; a policy that does not say blocks for ten minutes, and 0 blocks for ever."""
+    entries = tuple(ActiveEviction(cluster_name=n, creation_timestamp=EPOCH - timedelta(seconds=s)) for n, s in history)
+    failover = FailoverBehavior(application=ApplicationFailoverBehavior(block_predecessor_seconds=block))
+    binding = binding.but(spec=binding.spec.but(active_eviction_history=entries, failover=failover))
+    closed = {name for name, age in history if block == 0 or age < (600 if block is None else block)}
+    decision = decide(ask_of(binding), fleet_of(bodies), profile)
+    assert closed.isdisjoint(name for name, _ in decision.clusters)
+    opened = binding.but(spec=binding.spec.but(active_eviction_history=()))
+    if not closed:
+        free = decide(ask_of(opened), fleet_of(bodies), profile)
+        assert (decision.ok, list(decision.clusters)) == (free.ok, list(free.clusters)), "a block outlived its time"
