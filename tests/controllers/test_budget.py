@@ -55,13 +55,14 @@ def test_replicas_are_counted_over_all_clusters() -> None:
     assert (status.down.voluntary, status.down.involuntary) == (0, 1)
     said = {c.type: (c.status, c.message) for c in status.conditions}
     assert said["Ready"] == ("True", "3 of 4 replicas are available; what moves must have its replacement ready first")
-    assert said["Stalled"] == ("False", "")
+    assert said["Allowing"] == ("True", "0 moves in flight")
 
 
 def test_a_budget_whose_replicas_are_missing_already_says_so() -> None:
     status, _ = seen(subject(max_unavailable=1), web({"m1": 2}))
     said = {c.type: (c.status, c.message) for c in status.conditions}
-    assert said["Stalled"] == ("True", "budget b: 1 replicas are missing already")
+    assert said["Allowing"] == ("False", "budget b: 1 replicas are missing already")
+    assert (said["Ready"][0], said["Reconciling"][0], said["Stalled"][0]) == ("True", "False", "False")
 
 
 def test_replicas_in_a_cluster_that_does_not_answer_are_not_available() -> None:

@@ -145,6 +145,20 @@ def test_a_budget_that_says_no_is_told_and_waited_for() -> None:
     assert phases(after) == {"web": "Blocked"}
     assert after.status.observed_workloads[0].message == "budget b: spent"
     assert after.status.finish_time is None
+    said = {c.type: (c.status, c.reason) for c in after.status.conditions}
+    assert (said["Reconciling"], said["Stalled"][0]) == (("True", "Blocked"), "False")
+
+
+def test_what_will_not_get_on_by_itself_is_stalled() -> None:
+    nowhere = Condition(type="Scheduled", status="False", reason="NoClusterFit", message="no cluster fits")
+    waiting = binding(
+        clusters={"m1": 2},
+        reschedule_triggered_at=NOON,
+        status_last_scheduled_time=NOON - MINUTE,
+        status_conditions=(nowhere,),
+    )
+    _, after = run(job("web", status=moving()), waiting)
+    assert {c.type: (c.status, c.reason) for c in after.status.conditions}["Stalled"] == ("True", "NoClusterFit")
 
 
 def test_cancelling_withdraws_what_has_not_begun() -> None:

@@ -155,21 +155,18 @@ def status_of(
 def conditions_of(
     subject: DisruptionBudget, status: DisruptionBudgetStatus, gate: Gate, view: View
 ) -> tuple[Condition, ...]:
+    """Whether the budget is in force, as tools that roll things out ask it, and beside that whether it lets anything go:
+    a rate that is spent for now is no failure of whoever applied the budget."""
     refusal = gate.refusal(view.now, replacement_first=True)
-    moving = bool(status.in_flight)
     said = (
         ("Ready", "True", "Counted", counted(status, gate)),
+        ("Reconciling", "False", "Counted", ""),
+        ("Stalled", "False", "Counted", ""),
         (
-            "Reconciling",
-            "True" if moving else "False",
-            "MovesInFlight" if moving else "Idle",
-            f"{len(status.in_flight)} moves in flight",
-        ),
-        (
-            "Stalled",
-            "True" if refusal else "False",
+            "Allowing",
+            "False" if refusal else "True",
             refusal.code if refusal else "Allowing",
-            refusal.message if refusal else "",
+            refusal.message if refusal else f"{len(status.in_flight)} moves in flight",
         ),
     )
     conditions = subject.status.conditions

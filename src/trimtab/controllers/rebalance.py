@@ -10,6 +10,7 @@ from trimtab.api.value import Condition, Key
 from trimtab.controllers import marks, moves
 from trimtab.controllers.contract import Again, Gone, Note, Ref, View, Wake, Wish, controller, spec_changed
 from trimtab.controllers.journal import is_well
+from trimtab.controllers.passage import BLOCKED
 from trimtab.interpret.names import binding_name
 
 SOURCE = "workload-rebalancer-controller"
@@ -193,18 +194,19 @@ def is_pending(item: ObservedWorkload, binding: Binding) -> bool:
 
 def progress(item: ObservedWorkload, binding: Binding) -> ObservedWorkload:
     """How far a workload is whose new decision was asked for."""
-    item = item.but(after=binding.spec.clusters)
+    item = item.but(after=binding.spec.clusters, reason="")
     stuck = moves.stalled_because(binding)
     if binding.spec.placement is None:
         return item.but(phase="NoChange", message="it has no placement of its own and follows others")
     if is_pending(item, binding):
         if binding.spec.suspension is not None and binding.spec.suspension.scheduling:
-            return item.but(phase="Blocked", message="scheduling of this workload is suspended")
+            message = "scheduling of this workload is suspended"
+            return item.but(phase="Blocked", reason="Suspended", message=message)
         unplaced = marks.condition_of(binding.status.conditions, "Scheduled")
         if unplaced is not None and unplaced.status == "False":
-            return item.but(phase="Blocked", message=unplaced.message)
+            return item.but(phase="Blocked", reason=unplaced.reason, message=unplaced.message)
         if stuck is not None:
-            return item.but(phase="Blocked", message=stuck.message)
+            return item.but(phase="Blocked", reason=stuck.reason, message=stuck.message)
         return item.but(phase="Moving", message="the move goes on in steps" if binding.status.holds else item.message)
     last = binding.status.last_scheduled_time
     if last is None or item.triggered_at is None or last < item.triggered_at:
@@ -277,9 +279,12 @@ def conditions_of(
     """What tools that wait for an end look at: Ready, Reconciling and Stalled."""
     count = {phase: sum(item.phase == phase for item in results) for phase in (*ENDED, *UNDER_WAY, "Pending")}
     summary = ", ".join(f"{n} {phase}" for phase, n in count.items() if n)
-    bad = [item for item in results if item.phase in ("Failed", "Blocked")]
+    # What only waits for its budget gets on by itself, and is no failure to those who watch over roll-outs.
+    bad = [item for item in results if item.phase == "Failed" or (item.phase == "Blocked" and item.reason != BLOCKED)]
     ready = over and not count["Failed"]
     why = "Suspended" if job.spec.suspend and not over else "Finished" if over else "Moving"
+    if not over and count["Blocked"] and not count["Moving"]:
+        why = "Blocked"
     said = (
         ("Ready", ready, "AllDone" if ready else ("SomeFailed" if over else "NotFinished"), summary),
         ("Reconciling", not over, why, summary),
