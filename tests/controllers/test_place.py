@@ -121,6 +121,39 @@ def test_an_answer_that_stands_costs_nothing() -> None:
     assert written(world.beat()) == []
 
 
+def relabelled(decision: PlacementDecision) -> PlacementDecision:
+    return decision.but(metadata=decision.metadata.but(labels={**decision.metadata.labels, "stray": "x"}))
+
+
+def renamed(decision: PlacementDecision) -> PlacementDecision:
+    return decision.but(metadata=decision.metadata.but(name="p-decision-9"))
+
+
+def reversed_(decision: PlacementDecision) -> PlacementDecision:
+    assert decision.status is not None
+    return decision.but(status=decision.status.but(decisions=decision.status.decisions[::-1]))
+
+
+def shortened(decision: PlacementDecision) -> PlacementDecision:
+    assert decision.status is not None
+    return decision.but(status=decision.status.but(decisions=decision.status.decisions[:-1]))
+
+
+@pytest.mark.parametrize("spoil", [relabelled, renamed, reversed_, shortened])
+@pytest.mark.parametrize("count", [3, 150])
+def test_a_decision_that_somebody_spoilt_is_mended(spoil: Any, count: int) -> None:
+    world = World(placement(), *(cluster(f"c{n:03}") for n in range(count)))
+    world.beat()
+    whole = {key: thing for key, thing in world.things.items() if key[0] is PlacementDecision}
+    assert written(world.beat()) == []
+    first = next(iter(whole.values()))
+    del world.things[PlacementDecision, first.namespace, first.name]
+    world.put(spoil(first))
+    world.beat()
+    world.beat()
+    assert {key: thing for key, thing in world.things.items() if key[0] is PlacementDecision} == whole
+
+
 def test_decisions_have_the_shape_that_argo_cd_reads() -> None:
     world = World(placement(), cluster("a"))
     (decision,) = [wish for wish in world.beat() if isinstance(wish, PlacementDecision)]

@@ -3,25 +3,26 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from trimtab.api.duration import duration
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.ocm import (
-    CLUSTER_GROUP,
     ClusterDecision,
+    GroupStrategy,
     OcmPlacement,
     PlacementDecision,
     PlacementDecisionStatus,
 )
 from trimtab.api.value import Meta, OwnerReference
 from trimtab.controllers.contract import Gone, Note, Ref, View, Wish
-from trimtab.decide.ocm.answer import WARNING, Answer
+from trimtab.decide.ocm.answer import MISCONFIGURED, WARNING, Answer
 from trimtab.decide.ocm.groups import Page
 from trimtab.decide.ocm.report import totals_in_words
-from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Held, Scene
+from trimtab.decide.ocm.scene import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, Held, Scene
 
-GROUP_NAME_LABEL = f"{CLUSTER_GROUP}/decision-group-name"
-GROUP_INDEX_LABEL = f"{CLUSTER_GROUP}/decision-group-index"
 SOURCE = "placement-controller"
+ALL_IN_ONE = GroupStrategy().clusters_per_decision_group
 
 Scores: TypeAlias = Mapping[str, int] | None
 """The totals to write beside the clusters; None where decisions are in the order of names."""
@@ -31,6 +32,17 @@ def scores_of(answer: Answer, scene: Scene) -> dict[str, int]:
     found = answer.found
     totals = [] if found.totals is None else found.totals.tolist()
     return dict(zip(scene.fleet.called(found.feasible), totals, strict=False))
+
+
+def stands(placement: OcmPlacement, answer: Answer, scene: Scene) -> bool:
+    """Whether the decisions are as they should be: asked in columns, where no groups have to be made to see it."""
+    strategy = placement.spec.decision_strategy.group_strategy
+    if answer.status.code == MISCONFIGURED or strategy.decision_groups:
+        return False
+    if strategy.clusters_per_decision_group != ALL_IN_ONE:
+        return False
+    held = scene.held_by(placement.namespace, placement.name).in_line(placement.name, scene.fleet)
+    return held is not None and np.array_equal(held, answer.order)
 
 
 def seconds_to_rest(placement: OcmPlacement, wanted: Sequence[Page], scores: Scores, scene: Scene) -> float:

@@ -17,17 +17,23 @@ from trimtab.api.kinds.ocm import (
 )
 from trimtab.api.value import Condition, Key
 from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
-from trimtab.controllers.decisions import decision_wishes, scores_of, seconds_to_rest
+from trimtab.controllers.decisions import decision_wishes, scores_of, seconds_to_rest, stands
 from trimtab.decide.ocm.answer import MISCONFIGURED, Answer, Misconfigured
 from trimtab.decide.ocm.ask import ask_of
 from trimtab.decide.ocm.groups import pages
 from trimtab.decide.ocm.pipeline import Unlistable, decide
-from trimtab.decide.ocm.report import group_statuses, misconfigured, satisfied
-from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas
+from trimtab.decide.ocm.report import (
+    SATISFIED,
+    UNDERSTOOD,
+    group_statuses,
+    misconfigured,
+    one_group_status,
+    satisfied,
+)
+from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas, Scene
 from trimtab.decide.ocm.selectors import members_of
 
 DISABLED = f"{CLUSTER_GROUP}/experimental-scheduling-disable"
-SATISFIED = "PlacementSatisfied"
 LOOK_AGAIN = 300.0
 """Seconds after which every Placement is decided anew, whatever happened."""
 BINDINGS_OF_SET = Index("bindings of a cluster set", ManagedClusterSetBinding, lambda b: [b.spec.cluster_set])
@@ -154,27 +160,36 @@ def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
     except Unlistable:
         yield Again(LOOK_AGAIN)  # the set is watched: it wakes this Placement when somebody mends it
         return
-    if keeps_decisions(placement, answer, view):
+    if stands(placement, answer, scene) and not is_by_score(placement, view):
+        groups = (one_group_status(placement.name, answer.number),)
+        status = placement.status.but(number_of_selected_clusters=answer.number, decision_groups=groups)
+        yield from status_wish(placement, status, [satisfied(answer, placement.spec), UNDERSTOOD], view)
+    elif keeps_decisions(placement, answer, view):
         said = [misconfigured(answer)]
         if not any(condition.type == SATISFIED for condition in placement.status.conditions):
             said.insert(0, satisfied(answer, placement.spec))  # there is nothing to keep, and people want to know
         yield from status_wish(placement, placement.status, said, view)
     else:
-        wanted = list(pages(placement.name, answer.groups))
-        scores = scores_of(answer, scene) if is_by_score(placement, view) else None
-        rest = seconds_to_rest(placement, wanted, scores, scene)
-        wishes = [] if rest else list(decision_wishes(placement, answer, wanted, scores, scene, view))
-        yield from wishes
-        status = placement.status.but(
-            number_of_selected_clusters=answer.number,
-            decision_groups=tuple(group_statuses(answer.groups, wanted)),
-        )
-        if scores is not None and wishes:
-            status = status.but(last_score_update_time=view.now.replace(microsecond=0))
-        yield from status_wish(placement, status, [satisfied(answer, placement.spec), misconfigured(answer)], view)
-        if rest:
-            yield Again(rest)
+        yield from answered(placement, answer, scene, view)
     yield Again(seconds_to_wait(answer, view))
+
+
+def answered(placement: OcmPlacement, answer: Answer, scene: Scene, view: View) -> Iterator[Wish]:
+    """The decisions as they should be, and the status that speaks of them."""
+    wanted = list(pages(placement.name, answer.groups))
+    scores = scores_of(answer, scene) if is_by_score(placement, view) else None
+    rest = seconds_to_rest(placement, wanted, scores, scene)
+    wishes = [] if rest else list(decision_wishes(placement, answer, wanted, scores, scene, view))
+    yield from wishes
+    status = placement.status.but(
+        number_of_selected_clusters=answer.number,
+        decision_groups=tuple(group_statuses(answer.groups, wanted)),
+    )
+    if scores is not None and wishes:
+        status = status.but(last_score_update_time=view.now.replace(microsecond=0))
+    yield from status_wish(placement, status, [satisfied(answer, placement.spec), misconfigured(answer)], view)
+    if rest:
+        yield Again(rest)
 
 
 def is_by_score(placement: OcmPlacement, view: View) -> bool:

@@ -19,7 +19,6 @@ from trimtab.api.names import label_value_faults
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Gone, View, Wake, Wish, controller
-from trimtab.controllers.decisions import GROUP_INDEX_LABEL, GROUP_NAME_LABEL
 from trimtab.controllers.departures import SINCE, Departures, departures, staying
 from trimtab.controllers.worksets import SET_LABEL, covered_sets, serves, set_label_of, works_of
 from trimtab.decide.ocm.rollout import (
@@ -34,7 +33,7 @@ from trimtab.decide.ocm.rollout import (
     plan,
     share,
 )
-from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas
+from trimtab.decide.ocm.scene import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, Atlas
 from trimtab.interpret.names import work_name
 
 PLACEMENT_NAME_LABEL = f"{WORK_GROUP}/placementname"

@@ -1,6 +1,8 @@
 """What a Placement is answered: the clusters, in groups, and how well that went."""
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -67,7 +69,7 @@ class Found(NamedTuple):
         return ranked
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The answer to one Placement."""
 
     bound: tuple[str, ...]
@@ -77,9 +79,23 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     available: int
     """How many clusters these sets have."""
     found: Found
-    groups: tuple[Group, ...]
-    group_fault: str = ""
-    """Why some of the chosen clusters are in no group."""
+    order: Array
+    """The chosen columns as they are to be listed."""
+    grouping: Callable[[Array], tuple[tuple[Group, ...], str]]
+    """Puts columns into groups; most answers are as they were, and then nobody asks."""
+
+    @cached_property
+    def _grouped(self) -> tuple[tuple[Group, ...], str]:
+        return self.grouping(self.order)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return self._grouped[0]
+
+    @property
+    def group_fault(self) -> str:
+        """Why some of the chosen clusters are in no group."""
+        return self._grouped[1]
 
     @property
     def status(self) -> Status:

@@ -8,9 +8,8 @@ from trimtab.api.value import IntOrString
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import sealed
 from trimtab.decide.ocm.answer import Group, Misconfigured
+from trimtab.decide.ocm.scene import PAGE, page_name
 from trimtab.decide.ocm.selectors import matcher_of
-
-PAGE = 100
 
 
 def grouped(chosen: Array, strategy: GroupStrategy, fleet: Fleet[ManagedCluster]) -> tuple[tuple[Group, ...], str]:
@@ -65,4 +64,4 @@ def pages(placement: str, groups: Sequence[Group]) -> Iterator[Page]:
     for index, group in enumerate(groups):
         for start in range(0, max(1, len(group.clusters)), PAGE):
             number += 1
-            yield Page(f"{placement}-decision-{number}", group.name, index, group.clusters[start : start + PAGE])
+            yield Page(page_name(placement, number), group.name, index, group.clusters[start : start + PAGE])

@@ -36,15 +36,14 @@ def decide(ask: PlacementAsk, scene: Scene) -> Answer:
     """The answer to one Placement; raises Unlistable."""
     eligible = eligibility(ask, scene)
     found = search(ask, scene, eligible.mask)
-    chosen = found.ranked if ask.by_score else found.chosen
-    groups, fault = grouped(chosen, ask.spec.decision_strategy.group_strategy, scene.fleet)
+    strategy = ask.spec.decision_strategy.group_strategy
     return Answer(
         bound=eligible.bound,
         eligible=eligible.sets,
         available=eligible.size,
         found=found,
-        groups=groups,
-        group_fault=fault,
+        order=found.ranked if ask.by_score else found.chosen,
+        grouping=lambda order: grouped(order, strategy, scene.fleet),
     )
 
 

@@ -7,8 +7,15 @@ from trimtab.api.value import Condition
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.answer import ERROR, MISCONFIGURED, Answer, Group
 from trimtab.decide.ocm.groups import Page
+from trimtab.decide.ocm.scene import PAGE, page_name
 
 SATISFIED, MISCONFIGURATION = "PlacementSatisfied", "PlacementMisconfigured"
+UNDERSTOOD = Condition(
+    type=MISCONFIGURATION,
+    status="False",
+    reason="Succeedconfigured",
+    message="Placement configurations check pass",
+)
 _LONGEST_NOTE = 1000
 
 
@@ -46,8 +53,7 @@ def misconfigured(answer: Answer) -> Condition:
         text = f"{answer.status.plugin}:{answer.status.message}"
     if text:
         return Condition(type=MISCONFIGURATION, status="True", reason="Misconfigured", message=text)
-    passed = "Placement configurations check pass"
-    return Condition(type=MISCONFIGURATION, status="False", reason="Succeedconfigured", message=passed)
+    return UNDERSTOOD
 
 
 def group_statuses(groups: Sequence[Group], pages: Sequence[Page]) -> Iterator[DecisionGroupStatus]:
@@ -62,6 +68,14 @@ def group_statuses(groups: Sequence[Group], pages: Sequence[Page]) -> Iterator[D
             decisions=tuple(names[index]),
             clusters_count=len(group.clusters),
         )
+
+
+def one_group_status(placement: str, clusters: int) -> DecisionGroupStatus:
+    """The same where all clusters are in one group."""
+    numbers = range(1, max(1, -(-clusters // PAGE)) + 1)
+    return DecisionGroupStatus(
+        decisions=tuple([page_name(placement, number) for number in numbers]), clusters_count=clusters
+    )
 
 
 def totals_in_words(answer: Answer, fleet: Fleet[ManagedCluster]) -> str:

@@ -26,10 +26,24 @@ from trimtab.decide.ask import Popularity
 from trimtab.decide.fleet import LONG_AGO, Array, Fleet, Note
 
 PLACEMENT_LABEL = f"{CLUSTER_GROUP}/placement"
+GROUP_NAME_LABEL = f"{CLUSTER_GROUP}/decision-group-name"
+GROUP_INDEX_LABEL = f"{CLUSTER_GROUP}/decision-group-index"
+PAGE = 100
+"""How many clusters a PlacementDecision has at most."""
 
 V = TypeVar("V")
 Owner: TypeAlias = tuple[str, str]
 """Namespace and name of a Placement."""
+
+
+def page_name(placement: str, number: int) -> str:
+    """What the PlacementDecisions of a Placement are called; they are counted from 1."""
+    return f"{placement}-decision-{number}"
+
+
+def one_group_labels(placement: str) -> dict[str, str]:
+    """The labels of every PlacementDecision where all clusters are in one group."""
+    return {PLACEMENT_LABEL: placement, GROUP_NAME_LABEL: "", GROUP_INDEX_LABEL: "0"}
 
 
 def score_note(resource: str) -> str:
@@ -58,6 +72,7 @@ class Holding:
 
     def __init__(self) -> None:
         self.pages: dict[str, Held] = {}
+        self._line: tuple[tuple[str, int], Array | None] | None = None
 
     def put(self, name: str, held: Held | None) -> None:
         if held is None:
@@ -66,6 +81,26 @@ class Holding:
             self.pages[name] = held
         self.__dict__.pop("decided", None)
         self.__dict__.pop("placed", None)
+        self._line = None
+
+    def in_line(self, placement: str, fleet: Fleet[ManagedCluster]) -> Array | None:
+        """The columns of the clusters, if they are listed in one group without a name, page by page; else None."""
+        if self._line is None or self._line[0] != (placement, fleet.layout):
+            self._line = ((placement, fleet.layout), self._lined_up(placement, fleet))
+        return self._line[1]
+
+    def _lined_up(self, placement: str, fleet: Fleet[ManagedCluster]) -> Array | None:
+        labels = one_group_labels(placement)
+        names: list[str] = []
+        for number in range(1, len(self.pages) + 1):
+            held = self.pages.get(page_name(placement, number))
+            full = len(names) == (number - 1) * PAGE and (number == 1 or (held is not None and held.clusters))
+            if held is None or held.decision.metadata.labels != labels or not full:
+                return None
+            names += held.clusters
+        if not self.pages or any(name not in fleet.index for name in names):
+            return None
+        return np.array([fleet.index[name] for name in names], dtype=np.intp)
 
     @cached_property
     def decided(self) -> tuple[str, ...]:
