@@ -13,10 +13,13 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import PropagationPolicy, ResourceSelector
 from trimtab.cli import drain_cluster, history, preview, rebalance, uncordon_cluster
 from trimtab.cli.drain_cluster import Marks, begun, inhabitants, marked
+from trimtab.cli.purge import purged
 from trimtab.cli.rebalance import created, followed, selected
 from trimtab.cli.shared_forecast import forecast, previewed
 from trimtab.cli.shared_moves import everything, reference
+from trimtab.cli.unblock import unblocked
 from trimtab.errors import InputFault
+from trimtab.simulate.behaviour import NEVER_READY, Spell
 
 
 @pytest.mark.parametrize("module", [rebalance, preview, drain_cluster, uncordon_cluster, history])
@@ -219,3 +222,28 @@ def test_a_drain_without_a_way_out_says_so(capsys) -> None:
 
     story(act)
     assert "waits: cannot go on with Drain" in capsys.readouterr().out
+
+
+def test_the_old_copy_is_purged_and_the_block_lifted_when_somebody_says_so() -> None:
+    async def act(scene: Scene) -> None:
+        scene.world["m1"].cast(Spell("broken", NEVER_READY))
+        await scene.deploy(replicas=2)
+        failover = {"application": {"decisionConditions": {"tolerationSeconds": 10}, "purgeMode": "Never"}}
+        groups = [{"affinityName": name, "clusterNames": [name]} for name in ("m1", "m2")]
+        await scene.policy({"clusterAffinities": groups}, failover=failover, propagateDeps=True)
+        await asyncio.sleep(60)
+        assert await scene.where() == {"m2": 2}
+        with pytest.raises(InputFault, match="copies are kept in: m1"):
+            await purged(scene.client, await scene.binding(), "m2")
+        await purged(scene.client, await scene.binding(), "m1")
+        with pytest.raises(InputFault, match="blocked are: m1"):
+            await unblocked(scene.client, await scene.binding(), ("m3",))
+        await asyncio.sleep(5)
+        assert await unblocked(scene.client, await scene.binding(), ()) == ["m1"]
+        with pytest.raises(InputFault, match="blocked nowhere"):
+            await unblocked(scene.client, await scene.binding(), ())
+        binding = await scene.binding()
+        assert (binding.spec.graceful_eviction_tasks, binding.spec.active_eviction_history) == ((), ())
+        assert [pod for pod in scene.world["m1"].pods if pod.metadata.namespace == "default"] == []
+
+    story(act)

@@ -1,0 +1,56 @@
+"""`trimtab unblock KIND/NAME`: lets a workload return to clusters that it left because it was unhealthy there."""
+
+import click
+
+from trimtab.api.kind import kind_of, wire
+from trimtab.api.kinds.work import Binding
+from trimtab.cli.explain import bound
+from trimtab.cli.shared import kubeconfig_options, with_client
+from trimtab.client.client import Client, resource_of
+from trimtab.errors import InputFault
+
+
+@click.command()
+@click.argument("target", metavar="KIND/NAME")
+@click.argument("clusters", nargs=-1)
+@click.option("--namespace", "-n", default="default", show_default=True)
+@kubeconfig_options
+def command(target: str, clusters: tuple[str, ...], namespace: str, kubeconfig: str, context: str) -> None:
+    """Forget that KIND/NAME failed in CLUSTERS, in all of them when none is named. It moves nothing by itself."""
+
+    async def work(client: Client) -> list[str]:
+        return await unblocked(client, await bound(client, target, namespace), clusters)
+
+    for name in with_client(kubeconfig, context, work):
+        click.echo(f"{target} may be placed in {name} again")
+
+
+async def unblocked(client: Client, binding: Binding, clusters: tuple[str, ...]) -> list[str]:
+    """Take the clusters out of the block list, and say which they were."""
+    blocked = [entry.cluster_name for entry in binding.spec.active_eviction_history]
+    if strangers := set(clusters).difference(blocked):
+        raise InputFault(f"not blocked: {', '.join(sorted(strangers))}; blocked are: {', '.join(blocked) or 'none'}")
+    freed = list(clusters or blocked)
+    if not freed:
+        raise InputFault("it is blocked nowhere")
+    await rewritten(
+        client,
+        binding.but(
+            spec=binding.spec.but(
+                active_eviction_history=tuple(
+                    entry for entry in binding.spec.active_eviction_history if entry.cluster_name not in freed
+                )
+            )
+        ),
+        "activeEvictionHistory",
+    )
+    return freed
+
+
+async def rewritten(client: Client, binding: Binding, field: str) -> None:
+    """Write one list of the binding's spec, provided nobody else has written the binding meanwhile."""
+    patch = {
+        "metadata": {"resourceVersion": binding.metadata.resource_version},
+        "spec": {field: wire(binding)["spec"].get(field)},
+    }
+    await client.patch(resource_of(kind_of(binding)), binding.namespace, binding.name, patch)
