@@ -70,6 +70,17 @@ def test_while_a_cluster_has_not_answered_it_waits_a_moment() -> None:
     assert said.status.aggregated_status[1].health == "Unknown"
 
 
+def test_nobody_waits_for_a_cluster_that_cannot_answer() -> None:
+    placed, made, view = scene(("m1", 2), ("m2", 2))
+    seen = view(applied(made["m1"]), made["m2"].but(metadata=made["m2"].metadata.but(resource_version="3")))
+    seen.things = [cluster("m2", ready="Unknown") if thing.name == "m2" else thing for thing in seen.things]
+    (said,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
+    assert [(item.cluster_name, item.applied) for item in said.status.aggregated_status] == [
+        ("m1", True),
+        ("m2", False),
+    ]
+
+
 def test_a_second_look_writes_nothing() -> None:
     placed, made, view = scene(("m1", 2))
     seen = view(*map(applied, made.values()))

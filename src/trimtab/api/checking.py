@@ -71,8 +71,12 @@ def compile_check(schema: Raw) -> Check | None:
     steps = [s for s in (make(schema) for make in makers) if s is not None]
     if not steps:
         return None
+    of_object = steps[-1] if schema.get("type") == "object" and len(steps) == 2 else None
 
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
+        if of_object is not None and type(value) is dict:
+            of_object(value, place, problems)  # its type is right already
+            return
         for step in on_null if value is None else steps:
             step(value, place, problems)
 
@@ -349,6 +353,18 @@ def _members(schema: Raw) -> Check | None:
     if not inners and rest is None and not needed and least is None and most is None:
         return None
 
+    def inside(value: Raw, place: Place) -> list[Problem]:
+        """What is wrong with the members, in the order of their names; nearly always it is nothing."""
+        found: list[tuple[str, list[Problem]]] = []
+        problems: list[Problem] = []
+        for key, item in value.items():
+            if key in inners and type(item) is not plain[key]:
+                inners[key](item, (place, key), problems)
+                if problems:
+                    found.append((key, problems))
+                    problems = []
+        return [problem for _, some in sorted(found, key=lambda one: one[0]) for problem in some]
+
     def check_size(count: int, place: Place, problems: list[Problem]) -> bool:
         if least is not None and count < least:
             text = f"{name_of(place)} in body should have at least {least} properties"
@@ -366,8 +382,7 @@ def _members(schema: Raw) -> Check | None:
             for key, item in value.items():
                 if key not in properties and type(item) is not rest_plain:
                     rest(item, (place, key), problems)
-        for key in sorted(key for key, item in value.items() if key in inners and type(item) is not plain[key]):
-            inners[key](value[key], (place, key), problems)
+        problems.extend(inside(value, place))
         problems.extend(_problem(required(name_of((place, key))), place) for key in needed if key not in value)
 
     return check

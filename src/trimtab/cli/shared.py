@@ -32,7 +32,7 @@ class Loader(_Safe):  # type: ignore[misc]
 
 
 LARGEST_DOCUMENT = 64 << 20
-SELDOM = (20_000, 10, 10)
+SELDOM = (50_000, 10, 10)
 """When a server that lives long looks for cycles: at the usual pace it took a quarter of a busy control plane's time."""
 
 

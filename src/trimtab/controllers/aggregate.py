@@ -96,10 +96,13 @@ def aggregate(binding: Binding, view: View) -> Iterator[Wish]:
 
 
 def more_to_come(binding: Binding, works: list[Work], view: View) -> tuple[Wish, ...] | None:
-    """While some cluster has not answered yet, wait a moment: one report of three says more than three of one."""
+    """While some cluster has not answered yet, wait a moment: one report of three says more than three of one.
+
+    For those that cannot answer, because they are not ready, nobody has to wait.
+    """
     key = marks.ref_of(binding)
     answered = {marks.cluster_of(w.namespace) for w in works if marks.condition_of(w.status.conditions, "Applied")}
-    if expected_clusters(binding) <= answered:
+    if not any(cluster_answers(name, view) for name in expected_clusters(binding) - answered):
         return None
     held: tuple[datetime, float] | None = view.recall("waiting for answers", key)
     if held is None or held[0] < (binding.status.last_scheduled_time or held[0]):
