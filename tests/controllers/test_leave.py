@@ -127,6 +127,11 @@ def test_in_a_gust_evictions_slow_down() -> None:
     wishes = list(leave(binding(clusters={"m00": 2}), view))
     (again,) = [wish for wish in wishes if isinstance(wish, Again)]
     assert 6 < again.seconds < 7  # a tenth of 1.5 a second
+    (note,) = [wish for wish in wishes if isinstance(wish, Note)]
+    assert (note.reason, note.message) == (
+        "EvictionSlowed",
+        "15 of 40 clusters are not ready at once; evictions slow down.",
+    )
 
 
 def test_the_thresholds_are_fields() -> None:

@@ -70,8 +70,10 @@ def leave(binding: Binding, view: View) -> Iterator[Wish]:
         if due > view.now:
             waits.append((due - view.now).total_seconds())
             continue
-        if pace_of(cluster, view) == 0:
-            yield from told_of_storm(cluster, view)
+        pace = pace_of(cluster, view)
+        if pace < 1:
+            yield from told_of_storm(cluster, pace, view)
+        if pace == 0:
             waits.append(STORM_SECONDS)
             continue
         task = task_for(binding, view, cluster.name)
@@ -175,20 +177,22 @@ def is_above(limit: IntOrString, view: View) -> bool:
     return dark >= storm_of(view).at_least and dark > scaled(limit, len(clusters))
 
 
-def told_of_storm(cluster: Cluster, view: View) -> Iterator[Wish]:
-    """Say once for each time a cluster goes dark that it is not evacuated.
+def told_of_storm(cluster: Cluster, pace: float, view: View) -> Iterator[Wish]:
+    """Say once for each time a cluster goes dark that it is evacuated slowly, or not at all.
 
     Clusters return one by one; the last of them are not to be evacuated meanwhile, so the storm is remembered.
     """
     if is_above(storm_of(view).stop_above, view):
         yield Remember("storm", "last", view.now)
-    since = next((taint.time_added for taint in repelling(cluster)), None)
-    if view.recall("storm", cluster.name) == since:
+    reason = "EvictionSlowed" if pace else "EvictionStopped"
+    told = next((taint.time_added for taint in repelling(cluster)), None), reason
+    if view.recall("storm", cluster.name) == told:
         return
     dark = sum(not is_ready(other) for other in view.all(Cluster))
-    text = f"{dark} of {len(view.all(Cluster))} clusters are not ready at once; nothing is evicted until some return."
-    yield Note(marks.ref_of(cluster), "EvictionStopped", text, marks.TAINT_MANAGER, "Warning")
-    yield Remember("storm", cluster.name, since)
+    what = "evictions slow down" if pace else "nothing is evicted until some return"
+    text = f"{dark} of {len(view.all(Cluster))} clusters are not ready at once; {what}."
+    yield Note(marks.ref_of(cluster), reason, text, marks.TAINT_MANAGER, "Warning")
+    yield Remember("storm", cluster.name, told)
 
 
 def stays(
