@@ -176,3 +176,15 @@ def test_the_dead_do_not_come_back_with_the_answer_of_the_write_that_ended_them(
         assert list(table.entries) == [("demo", "a")]
 
     run_virtually(story())
+
+
+def test_who_owns_which_field_is_not_kept() -> None:
+    async def story() -> None:
+        owned = pod("a", 2)
+        owned["metadata"]["managedFields"] = [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}]
+        table = Table(PODS)
+        table.put(owned)
+        assert table.entries["shop", "a"].raw == pod("a", 2)
+        assert "managedFields" in owned["metadata"]  # it is others' too
+
+    run_virtually(story())

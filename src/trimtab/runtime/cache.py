@@ -26,14 +26,22 @@ UNKNOWN_KIND_SECONDS = 5.0
 log = logging.getLogger("trimtab.cache")
 
 
+def without_owners(raw: Raw) -> Raw:
+    """The object without its managedFields: often more than half of it, and read by nobody but the server."""
+    metadata = raw["metadata"]
+    if "managedFields" not in metadata:
+        return raw
+    return {**raw, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+
+
 class Entry:
-    """One object: as it is on the wire, and, once somebody asked, as a typed value."""
+    """One object: as it is on the wire, but for who owns its fields, and, once somebody asked, as a typed value."""
 
     __slots__ = ("_kind", "_typed", "name", "raw", "revision")
 
     def __init__(self, raw: Raw, kind: Kind | None) -> None:
         metadata = raw["metadata"]
-        self.raw = raw
+        self.raw = without_owners(raw)
         self.name: Name = (metadata.get("namespace", ""), metadata["name"])
         self.revision: str = metadata.get("resourceVersion", "")
         self._kind = kind
@@ -85,10 +93,12 @@ class Table:
 
     def put(self, raw: Raw) -> None:
         """Take in an object, unless what is known is newer (a write's answer may overtake its watch event)."""
-        entry = Entry(raw, self.kind)
-        old = self.entries.get(entry.name)
-        if old is not None and (old.revision == entry.revision or _newer(old.revision, entry.revision)):
+        metadata = raw["metadata"]
+        old = self.entries.get((metadata.get("namespace", ""), metadata["name"]))
+        revision = metadata.get("resourceVersion", "")
+        if old is not None and (old.revision == revision or _newer(old.revision, revision)):
             return
+        entry = Entry(raw, self.kind)
         grave = self._buried.get(entry.name, "")
         if grave and (grave == entry.revision or _newer(grave, entry.revision)):
             return  # the answer of the write that removed the last finalizer may come after the news of the end
