@@ -70,10 +70,20 @@ def _rejected(args: Args, picture: Picture) -> Iterator[Candidate]:
         owned = pod.controller is not None and pod.spec.node_name
         if pod.status.phase == "Failed" and turned_down and recent and owned:
             found.setdefault((picture.owner(pod).uid, pod.spec.node_name), []).append(pod)
-    for (_, node), pods in sorted(found.items()):
-        if len(pods) >= args.rejections:
-            reason = f"the kubelet of {node} turned {len(pods)} pods of its owner away ({pods[0].status.reason})"
+    for (owner, node), pods in sorted(found.items()):
+        times = len(pods) + _taken_away(args, picture, owner, node)
+        if times >= args.rejections:
+            reason = f"the kubelet of {node} turned {times} pods of its owner away ({pods[0].status.reason})"
             yield from (Candidate(resident(pod), FULL, reason, urgent=True, free=True) for pod in pods)
+
+
+def _taken_away(args: Args, picture: Picture, owner: str, node: str) -> int:
+    """Those of the same kind that were cleared away already."""
+    within = timedelta(seconds=args.rejections_within)
+    return sum(
+        move.objective == "PoorService" and move.source == node and picture.now - (move.at or picture.now) <= within
+        for move in picture.history.of(owner)
+    )
 
 
 def _disturbed(args: Args, picture: Picture) -> Iterator[Candidate]:
