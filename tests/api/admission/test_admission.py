@@ -49,8 +49,18 @@ def test_selectors_mean_the_namespace_of_their_policy() -> None:
     assert refused(POLICIES, elsewhere)[0].startswith("spec.resourceSelectors[0].namespace: Invalid value")
 
 
+def test_a_policy_is_written_back_without_words_that_say_nothing_but_with_a_placement() -> None:
+    given = policy(propagateDeps=False, dependentOverrides=[], preserveResourcesOnDeletion=False)
+    assert filled(POLICIES, given)["spec"].keys() - policy()["spec"].keys() == {
+        "placement",
+        "preserveResourcesOnDeletion",
+    }
+    spread = {"clusterAffinity": {"clusterNames": [], "exclude": ["m1"]}, "clusterTolerations": []}
+    assert filled(POLICIES, policy(placement=spread))["spec"]["placement"] == {"clusterAffinity": {"exclude": ["m1"]}}
+
+
 def test_a_policy_with_nothing_to_fill_in_is_handed_back_itself() -> None:
-    given = policy()
+    given = policy(placement={})
     assert filled(POLICIES, given) is given
 
 

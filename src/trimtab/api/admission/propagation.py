@@ -1,6 +1,7 @@
 """What Karmada's webhook fills into propagation policies and refuses in them."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from trimtab.api.admission.placement import check_placement, fill_placement
 from trimtab.api.admission.raw import at, change_items, in_order, mapping, objects, put, texts
@@ -12,6 +13,8 @@ from trimtab.errors import Cause
 GRACEFUL = ("Gracefully", "Graciously")
 _PERMANENT_IDS = ("propagationpolicy.karmada.io/permanent-id", "clusterpropagationpolicy.karmada.io/permanent-id")
 _GRACE_SECONDS = 600
+_SILENT_WHEN_FALSE = ("propagateDeps", "association")
+_WRITTEN_WHEN_EMPTY = ("resourceSelectors", "rules", "healthyState")
 
 
 def own_namespace(policy: Raw) -> Raw:
@@ -35,7 +38,28 @@ def fill_propagation(policy: Raw) -> Raw:
         policy = put(policy, ("spec", "propagateDeps"), True)
     if mapping(application).get("purgeMode") in GRACEFUL and mapping(application).get("gracePeriodSeconds") is None:
         policy = put(policy, ("spec", "failover", "application", "gracePeriodSeconds"), _GRACE_SECONDS)
-    return policy
+    return rewritten(policy)
+
+
+def rewritten(policy: Raw) -> Raw:
+    """The policy as upstream's webhook writes it back: without words that say nothing, but always with a placement."""
+    spec = mapping(policy.get("spec"))
+    silent = {key for key in _SILENT_WHEN_FALSE if spec.get(key) is False}
+    if isinstance(at(spec, "failover", "application"), dict):
+        silent.discard("propagateDeps")  # what is said here is refused, so it has to be seen
+    spoken = _without_empty_lists({key: value for key, value in spec.items() if key not in silent})
+    spoken.setdefault("placement", {})
+    return policy if spoken == spec or "spec" not in policy else {**policy, "spec": spoken}
+
+
+def _without_empty_lists(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_empty_lists(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _without_empty_lists(inner) for key, inner in value.items() if inner != [] or key in _WRITTEN_WHEN_EMPTY
+    }
 
 
 def _imports_services(spec: Raw) -> bool:
