@@ -16,6 +16,7 @@ from trimtab.api.value import Raw
 FieldSet = dict[str, Any]
 LEAF: FieldSet = {}
 _SELF: FieldSet = {".": LEAF}
+_CONTAINERS = (dict, list)
 
 
 def is_member(node: FieldSet) -> bool:
@@ -164,9 +165,10 @@ def everything(value: Any, shape: Shape) -> FieldSet:
         return LEAF
     fields: FieldSet = {".": LEAF}
     if isinstance(value, dict):
-        members = shape.fields
+        members, rest = shape.fields, shape.rest or ANYTHING
         for name, item in value.items():
-            fields[f"f:{name}"] = everything(item, members.get(name) or shape.rest or ANYTHING)
+            holds = item and type(item) in _CONTAINERS
+            fields[f"f:{name}"] = everything(item, members.get(name) or rest) if holds else LEAF
     else:
         for element, item in items_by_element(value, shape).items():
             fields[element] = everything(item, shape.item)
@@ -221,6 +223,8 @@ def _compare(old: Any, new: Any, shape: Shape) -> Any:
         return None
     if not (_granular(old, shape) or _granular(new, shape)):
         return _LEAF_CHANGED
+    if type(old) is dict and type(new) is dict:
+        return _compare_maps(old, new, shape)
     before, after = _members(old, shape), _members(new, shape)
     added: FieldSet = {}
     modified: FieldSet = {}
@@ -241,6 +245,29 @@ def _compare(old: Any, new: Any, shape: Shape) -> Any:
             removed[element] = everything(item, inner)
     if shape.form is Form.ANY and None not in (old, new) and isinstance(old, dict) != isinstance(new, dict):
         modified["."] = LEAF  # it became another type of value
+    return Comparison(added, modified, removed)
+
+
+def _compare_maps(old: Raw, new: Raw, shape: Shape) -> Comparison:
+    """The same for two maps, which is what nearly everything is: without a table of their members."""
+    members, rest = shape.fields, shape.rest or ANYTHING
+    added: FieldSet = {}
+    modified: FieldSet = {}
+    removed: FieldSet = {}
+    for name, item in new.items():
+        if name not in old:
+            added[f"f:{name}"] = everything(item, members.get(name) or rest)
+        elif (before := old[name]) is not item:
+            found = _compare(before, item, members.get(name) or rest)
+            if found is _LEAF_CHANGED:
+                modified[f"f:{name}"] = LEAF
+            elif found is not None:
+                for target, part in zip((added, modified, removed), found, strict=True):
+                    if part:
+                        target[f"f:{name}"] = LEAF if part == _SELF else part
+    for name, item in old.items():
+        if name not in new:
+            removed[f"f:{name}"] = everything(item, members.get(name) or rest)
     return Comparison(added, modified, removed)
 
 
