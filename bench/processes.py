@@ -24,10 +24,10 @@ class Process:
             self._child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
         self.pid = self._child.pid
 
-    def wait_for(self, text: str) -> float:
+    def wait_for(self, text: str, patience: float = PATIENCE_SECONDS) -> float:
         """Seconds from the start until it said this."""
         while text not in self.said.read_text():
-            if self._child.poll() is not None or time.perf_counter() - self._started > PATIENCE_SECONDS:
+            if self._child.poll() is not None or time.perf_counter() - self._started > patience:
                 raise RuntimeError(f"{self._child.args!r} did not say {text!r}:\n{self.said.read_text()[-2000:]}")
             time.sleep(0.02)
         return time.perf_counter() - self._started

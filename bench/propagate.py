@@ -69,7 +69,13 @@ def main(arguments: list[str]) -> None:
     cells = [(count, members) for members in given.members for count in given.workloads]
     if given.long:
         cells += [(10_000, 3), (1000, 20), (1000, 100)]
-    print(json.dumps({"part": "propagate", "machine": machine(), "cells": [cell(*one) for one in cells]}, indent=1))
+    print(json.dumps({"part": "propagate", "machine": machine(), "cells": [told(*one) for one in cells]}, indent=1))
+
+
+def told(workloads: int, members: int) -> dict[str, Any]:
+    """One cell; the long ones take minutes, so that each says when it begins."""
+    print(f"{workloads} workloads, {members} members", file=sys.stderr, flush=True)
+    return cell(workloads, members)
 
 
 async def serve_members(count: int, directory: Path) -> None:
@@ -94,7 +100,7 @@ def cell(workloads: int, members: int) -> dict[str, Any]:
         here = Path(folder)
         serving = [sys.executable, "-m", "bench.propagate", "--serve-members", str(members), "--directory", folder]
         with running(serving, here / "members.log") as far:
-            far.wait_for("members are ready")
+            far.wait_for("members are ready", 60 + 2 * members)
             with running(
                 trimtab("up", "--no-fleet", "--port", "0", "--data-dir", f"{folder}/host"), here / "up.log"
             ) as up:
@@ -124,15 +130,18 @@ class Run:
         return found | ({"karmada": peer} if peer else {})
 
     async def _join_all(self) -> None:
-        for number in range(1, self._members + 1):
-            name = name_of(number)
+        names = [name_of(number) for number in range(1, self._members + 1)]
+        await asyncio.gather(*(self._join(names[first::CLIENTS]) for first in range(CLIENTS)))
+        await until(self._all_ready, "all clusters are ready")
+
+    async def _join(self, names: list[str]) -> None:
+        for name in names:
             credentials = load(self._here / name / "kubeconfig", "trimtab")
             member = KubeClient(credentials)
             try:
                 await join(self._host, member, name, credentials, Facts())
             finally:
                 await member.close()
-        await until(self._all_ready, "all clusters are ready")
 
     async def _all_ready(self) -> bool:
         listing = await self._host.list(CLUSTERS)

@@ -1,6 +1,7 @@
 """What names, label keys and label values may look like, and the sentences Kubernetes refuses the others with."""
 
 import re
+from functools import lru_cache
 
 _NAME_PART = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
 _LABEL_VALUE = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
@@ -65,6 +66,12 @@ def label_value_faults(value: str) -> list[str]:
 
 def qualified_name_faults(key: str) -> list[str]:
     """What is wrong with a label or annotation key."""
+    return list(_qualified_name_faults(key))
+
+
+@lru_cache(maxsize=4096)
+def _qualified_name_faults(key: str) -> list[str]:
+    """The same keys come again and again."""
     parts = key.split("/")
     if len(parts) > 2:
         return [_QUALIFIED_TEXT]

@@ -87,6 +87,7 @@ class KubeClient:
             timeout=aiohttp.ClientTimeout(total=60, sock_connect=10),
             headers={"User-Agent": f"{self._agent}/{__version__}", "Accept": "application/json"},
             auto_decompress=True,
+            cookie_jar=aiohttp.DummyCookieJar(),
         )
 
     async def _headers(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ REMEMBERED = 8192
 
 
 def stamp(moment: datetime) -> str:
-    return f"{moment.replace(tzinfo=None).isoformat(timespec='seconds')}Z"
+    return f"{moment.isoformat()[:19]}Z"
 
 
 class Recorder:
@@ -55,7 +55,8 @@ def namespace_of(note: Note) -> str:
 
 def event_for(note: Note, now: datetime) -> Raw:
     about = note.about
-    digest = hashlib.blake2b(f"{note!r}{now.timestamp()!r}".encode(), digest_size=8).hexdigest()
+    told = f"{about.uid} {about.kind} {note.source} {note.reason} {note.type} {note.message} {now.timestamp()}"
+    digest = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
     reference = {
         "apiVersion": about.api_version,
         "kind": about.kind,

@@ -22,12 +22,21 @@ class Attributes(NamedTuple):
     dry_run: bool = False
 
 
-class Plugin(Protocol):
-    """One link of the chain; either half may do nothing."""
+@runtime_checkable
+class Mutating(Protocol):
+    """A link that may change what is written."""
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw: ...
 
+
+@runtime_checkable
+class Validating(Protocol):
+    """A link that may refuse what is written."""
+
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None: ...
+
+
+Plugin = Mutating | Validating
 
 
 @runtime_checkable
@@ -45,7 +54,8 @@ class Admission:
 
     def __init__(self, lookup: Callable[[str], Entry | None], plugins: Sequence[Plugin] = ()) -> None:
         self._lookup = lookup
-        self.plugins = list(plugins)
+        self._mutating = [plugin for plugin in plugins if isinstance(plugin, Mutating)]
+        self._validating = [plugin for plugin in plugins if isinstance(plugin, Validating)]
         self._conditional = [plugin for plugin in plugins if isinstance(plugin, Conditional)]
 
     async def check_place(self, attributes: Attributes) -> None:
@@ -62,12 +72,12 @@ class Admission:
             raise refuse.forbidden(served.resource, served.group, name, said, [cause])
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        for plugin in self.plugins:
+        for plugin in self._mutating:
             obj = await plugin.mutate(attributes, obj, old)
         return obj
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
-        for plugin in self.plugins:
+        for plugin in self._validating:
             await plugin.validate(attributes, obj, old)
 
     def provisos(self, attributes: Attributes, obj: Raw) -> list[Proposal]:

@@ -44,9 +44,6 @@ class Births:
             return _node(obj)
         return job_selector(obj) if kind == "jobs.batch" and obj["metadata"].get("name") else obj
 
-    async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
-        return
-
     def _pod(self, attributes: Attributes, obj: Raw) -> Raw:
         spec = {**obj.get("spec", {})}
         spec |= self._priority(attributes, {**spec, "priorityClassName": self._class_of(attributes, obj)})

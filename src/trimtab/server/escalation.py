@@ -23,9 +23,6 @@ class Escalation:
         self._store = store
         self._authorizer = authorizer
 
-    async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        return obj
-
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         served, namespace, name, _ = attributes.where
         user = attributes.caller.user

@@ -20,9 +20,6 @@ class Priorities:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        return obj
-
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         where = attributes.where
         kind = where.served.kind.id

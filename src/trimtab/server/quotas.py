@@ -28,9 +28,6 @@ class Quotas:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        return obj
-
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         if attributes.dry_run and obj is not None and (check := self.proviso(attributes, obj)) is not None:
             await self._store.transact(check)

@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
 
 
 def timestamp(now: datetime) -> str:
-    return f"{now.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
+    return f"{now.astimezone(UTC).isoformat()[:19]}Z"
 
 
 class Verbs:
