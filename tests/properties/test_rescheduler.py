@@ -1,0 +1,119 @@
+"""Whatever the cluster, and however often the rescheduler is restarted: nobody is sent to and fro, and it comes to rest."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulate.scenery import DEPLOYMENTS, deployment, fleet, in_a_member
+from trimtab.api.profile import TRIMTAB
+from trimtab.client.client import Resource
+from trimtab.clock import LoopClock
+from trimtab.decide.reschedule.history import SAME_WAY_BACK, History, Moved
+from trimtab.errors import NotFound
+from trimtab.runtime.rescheduler import NAMESPACE, STATE, Rescheduler
+from trimtab.simulate.member import Member
+
+CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
+EVENTS = Resource("", "v1", "events", "Event")
+OBJECTIVES = ("UnderutilisedNodes", "BetterAffinity", "HardViolation", "Consolidate", "Defragment")
+THRESHOLD = 5.0
+
+apps = st.lists(
+    st.tuples(st.integers(1, 6), st.sampled_from(["300m", "700m", "1500m"]), st.booleans()), min_size=2, max_size=4
+)
+troubles = st.lists(st.tuples(st.sampled_from(["cordon", "taint", "restart", "kill"]), st.integers(0, 3)), max_size=5)
+
+
+@settings(max_examples=5, deadline=None, derandomize=True)
+@given(apps, troubles)
+def test_nobody_is_sent_to_and_fro_and_a_settled_cluster_is_left_alone(
+    sizes: list[tuple[int, str, bool]], script: list[tuple[str, int]]
+) -> None:
+    async def story(member: Member) -> None:
+        await furnish(member, sizes)
+        seen: dict[str, Moved] = {}
+        for trouble, number in script:
+            await disturb(member, trouble, list(member.kubelets.machines)[number])
+            await live(member, seen, minutes=20)
+        await live(member, seen, minutes=150)
+        told = [one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Rescheduled"]
+        assert {one["involvedObject"]["uid"] for one in told if one["involvedObject"]["kind"] == "Pod"} <= seen.keys()
+        check(list(seen.values()))
+        before = await traces(member)
+        await asyncio.sleep(3600)
+        assert await traces(member) == before
+
+    in_a_member(story, fleet(nodes=4))
+
+
+async def furnish(member: Member, sizes: list[tuple[int, str, bool]]) -> None:
+    nodes = list(member.kubelets.machines)
+    for number, (replicas, cpu, picky) in enumerate(sizes):
+        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [nodes[number % len(nodes)]]}
+        wish = {"weight": 50, "preference": {"matchExpressions": [here]}}
+        affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+        more: dict[str, Any] = {"affinity": affinity} if picky else {}
+        await member.client.create(DEPLOYMENTS, deployment(f"app{number}", replicas, cpu=cpu, **more))
+    text = yaml.safe_dump({"preset": "aggressive", "objectives": [{"name": name} for name in OBJECTIVES]})
+    metadata = {"name": "trimtab-rescheduler", "namespace": NAMESPACE}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"rescheduler.yaml": text}}
+    await member.client.create(CONFIGS, body)
+
+
+async def disturb(member: Member, trouble: str, node: str) -> None:
+    if trouble == "restart":
+        await member.rescheduler.stop()
+        member.rescheduler = Rescheduler(member.inside, clock=LoopClock(), profile=TRIMTAB, embedded=True)
+        await member.rescheduler.start()
+    elif trouble == "cordon":
+        await member.cordon(node)
+        await asyncio.sleep(600)
+        await member.cordon(node, closed=False)
+    elif trouble == "taint":
+        nodes = Resource("", "v1", "nodes", "Node", namespaced=False)
+        await member.client.patch(nodes, "", node, {"spec": {"taints": [{"key": "bad", "effect": "NoSchedule"}]}})
+        await asyncio.sleep(600)
+        await member.client.patch(nodes, "", node, {"spec": {"taints": None}})
+    else:
+        member.fail_node(node)
+        await asyncio.sleep(600)
+        await member.recover_node(node)
+
+
+async def live(member: Member, seen: dict[str, Moved], minutes: int) -> None:
+    """Let time pass, and write down every move that the rescheduler's memory tells of."""
+    for _ in range(minutes):
+        await asyncio.sleep(60)
+        try:
+            state = (await member.client.get(CONFIGS, NAMESPACE, STATE))["data"]
+        except NotFound:
+            continue
+        for move in msgspec.json.decode(state["history.json"], type=History).moves:
+            seen[move.pod] = move
+
+
+def check(moves: list[Moved]) -> None:
+    for move in moves:
+        back = [
+            other
+            for other in moves
+            if other.owner == move.owner
+            and (other.source, other.target) == (move.target, move.source)
+            and timedelta(0) < (other.at or move.at) - move.at < SAME_WAY_BACK  # type: ignore[operator]
+        ]
+        assert all(other.gain >= 2 * THRESHOLD for other in back)
+
+
+async def traces(member: Member) -> tuple[Any, ...]:
+    """Everything a rescheduler would leave: other pods, events, a changed memory, other marks on nodes."""
+    try:
+        state = (await member.client.get(CONFIGS, NAMESPACE, STATE))["metadata"]["resourceVersion"]
+    except NotFound:
+        state = ""
+    pods = sorted((pod.metadata.uid, pod.spec.node_name) for pod in member.pods)
+    return pods, state
