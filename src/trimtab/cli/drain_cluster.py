@@ -18,13 +18,14 @@ from trimtab.client.client import Client, resource_of
 from trimtab.clock import WallClock
 from trimtab.controllers.marks import DRAIN
 from trimtab.controllers.moves import stalled_because
-from trimtab.errors import Conflict
+from trimtab.errors import Conflict, InputFault, NotFound
 
 CORDON = "cluster.karmada.io/unschedulable"
 CLOSED_BEFORE = "closed-before"
 """In the mark of a drain: the cluster was closed already, and stays so when the drain is aborted."""
 POLL_SECONDS = 1.0
 INTERRUPTED = 130
+MOST_LISTED = 20
 
 
 @click.command()
@@ -92,7 +93,7 @@ async def marked(client: Client, name: str, choose: Callable[[Raw], Marks]) -> M
     """Set or take away the two marks, whatever else is on the cluster, and whoever else is writing it."""
     resource = resource_of(kind_of(Cluster))
     while True:
-        raw = await client.get(resource, "", name)
+        raw = await cluster_named(client, name)
         marks = choose(raw)
         patch: Raw = {
             "metadata": {
@@ -104,6 +105,17 @@ async def marked(client: Client, name: str, choose: Callable[[Raw], Marks]) -> M
         with contextlib.suppress(Conflict):
             await client.patch(resource, "", name, patch)
             return marks
+
+
+async def cluster_named(client: Client, name: str) -> Raw:
+    """The cluster as it is; who mistypes its name is told those that there are."""
+    resource = resource_of(kind_of(Cluster))
+    try:
+        return await client.get(resource, "", name)
+    except NotFound as fault:
+        known = sorted(raw["metadata"]["name"] for raw in (await client.list(resource)).items)
+        listed = ", ".join(known[:MOST_LISTED]) + (" and more" if len(known) > MOST_LISTED else "")
+        raise InputFault(f"no cluster is called {name!r}; there are {listed or 'none: join one first'}") from fault
 
 
 def drain_of(raw: Raw) -> str | None:

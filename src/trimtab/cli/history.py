@@ -6,10 +6,13 @@ import click
 
 from trimtab.api.kinds.disruption import Move
 from trimtab.cli.shared import kubeconfig_options, table, with_client
-from trimtab.cli.shared_moves import everything
+from trimtab.cli.shared_moves import SHORT, everything
 from trimtab.client.client import Client
+from trimtab.interpret.names import binding_name
 
 HEADINGS = ("STARTED", "WORKLOAD", "CAUSE", "FROM", "TO", "REPLICAS", "MODE", "TOOK", "OUTCOME", "BUDGETS", "WHY")
+
+BINDINGS = ("resourcebinding", "resourcebindings", "clusterresourcebinding", "clusterresourcebindings")
 
 
 @click.command()
@@ -18,14 +21,14 @@ HEADINGS = ("STARTED", "WORKLOAD", "CAUSE", "FROM", "TO", "REPLICAS", "MODE", "T
 @click.option("--limit", type=int, default=50, show_default=True, help="How many to show, the newest last.")
 @kubeconfig_options
 def command(binding: str, namespace: str, limit: int, kubeconfig: str, context: str) -> None:
-    """Show what moved, when, why, from where to where; of one BINDING or workload when named."""
+    """Show what moved, when, why, from where to where; of one workload (deploy/web) or binding when named."""
 
     async def work(client: Client) -> list[Move]:
         return await everything(client, Move, namespace)
 
     found = [move for move in with_client(kubeconfig, context, work) if concerns(move, binding)]
     if not found:
-        click.echo("Nothing has moved.")
+        click.echo(f"Nothing called {binding} has moved." if binding else "Nothing has moved.")
         return
     found.sort(key=lambda move: (move.status.started or datetime.now(UTC), move.name))
     click.echo(table(HEADINGS, map(row, found[-limit:])))
@@ -34,8 +37,11 @@ def command(binding: str, namespace: str, limit: int, kubeconfig: str, context: 
 def concerns(move: Move, name: str) -> bool:
     """Whether the move is about the binding or workload of this name; about any when there is none."""
     about = move.spec.object
-    known = (about.name, f"{about.name}-{about.kind.lower()}", f"{about.kind.lower()}/{about.name}")
-    return not name or name.lower() in known
+    word, slash, own = name.rpartition("/")
+    if slash and word.lower() not in ("rb", "crb", *BINDINGS):
+        kind = SHORT.get(word.lower(), word).lower()
+        return own == about.name and kind in (about.kind.lower(), f"{about.kind.lower()}s")
+    return not own or own in (about.name, binding_name(about.kind, about.name))
 
 
 def row(move: Move) -> tuple[str, ...]:

@@ -85,7 +85,8 @@ async def selected(client: Client, kind: str, namespace: str, selector: str) -> 
     try:
         rules = parse_selector(selector).rules
     except BadSelector as fault:
-        raise InputFault(f"--selector {selector!r}: {fault}") from fault
+        hint = "write for example team=blue, 'env in (prod, test)' or !legacy"
+        raise InputFault(f"--selector {selector!r}: {fault}; {hint}") from fault
     rule: Raw = {"apiVersion": resource.api_version, "kind": resource.kind}
     if namespace and resource.namespaced:
         rule["namespace"] = namespace

@@ -32,7 +32,7 @@ def resource_named(word: str, served: Sequence[Resource]) -> Resource:
     for resource in served:
         if wanted in (resource.kind.lower(), resource.plural.lower()):
             return resource
-    raise InputFault(f"the server knows no kind called {word!r}")
+    raise InputFault(f"the server knows no kind called {word!r}; write for example deploy/web or sts/db")
 
 
 async def reference(client: Client, text: str, namespace: str) -> dict[str, Any]:
