@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from trimtab.errors import NotFound
 from trimtab.server.assembly import ApiServer, Settings
 from trimtab.server.policy import PolicyAdmission
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
+from trimtab.simulate.member import seeded_uids
 from trimtab.store.log import Store
 
 PODS = Resource("", "v1", "pods", "Pod")
@@ -198,7 +200,12 @@ def story(
     """Live the story on a fleet m1, m2, ... in virtual time."""
 
     async def life() -> Any:
-        host = ApiServer(Store(), Settings(clock=LoopClock(), plugins=[PolicyAdmission()]))
+        dice = random.Random("host")
+        uids = seeded_uids(dice)
+        settled = Settings(
+            clock=LoopClock(), plugins=[PolicyAdmission(uids)], new_uid=uids, token_key=dice.randbytes(32)
+        )
+        host = ApiServer(Store(), settled)
         await host.start()
         fleet = Embedded(
             FleetPlan(
