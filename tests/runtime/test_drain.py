@@ -184,3 +184,33 @@ def test_a_pod_that_was_bound_before_the_scheduler_saw_the_node_closed_goes_too(
         assert there(member, "one-node-1") == []
 
     in_a_member(story)
+
+
+def test_a_pod_that_is_blocked_does_not_keep_others_from_leaving() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=3))
+        await member.client.create(DEPLOYMENTS, deployment("zebra", replicas=3))
+        await member.client.create(BUDGETS, pdb(maxUnavailable=0))
+        await asyncio.sleep(5)
+        steps = await drain(member, "one-node-1", [], parallel=1, timeout=60.0).run()
+        assert {step.pod.split("/")[1].split("-")[0]: step.state for step in steps} == {
+            "web": "Failed",
+            "zebra": "Gone",
+        }
+
+    in_a_member(story)
+
+
+def test_a_replica_that_was_added_for_a_while_asks_for_no_strength() -> None:
+    async def story(member: Member) -> None:
+        made = deployment(replicas=3)
+        made["metadata"]["annotations"] = {"trimtab.dev/surge": "Allowed"}
+        await member.client.create(DEPLOYMENTS, made)
+        await member.client.create(BUDGETS, pdb(maxUnavailable=0))
+        await asyncio.sleep(5)
+        assert {step.state for step in await drain(member, "one-node-1", [], timeout=600.0).run()} == {"Gone"}
+        after = await member.client.get(DEPLOYMENTS, "default", "web")
+        assert after["spec"]["replicas"] == 3
+        assert "trimtab.dev/surged" not in after["metadata"]["annotations"]
+
+    in_a_member(story)

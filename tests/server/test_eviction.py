@@ -272,6 +272,17 @@ def test_who_writes_a_budget_that_never_allows_anything_is_told_so(limit: dict[s
     with_wire(story, several_budgets=True, collects=False)
 
 
+def test_an_eviction_cannot_ask_to_delete_what_cannot_be_read() -> None:
+    async def story(wire: Wire) -> None:
+        await pod(wire, "web-0")
+        options = {"ignoreStoreReadErrorWithClusterBreakingPotential": True}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web-0"}, "deleteOptions": options}
+        assert (await wire("POST", f"{PODS}/web-0/eviction", body)).status == 422
+        assert "deletionTimestamp" not in (await seen(wire, f"{PODS}/web-0"))["metadata"]
+
+    with_wire(story, collects=False)
+
+
 def test_the_older_name_of_the_subresource_works_too() -> None:
     async def story(wire: Wire) -> None:
         await pod(wire, "web-0")

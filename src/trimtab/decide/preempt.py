@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import Profile
@@ -24,6 +25,7 @@ FEWEST_CANDIDATES = 100
 PRIORITY_OFFSET = 1 << 31
 """Makes every priority positive, so that fewer victims never sum up to more."""
 PREEMPTED = "PreemptionByScheduler"
+Columns: TypeAlias = NDArray[np.intp]
 
 
 class Cover(NamedTuple):
@@ -81,15 +83,15 @@ def preempt(
         return refused
     enforced = profile.preemption_obeys_budgets and me.priority < SYSTEM_CRITICAL
     hunt = Hunt(ask, fleet, tuple(covers), taste, enforced, spares_unmanaged=profile.preemption_obeys_budgets)
-    found = tuple(_candidates(hunt, Trial(hunt)))
+    found = _candidates(hunt, Trial(hunt))
     if not found and fairness is not None:
         shares = Shares(me, fleet, fairness)
         fair = _candidates(hunt, Trial(hunt, shares.may_yield))
-        found = tuple(candidate for candidate in fair if shares.stay_even(candidate.victims))
+        found = [candidate for candidate in fair if shares.stay_even(candidate.victims)]
     if not found:
         return Reason("NoVictims", "evicting pods of lower priority makes room on no node")
     tied = cheapest(found)
-    return Preemption(tied[0], found, tuple(candidate.node for candidate in tied))
+    return Preemption(tied[0], tuple(found), tuple(candidate.node for candidate in tied))
 
 
 def ineligible(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Reason | None:
@@ -142,32 +144,38 @@ class Hunt(NamedTuple):
         return (violations, highest, lost, total, len(victims), -started.timestamp())
 
 
-def _candidates(hunt: Hunt, trial: "Trial") -> Iterable[Candidate]:
+def _candidates(hunt: Hunt, trial: "Trial") -> list[Candidate]:
     """Candidates in the order of names; enough of them, one of which breaks no budget, end the search."""
-    hosts = hunt.fleet.hosts
-    nodes = potential(hunt, trial.top)
-    enough = max(len(nodes) // 10, FEWEST_CANDIDATES)
-    found, harmless = 0, False
-    known = trial.known()
-    for node in nodes:
-        here = hosts.targets[hosts.index[node]]
-        seen = known.get(node)
-        if seen is None or seen[0] is not here or node in hunt.fleet.nominated:
-            seen = known[node] = (here, victims_on(node, trial, hunt.covers, enforced=hunt.enforced))
-        candidate: Candidate | None = seen[1]
-        if candidate is None:
-            continue
-        yield candidate
-        found, harmless = found + 1, harmless or candidate.violations == 0
-        if found >= enough and harmless:
-            return
+    columns = potential(hunt, trial.top)
+    enough = max(len(columns) // 10, FEWEST_CANDIDATES)
+    found: list[Candidate] = []
+    harmless = False
+    for start in range(0, len(columns), enough):
+        for candidate in _examined(hunt, trial, columns[start : start + enough].tolist()):
+            found.append(candidate)
+            harmless = harmless or candidate.violations == 0
+            if len(found) >= enough and harmless:
+                return found
+    return found
 
 
-def potential(hunt: Hunt, top: int) -> list[str]:
-    """Nodes that are refused for what runs there and have pods of a priority below `top`."""
+def _examined(hunt: Hunt, trial: "Trial", columns: Sequence[int]) -> Iterable[Candidate]:
+    """Those of these nodes that would do; what the same question found there before is not asked again."""
+    targets, promised, known = hunt.fleet.hosts.targets, hunt.fleet.nominated, trial.known()
+    for column in columns:
+        here = targets[column]
+        seen = known.get(here.name)
+        if seen is None or seen[0] is not here or here.name in promised:
+            candidate = victims_on(here.name, trial, hunt.covers, enforced=hunt.enforced)
+            seen = known[here.name] = (here, candidate)
+        if seen[1] is not None:
+            yield seen[1]
+
+
+def potential(hunt: Hunt, top: int) -> Columns:
+    """The columns of nodes that are refused for what runs there and have pods of a priority below `top`."""
     weakest = hunt.fleet.hosts.column("weakest", lambda: _weakest, np.int64)
-    crowded = crowded_nodes(hunt.ask, hunt.fleet, hunt.taste) & (weakest < top)
-    return [hunt.fleet.hosts.names[column] for column in np.flatnonzero(crowded).tolist()]
+    return np.flatnonzero(crowded_nodes(hunt.ask, hunt.fleet, hunt.taste) & (weakest < top))
 
 
 def _weakest(here: Host) -> int:
@@ -300,7 +308,7 @@ def within_budgets(victims: Sequence[Resident], covers: Iterable[Cover]) -> bool
 
 def cheapest(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates that hurt least, by name; more than one when nothing tells them apart."""
-    lowest = min(candidate.cost for candidate in candidates)
+    lowest = min([candidate.cost for candidate in candidates])
     return sorted(
         (candidate for candidate in candidates if candidate.cost == lowest), key=lambda candidate: candidate.node
     )

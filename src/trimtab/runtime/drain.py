@@ -14,6 +14,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock
+from trimtab.controllers.pods.owners import SURGED
 from trimtab.decide.pods.guard import over_pods, selects
 from trimtab.errors import (
     ApiFault,
@@ -95,6 +96,8 @@ class Drain:
         self.steps: dict[str, Step] = {}
         self._turns = asyncio.Semaphore(options.parallel)
         self._surging: dict[str, asyncio.Lock] = {}
+        self._in_vain: set[tuple[str, str]] = set()
+        """Workloads for which one more replica did not help."""
         self._complained = False
 
     async def run(self) -> list[Step]:
@@ -163,29 +166,35 @@ class Drain:
     # how
 
     async def _leave(self, pod: Raw, deadline: datetime | None) -> None:
-        async with self._turns:
-            if not await self._begin(pod, deadline):
-                return
+        """A turn is for those who are leaving: who waits for its budget does not keep others waiting."""
+        if not await self._begin(pod, deadline):
+            return
+        try:
             while await self._is_there(pod):
                 if deadline is not None and self._now() >= deadline:
                     self._tell(pod, "Failed", "it has not ended in time")
                     return
                 await asyncio.sleep(LOOK_SECONDS)
             self._tell(pod, "Gone")
+        finally:
+            self._turns.release()
 
     async def _begin(self, pod: Raw, deadline: datetime | None) -> bool:
-        """Evict, as often as it takes; False when the time is up."""
+        """Evict, as often as it takes; True with a turn taken, False when the time is up."""
         since, pause = self._now(), RETRY_SECONDS
         while True:
+            await self._turns.acquire()
             try:
                 await self._ask(pod)
             except (NotFound, Conflict):
                 return True  # it went by itself, or another took its name
             except WORTH_RETRYING as fault:
+                self._turns.release()
                 wait = max(float(fault.retry_after or 0), pause) if isinstance(fault, ApiFault) else pause
                 pause = min(2 * pause, LONGEST_RETRY_SECONDS)
                 said = await self._blocked(pod, fault, since)
                 if isinstance(fault, TooManyRequests) and not fault.retry_after and await self._surged(pod):
+                    await self._turns.acquire()
                     return True
                 if deadline is not None:
                     left = (deadline - self._now()).total_seconds()
@@ -195,6 +204,7 @@ class Drain:
                     wait = min(wait, left)
                 await asyncio.sleep(wait)
             except ApiFault as fault:
+                self._turns.release()
                 self._tell(pod, "Failed", why(fault))
                 return False
             else:
@@ -262,16 +272,19 @@ class Drain:
     async def _surged(self, pod: Raw) -> bool:
         """Nothing can be spared: where it is allowed, one more replica comes up first; True when the pod could go."""
         owner = await self._surging_owner(pod) if self._options.surge else None
-        if owner is None:
+        if owner is None or owner in self._in_vain:
             return False
         namespace, name = owner
         async with self._surging.setdefault(f"{namespace}/{name}", asyncio.Lock()):
             self._tell(pod, "Surging", f"one more replica of Deployment {name} comes up first")
             await self._scale(namespace, name, 1)
             try:
-                return await self._evicted_within(pod, SURGE_SECONDS)
+                helped = await self._evicted_within(pod, SURGE_SECONDS)
             finally:
                 await self._scale(namespace, name, -1)
+        if not helped:
+            self._in_vain.add(owner)  # some budgets count the added replica among those that must be there
+        return helped
 
     async def _evicted_within(self, pod: Raw, seconds: float) -> bool:
         deadline = self._now() + timedelta(seconds=seconds)
@@ -313,8 +326,12 @@ class Drain:
         while True:
             seen = await self._client.get(DEPLOYMENTS, namespace, name)
             replicas = int(seen["spec"].get("replicas", 1)) + change
+            surged = int((seen["metadata"].get("annotations") or {}).get(SURGED) or 0) + change
             patch = {
-                "metadata": {"resourceVersion": seen["metadata"]["resourceVersion"]},
+                "metadata": {
+                    "resourceVersion": seen["metadata"]["resourceVersion"],
+                    "annotations": {SURGED: str(surged) if surged > 0 else None},
+                },
                 "spec": {"replicas": replicas},
             }
             try:

@@ -39,6 +39,7 @@ _UNWRITTEN = "/trimtab/disruptionpolicy"
 _PREFIX = "trimtab.dev/"
 REASONS = {"rescheduler": "Reschedule", "drain": "Drain", "preemption": "Preemption", "delete": "Delete"}
 """What each component evicts for, when it does not say."""
+_UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
 BUDGET, COMPONENT = "DisruptionBudget", "ComponentQuota"
 
 
@@ -98,6 +99,11 @@ class Evictions:
         if (body.get("metadata") or {}).get("name") != where.name:
             raise BadRequest("name in URL does not match name in Eviction object")
         given: Any = body.get("deleteOptions")
+        if isinstance(given, dict) and given.get(_UNSAFE):
+            said = "Invalid value: true: an eviction always reads the pod: leave it out"
+            raise refuse.invalid(
+                "DeleteOptions", "", where.name, [Cause("FieldValueInvalid", said, f"deleteOptions.{_UNSAFE}")]
+            )
         options = delete_options(given if isinstance(given, dict) else None, {})
         annotations: Raw = body["metadata"].get("annotations") or {}
         now = self._verbs.clock.now()

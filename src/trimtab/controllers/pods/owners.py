@@ -7,6 +7,8 @@ from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, ReplicationCon
 from trimtab.controllers.contract import View
 from trimtab.decide.budget import Controller
 
+SURGED = "trimtab.dev/surged"
+"""On a workload: how many replicas a drain has added until the pods that it waits for could go."""
 Scaled = Deployment | ReplicaSet | StatefulSet | ReplicationController
 SCALED: tuple[type[Scaled], ...] = (ReplicaSet, StatefulSet, ReplicationController, Deployment)
 
@@ -23,4 +25,7 @@ def controllers_in(namespace: str, view: View) -> dict[str, Controller]:
 
 
 def replicas_of(owner: Scaled) -> int:
-    return 1 if owner.spec.replicas is None else owner.spec.replicas
+    """How many pods it wants for its own sake: replicas that a drain added for a while ask for no strength."""
+    wanted = 1 if owner.spec.replicas is None else owner.spec.replicas
+    added = owner.metadata.annotations.get(SURGED, "")
+    return max(0, wanted - int(added)) if added.isdecimal() else wanted
