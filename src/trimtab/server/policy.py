@@ -6,6 +6,7 @@ from uuid import uuid4
 from trimtab.api.value import Raw
 from trimtab.errors import Cause, Forbidden
 from trimtab.server.admission import Attributes
+from trimtab.server.refuse import all_said
 
 PROTECTED = "resourcetemplate.karmada.io/deletion-protected"
 PROTECTION = "resourcedeletionprotection.karmada.io"
@@ -62,7 +63,5 @@ class PolicyAdmission:
 
 def denied(singular: str, group: str, causes: Sequence[Cause]) -> Forbidden:
     """The words of an upstream webhook: what is wrong, and where."""
-    said = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
-    text = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
     webhook = f"{singular}.karmada.io" if group.endswith("karmada.io") else f"{singular}.{group}"
-    return Forbidden(f'admission webhook "{webhook}" denied the request: {text}', details=False)
+    return Forbidden(f'admission webhook "{webhook}" denied the request: {all_said(causes)}', details=False)

@@ -48,9 +48,14 @@ def forbidden(resource: str, group: str, name: str, why: str, causes: Sequence[C
     return Forbidden(f"{named} is forbidden: {why}", kind=resource, group=group, name=name, causes=causes)
 
 
+def all_said(causes: Sequence[Cause]) -> str:
+    """The complaints as one text, each said once."""
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Invalid:
-    texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
-    said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    said = all_said(causes)
     return Invalid(
         f'{qualified(kind, group)} "{name}" is invalid: {said}', kind=kind, group=group, name=name, causes=causes
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trimtab.api.admission.placement import check_affinity
-from trimtab.api.admission.raw import mapping, objects
+from trimtab.api.admission.raw import in_order, mapping, objects
 from trimtab.api.complaints import invalid
 from trimtab.api.names import label_value_faults, qualified_name_faults
 from trimtab.api.value import Raw
@@ -29,7 +29,7 @@ def _check_spec(spec: Raw) -> Iterator[Cause]:
     yield from check_affinity(mapping(target), "spec.targetCluster")
     if spec.get("overrideRules") is not None:
         if target:
-            yield invalid("spec.targetCluster", target, "overrideRules and targetCluster can't co-exist")
+            yield invalid("spec.targetCluster", in_order(target), "overrideRules and targetCluster can't co-exist")
         if any(overriders.values()):
             yield invalid("spec.overriders", overriders, "overrideRules and overriders can't co-exist")
     yield from _check_overriders(overriders, "spec.overriders")
