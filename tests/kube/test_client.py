@@ -1,0 +1,54 @@
+"""A cache lives through the absence of a real kube-apiserver, and knows afterwards what happened meanwhile."""
+
+import asyncio
+import signal
+from typing import Any
+
+import pytest
+from kube.fleet import until
+from kube.rig import ControlPlane
+
+from trimtab.client.client import Resource
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
+from trimtab.errors import Expired
+from trimtab.runtime.cache import Cache, Table
+
+CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
+ROOM = "kube-public"
+
+
+def config(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": ROOM, "name": name}}
+
+
+async def knows(table: Table, *names: str) -> bool:
+    return {name for namespace, name in table.entries if namespace == ROOM} == set(names)
+
+
+def test_a_server_that_begins_anew_has_forgotten_revisions_and_is_listed_again(host: ControlPlane) -> None:
+    async def story(client: KubeClient) -> None:
+        before = (await client.create(CONFIGS, config("stays")))["metadata"]["resourceVersion"]
+        await client.create(CONFIGS, config("goes"))
+        cache = Cache(client)
+        table = cache.table(CONFIGS)
+        await until(lambda: knows(table, "stays", "goes"))
+        side_door = KubeClient(load(await asyncio.to_thread(host.open_side_door)))
+        await asyncio.to_thread(host.stop_apiserver, signal.SIGKILL)
+        await side_door.delete(CONFIGS, ROOM, "goes")
+        await side_door.create(CONFIGS, config("comes"))
+        await side_door.close()
+        await asyncio.to_thread(host.start_apiserver)
+        await asyncio.to_thread(host.close_side_door)
+        await until(lambda: knows(table, "stays", "comes"))
+        await cache.close()
+        with pytest.raises(Expired):
+            await anext(aiter(client.watch(CONFIGS, revision=before)))
+        for name in ("stays", "comes"):
+            await client.delete(CONFIGS, ROOM, name)
+        await client.close()
+
+    async def main() -> None:
+        await story(KubeClient(load(host.kubeconfig)))
+
+    asyncio.run(main())
