@@ -11,6 +11,8 @@ from trimtab.api.kind import wire
 from trimtab.api.kinds.ocm import (
     AddOnPlacementScore,
     AddOnPlacementScoreStatus,
+    ClusterPredicate,
+    ClusterSelector,
     ManagedCluster,
     ManagedClusterSelector,
     ManagedClusterSet,
@@ -313,3 +315,18 @@ def test_what_changes_wakes_only_those_whom_it_concerns() -> None:
     assert keys(for_score(None, foreign, view)) == []
     decision = PlacementDecision(metadata=Meta(name="x", namespace="team", labels={PLACEMENT_LABEL: "q"}))
     assert keys(for_decision(None, decision, view)) == ["team/q"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "why"),
+    [(TRIMTAB, "; of 3 clusters were turned down: Predicate 1, TaintToleration 1"), (UPSTREAM, "")],
+)
+def test_a_placement_that_lacks_clusters_says_who_turned_them_down(profile: Profile, why: str) -> None:
+    labelled = ClusterSelector(label_selector=LabelSelector(match_labels={"env": "prod"}))
+    wanted = ClusterPredicate(required_cluster_selector=labelled)
+    fleet = [cluster("a"), cluster("b", taint(), env="prod"), cluster("c", env="prod")]
+    world = World(placement(number_of_clusters=2, predicates=(wanted,)), *fleet, profile=profile)
+    for _ in range(2):
+        world.beat()
+        (said,) = [c for c in world.subject.status.conditions if c.type == "PlacementSatisfied"]
+        assert (said.reason, said.message) == ("NotAllDecisionsScheduled", f"1 cluster decisions unscheduled{why}")

@@ -85,6 +85,9 @@ class Profile(Value):
     decisions_sorted_by_score: Annotated[
         bool, Field("`sortBy: Score` orders decisions by total and writes it; else the field is ignored.")
     ]
+    unsatisfied_says_why: Annotated[
+        bool, Field("A Placement that lacks clusters says how many each filter turned down; else only that they lack.")
+    ]
     works_leave_within_budgets: Annotated[
         bool, Field("A ManifestWorkReplicaSet leaves a cluster after its replacement and within budgets; else at once.")
     ]
@@ -123,6 +126,7 @@ TRIMTAB = Profile(
     expired_scores_wake=True,
     keep_decisions_when_misconfigured=True,
     decisions_sorted_by_score=True,
+    unsatisfied_says_why=True,
     works_leave_within_budgets=True,
     decisions_gain_before_they_lose=True,
 )
@@ -156,6 +160,7 @@ UPSTREAM = Profile(
     expired_scores_wake=False,
     keep_decisions_when_misconfigured=False,
     decisions_sorted_by_score=False,
+    unsatisfied_says_why=False,
     works_leave_within_budgets=False,
     decisions_gain_before_they_lose=False,
 )

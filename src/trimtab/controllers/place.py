@@ -19,7 +19,8 @@ from trimtab.api.value import Condition, Key
 from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
 from trimtab.controllers.decisions import decision_wishes, scores_of, seconds_to_rest, stands
 from trimtab.decide.ocm.answer import MISCONFIGURED, Answer, Misconfigured
-from trimtab.decide.ocm.ask import ask_of
+from trimtab.decide.ocm.ask import PlacementAsk, ask_of
+from trimtab.decide.ocm.explain import turned_down
 from trimtab.decide.ocm.groups import pages
 from trimtab.decide.ocm.pipeline import Unlistable, decide
 from trimtab.decide.ocm.report import (
@@ -155,26 +156,36 @@ def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
         return
     atlas: Atlas = view.part("atlas")
     scene = atlas.scene(view.now)
+    ask = ask_of(placement, scene, view.part("cel"), by_score=is_by_score(placement, view))
     try:
-        answer = decide(ask_of(placement, scene, view.part("cel"), by_score=is_by_score(placement, view)), scene)
+        answer = decide(ask, scene)
     except Unlistable:
         yield Again(LOOK_AGAIN)  # the set is watched: it wakes this Placement when somebody mends it
         return
     if stands(placement, answer, scene) and not is_by_score(placement, view):
         groups = (one_group_status(placement.name, answer.number),)
         status = placement.status.but(number_of_selected_clusters=answer.number, decision_groups=groups)
-        yield from status_wish(placement, status, [satisfied(answer, placement.spec), UNDERSTOOD], view)
+        yield from status_wish(placement, status, [enough(answer, ask, scene, view), UNDERSTOOD], view)
     elif keeps_decisions(placement, answer, view):
         said = [misconfigured(answer)]
         if not any(condition.type == SATISFIED for condition in placement.status.conditions):
             said.insert(0, satisfied(answer, placement.spec))  # there is nothing to keep, and people want to know
         yield from status_wish(placement, placement.status, said, view)
     else:
-        yield from answered(placement, answer, scene, view)
+        yield from answered(placement, answer, ask, scene, view)
     yield Again(seconds_to_wait(answer, view))
 
 
-def answered(placement: OcmPlacement, answer: Answer, scene: Scene, view: View) -> Iterator[Wish]:
+def enough(answer: Answer, ask: PlacementAsk, scene: Scene, view: View) -> Condition:
+    """Whether there are as many clusters as are wanted, and if not, who turned the others down."""
+    said = satisfied(answer, ask.spec)
+    if said.status == "True" or not view.profile.unsatisfied_says_why or answer.status.code == MISCONFIGURED:
+        return said
+    why = turned_down(ask, scene)
+    return msgspec.structs.replace(said, message=f"{said.message}; {why}") if why else said
+
+
+def answered(placement: OcmPlacement, answer: Answer, ask: PlacementAsk, scene: Scene, view: View) -> Iterator[Wish]:
     """The decisions as they should be, and the status that speaks of them."""
     wanted = list(pages(placement.name, answer.groups))
     scores = scores_of(answer, scene) if is_by_score(placement, view) else None
@@ -187,7 +198,7 @@ def answered(placement: OcmPlacement, answer: Answer, scene: Scene, view: View) 
     )
     if scores is not None and wishes:
         status = status.but(last_score_update_time=view.now.replace(microsecond=0))
-    yield from status_wish(placement, status, [satisfied(answer, placement.spec), misconfigured(answer)], view)
+    yield from status_wish(placement, status, [enough(answer, ask, scene, view), misconfigured(answer)], view)
     if rest:
         yield Again(rest)
 

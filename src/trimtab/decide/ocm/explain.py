@@ -56,6 +56,17 @@ def stages(ask: PlacementAsk, scene: Scene) -> Iterator[Stage]:
         yield Stage(said, mask)
 
 
+def turned_down(ask: PlacementAsk, scene: Scene) -> str:
+    """How many of the clusters at hand each filter turned down, in words; empty when none did."""
+    before = total = int(np.count_nonzero(eligibility(ask, scene).mask))
+    told = []
+    for plugin, stage in zip(in_order(), stages(ask, scene), strict=True):
+        after = int(np.count_nonzero(stage.mask))
+        told += [f"{plugin.name} {before - after}"] if after < before else []
+        before = after
+    return f"of {total} clusters were turned down: {', '.join(told)}" if told else ""
+
+
 def opinions(ask: PlacementAsk, scene: Scene, feasible: Mask) -> Iterator[Opinion]:
     columns = np.flatnonzero(feasible)
     names = scene.fleet.called(columns)
