@@ -141,6 +141,14 @@ def test_a_changed_override_is_told_of_even_where_it_changes_nothing() -> None:
     assert told(edited) == ["ApplyOverridePolicySucceed", "SyncWorkSucceed", "SyncWorkSucceed"]
 
 
+def test_that_nothing_is_sent_yet_is_told_only_as_upstream() -> None:
+    def told(**profile) -> list[str]:
+        return [wish.reason for wish in dispatch(binding(clusters={}), view(**profile)) if isinstance(wish, Note)]
+
+    assert told() == []
+    assert told(profile=UPSTREAM) == ["SyncWorkSucceed", "SyncWorkSucceed"]
+
+
 def test_an_override_that_cannot_be_applied_stops_only_its_cluster_and_says_so() -> None:
     broken = override("op", {"plaintext": [{"path": "/spec/nowhere/x", "operator": "replace", "value": 1}]})
     wishes = list(dispatch(binding(clusters={"m1": 1, "m2": 1}), view(broken, cluster("m1"), cluster("m2"))))

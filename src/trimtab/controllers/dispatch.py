@@ -170,7 +170,8 @@ def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iter
             yield wanted
         if wanted != before or (fresh and view.profile.tell_routine):
             yield from notes
-    yield from told(binding, failures, tell=changed or fresh)
+    sent = fresh and (bool(shares) or view.profile.tell_routine)  # that nothing is sent yet is no news of ours
+    yield from told(binding, failures, tell=changed or sent)
     if fresh and not failures:
         yield Remember("dispatched", marks.ref_of(binding), cause)
 
