@@ -6,6 +6,7 @@ from builders import NOON, binding, cluster, deployment, works
 from views import FakeView
 
 from trimtab.api.profile import TRIMTAB, UPSTREAM
+from trimtab.api.value import Condition
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Fault, Gone, Inquire, Look, Make, Note, Remember, Within
 from trimtab.controllers.dispatch import dispatch
@@ -159,6 +160,17 @@ def test_a_suspended_work_is_not_sent() -> None:
     (said, note) = execute(work, view(cluster("m1"), work))
     assert marks.condition_of(said.status.conditions, "Dispatching").reason == "SuspendDispatching"
     assert note.reason == "WorkDispatching"
+
+
+def test_a_work_that_was_suspended_later_still_tells_how_its_object_fares() -> None:
+    work = work_for()
+    applied = Condition(type="Applied", status="True", last_transition_time=NOON)
+    work = work.but(spec=work.spec.but(suspend_dispatching=True), status=work.status.but(conditions=(applied,)))
+    there = live(work, status={"observedGeneration": 1, "replicas": 9})
+    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    assert not [w for w in wishes if isinstance(w, Within)]
+    assert wishes[0].status.manifest_statuses[0].status["replicas"] == 9
+    assert {c.type: c.status for c in wishes[0].status.conditions} == {"Dispatching": "False", "Applied": "True"}
 
 
 def test_a_cluster_that_does_not_answer_is_waited_for() -> None:

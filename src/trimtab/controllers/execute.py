@@ -186,7 +186,7 @@ class Delivery(NamedTuple):
 def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
     now = view.now.replace(microsecond=0)
     if work.spec.suspend_dispatching:
-        yield from told(work, work.status.but(conditions=dispatching(work, now, suspended=True)))
+        yield from observed(work, cluster, dispatching(work, now, suspended=True), view)
         return
     conditions = dispatching(work, now, suspended=False)
     if not is_ready(cluster):
@@ -235,6 +235,22 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
         yield Again(READ_SECONDS)
     if all(item.wish is None and not item.problem for item in deliveries):
         yield from report(work, deliveries, conditions, view)
+
+
+def observed(work: Work, cluster: Cluster, conditions: tuple[Condition, ...], view: View) -> Iterator[Wish]:
+    """Nothing is sent; but how that fares which was sent before is still told."""
+    refs = [marks.ref_of_raw(manifest)._replace(uid="") for manifest in work.spec.workload.manifests]
+    sights = [view.member(cluster.name, ref) for ref in refs]
+    there = [raw for raw in sights if raw is not None and not isinstance(raw, Unseen) and is_managed(raw)]
+    applied = marks.is_true(work.status.conditions, "Applied")
+    if not applied or not is_ready(cluster) or len(there) != len(refs):
+        yield from told(work, work.status.but(conditions=conditions))
+        return
+    deliveries = [
+        Delivery(ref, manifest, raw, None, "")
+        for ref, manifest, raw in zip(refs, work.spec.workload.manifests, there, strict=True)
+    ]
+    yield from report(work, deliveries, conditions, view)
 
 
 def inquiries_of(work: Work, cluster: Cluster) -> dict[int, Inquire]:
