@@ -23,7 +23,8 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
 from trimtab.controllers.contract import Gone
 from trimtab.controllers.departures import SINCE
-from trimtab.controllers.replicaset import FINALIZER, PLACEMENT_NAME_LABEL, SET_LABEL, replica_set
+from trimtab.controllers.replicaset import FINALIZER, PLACEMENT_NAME_LABEL, replica_set
+from trimtab.controllers.worksets import SET_LABEL, label_of
 from trimtab.decide.ocm.scene import PLACEMENT_LABEL
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}}
@@ -115,10 +116,21 @@ def test_the_works_go_with_the_set_and_foreground_waits_for_them() -> None:
     assert free.metadata.finalizers == ()
 
 
-def test_a_name_that_is_no_label_value_is_refused_in_words() -> None:
-    (after,) = beat(a_set(name="w" * 63), decided("c1"))
+def test_upstream_refuses_a_name_that_is_no_label_value_in_words() -> None:
+    subject = a_set(name="w" * 63)
+    (after,) = replica_set(subject, FakeView([subject, decided("c1")], profile=UPSTREAM))
     assert after.status.conditions[0].reason == "NotAsExpected"
     assert "63" in after.status.conditions[0].message
+
+
+def test_a_long_name_is_known_to_its_works_by_a_hash() -> None:
+    subject = a_set(name="w" * 63)
+    made = works(beat(subject, decided("c1")))
+    label = made["c1"].metadata.labels[SET_LABEL]
+    assert len(label) <= 63
+    assert label != label_of("team", "w" * 62 + "v")
+    (after,) = beat(subject, decided("c1"), succeeded(made["c1"]))
+    assert after.status.summary.applied == 1
 
 
 def ready(name: str) -> Cluster:

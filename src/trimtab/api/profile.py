@@ -88,6 +88,9 @@ class Profile(Value):
     unsatisfied_says_why: Annotated[
         bool, Field("A Placement that lacks clusters says how many each filter turned down; else only that they lack.")
     ]
+    long_names_of_sets: Annotated[
+        bool, Field("A ManifestWorkReplicaSet whose name fits no label is known to its works by a hash; else refused.")
+    ]
     works_leave_within_budgets: Annotated[
         bool, Field("A ManifestWorkReplicaSet leaves a cluster after its replacement and within budgets; else at once.")
     ]
@@ -127,6 +130,7 @@ TRIMTAB = Profile(
     keep_decisions_when_misconfigured=True,
     decisions_sorted_by_score=True,
     unsatisfied_says_why=True,
+    long_names_of_sets=True,
     works_leave_within_budgets=True,
     decisions_gain_before_they_lose=True,
 )
@@ -161,6 +165,7 @@ UPSTREAM = Profile(
     keep_decisions_when_misconfigured=False,
     decisions_sorted_by_score=False,
     unsatisfied_says_why=False,
+    long_names_of_sets=False,
     works_leave_within_budgets=False,
     decisions_gain_before_they_lose=False,
 )

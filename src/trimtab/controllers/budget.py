@@ -48,8 +48,8 @@ def budgets_over_set(old: ManifestWork | None, new: ManifestWork | None, view: V
     work = new or old or ManifestWork()
     if old is not None and new is not None and worksets.serves(old) == worksets.serves(new):
         return
-    for label in worksets.set_label_of(work):
-        for budget in view.all(DisruptionBudget, label.partition(".")[0]):
+    for subject in worksets.sets_of(work, view):
+        for budget in view.all(DisruptionBudget, subject.namespace):
             if moves.is_over_workloads(budget):
                 yield key_of(budget)
 

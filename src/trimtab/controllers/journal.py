@@ -27,9 +27,8 @@ def moves_of_binding(old: Binding | None, new: Binding | None, view: View) -> It
 
 def moves_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
     """A work of a set is gone: so is what was moving out of its cluster."""
-    for label in worksets.set_label_of(old) if old is not None and new is None else ():
-        namespace, _, name = label.partition(".")
-        for move in view.having(moves.MOVES_OF_OBJECT, f"{worksets.KIND}/{namespace}/{name}"):
+    for subject in worksets.sets_of(old, view) if old is not None and new is None else ():
+        for move in view.having(moves.MOVES_OF_OBJECT, f"{worksets.KIND}/{subject.namespace}/{subject.name}"):
             if not move.status.outcome:
                 yield key_of(move)
 
@@ -65,7 +64,7 @@ def binding_of(move: Move, view: View) -> Binding | None:
 def taken_out(move: Move, view: View) -> Iterator[Wish]:
     """A set has left a cluster when its work there is gone."""
     about = move.spec.object
-    works = view.having(worksets.WORKS_OF_SET, f"{about.namespace}.{about.name}")
+    works = worksets.works_named(about.namespace, about.name, view)
     found = next((work for work in works if work.namespace == move.spec.from_), None)
     age = view.now - (move.status.started or view.now)
     if found is None:

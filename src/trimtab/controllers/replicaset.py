@@ -20,7 +20,7 @@ from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Gone, View, Wake, Wish, controller
 from trimtab.controllers.departures import SINCE, Departures, departures, staying
-from trimtab.controllers.worksets import SET_LABEL, covered_sets, serves, set_label_of, works_of
+from trimtab.controllers.worksets import SET_LABEL, covered_sets, label_of, serves, sets_of, works_of
 from trimtab.decide.ocm.rollout import (
     FAILED,
     PROGRESSING,
@@ -49,11 +49,7 @@ def sets_of_decision(old: PlacementDecision | None, new: PlacementDecision | Non
 
 
 def set_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
-    for label in set_label_of(new or old or ManifestWork()):
-        namespace, _, name = label.partition(".")
-        subject = view.get(ManifestWorkReplicaSet, namespace, name)
-        if subject is not None:
-            yield key_of(subject)
+    yield from map(key_of, sets_of(new or old or ManifestWork(), view))
 
 
 def sets_of_budget(old: DisruptionBudget | None, new: DisruptionBudget | None, view: View) -> Iterable[Key]:
@@ -89,7 +85,6 @@ class Course(NamedTuple):
     ],
 )
 def replica_set(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Wish]:
-    label = f"{subject.namespace}.{subject.name}"
     works = works_of(subject, view)
     if subject.metadata.deletion_timestamp is not None:
         yield from farewell(subject, works)
@@ -98,7 +93,8 @@ def replica_set(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Wish]:
         metadata = subject.metadata.but(finalizers=(*subject.metadata.finalizers, FINALIZER))
         yield subject.but(metadata=metadata)
         return
-    if faults := label_value_faults(label):
+    label = f"{subject.namespace}.{subject.name}"
+    if not view.profile.long_names_of_sets and (faults := label_value_faults(label)):
         yield from told(subject, [unlabelled(label, faults)], [], view)
         return
     courses = [course(subject, ref, works, view) for ref in subject.spec.placement_refs]
@@ -191,7 +187,7 @@ def is_observed(work: ManifestWork) -> bool:
 def work_for(subject: ManifestWorkReplicaSet, one: Course, cluster: str) -> ManifestWork:
     labels = {
         **subject.metadata.labels,
-        SET_LABEL: f"{subject.namespace}.{subject.name}",
+        SET_LABEL: label_of(subject.namespace, subject.name),
         PLACEMENT_NAME_LABEL: one.ref.name,
     }
     before = one.works.get(cluster)
