@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from trimtab.api.kind import key_of, kind_of
 from trimtab.api.kinds.disruption import DefaultBudget, DisruptionBudget, DisruptionBudgetSpec, DisruptionPolicy
-from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, StatefulSet
+from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.kinds.native.pod import PodTemplateSpec
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Meta, OwnerReference
@@ -15,8 +16,8 @@ from trimtab.controllers.pods.owners import replicas_of
 from trimtab.controllers.pods.registry import inside_a_cluster
 from trimtab.decide.pods.guard import PodBudget
 
-Workload = Deployment | StatefulSet | ReplicaSet
-WORKLOADS: tuple[type[Workload], ...] = (Deployment, StatefulSet, ReplicaSet)
+Workload = Deployment | StatefulSet | ReplicaSet | ReplicationController
+WORKLOADS: tuple[type[Workload], ...] = (Deployment, StatefulSet, ReplicaSet, ReplicationController)
 
 
 def every_workload(old: DisruptionPolicy | None, new: DisruptionPolicy | None, view: View) -> Iterable[Key]:
@@ -58,8 +59,18 @@ def default_budget(workload: Workload, view: View) -> Iterator[Wish]:
         yield made_for(workload, name, chosen)
 
 
+def template_of(workload: Workload) -> PodTemplateSpec:
+    return workload.spec.template or PodTemplateSpec()
+
+
+def selector_of(workload: Workload) -> LabelSelector:
+    if isinstance(workload, ReplicationController):
+        return LabelSelector(match_labels=workload.spec.selector or template_of(workload).metadata.labels)
+    return workload.spec.selector or LabelSelector(match_labels=template_of(workload).metadata.labels)
+
+
 def is_guarded(workload: Workload, view: View) -> bool:
-    labels = workload.spec.template.metadata.labels
+    labels = template_of(workload).metadata.labels
     budgets: list[PodBudget] = [*view.all(PodDisruptionBudget, workload.namespace)]
     budgets += [one for one in view.all(DisruptionBudget, workload.namespace) if one.spec.target != "Workloads"]
     return any(budget.spec.selector is not None and budget.spec.selector.matches(labels) for budget in budgets)
@@ -67,7 +78,7 @@ def is_guarded(workload: Workload, view: View) -> bool:
 
 def priority_of(workload: Workload, view: View) -> str:
     """The name of the priority class that its pods get."""
-    named = workload.spec.template.spec.priority_class_name
+    named = template_of(workload).spec.priority_class_name
     usual = sorted((one for one in view.all(PriorityClass) if one.global_default), key=lambda one: one.value)
     return named or (usual[0].name if usual else "")
 
@@ -86,7 +97,7 @@ def made_for(workload: Workload, name: str, chosen: DefaultBudget) -> Disruption
     alone = replicas_of(workload) <= 1
     spec = DisruptionBudgetSpec(
         target="Pods",
-        selector=workload.spec.selector or LabelSelector(match_labels=workload.spec.template.metadata.labels),
+        selector=selector_of(workload),
         max_unavailable=1 if alone or chosen.max_unavailable is None else chosen.max_unavailable,
         rate=chosen.rate,
         unhealthy_pod_eviction_policy="AlwaysAllow",
