@@ -134,7 +134,7 @@ def test_room_that_another_scheduler_took_in_between_is_not_given_twice() -> Non
                 await held(resource, namespace, "other", "binding", body)
             return await held(resource, namespace, name, subresource, obj)
 
-        binder._client.submit = submit  # type: ignore[method-assign]
+        binder._client.submit = submit
         other = {"apiVersion": "v1", "kind": "Pod", "spec": template("other", cpu="1", schedulerName="another")["spec"]}
         await member.client.create(DEPLOYMENTS, deployment("web", 1, cpu="1"))
         await asyncio.sleep(10)

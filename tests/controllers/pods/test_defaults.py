@@ -33,7 +33,7 @@ def old_controller(replicas: int = 4) -> ReplicationController:
 
 
 def made(workload: Workload, *others: Any) -> DisruptionBudget:
-    (budget,) = default_budget(workload, FakeView([POLICY, *others]))  # type: ignore[arg-type]
+    (budget,) = default_budget(workload, FakeView([POLICY, *others]))
     assert isinstance(budget, DisruptionBudget)
     return budget
 
@@ -59,4 +59,4 @@ def test_it_is_as_strict_as_the_priority_deserves_and_never_undrainable() -> Non
 def test_a_user_s_own_budget_makes_it_needless() -> None:
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
     own = msgspec.convert({"metadata": {"name": "own", "namespace": "default"}, "spec": spec}, PodDisruptionBudget)
-    assert list(default_budget(deployment(), FakeView([POLICY, own]))) == []  # type: ignore[arg-type]
+    assert list(default_budget(deployment(), FakeView([POLICY, own]))) == []
