@@ -109,6 +109,15 @@ def test_a_preview_takes_policies_alone(tmp_path: Path) -> None:
     assert "ConfigMap default/a is not a propagation policy" in str(result.exception)
 
 
+def test_a_selector_that_finds_nothing_is_no_success(capsys) -> None:
+    async def act(scene: Scene) -> None:
+        spec = {"selectors": [await selected(scene.client, "deploy", "default", "team=nobody")]}
+        assert await followed(scene.client, await created(scene.client, "now", spec), 30) == 1
+
+    story(act)
+    assert "fits the selector" in capsys.readouterr().out
+
+
 def test_a_selector_that_cannot_be_read_is_refused() -> None:
     async def act(scene: Scene) -> None:
         with pytest.raises(InputFault, match="team="):

@@ -117,6 +117,15 @@ def test_selectors_are_looked_up_once_for_each_generation() -> None:
     assert list(phases(again)) == ["web"]
 
 
+def test_selectors_that_find_nothing_are_not_called_done() -> None:
+    nobody = WorkloadSelector(api_version="apps/v1", kind="Deployment")
+    _, after = run(job(selectors=(nobody,)), raws=[])
+    said = {c.type: (c.status, c.reason) for c in after.status.conditions}
+    assert said["Ready"] == ("False", "NothingSelected")
+    assert said["Stalled"] == ("True", "NothingSelected")
+    assert after.status.finish_time == NOON
+
+
 def test_it_is_done_when_the_placement_changed_and_everything_is_well() -> None:
     moved = binding(clusters={"m1": 1, "m2": 1}, status_last_scheduled_time=NOON, reschedule_triggered_at=NOON)
     held = moved.but(status=moved.status.but(holds=(Hold(cluster="m1", replicas=1),)))

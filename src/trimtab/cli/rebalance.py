@@ -4,11 +4,10 @@ import asyncio
 from typing import Any, cast
 
 import click
-import msgspec
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.rebalancer import ObservedWorkload, WorkloadRebalancer, WorkloadReference
-from trimtab.api.selectors import BadSelector, parse_selector
+from trimtab.api.selectors import BadSelector, LabelSelectorRequirement, parse_selector
 from trimtab.api.value import Raw
 from trimtab.app import learn_everything
 from trimtab.cli.shared import kubeconfig_options, with_client
@@ -90,7 +89,12 @@ async def selected(client: Client, kind: str, namespace: str, selector: str) -> 
     rule: Raw = {"apiVersion": resource.api_version, "kind": resource.kind}
     if namespace and resource.namespaced:
         rule["namespace"] = namespace
-    return {**rule, "labelSelector": {"matchExpressions": [msgspec.to_builtins(rule) for rule in rules]}}
+    return {**rule, "labelSelector": {"matchExpressions": [wire_rule(rule) for rule in rules]}}
+
+
+def wire_rule(rule: LabelSelectorRequirement) -> Raw:
+    values = {"values": list(rule.values)} if rule.values else {}
+    return {"key": rule.key, "operator": rule.operator, **values}
 
 
 async def created(client: Client, name: str, spec: Raw) -> str:
@@ -121,6 +125,9 @@ async def told_until_the_end(client: Client, name: str) -> int:
             if told.get(item.workload) != line:
                 told[item.workload] = line
                 click.echo(line)
+        if job.status.finish_time is not None and not items:
+            click.echo("no workload that is propagated fits the selector")
+            return 1
         if job.status.finish_time is not None and all(item.phase in ENDED or not item.phase for item in items):
             return 1 if any("Failed" in (item.phase, item.result) for item in items) else 0
         await asyncio.sleep(POLL_SECONDS)

@@ -281,19 +281,15 @@ def conditions_of(
     summary = ", ".join(f"{n} {phase}" for phase, n in count.items() if n)
     # What only waits for its budget gets on by itself, and is no failure to those who watch over roll-outs.
     bad = [item for item in results if item.phase == "Failed" or (item.phase == "Blocked" and item.reason != BLOCKED)]
-    ready = over and not count["Failed"]
+    ready = over and bool(results) and not count["Failed"]
     why = "Suspended" if job.spec.suspend and not over else "Finished" if over else "Moving"
     if not over and count["Blocked"] and not count["Moving"]:
         why = "Blocked"
+    stuck, told = stalled_by(bad, results)
     said = (
-        ("Ready", ready, "AllDone" if ready else ("SomeFailed" if over else "NotFinished"), summary),
+        ("Ready", ready, "AllDone" if ready else ((stuck or "SomeFailed") if over else "NotFinished"), summary or told),
         ("Reconciling", not over, why, summary),
-        (
-            "Stalled",
-            bool(bad),
-            (bad[0].reason or bad[0].phase) if bad else "GettingOn",
-            f"{bad[0].workload.kind} {bad[0].workload.name}: {bad[0].message}" if bad else "",
-        ),
+        ("Stalled", bool(stuck), stuck or "GettingOn", told),
     )
     conditions = job.status.conditions
     now = view.now.replace(microsecond=0)
@@ -308,6 +304,16 @@ def conditions_of(
         )
         conditions = marks.with_condition(conditions, new)
     return conditions
+
+
+def stalled_by(bad: Sequence[ObservedWorkload], results: Sequence[ObservedWorkload]) -> tuple[str, str]:
+    """What does not get on by itself, as a reason and in words; both empty when everything does."""
+    if not results:
+        return "NothingSelected", "no workload that is propagated fits the selectors"
+    if not bad:
+        return "", ""
+    first = bad[0]
+    return first.reason or first.phase, f"{first.workload.kind} {first.workload.name}: {first.message}"
 
 
 def told(job: WorkloadRebalancer, status: RebalancerStatus, view: View) -> Iterator[Note]:
