@@ -152,3 +152,29 @@ def test_looking_ahead_minds_the_neighbours() -> None:
     nodes = [node("a", taints=["old:NoSchedule"]), node("b")]
     shy = pod("shy", on="b", app="shy", **near(HOSTNAME, repels=True))
     assert moved("RemovePodsViolatingNodeTaints", nodes, [pod("p", on="a"), shy], profile=TRIMTAB) == []
+
+
+def test_protected_replicas_count_for_the_skew_in_our_profile_and_stay_where_they_are() -> None:
+    """Two of a's five pods may move; upstream sees two against two and does nothing, we see five against two."""
+    held = {"annotations": {"kubernetes.io/config.mirror": "x"}}
+    pods = [pod(f"held{i}", on="a", metadata=held, **spread(ZONE)) for i in range(3)]
+    pods += [pod(f"free{i}", on="a", **spread(ZONE)) for i in range(2)]
+    pods += [pod(f"there{i}", on="b", **spread(ZONE)) for i in range(2)]
+    name = "RemovePodsViolatingTopologySpreadConstraint"
+    assert moved(name, PAIR, pods) == []
+    assert moved(name, PAIR, pods, profile=TRIMTAB) == ["free1"]
+
+
+def test_the_node_furthest_above_its_limit_gives_first_in_our_profile() -> None:
+    """Memory decides upstream, because bytes outnumber thousandths of cpu."""
+    nodes = [
+        node("hot", cpu="4", memory="64Gi"),
+        node("big", cpu="16", memory="64Gi"),
+        node("idle", cpu="16", memory="64Gi"),
+    ]
+    pods = [pod(f"h{i}", on="hot", cpu="950m", memory="1Gi") for i in range(4)]
+    pods += [pod(f"b{i}", on="big", cpu="3", memory="8Gi") for i in range(3)]
+    few = Limits(total=1)
+    args = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}
+    assert moved("LowNodeUtilization", nodes, pods, limits=few, **args) == ["b0"]
+    assert moved("LowNodeUtilization", nodes, pods, limits=few, profile=TRIMTAB, **args) == ["h0"]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from trimtab.decide.fleet import Array
 from trimtab.decide.pods.evictor import Round
 from trimtab.decide.pods.movers import MoverArgs, Namespaces, mover
 from trimtab.decide.pods.utilisation import (
@@ -67,11 +68,17 @@ def low_node_utilization(args: LowArgs, round_: Round) -> None:
         limit=args.eviction_limits.node,
         reason="its node is used more than it should be, and others less",
     )
-    total = measured.total()
-    order = sorted(np.flatnonzero(crowded), key=lambda column: (-total[column], column))
+    rank = _excess(measured, high) if round_.profile.descheduler_looks_ahead else measured.total()
+    order = sorted(np.flatnonzero(crowded), key=lambda column: (-rank[column], column))
     drain.run(
         (hosts[column], {r: int(measured.used[r][column] - aims[r][column]) for r in measured.used}) for column in order
     )
+
+
+def _excess(measured: Usage, high: Limits) -> Array:
+    """How far above its worst limit each node is: percent can be compared, bytes and thousandths of cpu cannot."""
+    worst: Array = np.max([measured.percent(resource) - limit for resource, limit in high.items()], axis=0)
+    return worst
 
 
 def limits(args: LowArgs, measured: Usage) -> tuple[Limits, Limits]:

@@ -53,10 +53,12 @@ def spread_pods(args: SpreadArgs, round_: Round) -> None:
 
 
 def _by_namespace(args: SpreadArgs, round_: Round) -> dict[str, list[Resident]]:
+    """The pods that count: upstream only those that may be moved, which makes protected ones invisible; for us all."""
     found: dict[str, list[Resident]] = {}
     for here in round_.scene.hosts:
         for pod in round_.scene.pods_on(here.name):
-            if (args.label_selector is None or args.label_selector.matches(pod.labels)) and round_.evictable(pod):
+            meant = args.label_selector is None or args.label_selector.matches(pod.labels)
+            if meant and (round_.profile.descheduler_looks_ahead or round_.evictable(pod)):
                 found.setdefault(pod.namespace, []).append(pod)
     return found
 
@@ -137,21 +139,21 @@ def _surplus(
             continue
         giving.sort(key=fits)
         going = giving[-moves:]
-        yield from (pod for pod in going if not args.topology_balance_node_fit or fits(pod))
+        yield from (pod for pod in going if round_.evictable(pod) and (not args.topology_balance_node_fit or fits(pod)))
         del giving[-moves:]
         taking += going
 
 
-def _last_goes_first(round_: Round) -> Callable[[Resident], tuple[bool, int, int]]:
+def _last_goes_first(round_: Round) -> Callable[[Resident], tuple[bool, bool, int, int]]:
     """Pods are taken from the end; upstream puts the most important there, we the least."""
     sign = -1 if round_.profile.descheduler_looks_ahead else 1
 
-    def order(pod: Resident) -> tuple[bool, int, int]:
+    def order(pod: Resident) -> tuple[bool, bool, int, int]:
         spec = pod.pod.spec
         tied_to_nodes = bool(spec.node_selector) or (
             spec.affinity is not None and spec.affinity.node_affinity is not None
         )
-        return not tied_to_nodes, sign * pod.traits.order[0], sign * pod.priority
+        return round_.evictable(pod), not tied_to_nodes, sign * pod.traits.order[0], sign * pod.priority
 
     return order
 
