@@ -2,13 +2,18 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+import orjson
+import pytest
 import yaml
 
 from simulate.scenery import BUDGETS, DEPLOYMENTS, NODES, deployment, in_a_member, workload
+from trimtab.api.profile import TRIMTAB
 from trimtab.api.selectors import LabelSelector
-from trimtab.client.client import Resource
+from trimtab.client.client import Client, Resource
+from trimtab.clock import LoopClock
 from trimtab.decide.reschedule.plan import Plan
 from trimtab.errors import NotFound
+from trimtab.runtime.rescheduler import Rescheduler, read_config
 from trimtab.simulate.behaviour import CRASH, OUT_OF_MEMORY, Spell
 from trimtab.simulate.member import Member
 from trimtab.simulate.usage import Load
@@ -254,5 +259,82 @@ def test_a_rollout_is_not_disturbed_and_a_closed_node_is_left_to_its_drain() -> 
         await asyncio.sleep(900)
         assert spread_of(member) == {"one-node-1": 8}
         assert any("is being rolled out" in one.reason for one in last(member).refused)
+
+    in_a_member(story)
+
+
+async def state_of(member: Member) -> dict[str, Any]:
+    """What is written down for those who come after."""
+    data = (await member.client.get(CONFIGS, "kube-system", "trimtab-rescheduler-state"))["data"]
+    return {"moves": orjson.loads(data["history.json"]).get("moves", []), "told": orjson.loads(data["conditions.json"])}
+
+
+class Dying:
+    """A connection that breaks just when a pod is to be evicted."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._client, verb)
+
+    async def submit(self, *words: Any) -> None:
+        raise OSError("the process is killed here")
+
+
+def test_a_move_is_written_down_before_it_is_made_and_forgotten_if_it_never_was() -> None:
+    async def story(member: Member) -> None:
+        await crowd(member, "one-node-1", replicas=8, cpu="900m")
+        await asyncio.sleep(200)
+        await member.rescheduler.stop()
+        settings = read_config({"rescheduler.yaml": "{preset: aggressive, objectives: [{name: UnderutilisedNodes}]}"})
+
+        def another(client: Any) -> Rescheduler:
+            return Rescheduler(client, clock=LoopClock(), profile=TRIMTAB, embedded=True, fixed=settings)
+
+        with pytest.raises(OSError, match="killed here"):
+            await another(Dying(member.inside)).round()
+        (written,) = (await state_of(member))["moves"]
+        assert written["source"] == "one-node-1"
+        after = another(member.inside)
+        assert (await after.round()).moves == ()  # who knows whether it is on its way
+        await asyncio.sleep(150)
+        done = await after.round()
+        assert [move.source for move in done.moves] == ["one-node-1"]
+        (moved,) = (await state_of(member))["moves"]
+        assert moved["pod"] == done.moves[0].pod.pod.metadata.uid
+
+    in_a_member(story)
+
+
+def test_the_state_tells_of_a_bad_configuration_and_of_owners_that_are_left_alone() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=3))
+        await configure(member, "HardViolation")
+        await asyncio.sleep(130)
+        await put(member, {"rescheduler.yaml": "preset: reckless"})
+        await asyncio.sleep(130)
+        accepted, frozen = (await state_of(member))["told"]
+        assert (accepted["status"], "reckless" in accepted["message"]) == ("False", True)
+        assert frozen["status"] == "False"
+        (owner,) = {pod.metadata.owner_references[0].uid for pod in member.pods}
+        top = (await member.client.get(DEPLOYMENTS, "default", "web"))["metadata"]["uid"]
+        assert owner != top
+        vain = {"owner": top, "source": "one-node-1", "outcome": "LandedBack", "at": "2026-01-01T00:00:00Z"}
+        now = LoopClock().now().isoformat()
+        history = orjson.dumps({"moves": [{**vain, "at": now, "pod": str(n)} for n in range(3)]}).decode()
+        body = {"data": {"history.json": history}}
+        await member.client.patch(CONFIGS, "kube-system", "trimtab-rescheduler-state", body)
+        await member.rescheduler.stop()
+        member.rescheduler = Rescheduler(member.inside, clock=LoopClock(), profile=TRIMTAB, embedded=True)
+        await configure(member, "HardViolation")
+        await member.rescheduler.round()
+        accepted, frozen = (await state_of(member))["told"]
+        assert accepted["status"] == "True"
+        assert (frozen["status"], frozen["message"]) == ("True", top)
+        told = [
+            one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "ReschedulingFrozen"
+        ]
+        assert [one["involvedObject"]["name"] for one in told] == ["web"]
 
     in_a_member(story)
