@@ -25,7 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 OBTAIN = Path(__file__).resolve().parents[2] / "rig" / "obtain.py"
 LOOPBACK = "127.0.0.1"
-SECONDS_TO_START = 120
+SECONDS_TO_START = 600
 SECONDS_TO_STOP = 5
 SILENT_NODE_SECONDS = 600
 # What the embedded API server does by itself; everything else a host gets from Trimtab.

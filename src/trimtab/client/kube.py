@@ -5,15 +5,17 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import aiohttp
 import orjson
+from yarl import URL
 
 from trimtab import __version__, errors
 from trimtab.api.value import Raw
 from trimtab.client.client import Answer, Change, Listing, PatchType, Propagation, Resource
 from trimtab.client.kubeconfig import Credentials, TokenSource, load_client_certificate
+from trimtab.client.lines import Lines, Reply
 from trimtab.clock import Clock, WallClock
 from trimtab.errors import ApiFault, Cause, InputFault, Unauthorized
 
@@ -29,6 +31,7 @@ PATIENCE = 5
 LONGEST_WAIT_SECONDS = 30
 LARGEST_EVENT = 16 << 20
 AT_ONCE = 64
+_PLAIN = "/:@!$&'()*+,;=~"
 WHOLE_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 _BY_REASON = {
@@ -59,10 +62,11 @@ class KubeClient:
 
     def __init__(self, credentials: Credentials, clock: Clock | None = None, *, agent: str = "trimtab") -> None:
         self._credentials = credentials
-        self._agent = agent
         self._clock = clock or WallClock()
         self._tokens = TokenSource(credentials)
         self._ssl = credentials.ssl_context()
+        self._lines = Lines(credentials.server, trust=self._ssl, server_name=credentials.server_name, at_once=AT_ONCE)
+        self._about_us = {"User-Agent": f"{agent}/{__version__}", "Accept": "application/json"}
         self._session: aiohttp.ClientSession | None = None
         self._watching: aiohttp.ClientSession | None = None
         self.requests = 0
@@ -85,7 +89,7 @@ class KubeClient:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit, ssl=self._ssl if self._ssl is not None else True),
             timeout=aiohttp.ClientTimeout(total=60, sock_connect=10),
-            headers={"User-Agent": f"{self._agent}/{__version__}", "Accept": "application/json"},
+            headers=self._about_us,
             auto_decompress=True,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
@@ -100,7 +104,7 @@ class KubeClient:
         if self._tokens.cert and self._ssl is not None:
             load_client_certificate(self._ssl, *self._tokens.cert)
             self._tokens.cert = None
-        return {"Authorization": f"Bearer {token.strip()}"} if token else {}
+        return {"Authorization": f"Bearer {' '.join(token.split())}"} if token else {}
 
     def _token(self) -> str:
         return self._tokens.current(self._clock.now())
@@ -118,8 +122,7 @@ class KubeClient:
         return more
 
     def _url(self, path: str, query: Mapping[str, str | int]) -> str:
-        given = {key: value for key, value in query.items() if value not in ("", None)}
-        return self._credentials.server + path + ("?" + urlencode(given) if given else "")
+        return self._credentials.server + path + _query(query)
 
     async def _ask(
         self,
@@ -132,27 +135,32 @@ class KubeClient:
     ) -> bytes:
         """One request; a server that names a time to come back is waited for, a few times."""
         encoded = orjson.dumps(body) if body is not None else None
+        target = _target(path, query)
         for attempt in range(PATIENCE):
             headers = await self._headers()
             if encoded is not None:
                 headers["Content-Type"] = content
             if accept:
                 headers["Accept"] = accept
-            self.requests += 1
-            with _plain_faults():
-                async with self._open.request(
-                    method, self._url(path, query), data=encoded, headers=headers, **self._kwargs()
-                ) as answer:
-                    text = await answer.read()
-            if answer.status < 400:
-                return text
-            if answer.status == 401 and attempt == 0 and self._tokens.renew():
+            reply = await self._send(method, target, headers, encoded)
+            if reply.status < 400:
+                return reply.body
+            if reply.status == 401 and attempt == 0 and self._tokens.renew():
                 continue
-            wait = _wait(answer)
+            wait = _wait(reply)
             if wait is None or attempt == PATIENCE - 1:
-                raise _read_fault(text, answer)
+                raise _read_fault(reply)
             await asyncio.sleep(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def _send(self, method: str, target: str, headers: dict[str, str], body: bytes | None = None) -> Reply:
+        self.requests += 1
+        if not self._credentials.proxy:
+            return await self._lines.ask(method, target, {**self._about_us, **headers}, body or b"")
+        url = URL(self._credentials.server + target, encoded=True)
+        with _plain_faults():
+            async with self._open.request(method, url, data=body, headers=headers, **self._kwargs()) as answer:
+                return Reply(answer.status, await answer.read(), answer.headers.get("Retry-After", ""))
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
         return _object(await self._ask("GET", resource.path(namespace, name)))
@@ -193,7 +201,7 @@ class KubeClient:
                 if answer.status >= 400:
                     if answer.status == 401:
                         self._tokens.renew()
-                    raise _read_fault(await answer.read(), answer)
+                    raise _read_fault(Reply(answer.status, await answer.read(), answer.headers.get("Retry-After", "")))
                 rest = b""
                 async for chunk in answer.content.iter_any():
                     lines = (rest + chunk).split(b"\n")
@@ -292,11 +300,8 @@ class KubeClient:
                 )
 
     async def fetch(self, path: str) -> Answer:
-        self.requests += 1
-        headers = await self._headers()
-        with _plain_faults():
-            async with self._open.get(self._url(path, {}), headers=headers, **self._kwargs()) as answer:
-                return Answer(answer.status, await answer.read())
+        reply = await self._send("GET", path, await self._headers())
+        return Answer(reply.status, reply.body)
 
     async def forward(
         self, method: str, path: str, query: Mapping[str, str], headers: Sequence[tuple[str, str]], body: bytes
@@ -314,6 +319,7 @@ class KubeClient:
         )
 
     async def close(self) -> None:
+        self._lines.close()
         for session in (self._session, self._watching):
             if session is not None:
                 await session.close()
@@ -362,19 +368,28 @@ def _change(line: bytes) -> Change:
     return Change(event["type"], event["object"])
 
 
-def _wait(answer: aiohttp.ClientResponse) -> int | None:
+def _query(given: Mapping[str, str | int]) -> str:
+    said = {key: value for key, value in given.items() if value not in ("", None)}
+    return "?" + urlencode(said) if said else ""
+
+
+def _target(path: str, query: Mapping[str, str | int]) -> str:
+    """What stands in the first line of a request; names may have characters that must not stand there as they are."""
+    return quote(path, safe=_PLAIN) + _query(query)
+
+
+def _wait(reply: Reply) -> int | None:
     """How long an overloaded server asks us to wait before we ask the same again."""
-    named = answer.headers.get("Retry-After", "")
-    overloaded = answer.status == 429 or answer.status >= 500
-    return min(LONGEST_WAIT_SECONDS, int(named)) if overloaded and named.isdigit() else None
+    overloaded = reply.status == 429 or reply.status >= 500
+    return min(LONGEST_WAIT_SECONDS, int(reply.retry_after)) if overloaded and reply.retry_after.isdigit() else None
 
 
-def _read_fault(text: bytes, answer: aiohttp.ClientResponse) -> ApiFault:
+def _read_fault(reply: Reply) -> ApiFault:
     try:
-        status = orjson.loads(text)
+        status = orjson.loads(reply.body)
     except orjson.JSONDecodeError:
-        status = {"message": text.decode(errors="replace").strip()[:500]}
-    fault = fault_of(status if isinstance(status, dict) else {}, answer.status)
-    if fault.retry_after is None and answer.headers.get("Retry-After", "").isdigit():
-        fault.retry_after = int(answer.headers["Retry-After"])
+        status = {"message": reply.body.decode(errors="replace").strip()[:500]}
+    fault = fault_of(status if isinstance(status, dict) else {}, reply.status)
+    if fault.retry_after is None and reply.retry_after.isdigit():
+        fault.retry_after = int(reply.retry_after)
     return fault
