@@ -278,3 +278,22 @@ def test_what_a_policy_wants_passes_the_same_door_as_our_own_objectives() -> Non
     vain = History(moves=(Moved(owner="top", at=NOON - timedelta(minutes=1), outcome=BACK),))
     assert obeyed(crowd(), vain).moves == ()
     assert obeyed(crowd(), budgets=(budget(0),)).moves == ()
+
+
+def test_nodes_whose_pods_may_not_move_do_not_hide_those_whose_pods_may() -> None:
+    """The hottest node has more pods that ask to stay than a round looks at; the second hottest gives in their place."""
+    hot, warm = node("hot", cpu="8", pods=60), node("warm", cpu="8", pods=60)
+    held = {"annotations": {"descheduler.alpha.kubernetes.io/prefer-no-eviction": "yes"}}
+    pods = [
+        pod(f"held{n}", on="hot", cpu="190m", memory="1Mi", status=WELL, metadata={**held, "uid": f"h{n}"})
+        for n in range(40)
+    ]
+    pods += [
+        pod(f"free{n}", on="warm", cpu="900m", owner="ReplicaSet/free", status=WELL, metadata={"uid": f"f{n}"})
+        for n in range(7)
+    ]
+    given = {"preset": "aggressive", "maxMoves": 1, "objectives": [{"name": "UnderutilisedNodes"}]}
+    facts = Facts([hot, warm, node("idle", cpu="8")], pods)
+    found = plan(Picture(facts, read_settings(given, KNOWN), History(), NOON))
+    assert [one.source for one in found.moves] == ["warm"]
+    assert "it asks not to be moved" in reasons(found)

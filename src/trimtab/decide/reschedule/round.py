@@ -8,9 +8,9 @@ from trimtab.decide.evict import Budget
 from trimtab.decide.pods.ask import ask_for
 from trimtab.decide.pods.host import Resident
 from trimtab.decide.pods.schedule import DEFAULT, objection_to
-from trimtab.decide.preempt import SYSTEM_CRITICAL
 from trimtab.decide.reschedule.gains import Bench, Prospect
-from trimtab.decide.reschedule.history import SETTLES_AFTER_SCALING, Chain, Step
+from trimtab.decide.reschedule.history import Chain, Step
+from trimtab.decide.reschedule.manners import unwilling
 from trimtab.decide.reschedule.objectives import FULL, Candidate
 from trimtab.decide.reschedule.picture import Picture
 
@@ -66,54 +66,14 @@ class Round:
     # what speaks against a move before any is made
 
     def objection(self, one: Proposal) -> str | None:
-        candidate = one.candidate
-        return self._protected(candidate) or self._owner_busy(candidate)
+        return unwilling(one.candidate, self._picture) or self._family_busy(one.candidate)
 
-    def _protected(self, candidate: Candidate) -> str | None:
-        pod, traits, settings = candidate.pod, candidate.pod.traits, self._settings
-        if candidate.free:
-            return None
-        if traits.immovable or traits.daemon:
-            return "it belongs to its node"
-        if pod.pod.controller is None and not traits.invited:
-            return "nothing would replace it"
-        if pod.priority >= SYSTEM_CRITICAL:
-            return "it is critical to the system"
-        if traits.local_storage and not traits.invited:
-            return "it would lose its local data"
-        if traits.reluctant:
-            return "it asks not to be moved"
-        if pod.namespace in settings.exclude.namespaces:
-            return f"the namespace {pod.namespace} is excluded"
-        if pod.terminating:
-            return "it is ending already"
-        here = self._picture.fleet.get(pod.pod.spec.node_name)
-        if here is not None and here.node.spec.unschedulable:
-            return "its node is closed, and being drained perhaps"
-        started = pod.pod.status.start_time
-        if not candidate.urgent and (started is None or self._picture.now - started < settings.youngest):
-            return f"it is younger than {settings.min_pod_age}"
-        if not candidate.urgent and pod.pod.spec.scheduler_name not in settings.schedulers:
-            return f"nobody knows how {pod.pod.spec.scheduler_name} decides"
-        return None
-
-    def _owner_busy(self, candidate: Candidate) -> str | None:
+    def _family_busy(self, candidate: Candidate) -> str | None:
+        """What the other pods of its owner say: one has no node yet, or too few are ready."""
         picture, pod = self._picture, candidate.pod.pod
-        owner, history, now = picture.owner(pod), picture.history, picture.now
-        if not owner.uid or candidate.free:
+        owner = picture.owner(pod)
+        if not owner.uid or candidate.free or candidate.urgent:
             return None
-        if history.frozen(owner.uid):
-            return f"{owner.name} was moved in vain three times in a row"
-        until = history.cooling_until(owner.uid)
-        if until is not None and now < until:
-            return f"{owner.name} was moved in vain and is left alone until {until:%H:%M:%S}"
-        if candidate.urgent:
-            return None
-        if owner.rolling:
-            return f"{owner.name} is being rolled out"
-        scaled = history.scaled_since(owner.uid)
-        if scaled is not None and now - scaled < SETTLES_AFTER_SCALING:
-            return f"{owner.name} was scaled less than {_minutes(SETTLES_AFTER_SCALING)} ago"
         family = picture.family(pod)
         if any(not one.spec.node_name and not one.terminal for one in family):
             return f"{owner.name} has a pod without a node"
@@ -337,7 +297,3 @@ def _no_room(budget: Budget, spent: int, head_room: int, unused: float, round_: 
 def _step(pod: Resident, expected: str) -> Step:
     source = pod.pod.spec.node_name
     return Step(pod=pod.pod.metadata.uid, name="/".join(pod.key), source=source, expected=expected)
-
-
-def _minutes(span: timedelta) -> str:
-    return f"{int(span.total_seconds() // 60)} minutes"

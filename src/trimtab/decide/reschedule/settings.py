@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -63,10 +64,14 @@ class Settings(Value):
 
     @property
     def youngest(self) -> timedelta:
-        return duration(self.min_pod_age)
+        return _span(self.min_pod_age)
 
     def most_in_flight(self, replicas: int) -> int:
         return max(1, scaled(self.owner_in_flight, replicas))
+
+
+_span = lru_cache(duration)
+"""Asked for every pod that somebody would like to move."""
 
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {

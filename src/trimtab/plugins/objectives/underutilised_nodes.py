@@ -10,6 +10,7 @@ from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.pods.amount import allocatable, pod_counts, used
 from trimtab.decide.pods.host import Host, Resident
 from trimtab.decide.reschedule.gains import Bench, Prospect
+from trimtab.decide.reschedule.manners import unwilling
 from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
 from trimtab.decide.reschedule.picture import Picture
 
@@ -17,6 +18,8 @@ NOTHING = 0.0
 CPU = "cpu"
 CHOICE, FEWEST = 3, 30
 """So many times what must go is looked at, for some of it may not."""
+MOST_TOLD = 200
+"""Of those who may not move at all so many are named."""
 
 
 class Args(Value):
@@ -38,11 +41,15 @@ def underutilised_nodes(args: Args, picture: Picture) -> Iterator[Candidate]:
     idlest = hosts.targets[int(np.where(idle, percents(hosts, CPU), np.inf).argmin())]
     excess = np.max([percents(hosts, resource) - limit for resource, limit in args.high.items()], axis=0, initial=0.0)
     left = max(FEWEST, CHOICE * picture.settings.max_moves)
-    hot = np.flatnonzero(open_ & (excess > 0))
+    hot, told = np.flatnonzero(open_ & (excess > 0)), 0
     for column in sorted(hot.tolist(), key=lambda column: (-excess[column], column)):
         for candidate in _of_node(hosts.targets[column], idlest, args, picture, left):
-            left -= 1
-            if candidate is not None:
+            if candidate is None or candidate.again is not None:
+                left -= 1
+                if candidate is not None:
+                    yield candidate
+            elif told < MOST_TOLD:
+                told += 1
                 yield candidate
         if left <= 0:
             return
@@ -60,14 +67,19 @@ def _of_node(here: Host, idlest: Host, args: Args, picture: Picture, most: int) 
     for pod in sorted(here.residents, key=lambda one: one.traits.order):
         if surplus <= 0 or most <= 0:
             return
-        if is_movable(pod, resource):
-            surplus, most = surplus - pod.demand.requests.get(resource, 1), most - 1
-            if not picture.settings.require_fit:
-                yield Candidate(pod, relief(here, idlest, args), reason, partial(worth, args, pod), blind=True)
-                continue
-            found = picture.bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod))
-            gains = found.node is not None and found.gain > 0
-            yield Candidate(pod, found.gain, reason, partial(worth, args, pod)) if gains else None
+        if not is_movable(pod, resource):
+            continue
+        plain = Candidate(pod, relief(here, idlest, args), reason)
+        if unwilling(plain, picture) is not None:
+            yield plain  # it is told why it stays, and others may go in its place
+            continue
+        surplus, most = surplus - pod.demand.requests.get(resource, 1), most - 1
+        if not picture.settings.require_fit:
+            yield plain._replace(again=partial(worth, args, pod), blind=True)
+            continue
+        found = picture.bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod))
+        gains = found.node is not None and found.gain > 0
+        yield plain._replace(gain=found.gain, again=partial(worth, args, pod)) if gains else None
 
 
 def is_movable(pod: Resident, resource: str) -> bool:

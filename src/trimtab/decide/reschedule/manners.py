@@ -1,0 +1,66 @@
+"""Who is not moved, whoever proposes it and whatever it gains: asked before any move is tried."""
+
+from datetime import timedelta
+
+from trimtab.decide.preempt import SYSTEM_CRITICAL
+from trimtab.decide.reschedule.history import SETTLES_AFTER_SCALING
+from trimtab.decide.reschedule.objectives import Candidate
+from trimtab.decide.reschedule.picture import Picture
+
+
+def unwilling(candidate: Candidate, picture: Picture) -> str | None:
+    """What speaks against the move in the pod itself and in its owner's history; None when nothing does."""
+    if candidate.free:
+        return None
+    return _protected(candidate, picture) or _resting(candidate, picture)
+
+
+def _protected(candidate: Candidate, picture: Picture) -> str | None:
+    pod, traits, settings = candidate.pod, candidate.pod.traits, picture.settings
+    if traits.immovable or traits.daemon:
+        return "it belongs to its node"
+    if not traits.controller and not traits.invited:
+        return "nothing would replace it"
+    if pod.priority >= SYSTEM_CRITICAL:
+        return "it is critical to the system"
+    if traits.local_storage and not traits.invited:
+        return "it would lose its local data"
+    if traits.reluctant:
+        return "it asks not to be moved"
+    if pod.namespace in settings.exclude.namespaces:
+        return f"the namespace {pod.namespace} is excluded"
+    if pod.terminating:
+        return "it is ending already"
+    here = picture.fleet.get(pod.pod.spec.node_name)
+    if here is not None and here.node.spec.unschedulable:
+        return "its node is closed, and being drained perhaps"
+    started = pod.pod.status.start_time
+    if not candidate.urgent and (started is None or picture.now - started < settings.youngest):
+        return f"it is younger than {settings.min_pod_age}"
+    if not candidate.urgent and pod.pod.spec.scheduler_name not in settings.schedulers:
+        return f"nobody knows how {pod.pod.spec.scheduler_name} decides"
+    return None
+
+
+def _resting(candidate: Candidate, picture: Picture) -> str | None:
+    """Owners that are left alone for a while, because of what happened to them."""
+    owner, history, now = picture.owner(candidate.pod.pod), picture.history, picture.now
+    if not owner.uid:
+        return None
+    if history.frozen(owner.uid):
+        return f"{owner.name} was moved in vain three times in a row"
+    until = history.cooling_until(owner.uid)
+    if until is not None and now < until:
+        return f"{owner.name} was moved in vain and is left alone until {until:%H:%M:%S}"
+    if candidate.urgent:
+        return None
+    if owner.rolling:
+        return f"{owner.name} is being rolled out"
+    scaled = history.scaled_since(owner.uid)
+    if scaled is not None and now - scaled < SETTLES_AFTER_SCALING:
+        return f"{owner.name} was scaled less than {_minutes(SETTLES_AFTER_SCALING)} ago"
+    return None
+
+
+def _minutes(span: timedelta) -> str:
+    return f"{int(span.total_seconds() // 60)} minutes"
