@@ -8,7 +8,6 @@ from typing import Any
 
 from trimtab.api.structural import Cel, CelFault
 from trimtab.api.value import Raw
-from trimtab.interpret.cel_library import library
 
 _KEPT = 2048
 _COST_LIMIT = 1_000_000
@@ -43,7 +42,8 @@ class Rules:
     """Compiles each expression once."""
 
     def __init__(self) -> None:
-        self._environment: Any = None
+        self._tongue: Any = None
+        self._unanswered: type[Exception] = RuntimeError
         self._cost: Callable[[str, Raw], int] = lambda *_: 0
         self._compiled: dict[str, Any] = {}
 
@@ -65,41 +65,16 @@ class Rules:
         if program is None:
             if len(self._compiled) >= _KEPT:
                 self._compiled.clear()
-            if self._environment is None:
-                self._environment = _environment()
-                self._cost = importlib.import_module("trimtab.interpret.cel").cost
+            if self._tongue is None:
+                # loaded late: most servers never judge a rule, and the evaluator takes its time
+                evaluator = importlib.import_module("trimtab.interpret.cel")
+                self._tongue = evaluator.Tongue([], {"self": "dyn", "oldSelf": "dyn"})
+                self._cost, self._unanswered = evaluator.cost, evaluator.Unanswered
             try:
-                program = self._compiled[expression] = self._environment.compile(expression)
-            except RuntimeError as fault:
+                program = self._compiled[expression] = self._tongue.compile(expression)
+            except self._unanswered as fault:
                 raise CelFault(f"compilation failed: {fault}") from fault
         return program
-
-
-def _environment() -> Any:
-    """CEL with the libraries of Kubernetes; foreign types such as quantities are maps while it runs."""
-    cel = importlib.import_module("cel_expr_python.cel")
-    strings = importlib.import_module("cel_expr_python.ext.ext_strings")
-    optional = importlib.import_module("cel_expr_python.ext.ext_optional")
-    types: dict[str, Any] = {
-        "string": cel.Type.STRING,
-        "bool": cel.Type.BOOL,
-        "int": cel.Type.INT,
-        "double": cel.Type.DOUBLE,
-        "dyn": cel.Type.DYN,
-        "list": cel.Type.List(cel.Type.DYN),
-    }
-    foreign = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
-    declared: dict[str, dict[tuple[str, ...], Any]] = {}
-    for number, one in enumerate(library()):
-        shape = tuple("Map" if taken[0].isupper() else taken for taken in one.takes)
-        returns, takes = types.get(one.returns, foreign), [types.get(taken, foreign) for taken in one.takes]
-        overload = cel.Overload(f"trimtab_{one.name}_{number}", returns, takes, one.member, one.does)
-        declared.setdefault(one.name, {}).setdefault((str(one.member), *shape), overload)
-    return cel.NewEnv(
-        variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN},
-        extensions=[strings.ExtStrings(), optional.ExtOptional()],
-        functions=[cel.FunctionDecl(name, list(found.values())) for name, found in declared.items()],
-    )
 
 
 def rules() -> Cel | None:
