@@ -332,7 +332,7 @@ class Embedded:
         placement = placement.but(metadata=placement.metadata.but(namespace=namespace, name=name))
         around = self.plane.around
         scene = around.parts["atlas"].scene(around.clock.now())
-        asked = ask_of(placement, scene, around.parts["cel"])
+        asked = ask_of(placement, scene, around.parts["cel"], spreads=around.profile.placements_spread)
         return Answer(200, msgspec.json.encode(shown(placement, asked, scene)))
 
     async def start(self) -> None:

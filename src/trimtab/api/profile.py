@@ -85,6 +85,9 @@ class Profile(Value):
     decisions_sorted_by_score: Annotated[
         bool, Field("`sortBy: Score` orders decisions by total and writes it; else the field is ignored.")
     ]
+    placements_spread: Annotated[
+        bool, Field("`spreadPolicy` of a Placement spreads its clusters over regions; else the field is ignored.")
+    ]
     unsatisfied_says_why: Annotated[
         bool, Field("A Placement that lacks clusters says how many each filter turned down; else only that they lack.")
     ]
@@ -129,6 +132,7 @@ TRIMTAB = Profile(
     expired_scores_wake=True,
     keep_decisions_when_misconfigured=True,
     decisions_sorted_by_score=True,
+    placements_spread=True,
     unsatisfied_says_why=True,
     long_names_of_sets=True,
     works_leave_within_budgets=True,
@@ -164,6 +168,7 @@ UPSTREAM = Profile(
     expired_scores_wake=False,
     keep_decisions_when_misconfigured=False,
     decisions_sorted_by_score=False,
+    placements_spread=False,
     unsatisfied_says_why=False,
     long_names_of_sets=False,
     works_leave_within_budgets=False,

@@ -8,6 +8,7 @@ import msgspec
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.ocm import OcmPlacement
+from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Object
 from trimtab.app import learn_everything
 from trimtab.cli.shared import table
@@ -38,7 +39,7 @@ async def placement_explained(client: Client, namespace: str, name: str, now: da
         raise InputFault(f"there is no Placement {name} in namespace {namespace}") from missing
     placement = cast("OcmPlacement", kind.decode(raw))
     scene = await pictured(client, now)
-    ask = ask_of(placement, scene, cast("Any", compiler()))
+    ask = ask_of(placement, scene, cast("Any", compiler()), spreads=TRIMTAB.placements_spread)
     if as_json:
         return msgspec.json.format(msgspec.json.encode(shown(placement, ask, scene))).decode()
     try:

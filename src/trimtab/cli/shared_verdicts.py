@@ -27,14 +27,14 @@ from trimtab.client.client import resource_of
 from trimtab.controllers import marks
 from trimtab.controllers.decisions import new_decision
 from trimtab.controllers.detect import RESERVED, Unready, binding_for, chosen, claimant, missing_overrides, updated
-from trimtab.controllers.place import is_by_score
+from trimtab.controllers.place import question
 from trimtab.controllers.schedule import Intent, as_intended, gates_of, intent_of
 from trimtab.decide import karmada
 from trimtab.decide.explain import GroupStory, TargetStory, explain
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Reason
 from trimtab.decide.ocm import explain as placement_explain
-from trimtab.decide.ocm.ask import PlacementAsk, ask_of
+from trimtab.decide.ocm.ask import PlacementAsk
 from trimtab.decide.ocm.groups import pages
 from trimtab.decide.ocm.pipeline import Unlistable, decide
 from trimtab.decide.ocm.report import misconfigured, satisfied
@@ -293,7 +293,7 @@ def placement_verdicts(
     """One after the other, in the order of the files; each is asked as if the others had not been answered yet."""
     scene = Atlas(item.typed for item in intake.items if isinstance(item.typed, Atlas.kinds)).scene(view.now)
     for placement in placements:
-        ask = ask_of(placement, scene, cast("Any", compiler()), by_score=is_by_score(placement, view))
+        ask = question(placement, scene, cast("Any", compiler()), view)
         subject = f"Placement {placement.namespace}/{placement.name}"
         try:
             answer = decide(ask, scene)

@@ -229,6 +229,8 @@ class Controller(NamedTuple):
     priority: Callable[[Any], int]
     gone: Callable[..., Iterator[Wish]] | None
     """Called with (key, view) when the subject no longer exists."""
+    alone: bool = False
+    """One key after the other: what one key's wishes change, the next one's thoughts take into account."""
 
 
 controllers: Registry[Controller] = Registry("controller")
@@ -258,6 +260,7 @@ def controller(
     batch: int = 1,
     priority: Callable[[Any], int] = same_rank,
     gone: Callable[..., Iterator[Wish]] | None = None,
+    alone: bool = False,
     name: str = "",
     registry: Registry[Controller] = controllers,
 ) -> Callable[[Reconcile], Reconcile]:
@@ -279,6 +282,7 @@ def controller(
             batch,
             priority,
             gone,
+            alone,
         )
         registry.add(entry.name, entry)
         return reconcile

@@ -19,7 +19,7 @@ from trimtab.api.value import Condition, Key
 from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
 from trimtab.controllers.decisions import decision_wishes, scores_of, seconds_to_rest, stands
 from trimtab.decide.ocm.answer import MISCONFIGURED, Answer, Misconfigured
-from trimtab.decide.ocm.ask import PlacementAsk, ask_of
+from trimtab.decide.ocm.ask import Compiler, PlacementAsk, ask_of
 from trimtab.decide.ocm.explain import turned_down
 from trimtab.decide.ocm.groups import pages
 from trimtab.decide.ocm.pipeline import Unlistable, decide
@@ -150,13 +150,14 @@ def uses_score(placement: OcmPlacement, resource: str) -> bool:
         Wake(PlacementDecision, for_decision),
         Wake(AddOnPlacementScore, for_score),
     ],
+    alone=True,  # Placements look at each other's decisions: two that think at once would dodge each other for ever
 )
 def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
     if placement.metadata.deletion_timestamp is not None or placement.metadata.annotations.get(DISABLED) == "true":
         return
     atlas: Atlas = view.part("atlas")
     scene = atlas.scene(view.now)
-    ask = ask_of(placement, scene, view.part("cel"), by_score=is_by_score(placement, view))
+    ask = question(placement, scene, view.part("cel"), view)
     try:
         answer = decide(ask, scene)
     except Unlistable:
@@ -201,6 +202,12 @@ def answered(placement: OcmPlacement, answer: Answer, ask: PlacementAsk, scene: 
     yield from status_wish(placement, status, [enough(answer, ask, scene, view), misconfigured(answer)], view)
     if rest:
         yield Again(rest)
+
+
+def question(placement: OcmPlacement, scene: Scene, cel: Compiler | None, view: View) -> PlacementAsk:
+    """What the Placement asks, with what the profile lets count."""
+    spreads = view.profile.placements_spread
+    return ask_of(placement, scene, cel, by_score=is_by_score(placement, view), spreads=spreads)
 
 
 def is_by_score(placement: OcmPlacement, view: View) -> bool:

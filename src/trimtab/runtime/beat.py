@@ -167,7 +167,7 @@ class Beat:
     def __init__(self, controller: Controller, around: Surroundings) -> None:
         self.controller = controller
         self._around = around
-        self._parallel = PARALLEL_AFAR if controller.member_wakes else PARALLEL
+        self._parallel = 1 if controller.alone else PARALLEL_AFAR if controller.member_wakes else PARALLEL
         self._faults: dict[Key, Fault] = {}
         self.queue: WorkQueue[Key] = WorkQueue(self._rank)
         self.beats = 0

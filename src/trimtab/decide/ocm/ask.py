@@ -57,10 +57,17 @@ class PlacementAsk(msgspec.Struct, frozen=True, kw_only=True):
     cel: Compiler | None = None
     by_score: bool = False
     """Decisions are wanted best first, not in the order of names."""
+    spreads: bool = False
+    """The spread policy counts."""
 
 
 def ask_of(
-    placement: OcmPlacement, scene: Scene, cel: Compiler | None = None, *, by_score: bool = False
+    placement: OcmPlacement,
+    scene: Scene,
+    cel: Compiler | None = None,
+    *,
+    by_score: bool = False,
+    spreads: bool = False,
 ) -> PlacementAsk:
     holding = scene.held_by(placement.namespace, placement.name)
     return PlacementAsk(
@@ -72,6 +79,7 @@ def ask_of(
         decided=holding.decided,
         cel=cel,
         by_score=by_score,
+        spreads=spreads,
     )
 
 

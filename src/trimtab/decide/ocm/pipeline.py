@@ -15,6 +15,7 @@ from trimtab.decide.ocm.ask import ADD_ON, PlacementAsk, Weighed, weighed
 from trimtab.decide.ocm.groups import grouped
 from trimtab.decide.ocm.scene import Scene, score_note
 from trimtab.decide.ocm.selectors import members_of
+from trimtab.decide.ocm.spread import spread_out
 from trimtab.decide.ocm.tolerate import first_end
 
 FIRST_FILTERS = ("Predicate", "TaintToleration")
@@ -93,7 +94,12 @@ def search(ask: PlacementAsk, scene: Scene, mask: Mask) -> Found:
     except Misconfigured as fault:
         return Found(feasible, _NOBODY, status=Status(MISCONFIGURED, fault.plugin, fault.message))
     totals = tally(ask, scene, mask, plugins)[feasible]
-    chosen = best(totals, feasible, ask.spec.number_of_clusters)
+    spread = ask.spec.spread_policy.spread_constraints if ask.spreads else ()
+    chosen = (
+        spread_out(totals, feasible, ask.spec.number_of_clusters, spread, scene.fleet)
+        if spread
+        else best(totals, feasible, ask.spec.number_of_clusters)
+    )
     warnings, scores_until = expiry(scene, feasible, plugins)
     return Found(
         feasible,
