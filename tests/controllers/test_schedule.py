@@ -14,12 +14,12 @@ from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec,
 from trimtab.api.kinds.ocm import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, Hold
-from trimtab.api.profile import UPSTREAM
+from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers import marks, moves
 from trimtab.controllers.contract import Again, Note, Steps
-from trimtab.controllers.schedule import schedule
+from trimtab.controllers.schedule import affected_bindings, schedule
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover
@@ -295,3 +295,12 @@ def test_what_is_available_stays_where_it_is_whatever_the_weights_say(placed: An
     view = FakeView([subject, *clusters, job], parts={"fleet": Picture(clusters)}, raws=[deployment()])
     after = written([wish for _, wish in schedule([subject], view)])[-1]
     assert shares(after) == then
+
+
+@pytest.mark.parametrize(("profile", "looked_at"), [(TRIMTAB, 1), (UPSTREAM, 0)])
+def test_a_cluster_that_turns_out_to_serve_something_is_considered(profile: Profile, looked_at: int) -> None:
+    subject = web({"m1": 1}, rule={"replicaScheduling": {"replicaSchedulingType": "Duplicated"}})
+    known = able("m2")
+    joined = known.but(status=known.status.but(api_enablements=()))
+    view = FakeView([subject, able("m1"), known], profile=profile)
+    assert len(list(affected_bindings(joined, known, view))) == looked_at

@@ -72,6 +72,8 @@ def affected_bindings(old: Cluster | None, new: Cluster | None, view: View) -> I
         (old.metadata.labels, old.metadata.generation) != (new.metadata.labels, new.metadata.generation)
         or (old.metadata.deletion_timestamp is None and new.metadata.deletion_timestamp is not None)
         or is_draining(old) != is_draining(new)
+        # A cluster that has just joined serves nothing until it has been looked at.
+        or (eager and old.status.api_enablements != new.status.api_enablements)
     )
     roomier = eager and old is not None and old.status.resource_summary != new.status.resource_summary
     if not spoken and not roomier:
