@@ -118,24 +118,20 @@ class Witness:
     def _judge_gain(self, old: Raw, new: Raw, name: str, had: dict[str, int], has: dict[str, int]) -> None:
         if name in blocked(old, LoopClock().now(), self._block) and name not in had:
             self.complain(f"{new['metadata']['name']} is sent to {name}, which is blocked: {had} -> {has}")
-        if not self._explains_gain(old, new, name, had, has):
+        if not self._explains_gain(new, name, had, has):
             self.complain(f"nobody knows why {new['metadata']['name']} has more in {name}: {had} -> {has}")
 
     def _explains_loss(self, binding: Raw, name: str, had: dict[str, int], has: dict[str, int]) -> bool:
-        """A move leaves this cluster, or one that came here is undone: what it left gets back what it had."""
+        """A move leaves this cluster, or one is undone: what it left gets back what it had, from whoever has too much."""
         return any(
-            move["spec"]["from"] == name
-            or (name in goals(move) and has.get(move["spec"]["from"], -1) > had.get(move["spec"]["from"], -1))
+            move["spec"]["from"] == name or has.get(move["spec"]["from"], -1) > had.get(move["spec"]["from"], -1)
             for move in self.moves_of(binding)
         )
 
-    def _explains_gain(self, old: Raw, new: Raw, name: str, had: dict[str, int], has: dict[str, int]) -> bool:
+    def _explains_gain(self, new: Raw, name: str, had: dict[str, int], has: dict[str, int]) -> bool:
         """A move comes here, or one that left is undone; or there is more to place than there was."""
-        if any(
-            name in goals(move)
-            or (move["spec"]["from"] == name and any(has.get(g, 0) < had.get(g, 0) for g in goals(move)))
-            for move in self.moves_of(new)
-        ):
+        loses = any(has.get(other, -1) < n for other, n in had.items())
+        if any(name in goals(move) or (move["spec"]["from"] == name and loses) for move in self.moves_of(new)):
             return True
         return sum(has.values()) > sum(had.values()) and not self.moves_of(new)
 
