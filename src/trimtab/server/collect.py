@@ -76,6 +76,8 @@ class Collector:
 
     async def run(self) -> None:
         store = self._verbs.store
+        for memory in (self._dependents, self._owners, self._awaited):
+            memory.clear()  # who begins again may have missed the end of an owner
         watch = store.watch(ROOT, store.revision)
         waiting = dict.fromkeys(self._first_look())
         while True:
