@@ -75,6 +75,7 @@ class Process:
         return Path(self.command[0]).name
 
     def start(self) -> None:
+        assert self.running is None or self.running.poll() is not None, f"{self.name} is running already"
         with self.log.open("ab") as log:
             # A group of its own: an interrupt at the terminal reaches us alone, and we stop the parts in order.
             self.running = subprocess.Popen(self.command, stdout=log, stderr=log, cwd=self.log.parent, process_group=0)

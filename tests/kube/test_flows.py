@@ -12,6 +12,7 @@ import pytest
 from compat.flow_compare import Difference
 from compat.flows import AS_RECORDED, EVENTS, FLOWS, Exemption, Flow, exemptions
 from kube.fleet import CLUSTERS, NAMESPACES, PATIENCE_SECONDS, POLL_SECONDS, WORKS, RealFleet, Watched, all_ready, until
+from kube.workloads import is_gone
 
 from trimtab.api.kinds.policy import Placement
 from trimtab.client.client import Client, Listing, Resource
@@ -161,6 +162,16 @@ class Theatre:
         outcomes = await asyncio.gather(*map(self._play, flows), return_exceptions=True)
         self.played |= {flow.folder.name: outcome for flow, outcome in zip(flows, outcomes, strict=True)}
 
+    async def play_again(self, flow: Flow) -> None:
+        """As if it had never been played: nothing is left of it, not even what was told."""
+        await until(lambda: is_gone(self.fleet, flow.namespace))
+        for event in (await self.fleet.client.list(EVENTS)).items:
+            about = event["involvedObject"]
+            if about["kind"] == "Work" and self._owners.is_of(flow.namespace, about["name"]):
+                with contextlib.suppress(NotFound):
+                    await self.fleet.client.delete(EVENTS, event["metadata"]["namespace"], event["metadata"]["name"])
+        await self.play(flow)
+
     async def _play(self, flow: Flow) -> list[Difference]:
         await flow.begin(RealStage(self.fleet, flow, self._owners, self.excuses))
         try:
@@ -200,6 +211,9 @@ def test_a_recorded_flow(theatre: Theatre, folder: Path) -> None:
     if folder.name not in theatre.played:
         theatre.fleet.loop.do(theatre.play(Flow(folder)))
     found = theatre.played[folder.name]
+    if found and Flow(folder).expect["timingDependent"]:  # as recorded: on a busy machine it may take another turn
+        theatre.fleet.loop.do(theatre.play_again(Flow(folder)))
+        found = theatre.played[folder.name]
     if isinstance(found, BaseException):
         raise found
     assert not found, "\n".join(map(str, found[:20]))

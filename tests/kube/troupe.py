@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, cast
 
 from kube.fleet import CLUSTERS, Controllers, RealFleet, RealMember, Watched, until
@@ -95,7 +95,8 @@ class Actor:
         self._real = real
         self.name = real.name
         self.seen = real.seen
-        self._errands: set[asyncio.Task[None]] = set()
+        self._errands: list[asyncio.Task[None]] = []
+        self._turn = asyncio.Lock()
 
     @property
     def kubelets(self) -> Any:
@@ -127,10 +128,17 @@ class Actor:
     def start_api(self) -> None:
         self._send(asyncio.to_thread(self._real.plane.start_apiserver))
 
-    def _send(self, errand: Any) -> None:
-        task = asyncio.ensure_future(errand)
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
+    def _send(self, errand: Coroutine[Any, Any, None]) -> None:
+        self._errands.append(asyncio.ensure_future(self._after_the_last(errand)))
+
+    async def _after_the_last(self, errand: Coroutine[Any, Any, None]) -> None:
+        """A server that is being stopped is started when it has stopped, and not before."""
+        async with self._turn:
+            await errand
+
+    async def settled(self) -> None:
+        """Whatever was begun with the API server is done."""
+        await asyncio.gather(*self._errands)
 
     async def fill(self, part: float = 1.0) -> None:
         """Take this part of the free room of every node away, with pods that belong to nobody."""
@@ -197,6 +205,7 @@ class Troupe:
         if self._controllers.process is None:
             await self.start_plane()
         for actor in self.world:
+            await actor.settled()
             if not await asyncio.to_thread(self._fleet.real[actor.name].plane.ready):
                 await asyncio.to_thread(self._fleet.real[actor.name].plane.start_apiserver)
             await actor.close_side_door()
