@@ -19,6 +19,7 @@ from trimtab.client.client import Client, Listing, Resource
 from trimtab.decide.ask import Ask, plan_of
 from trimtab.errors import NotFound
 from trimtab.runtime.cache import Entry
+from trimtab.simulate.fleet import flows_fleet
 
 PLAYED = sorted(path.parent for path in FLOWS.glob("*/input.yaml"))
 QUIET_SECONDS = 2.0
@@ -195,6 +196,7 @@ def theatre(fleet: RealFleet, request: pytest.FixtureRequest) -> Iterator[Theatr
     settings = [f"--set={name}={str(value).lower()}" for name, value in AS_RECORDED.items()]
     asked = {item.callspec.params["folder"] for item in request.session.items if is_a_flow(item)}
     crowd = [flow for flow in map(Flow, sorted(asked)) if keeps_to_itself(flow)]
+    fleet.loop.do(fleet.reshape(flows_fleet()))
     with fleet.controllers("flows", "--profile=upstream", "--status-seconds=2", *settings):
         theatre = Theatre(fleet)
         fleet.loop.do(theatre.open())

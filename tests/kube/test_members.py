@@ -1,0 +1,30 @@
+"""What we know of a real member is what it serves and what its nodes have."""
+
+from typing import Any
+
+from kube.fleet import CLUSTERS, RealFleet, all_ready, until
+
+from trimtab.api.quantity import milli
+from trimtab.members.probe import enablements
+from trimtab.simulate.kubelet import NODES
+
+
+def test_capacity_and_apis_come_from_real_nodes_and_discovery(fleet: RealFleet) -> None:
+    with fleet.controllers("members", "--status-seconds=2"):
+        fleet.loop.do(until(lambda: all_ready(fleet)))
+        for name in fleet.real:
+            fleet.loop.do(compared(fleet, name))
+
+
+async def compared(fleet: RealFleet, name: str) -> None:
+    status = (await fleet.client.get(CLUSTERS, "", name))["status"]
+    member = fleet.members[name]
+    nodes = [node["status"]["allocatable"] for node in (await member.list(NODES)).items]
+    room: dict[str, Any] = status["resourceSummary"]["allocatable"]
+    for resource in ("cpu", "memory", "pods"):
+        assert milli(room[resource]) == sum(milli(node[resource]) for node in nodes)
+    assert status["nodeSummary"] == {"totalNum": len(nodes), "readyNum": len(nodes)}
+    served = {(group["groupVersion"], one["name"]) for group in status["apiEnablements"] for one in group["resources"]}
+    found = enablements(await member.resources())
+    assert served == {(group.group_version, one.name) for group in found for one in group.resources}
+    assert status["kubernetesVersion"].startswith("v1.")
