@@ -127,7 +127,6 @@ def test_a_node_is_drained_at_the_pace_of_its_budget(cluster: Cluster) -> None:
     told = cluster.run(drain, node, "--timeout", "60")
     assert told.return_value == 0, told.output
     assert f"node/{node} drained" in told.output
-    assert "The disruption budget web needs 3 healthy pods" in told.output  # how many it has, its status says late
     assert on(cluster.pods("web"), node) == []
     cluster.open(node)
 
