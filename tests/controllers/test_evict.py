@@ -9,7 +9,7 @@ from views import FakeView
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers.contract import Note
-from trimtab.controllers.evict import evict
+from trimtab.controllers.evict import concerns_evictions, evict
 from trimtab.controllers.marks import TAINT_MANAGER
 
 AFTER = NOON + timedelta(seconds=601)
@@ -68,3 +68,9 @@ def test_while_the_cause_is_there_nothing_is_called_off() -> None:
     assert tasks_after(subject, cluster("m1", "x:NoExecute"), cluster("m2")) == 1
     assert tasks_after(subject, cluster("m1", ready="False"), cluster("m2")) == 1
     assert tasks_after(subject, cluster("m1"), cluster("m2"), profile=UPSTREAM) == 1
+
+
+def test_only_those_who_are_leaving_are_looked_at() -> None:
+    assert concerns_evictions(None, leaving())
+    assert not concerns_evictions(leaving(), binding())
+    assert not list(evict(binding(), FakeView()))

@@ -19,7 +19,7 @@ from trimtab.api.kinds.policy import (
 from trimtab.api.kinds.work import ActiveEviction, Binding, GracefulEvictionTask, UnhealthyCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers.contract import Again, Note, Steps
-from trimtab.controllers.failover import failover, rollout_of
+from trimtab.controllers.failover import concerns_failover, failover, rollout_of
 from trimtab.decide.fleet import Fleet
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.sandbox import run_script
@@ -268,3 +268,14 @@ def test_a_roll_out_is_not_to_blame_when_it_is_old_or_does_well_somewhere() -> N
         found = after(seen(subject, "m1", "m2", "m3"))
         assert found is not None
         assert [task.from_cluster for task in found.spec.graceful_eviction_tasks] == ["m1"]
+
+
+def test_bindings_without_rules_are_looked_at_only_to_clear_what_their_rules_left() -> None:
+    ruled = web()
+    unruled = ruled.but(spec=ruled.spec.but(failover=None), status=ruled.status.but(rollout=None))
+    assert concerns_failover(None, ruled)
+    assert not concerns_failover(ruled, unruled)
+    assert concerns_failover(ruled, unruled.but(status=unruled.status.but(unhealthy_clusters=(ILL,))))
+    assert concerns_failover(ruled, unruled.but(status=ruled.status))
+    blocked = unruled.spec.but(active_eviction_history=(ActiveEviction(cluster_name="m1"),))
+    assert concerns_failover(ruled, unruled.but(spec=blocked))

@@ -21,7 +21,7 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Note, Steps
-from trimtab.controllers.leave import eviction_time, leave, pace_of
+from trimtab.controllers.leave import eviction_time, leave, may_have_to_leave, pace_of
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover
@@ -179,3 +179,13 @@ def test_what_is_to_be_preserved_must_be_known_before_a_cluster_is_left() -> Non
     left = left_by(seen(silent.but(status=silent.status.but(aggregated_status=(told,))), *fleet))
     assert left is not None
     assert left.spec.graceful_eviction_tasks[0].preserved_label_state == {"job": "7 b"}
+
+
+def test_a_binding_is_looked_at_when_it_is_placed_or_tolerates_otherwise_and_not_for_its_status() -> None:
+    before = binding(clusters={"m1": 1})
+    healthier = before.but(status=before.status.but(aggregated_status=(item("m1"),)))
+    tolerant = before.but(metadata=before.metadata.but(annotations={marks.APPLIED_PLACEMENT: '{"x":1}'}))
+    assert may_have_to_leave(None, before)
+    assert may_have_to_leave(before, binding(clusters={"m2": 1}))
+    assert may_have_to_leave(before, tolerant)
+    assert not may_have_to_leave(before, healthier)

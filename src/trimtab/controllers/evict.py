@@ -26,6 +26,10 @@ def leavers(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Ke
             yield key_of(binding)
 
 
+def concerns_evictions(old: Binding | None, new: Binding) -> bool:
+    return bool(new.spec.graceful_eviction_tasks) or marks.is_true(new.status.conditions, purge.UNCONFIRMED)
+
+
 @controller(
     *marks.BINDINGS,
     writes=[
@@ -35,6 +39,7 @@ def leavers(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Ke
         "status.previousPlacement",
         "status.conditions",
     ],
+    changed=concerns_evictions,
     wakes=[Wake(Cluster, leavers), Wake(Work, binding_of_lost_work)],
 )
 def evict(binding: Binding, view: View) -> Iterator[Wish]:

@@ -34,6 +34,17 @@ ROLLOUT_SECONDS = 600
 """How long a roll-out may take before it has failed, where the template does not say."""
 
 
+def concerns_failover(old: Binding | None, new: Binding) -> bool:
+    """It has rules, or something of its own that is to be cleared when it has none any more."""
+    status = new.status
+    return (
+        new.spec.failover is not None
+        or bool(new.spec.active_eviction_history or status.unhealthy_clusters)
+        or status.rollout is not None
+        or marks.is_true(status.conditions, INACTIVE)
+    )
+
+
 @controller(
     *marks.BINDINGS,
     writes=[
@@ -46,6 +57,7 @@ ROLLOUT_SECONDS = 600
         "status.conditions",
         "Move",
     ],
+    changed=concerns_failover,
 )
 def failover(binding: Binding, view: View) -> Iterator[Wish]:
     rules = binding.spec.failover.application if binding.spec.failover is not None else None

@@ -41,6 +41,17 @@ def repelling(cluster: Cluster) -> list[Taint]:
     return [taint for taint in cluster.spec.taints if taint.effect == "NoExecute"]
 
 
+def may_have_to_leave(old: Binding | None, new: Binding) -> bool:
+    """It is placed otherwise, or tolerates otherwise, or was kept from leaving: all else the taints themselves tell."""
+    return (
+        old is None
+        or old.spec.clusters != new.spec.clusters
+        or old.metadata.annotations.get(marks.APPLIED_PLACEMENT)
+        != new.metadata.annotations.get(marks.APPLIED_PLACEMENT)
+        or moves.stalled_because(new) is not None
+    )
+
+
 @controller(
     *marks.BINDINGS,
     writes=[
@@ -50,6 +61,7 @@ def repelling(cluster: Cluster) -> list[Taint]:
         "status.conditions",
         "Move",
     ],
+    changed=may_have_to_leave,
     wakes=[Wake(Cluster, tainted_bindings)],
 )
 def leave(binding: Binding, view: View) -> Iterator[Wish]:
