@@ -134,3 +134,16 @@ def test_more_than_there_are_lines_wait_their_turn() -> None:
 
     assert talk(server, crowd, at_once=2) == 6
     assert server.lines <= 2
+
+
+@pytest.mark.parametrize("squeezed", [False, True])
+def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch, squeezed: bool) -> None:
+    monkeypatch.setattr(lines, "LARGEST_ANSWER", 1 << 20)
+    endless = b"a" * (2 << 20)
+    answer = said(gzip.compress(endless), "Content-Encoding: gzip") if squeezed else said(endless)
+
+    async def once(asked: Lines) -> None:
+        await asked.ask("GET", "/", {})
+
+    with pytest.raises(ConnectionError, match="larger than 1 MiB"):
+        talk(Server(answer), once)

@@ -17,6 +17,8 @@ REPEATABLE = frozenset(("GET", "PUT", "DELETE"))
 PORTS = {"https": 443, "http": 80}
 GZIP = 31
 """What zlib calls a gzip stream."""
+LARGEST_ANSWER = 512 << 20
+"""Unpacked; a list of a hundred thousand objects stays well below, and no server may fill our memory."""
 
 
 class Reply(NamedTuple):
@@ -44,6 +46,7 @@ class Line(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[bytes, str] = {}
         self._parts: list[bytes] = []
+        self._size = 0
         self._begun = False
         self.used = 0.0
         """When it fell silent; 0 while it has carried nothing yet."""
@@ -56,7 +59,7 @@ class Line(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self._answer = loop.create_future()
         self._parser = httptools.HttpResponseParser(self)
-        self._headers, self._parts, self._begun = {}, [], False
+        self._headers, self._parts, self._size, self._begun = {}, [], 0, False
         if self._transport is None or self._transport.is_closing():
             raise Broken("the connection is closed", silent=True)
         self._transport.write(request)
@@ -98,7 +101,16 @@ class Line(asyncio.Protocol):
         self._headers[name.lower()] = value.decode("latin-1")
 
     def on_body(self, body: bytes) -> None:
-        self._parts.append(body)
+        self._size += len(body)
+        if self._size > LARGEST_ANSWER:
+            self._refuse()
+        else:
+            self._parts.append(body)
+
+    def _refuse(self) -> None:
+        self._parts.clear()
+        self._fail(f"the answer is larger than {LARGEST_ANSWER >> 20} MiB")
+        self.close()
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -108,7 +120,11 @@ class Line(asyncio.Protocol):
             self.close()
         body = b"".join(self._parts)
         if self._headers.get(b"content-encoding") == "gzip":
-            body = zlib.decompress(body, GZIP)
+            unpacking = zlib.decompressobj(GZIP)
+            body = unpacking.decompress(body, LARGEST_ANSWER)
+            if unpacking.unconsumed_tail:
+                self._refuse()
+                return
         self._answer.set_result(Reply(status, body, self._headers.get(b"retry-after", "")))
 
 
