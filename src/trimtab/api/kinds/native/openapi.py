@@ -66,6 +66,7 @@ _GROUPS = {
     "apiextensions": "apiextensions.k8s.io",
     "authentication": "authentication.k8s.io",
     "authorization": "authorization.k8s.io",
+    "metrics": "metrics.k8s.io",
 }
 
 
