@@ -60,7 +60,10 @@ class Profile(Value):
         int, Field("How long a workload may be unhealthy when its policy does not say.", minimum=0)
     ]
     retry_when_the_fleet_changes: Annotated[
-        bool, Field("New clusters, an uncordon or freed capacity wake bindings that could not be placed.")
+        bool,
+        Field(
+            "New clusters, newly served kinds, an uncordon or freed capacity wake bindings that could not be placed."
+        ),
     ]
     all_budgets_hold: Annotated[bool, Field("Several budgets on one pod must all allow it; else that is an error.")]
     preemption_obeys_budgets: Annotated[
