@@ -58,6 +58,8 @@ ASKED_BY = "trimtab.dev/asked-by"
 MOVE_MODE = "trimtab.dev/move-mode"
 """On a template: ReplacementFirst or AtOnce, for moves of every cause."""
 DRAIN = "trimtab.dev/drain"
+PROFILE = "trimtab.dev/profile"
+"""Annotation of a namespace: the profile by which everything in it is treated."""
 """On a cluster: since when it is being emptied."""
 SKIP_NAMESPACE = "namespace.karmada.io/skip-auto-propagation"
 
@@ -130,6 +132,11 @@ def labels_of(raw: Raw) -> dict[str, str]:
 
 def annotations_of(raw: Raw) -> dict[str, str]:
     return raw["metadata"].get("annotations") or {}
+
+
+def home_of(raw: Raw) -> str:
+    """The namespace whose rules an object follows: a Work lies in that of its cluster, and belongs to its binding's."""
+    return annotations_of(raw).get(RB_NAMESPACE) or raw["metadata"].get("namespace", "")
 
 
 def remarked(raw: Raw, *, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> Raw:

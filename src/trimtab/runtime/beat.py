@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar, cast
 
 from trimtab.api.kind import find_kind, key_of, kind_of, wire
-from trimtab.api.profile import Profile
+from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import Clock
@@ -31,6 +31,7 @@ from trimtab.controllers.contract import (
     Wish,
     Within,
 )
+from trimtab.controllers.marks import PROFILE, annotations_of, home_of
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
 from trimtab.runtime.cache import Cache, Entry, Table
 from trimtab.runtime.commit import Write, alike_where, difference, with_version, writes_for
@@ -43,6 +44,7 @@ BEGUN_ATTEMPTS = 4
 PARALLEL = 16
 PARALLEL_AFAR = 64
 """How many keys of a controller may wait for their writes at once: more where the writes go to members, which answer later."""
+NAMESPACES = "namespaces"
 REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
 log = logging.getLogger("trimtab.beat")
 
@@ -90,6 +92,13 @@ class Surroundings:
         self.recorder = Recorder(cache.client)
         self.resources: dict[tuple[str, str], Resource] = {}
 
+    def profile_in(self, namespace: str) -> Profile:
+        """The profile that a namespace asks for; ours where it asks for none, or for one that nobody knows."""
+        table = self.cache.known(NAMESPACES) if namespace else None
+        entry = table.entries.get(("", namespace)) if table is not None else None
+        wanted = annotations_of(entry.raw).get(PROFILE, "") if entry is not None else ""
+        return PROFILES.get(wanted, self.profile)
+
     def resource(self, api_version: str, kind: str) -> Resource | None:
         """Where objects of this apiVersion and kind live on the host."""
         if found := self.resources.get((api_version, kind)):
@@ -101,18 +110,15 @@ class Surroundings:
 class LiveView:
     """The View of one beat: the cache as it stands, at one moment, for one key."""
 
-    def __init__(self, around: Surroundings, fault: Fault | None = None) -> None:
+    def __init__(self, around: Surroundings, fault: Fault | None = None, profile: Profile | None = None) -> None:
         self._around = around
         self.fault = fault
+        self.profile = profile or around.profile
 
     @cached_property
     def now(self) -> datetime:
         """The moment of the first look at the clock; most who are woken never look."""
         return self._around.clock.now()
-
-    @property
-    def profile(self) -> Profile:
-        return self._around.profile
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -181,8 +187,16 @@ class Beat:
         table = self._around.cache.known(key.kind)
         return table.entries.get((key.namespace, key.name)) if table else None
 
-    def _view(self, key: Key | None = None) -> LiveView:
-        return LiveView(self._around, self._faults.get(key) if key else None)
+    def _view(self) -> LiveView:
+        """For those who only ask whom a change concerns."""
+        return LiveView(self._around)
+
+    def _view_of(self, key: Key) -> LiveView:
+        return LiveView(self._around, self._faults.get(key), self._profile_of(key))
+
+    def _profile_of(self, key: Key) -> Profile:
+        found = self._find(key)
+        return self._around.profile_in(home_of(found.raw) if found is not None else key.namespace)
 
     def watch(self) -> None:
         """Start listening: to the subject, and to whatever else wakes this controller."""
@@ -265,21 +279,26 @@ class Beat:
         try:
             if found is None:
                 self._faults.pop(key, None)
-                return list(self.controller.gone(key, self._view(key))) if self.controller.gone else []
+                return list(self.controller.gone(key, self._view_of(key))) if self.controller.gone else []
             subject = _subject(found, self.controller)
-            return list(self.controller.reconcile(subject, self._view(key)))
+            return list(self.controller.reconcile(subject, self._view_of(key)))
         except Exception as defect:  # noqa: BLE001 - one of the two places that catch everything
             return defect
 
     def _think_together(self, keys: list[Key]) -> dict[Key, list[Wish] | Exception]:
         wishes: dict[Key, list[Wish] | Exception] = {key: [] for key in keys}
-        subjects = {}
+        together: dict[str, tuple[Profile, list[Any]]] = {}
+        by_subject = {}
         for key in keys:
             if found := self._find(key):
-                subjects[key] = _subject(found, self.controller)
-        by_subject = {id(subject): key for key, subject in subjects.items()}
-        for subject, wish in cast("Any", self.controller.reconcile(list(subjects.values()), self._view())):
-            cast("list[Wish]", wishes[by_subject[id(subject)]]).append(wish)
+                subject = _subject(found, self.controller)
+                by_subject[id(subject)] = key
+                profile = self._profile_of(key)
+                together.setdefault(profile.name, (profile, []))[1].append(subject)
+        for profile, subjects in together.values():
+            view = LiveView(self._around, profile=profile)
+            for subject, wish in cast("Any", self.controller.reconcile(subjects, view)):
+                cast("list[Wish]", wishes[by_subject[id(subject)]]).append(wish)
         return wishes
 
     def _without_memories(self, wishes: dict[Key, list[Wish] | Exception]) -> dict[Key, list[Wish] | Exception]:
@@ -352,7 +371,7 @@ class Beat:
             case Again():
                 return
             case Note():
-                if wish.routine and not self._around.profile.tell_routine:
+                if wish.routine and not self._profile_of(key).tell_routine:
                     return
                 await self._around.recorder.tell(wish, self._around.clock.now())
             case Remember(topic, at, value):
