@@ -31,6 +31,8 @@ PATIENCE = 5
 LONGEST_WAIT_SECONDS = 30
 LARGEST_EVENT = 16 << 20
 AT_ONCE = 64
+LINES = 12
+"""Connections that requests share: more would only shake hands, which costs as much as a dozen requests each."""
 _PLAIN = "/:@!$&'()*+,;=~"
 WHOLE_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -65,7 +67,7 @@ class KubeClient:
         self._clock = clock or WallClock()
         self._tokens = TokenSource(credentials)
         self._ssl = credentials.ssl_context()
-        self._lines = Lines(credentials.server, trust=self._ssl, server_name=credentials.server_name, at_once=AT_ONCE)
+        self._lines = Lines(credentials.server, trust=self._ssl, server_name=credentials.server_name, at_once=LINES)
         self._about_us = {"User-Agent": f"{agent}/{__version__}", "Accept": "application/json"}
         self._session: aiohttp.ClientSession | None = None
         self._watching: aiohttp.ClientSession | None = None
