@@ -6,7 +6,7 @@ from typing import Any, cast
 import click
 import msgspec
 
-from trimtab.api.kind import Kind, kind_of
+from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm import AddOnPlacementScore, PlacementDecision
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
@@ -15,14 +15,16 @@ from trimtab.api.value import Object
 from trimtab.app import learn_everything
 from trimtab.cli.shared import kubeconfig_options, table, with_client
 from trimtab.cli.shared_clusters import cluster_explained
+from trimtab.cli.shared_moves import everything
 from trimtab.cli.shared_placements import placement_explained
 from trimtab.cli.shared_pods import pod_explained
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import WallClock
 from trimtab.decide.ask import ask_of
 from trimtab.decide.explain import Explanation, TargetStory, explain
-from trimtab.decide.fleet import Fleet, Note
+from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import decide
+from trimtab.decide.ocm.scene import note_of, score_note
 from trimtab.errors import ApiFault, InputFault, NotFound
 from trimtab.interpret.names import binding_name
 
@@ -164,15 +166,9 @@ async def remembered(client: Client, binding: Binding) -> Explanation | None:
 async def decided_now(client: Client, binding: Binding, profile: Profile) -> Explanation:
     """Think it over with what the API shows: the same rules, the same answer."""
     learn_everything()
-    clusters = [cast("Cluster", one) for one in await everything(client, kind_of(Cluster))]
-    fleet = Fleet.of(clusters).at(WallClock().now())
-    sheets: dict[str, dict[str, Note | None]] = {}
-    for one in await everything(client, kind_of(AddOnPlacementScore)):
-        score = cast("AddOnPlacementScore", one)
-        note = Note({item.name: item.value for item in score.status.scores}, score.status.valid_until)
-        sheets.setdefault(f"AddOnPlacementScore/{score.name}", {})[score.namespace] = note
-    for kind, notes in sheets.items():
-        fleet = fleet.amend(kind, notes)
+    fleet = Fleet.of(await everything(client, Cluster, if_served=True)).at(WallClock().now())
+    for score in await everything(client, AddOnPlacementScore, if_served=True):
+        fleet = fleet.amend(score_note(score.name), {score.namespace: note_of(score)})
     ask = ask_of(binding, candidates=await candidates(client, binding))
     return explain(decide(ask, fleet, profile))
 
@@ -183,22 +179,13 @@ async def candidates(client: Client, binding: Binding) -> list[str] | None:
     if ref is None:
         return None
     found = []
-    for one in await everything(client, kind_of(PlacementDecision)):
-        page = cast("PlacementDecision", one)
+    for page in await everything(client, PlacementDecision, if_served=True):
         ours = (
             page.namespace == (ref.namespace or binding.namespace) and page.metadata.labels.get(PLACEMENT) == ref.name
         )
         if ours and page.status is not None:
             found += [decision.cluster_name for decision in page.status.decisions]
     return found
-
-
-async def everything(client: Client, kind: Kind) -> list[Object]:
-    try:
-        listing = await client.list(resource_of(kind))
-    except NotFound:
-        return []
-    return [kind.decode(raw) for raw in listing.items]
 
 
 def lines(binding: Binding, told: Explanation, remark: Sequence[str]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm import AddOnPlacementScore, ManagedCluster
 from trimtab.api.value import Object
 from trimtab.cli.shared import kubeconfig_options, table, with_client
+from trimtab.cli.shared_moves import everything
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock, WallClock
 from trimtab.decide.ocm.provide import Provider, in_sight, providers, published, sheets
@@ -139,9 +140,11 @@ class Round:
         self._clock = clock or WallClock()
 
     async def _scores(self, client: Client) -> list[AddOnPlacementScore]:
-        clusters = in_sight(await everything(client, Cluster), await everything(client, ManagedCluster))
+        clusters = in_sight(
+            await everything(client, Cluster, if_served=True), await everything(client, ManagedCluster, if_served=True)
+        )
         given = list(sheets(self._provide, clusters, options_of(self._settings)))
-        before = await everything(client, AddOnPlacementScore, fields=f"metadata.name={self._resource}")
+        before = await everything(client, AddOnPlacementScore, fields=f"metadata.name={self._resource}", if_served=True)
         by_cluster = {score.namespace: score for score in before if score.name == self._resource}
         return list(published(self._resource, given, by_cluster, self._clock.now(), self._validity))
 
@@ -165,16 +168,6 @@ class Round:
                 missing.append(score.namespace)  # the cluster's namespace is not there yet
         said = f"{self._resource}: scores of {len(scores) - len(missing)} clusters"
         return f"{said}; no namespace yet for {', '.join(missing)}" if missing else said
-
-
-async def everything(client: Client, type_: type[T], fields: str = "") -> list[T]:
-    """All objects of a kind; none where the server does not know it."""
-    kind = kind_of(type_)
-    try:
-        listing = await client.list(resource_of(kind), fields=fields)
-    except NotFound:
-        return []
-    return [cast("T", kind.decode(raw)) for raw in listing.items]
 
 
 async def write(client: Client, score: AddOnPlacementScore) -> None:

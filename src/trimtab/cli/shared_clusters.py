@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
-from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionPolicy, Storm
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
@@ -12,12 +11,12 @@ from trimtab.api.profile import Profile
 from trimtab.api.value import Object
 from trimtab.app import learn_everything
 from trimtab.cli.shared import table
-from trimtab.client.client import Client, resource_of
+from trimtab.cli.shared_moves import everything
+from trimtab.client.client import Client
 from trimtab.controllers import marks, moves
 from trimtab.controllers.execute import is_ready
-from trimtab.controllers.leave import applied_tolerations, eviction_time, repelling
-from trimtab.decide.budget import scaled
-from trimtab.errors import InputFault, NotFound
+from trimtab.controllers.leave import applied_tolerations, eviction_time, exceeds, repelling
+from trimtab.errors import InputFault
 
 T = TypeVar("T", bound=Object)
 
@@ -33,25 +32,18 @@ class Scene(NamedTuple):
 
 async def cluster_explained(client: Client, name: str, profile: Profile, now: datetime) -> str:
     learn_everything()
-    clusters = await everything(client, Cluster)
+    clusters = await everything(client, Cluster, if_served=True)
     cluster = next((found for found in clusters if found.name == name), None)
     if cluster is None:
         known = ", ".join(sorted(found.name for found in clusters)) or "none"
         raise InputFault(f"there is no cluster {name}; the fleet has: {known}")
-    bindings: list[Binding] = [*await everything(client, ResourceBinding)]
-    bindings += await everything(client, ClusterResourceBinding)
-    policy = next((found for found in await everything(client, DisruptionPolicy) if found.name == "default"), None)
+    bindings: list[Binding] = [*await everything(client, ResourceBinding, if_served=True)]
+    bindings += await everything(client, ClusterResourceBinding, if_served=True)
+    policy = next(
+        (found for found in await everything(client, DisruptionPolicy, if_served=True) if found.name == "default"), None
+    )
     storm = (policy.spec.storm if policy is not None else None) or Storm()
     return "\n".join(lines(cluster, Scene(clusters, bindings, storm, now), profile))
-
-
-async def everything(client: Client, type_: type[T]) -> list[T]:
-    kind = kind_of(type_)
-    try:
-        listing = await client.list(resource_of(kind))
-    except NotFound:
-        return []
-    return [cast("T", kind.decode(raw)) for raw in listing.items]
 
 
 def lines(cluster: Cluster, scene: Scene, profile: Profile) -> Iterator[str]:
@@ -99,9 +91,9 @@ def storm_check(scene: Scene) -> str:
     dark = sum(not is_ready(cluster) for cluster in scene.clusters)
     storm = scene.storm
     said = f"{dark} of {total} clusters are not ready"
-    if dark >= storm.at_least and dark > scaled(storm.stop_above, total):
+    if exceeds(storm.stop_above, dark, total, storm):
         return f"{said}, more than {storm.stop_above}: nothing is evacuated until some return"
-    if dark >= storm.at_least and dark > scaled(storm.slow_above, total):
+    if exceeds(storm.slow_above, dark, total, storm):
         return f"{said}, more than {storm.slow_above}: evictions are slow"
     return f"quiet: {said}"
 

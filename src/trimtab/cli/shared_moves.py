@@ -1,4 +1,4 @@
-"""What the commands about moving share: naming workloads, and reading typed objects."""
+"""What commands that talk to a fleet share: naming workloads, and reading typed objects."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 from trimtab.api.kind import kind_of
 from trimtab.api.value import Object
 from trimtab.client.client import Client, Resource, resource_of
-from trimtab.errors import InputFault
+from trimtab.errors import InputFault, NotFound
 
 T = TypeVar("T", bound=Object)
 SHORT = {
@@ -19,10 +19,18 @@ SHORT = {
 }
 
 
-async def everything(client: Client, type_: type[T], namespace: str = "") -> list[T]:
-    """All objects of a type, sorted by namespace and name."""
+async def everything(
+    client: Client, type_: type[T], namespace: str = "", *, fields: str = "", if_served: bool = False
+) -> list[T]:
+    """All objects of a type, sorted by namespace and name; `if_served`: none where the server does not know the kind."""
     kind = kind_of(type_)
-    found = [cast("T", kind.decode(raw)) for raw in (await client.list(resource_of(kind), namespace)).items]
+    try:
+        listing = await client.list(resource_of(kind), namespace, fields=fields)
+    except NotFound:
+        if if_served:
+            return []
+        raise
+    found = [cast("T", kind.decode(raw)) for raw in listing.items]
     return sorted(found, key=lambda thing: (thing.namespace, thing.name))
 
 

@@ -185,8 +185,11 @@ def storm_of(view: View) -> Storm:
 def is_above(limit: IntOrString, view: View) -> bool:
     """Whether more clusters than this are not ready, and enough of them for a storm."""
     clusters = view.all(Cluster)
-    dark = sum(not is_ready(cluster) for cluster in clusters)
-    return dark >= storm_of(view).at_least and dark > scaled(limit, len(clusters))
+    return exceeds(limit, sum(not is_ready(cluster) for cluster in clusters), len(clusters), storm_of(view))
+
+
+def exceeds(limit: IntOrString, dark: int, total: int, storm: Storm) -> bool:
+    return dark >= storm.at_least and dark > scaled(limit, total)
 
 
 def told_of_storm(cluster: Cluster, pace: float, view: View) -> Iterator[Wish]:
