@@ -15,10 +15,10 @@ from trimtab.api.value import Object
 from trimtab.app import learn_everything
 from trimtab.cli.shared import kubeconfig_options, table, with_client
 from trimtab.cli.shared_clusters import cluster_explained
-from trimtab.cli.shared_moves import everything
+from trimtab.cli.shared_moves import everything, resource_named
 from trimtab.cli.shared_placements import placement_explained
 from trimtab.cli.shared_pods import pod_explained
-from trimtab.client.client import Client, Resource, resource_of
+from trimtab.client.client import Client, resource_of
 from trimtab.clock import WallClock
 from trimtab.decide.ask import ask_of
 from trimtab.decide.explain import Explanation, TargetStory, explain
@@ -28,20 +28,6 @@ from trimtab.decide.ocm.scene import note_of, score_note
 from trimtab.errors import ApiFault, InputFault, NotFound
 from trimtab.interpret.names import binding_name
 
-SHORT = {
-    "deploy": "Deployment",
-    "sts": "StatefulSet",
-    "ds": "DaemonSet",
-    "rs": "ReplicaSet",
-    "cj": "CronJob",
-    "cm": "ConfigMap",
-    "svc": "Service",
-    "pvc": "PersistentVolumeClaim",
-    "sa": "ServiceAccount",
-    "ing": "Ingress",
-    "rb": "ResourceBinding",
-    "crb": "ClusterResourceBinding",
-}
 HEADINGS = ("CLUSTER", "REPLICAS", "BEFORE", "ROOM", "SCORE", "WHY")
 PLACEMENT = "cluster.open-cluster-management.io/placement"
 TROUBLES = ("Stalled", "PurgeUnconfirmed", "FailoverInactive")
@@ -112,7 +98,7 @@ async def bound(client: Client, target: str, namespace: str) -> Binding:
     word, slash, name = target.partition("/")
     if not slash or not name:
         raise InputFault(f"{target!r}: write KIND/NAME, such as deploy/web")
-    resource = await named(client, word)
+    resource = resource_named(word, await client.resources())
     if resource.kind in ("ResourceBinding", "ClusterResourceBinding"):
         wanted = name
         type_: type[Object] = ResourceBinding if resource.namespaced else ClusterResourceBinding
@@ -128,15 +114,6 @@ async def bound(client: Client, target: str, namespace: str) -> Binding:
             f"{target}{place} is not propagated: no policy has claimed it, or there is no such object"
         ) from missing
     return cast("Binding", kind.decode(raw))
-
-
-async def named(client: Client, word: str) -> Resource:
-    """The resource that a user means by a word: its kind, its plural, or a short name."""
-    meant = SHORT.get(word.lower(), word).lower()
-    for resource in await client.resources():
-        if meant in (resource.kind.lower(), resource.plural, resource.id):
-            return resource
-    raise InputFault(f"the server does not know {word!r}")
 
 
 def recorded(binding: Binding) -> Iterator[str]:

@@ -13,9 +13,15 @@ SHORT = {
     "deploy": "Deployment",
     "sts": "StatefulSet",
     "ds": "DaemonSet",
+    "rs": "ReplicaSet",
+    "cj": "CronJob",
     "cm": "ConfigMap",
     "svc": "Service",
-    "job": "Job",
+    "pvc": "PersistentVolumeClaim",
+    "sa": "ServiceAccount",
+    "ing": "Ingress",
+    "rb": "ResourceBinding",
+    "crb": "ClusterResourceBinding",
 }
 
 
@@ -38,7 +44,7 @@ def resource_named(word: str, served: Sequence[Resource]) -> Resource:
     """The resource that people mean by `deploy`, `deployment`, `deployments` or `Deployment`."""
     wanted = SHORT.get(word.lower(), word).lower()
     for resource in served:
-        if wanted in (resource.kind.lower(), resource.plural.lower()):
+        if wanted in (resource.kind.lower(), resource.plural.lower(), resource.id):
             return resource
     raise InputFault(f"the server knows no kind called {word!r}; write for example deploy/web or sts/db")
 
