@@ -1,5 +1,6 @@
 """Builders and probes for worlds in tests."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ JOBS = Resource("batch", "v1", "jobs", "Job")
 CRONJOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
+GAMES = Resource("play.example", "v1", "games", "Game")
 
 
 def fleet(*, nodes: int = 3, cpu: str = "8", pace: Any = "instant", **more: Any) -> FleetPlan:
@@ -107,3 +110,36 @@ def masked(status: Raw) -> Raw:
         {key: value for key, value in one.items() if not key.endswith("Time")} for one in status.get("conditions", ())
     ]
     return shown
+
+
+def games() -> Raw:
+    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": loose, "status": loose}}},
+        "subresources": {"status": {}, "scale": {**scale, "labelSelectorPath": ".status.selector"}},
+    }
+    names = {"kind": "Game", "plural": "games", "singular": "game", "listKind": "GameList"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "games.play.example"},
+        "spec": {"group": "play.example", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+async def play(member: Member, size: int) -> None:
+    """What an operator would do: an object of its kind, its pods, and which they are."""
+    made = await member.client.create(GAMES, workload("Game", "chess", {"size": size}, "play.example/v1"))
+    owner = {"apiVersion": "play.example/v1", "kind": "Game", "name": "chess", "uid": made["metadata"]["uid"]}
+    for number in range(size):
+        body = template("chess")
+        metadata = {**body["metadata"], "name": f"chess-{number}", "namespace": "default"}
+        metadata["ownerReferences"] = [{**owner, "controller": True}]
+        await member.client.create(PODS, {"apiVersion": "v1", "kind": "Pod", **body, "metadata": metadata})
+    await asyncio.sleep(10)
+    said = {"status": {"size": size, "selector": "app=chess"}}
+    await member.client.patch(GAMES, "default", "chess", said, subresource="status")

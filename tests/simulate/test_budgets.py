@@ -6,12 +6,16 @@ import pytest
 from simulate.scenery import (
     BUDGETS,
     CLASSES,
+    DEFINITIONS,
     DEPLOYMENTS,
+    GAMES,
     NODES,
     PODS,
     deployment,
     fleet,
+    games,
     in_a_member,
+    play,
     status,
     template,
     workload,
@@ -184,5 +188,25 @@ def test_an_avoid_entry_of_a_kind_that_we_do_not_know_lasts_its_time() -> None:
         assert not entries_of(
             (await member.client.get(NODES, "", pod.spec.node_name))["metadata"].get("annotations") or {}
         )
+
+    in_a_member(story)
+
+
+def test_pods_of_a_kind_of_the_users_own_are_guarded_as_soon_as_it_says_which_they_are() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(POLICIES, policy(defaultBudgets=[{"maxUnavailable": "25%"}]))
+        await member.client.create(DEFINITIONS, games())
+        await asyncio.sleep(10)
+        await play(member, 8)
+        await asyncio.sleep(60)
+        seen = await status(member.client, OURS, "chess-game")
+        assert (seen["expectedPods"], seen["desiredHealthy"], seen["allowedNow"]) == (8, 6, 2)
+        await evict(member, "chess-0")
+        await evict(member, "chess-1")
+        with pytest.raises(TooManyRequests):
+            await evict(member, "chess-2")
+        await member.client.delete(GAMES, "default", "chess")
+        await asyncio.sleep(60)
+        assert (await member.client.list(OURS)).items == []  # it went with its owner
 
     in_a_member(story)

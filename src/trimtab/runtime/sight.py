@@ -1,12 +1,13 @@
 """Looks at one cluster through any API server, and gathers what one round of the rescheduler must know."""
 
-from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable, Mapping
+from typing import TypeVar, cast
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import DisruptionBudget
-from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, StatefulSet
+from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.kinds.native.extension import CustomResourceDefinition
 from trimtab.api.kinds.native.metrics import NodeMetrics, PodMetrics
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.native.network import Service
@@ -14,25 +15,29 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.kinds.native.storage import PersistentVolumeClaim
-from trimtab.api.value import Object
-from trimtab.client.client import Client, resource_of
+from trimtab.api.value import Object, OwnerReference, Raw
+from trimtab.client.client import Client, Resource, resource_of
 from trimtab.decide.pods.demand import amounts
+from trimtab.decide.pods.scaling import Scalable, scalables
 from trimtab.decide.pods.terms import Labels
-from trimtab.decide.reschedule.picture import Facts, Measures
+from trimtab.decide.reschedule.picture import Facts, Measures, Owner
 from trimtab.errors import Forbidden, NotFound, Unavailable
 
 T = TypeVar("T", bound=Object)
+WELL_KNOWN = ("apps", "batch", "v1")
+"""Groups whose kinds have a type of ours."""
 
 
 async def look(client: Client, *, stock: bool) -> Facts:
     """What is there now; `stock` says that kube-scheduler and a kube-apiserver decide here, not ours."""
     ours = await _known(client, DisruptionBudget)
-    sets = [*await _all(client, ReplicaSet), *await _all(client, StatefulSet)]
+    sets: list[ReplicaSet | StatefulSet] = [*await _all(client, ReplicaSet), *await _all(client, StatefulSet)]
+    pods = await _all(client, Pod)
     return Facts(
         nodes=await _all(client, Node),
-        pods=await _all(client, Pod),
+        pods=pods,
         deployments=await _all(client, Deployment),
-        sets=cast("Any", sets),
+        sets=sets,
         budgets=[*await _all(client, PodDisruptionBudget), *(ours or [])],
         namespaces={one.name: one.metadata.labels for one in await _all(client, Namespace)},
         services=_selectors(await _all(client, Service)),
@@ -42,10 +47,53 @@ async def look(client: Client, *, stock: bool) -> Facts:
             if one.spec.storage_class_name is not None
         },
         priorities={one.name: one.value for one in await _all(client, PriorityClass)},
+        others=[*await _old_owners(client), *await _own_kinds(client, [*pods, *sets])],
         spreads_by_default=stock,
         overlap_refused=ours is None,
         measures=await _measured(client),
     )
+
+
+async def _old_owners(client: Client) -> list[Owner]:
+    found = await _all(client, ReplicationController)
+    return [
+        Owner(
+            one.metadata.uid,
+            f"ReplicationController/{one.name}",
+            1 if one.spec.replicas is None else one.spec.replicas,
+            rolling=one.status.observed_generation < one.metadata.generation,
+        )
+        for one in found
+    ]
+
+
+async def _own_kinds(client: Client, owned: Iterable[Object]) -> list[Owner]:
+    """Owners of kinds that users have defined with a scale; nobody asks for them where no pod has such an owner."""
+    refs = {_kind_of(ref) for one in owned for ref in one.metadata.owner_references if ref.controller}
+    strange = {ref for ref in refs if ref[0] not in WELL_KNOWN}
+    if not strange:
+        return []
+    try:
+        definitions = (await client.list(resource_of(kind_of(CustomResourceDefinition)))).items
+        kinds = [one for one in scalables(definitions) if (one.group, one.kind) in strange]
+        return [owner for kind in kinds for owner in await _owners_of(client, kind)]
+    except (NotFound, Forbidden):
+        return []  # how many they want is not for us to know: they count as one
+
+
+def _kind_of(ref: OwnerReference) -> tuple[str, str]:
+    return ref.api_version.partition("/")[0], ref.kind
+
+
+async def _owners_of(client: Client, kind: Scalable) -> list[Owner]:
+    resource = Resource(kind.group, kind.version, kind.plural, kind.kind, kind.namespaced)
+    return [_owner(kind, raw) for raw in (await client.list(resource)).items]
+
+
+def _owner(kind: Scalable, raw: Raw) -> Owner:
+    metadata, seen = raw["metadata"], (raw.get("status") or {}).get("observedGeneration")
+    behind = isinstance(seen, int) and seen < metadata.get("generation", 0)  # who does not say has looked
+    return Owner(metadata["uid"], f"{kind.kind}/{metadata['name']}", kind.replicas(raw) or 1, rolling=behind)
 
 
 async def _measured(client: Client) -> Measures | None:

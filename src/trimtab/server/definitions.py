@@ -6,8 +6,9 @@ from functools import partial
 import orjson
 
 from trimtab.api.definition import definition_causes
-from trimtab.api.kind import Column, Kind, Scale, kinds
+from trimtab.api.kind import Column, Kind, kinds
 from trimtab.api.value import Object, Raw
+from trimtab.decide.pods.scaling import scale_of
 from trimtab.errors import ApiFault, Cause, NotFound
 from trimtab.server.caller import Caller
 from trimtab.server.catalogue import Catalogue, Served, Where
@@ -35,13 +36,6 @@ def _condition(obj: Raw, kind: str) -> bool:
     return any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
 
 
-def _scale(version: Raw) -> Scale | None:
-    scale = (version.get("subresources") or {}).get("scale")
-    if not scale:
-        return None
-    return Scale(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", ""))
-
-
 def _kind(spec: Raw, version: Raw) -> Kind:
     names = spec["names"]
     columns = [
@@ -59,7 +53,7 @@ def _kind(spec: Raw, version: Raw) -> Kind:
         categories=names.get("categories") or (),
         namespaced=spec["scope"] == "Namespaced",
         status="status" in (version.get("subresources") or {}),
-        scale=_scale(version),
+        scale=scale_of(version),
         columns=columns,
     )
 

@@ -45,6 +45,7 @@ from trimtab.simulate.kubelet import NODES, PODS, Kubelets, Shape
 from trimtab.simulate.line import Line
 from trimtab.simulate.meter import Meter
 from trimtab.simulate.output import output
+from trimtab.simulate.scales import follow_scales
 from trimtab.simulate.usage import Usage
 from trimtab.simulate.workloads.registry import workloads
 from trimtab.store.index import Keep
@@ -120,6 +121,7 @@ class Member:
         for type_ in LOOKED_UP:
             self.cache.table_of(type_)
         around = Surroundings(cache=self.cache, clock=ground.clock, profile=ground.profile, members=Nobody())
+        follow_scales(around)
         self.manager = Manager(around, [*workloads.values(), *inside.values()])
         shape = Shape(self.name, fleet.pace_of(self.plan), fleet.heartbeat_seconds)
         self.kubelets = Kubelets(

@@ -9,11 +9,12 @@ from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Toleration
+from trimtab.api.value import OwnerReference
 from trimtab.decide.pods.evictor import Eviction
 from trimtab.decide.pods.host import resident
 from trimtab.decide.reschedule.history import BACK, DONE, PENDING, History, Moved
 from trimtab.decide.reschedule.objectives import objectives
-from trimtab.decide.reschedule.picture import Facts, Picture
+from trimtab.decide.reschedule.picture import Facts, Owner, Picture
 from trimtab.decide.reschedule.plan import Plan, obey, plan
 from trimtab.decide.reschedule.settings import read_settings
 
@@ -297,3 +298,22 @@ def test_nodes_whose_pods_may_not_move_do_not_hide_those_whose_pods_may() -> Non
     found = plan(Picture(facts, read_settings(given, KNOWN), History(), NOON))
     assert [one.source for one in found.moves] == ["warm"]
     assert "it asks not to be moved" in reasons(found)
+
+
+def test_an_owner_of_a_kind_of_the_users_own_gives_no_more_than_its_share_at_once() -> None:
+    """Its sets are its own: ten percent of thirty are three, whoever stands between it and its pods."""
+    ref = {"apiVersion": "play.example/v1", "kind": "Game", "name": "web", "uid": "game", "controller": True}
+    _, (between,) = owners()
+    between = between.but(metadata=between.metadata.but(owner_references=(msgspec.convert(ref, OwnerReference),)))
+    pods = [
+        pod(f"web-{n:02}", on="a", cpu="120m", memory="1Mi", status=WELL, metadata={"uid": f"u{n}"}) for n in range(30)
+    ]
+    given = {"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}]}
+    nodes = [node(name, cpu="4", pods=40) for name in "abc"]
+    for replicas, allowed in ((30, 3), (10, 1)):
+        facts = Facts(nodes, pods, sets=[between], others=[Owner("game", "Game/web", replicas, rolling=False)])
+        assert len(plan(Picture(facts, read_settings(given, KNOWN), History(), NOON)).moves) == allowed
+    busy = Facts(nodes, pods, sets=[between], others=[Owner("game", "Game/web", 30, rolling=True)])
+    assert reasons(plan(Picture(busy, read_settings(given, KNOWN), History(), NOON))) == {
+        "Game/web is being rolled out"
+    }

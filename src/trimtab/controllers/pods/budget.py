@@ -100,7 +100,8 @@ def with_superseded(budget: DisruptionBudget, view: View) -> tuple[Condition, ..
     conditions = budget.status.conditions
     if DEFAULT not in budget.metadata.labels:
         return conditions
-    better = next((other.name for other in others_than(budget, view) if over_the_same(budget, other)), None)
+    pods = [pod for pod in view.all(Pod, budget.namespace) if selects(budget, pod)]
+    better = next((other.name for other in others_than(budget, view) if over_the_same(budget, other, pods)), None)
     said = Condition(
         type=SUPERSEDED,
         status="True" if better else "False",
@@ -118,10 +119,11 @@ def others_than(budget: DisruptionBudget, view: View) -> list[PodBudget]:
     return [*found, *(one for one in own if DEFAULT not in one.metadata.labels and one.spec.target != "Workloads")]
 
 
-def over_the_same(budget: PodBudget, other: PodBudget) -> bool:
-    """Whether `other` selects the labels that a default budget was made for."""
+def over_the_same(budget: PodBudget, other: PodBudget, pods: Iterable[Pod]) -> bool:
+    """Whether `other` selects every pod of a default budget, or, while there is none, the labels it was made for."""
     labels = (budget.spec.selector or LabelSelector()).match_labels
-    return other.spec.selector is not None and other.spec.selector.matches(labels)
+    known = [pod.metadata.labels for pod in pods] or [labels]
+    return other.spec.selector is not None and all(other.spec.selector.matches(one) for one in known)
 
 
 def _waits(budget: DisruptionBudget, now: datetime) -> Iterator[float]:

@@ -1,22 +1,30 @@
 """Budgets for workloads whose users made none: as strict as their priority deserves, gone when the workload goes."""
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
 
 from trimtab.api.kind import key_of, kind_of
 from trimtab.api.kinds.disruption import DefaultBudget, DisruptionBudget, DisruptionBudgetSpec, DisruptionPolicy
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
-from trimtab.api.kinds.native.pod import PodTemplateSpec
+from trimtab.api.kinds.native.pod import Pod, PodSpec, PodTemplateSpec
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Meta, OwnerReference
-from trimtab.controllers.contract import View, Wake, Wish, spec_changed
+from trimtab.controllers.contract import Again, View, Wake, Wish, spec_changed
 from trimtab.controllers.pods.budget import DEFAULT
-from trimtab.controllers.pods.owners import replicas_of
+from trimtab.controllers.pods.owners import custom_owner, replicas_of
 from trimtab.controllers.pods.registry import inside_a_cluster
 from trimtab.decide.pods.guard import PodBudget
+from trimtab.decide.pods.terms import Labels
 
 Workload = Deployment | StatefulSet | ReplicaSet | ReplicationController
+WELL_KNOWN = ("apps", "batch", "v1")
+"""The groups whose kinds are no user's own."""
+NOT_SAID_SECONDS = 30.0
+"""Who is to say which pods are its own may take its time."""
 WORKLOADS: tuple[type[Workload], ...] = (Deployment, StatefulSet, ReplicaSet, ReplicationController)
 
 
@@ -45,18 +53,102 @@ def unguarded_again(old: PodBudget | None, new: PodBudget | None, view: View) ->
     changed=spec_changed,
 )
 def default_budget(workload: Workload, view: View) -> Iterator[Wish]:
+    template = template_of(workload)
+    owner = next((one for one in workload.metadata.owner_references if one.controller), None)
+    if workload.metadata.deletion_timestamp is not None:
+        return
+    if owner is not None:
+        yield from custom_budget(owner, workload.namespace, Covered.by(template), view)
+        return
+    kind = kind_of(workload)
+    # a single replica could never leave under a share of it: nobody gets a default that cannot be drained
+    top = Top(owner_of(kind.api_version, kind.name, workload.metadata), workload.namespace, replicas_of(workload) <= 1)
+    yield from budget_for(top, selector_of(workload), Covered.by(template), view)
+
+
+def own_pod(old: Pod | None, new: Pod) -> bool:
+    """A pod that may belong to a kind of the users' own, or now does."""
+    owner = new.controller
+    if owner is None or owner.api_version.partition("/")[0] in WELL_KNOWN:
+        return False
+    return old is None or old.metadata.labels != new.metadata.labels or old.controller != owner
+
+
+def every_own_pod(old: DisruptionPolicy | None, new: DisruptionPolicy | None, view: View) -> Iterable[Key]:
+    if old is None or new is None or old.spec != new.spec:
+        yield from (key_of(pod) for pod in view.all(Pod) if own_pod(None, pod))
+
+
+def own_pods_unguarded(old: PodBudget | None, new: PodBudget | None, view: View) -> Iterable[Key]:
+    if old is not None and new is None:
+        yield from (key_of(pod) for pod in view.all(Pod, old.namespace) if own_pod(None, pod))
+
+
+@inside_a_cluster(
+    Pod,
+    name="default-budget-of-pods",
+    writes=["DisruptionBudget"],
+    wakes=[
+        Wake(DisruptionPolicy, every_own_pod),
+        Wake(PodDisruptionBudget, own_pods_unguarded),
+        Wake(DisruptionBudget, own_pods_unguarded),
+    ],
+    changed=own_pod,
+)
+def default_budget_of_pods(pod: Pod, view: View) -> Iterator[Wish]:
+    """Only its pods tell that an object of a user's own kind runs pods, and what they are worth."""
+    if pod.controller is not None and pod.metadata.deletion_timestamp is None and not pod.terminal:
+        yield from custom_budget(pod.controller, pod.namespace, Covered(pod.metadata.labels, pod.spec), view)
+
+
+class Covered(NamedTuple):
+    """What pods look like that a budget would guard."""
+
+    labels: Labels
+    spec: PodSpec
+
+    @staticmethod
+    def by(template: PodTemplateSpec) -> "Covered":
+        return Covered(template.metadata.labels, template.spec)
+
+
+class Top(NamedTuple):
+    """Whose budget it is to be."""
+
+    owner: OwnerReference
+    namespace: str
+    alone: bool
+
+
+def custom_budget(owner: OwnerReference, namespace: str, covered: Covered, view: View) -> Iterator[Wish]:
+    """The same for an owner of a kind of the users' own that can be scaled, once it says which pods are its own."""
+    found = custom_owner(owner, namespace, view)
+    if found is None or not found.kind.namespaced or not found.kind.scale.selector_path:
+        return
+    selector = found.kind.selector(found.raw) if found.raw is not None else None
+    if found.raw is None or selector is None or not selector.matches(covered.labels):
+        yield Again(NOT_SAID_SECONDS)
+        return
+    metadata = msgspec.convert(found.raw["metadata"], Meta, strict=False)
+    alone = (found.kind.replicas(found.raw) or 1) <= 1
+    top = Top(owner_of(found.kind.api_version, found.kind.kind, metadata), namespace, alone)
+    yield from budget_for(top, selector, covered, view)
+
+
+def owner_of(api_version: str, kind: str, metadata: Meta) -> OwnerReference:
+    return OwnerReference(api_version=api_version, kind=kind, name=metadata.name, uid=metadata.uid, controller=True)
+
+
+def budget_for(top: Top, selector: LabelSelector, covered: Covered, view: View) -> Iterator[DisruptionBudget]:
     policy = view.get(DisruptionPolicy, "", "default")
-    meta = workload.metadata
-    if policy is None or not policy.spec.default_budgets or meta.deletion_timestamp is not None:
+    name = f"{top.owner.name}-{top.owner.kind.lower()}"
+    if policy is None or view.get(DisruptionBudget, top.namespace, name) is not None:
         return
-    if any(owner.controller for owner in meta.owner_references):
+    if is_guarded(covered.labels, top.namespace, view):
         return
-    name = f"{workload.name}-{kind_of(workload).name.lower()}"
-    if view.get(DisruptionBudget, workload.namespace, name) is not None or is_guarded(workload, view):
-        return
-    chosen = default_for(priority_of(workload, view), policy.spec.default_budgets)
+    chosen = default_for(priority_of(covered.spec, view), policy.spec.default_budgets)
     if chosen is not None:
-        yield made_for(workload, name, chosen)
+        yield made_for(top, name, selector, chosen)
 
 
 def template_of(workload: Workload) -> PodTemplateSpec:
@@ -69,18 +161,16 @@ def selector_of(workload: Workload) -> LabelSelector:
     return workload.spec.selector or LabelSelector(match_labels=template_of(workload).metadata.labels)
 
 
-def is_guarded(workload: Workload, view: View) -> bool:
-    labels = template_of(workload).metadata.labels
-    budgets: list[PodBudget] = [*view.all(PodDisruptionBudget, workload.namespace)]
-    budgets += [one for one in view.all(DisruptionBudget, workload.namespace) if one.spec.target != "Workloads"]
+def is_guarded(labels: Labels, namespace: str, view: View) -> bool:
+    budgets: list[PodBudget] = [*view.all(PodDisruptionBudget, namespace)]
+    budgets += [one for one in view.all(DisruptionBudget, namespace) if one.spec.target != "Workloads"]
     return any(budget.spec.selector is not None and budget.spec.selector.matches(labels) for budget in budgets)
 
 
-def priority_of(workload: Workload, view: View) -> str:
-    """The name of the priority class that its pods get."""
-    named = template_of(workload).spec.priority_class_name
+def priority_of(spec: PodSpec, view: View) -> str:
+    """The name of the priority class that pods get."""
     usual = sorted((one for one in view.all(PriorityClass) if one.global_default), key=lambda one: one.value)
-    return named or (usual[0].name if usual else "")
+    return spec.priority_class_name or (usual[0].name if usual else "")
 
 
 def default_for(priority: str, defaults: Iterable[DefaultBudget]) -> DefaultBudget | None:
@@ -88,19 +178,13 @@ def default_for(priority: str, defaults: Iterable[DefaultBudget]) -> DefaultBudg
     return by_name.get(priority) or by_name.get("")
 
 
-def made_for(workload: Workload, name: str, chosen: DefaultBudget) -> DisruptionBudget:
-    kind = kind_of(workload)
-    owner = OwnerReference(
-        api_version=kind.api_version, kind=kind.name, name=workload.name, uid=workload.metadata.uid, controller=True
-    )
-    # a single replica could never leave under a share of it: nobody gets a default that cannot be drained
-    alone = replicas_of(workload) <= 1
+def made_for(top: Top, name: str, selector: LabelSelector, chosen: DefaultBudget) -> DisruptionBudget:
     spec = DisruptionBudgetSpec(
         target="Pods",
-        selector=selector_of(workload),
-        max_unavailable=1 if alone or chosen.max_unavailable is None else chosen.max_unavailable,
+        selector=selector,
+        max_unavailable=1 if top.alone or chosen.max_unavailable is None else chosen.max_unavailable,
         rate=chosen.rate,
         unhealthy_pod_eviction_policy="AlwaysAllow",
     )
-    metadata = Meta(name=name, namespace=workload.namespace, labels={DEFAULT: "true"}, owner_references=(owner,))
+    metadata = Meta(name=name, namespace=top.namespace, labels={DEFAULT: "true"}, owner_references=(top.owner,))
     return DisruptionBudget(metadata=metadata, spec=spec)

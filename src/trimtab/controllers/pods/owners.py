@@ -1,11 +1,14 @@
 """Who owns pods inside a cluster, and how many pods they want."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, ReplicationController, StatefulSet
-from trimtab.controllers.contract import View
+from trimtab.api.value import OwnerReference, Raw
+from trimtab.controllers.contract import Ref, View
 from trimtab.decide.budget import Controller
+from trimtab.decide.pods.scaling import DEFINITION, Scalable, scalables
 
 SURGED = "trimtab.dev/surged"
 """On a workload: how many replicas a drain has added until the pods that it waits for could go."""
@@ -21,7 +24,32 @@ def controllers_in(namespace: str, view: View) -> dict[str, Controller]:
         for one in owners:
             above = next((owner.uid for owner in one.metadata.owner_references if owner.controller), "")
             found[one.metadata.uid] = Controller(one.metadata.uid, kind_of(one).name, replicas_of(one), above)
+    for kind in scaled_kinds(view):
+        for raw in view.raws(kind.api_version, kind.kind, namespace):
+            uid, wanted = raw["metadata"]["uid"], kind.replicas(raw)
+            if wanted is not None:
+                found[uid] = Controller(uid, kind.kind, wanted, "")
     return found
+
+
+def scaled_kinds(view: View) -> Iterator[Scalable]:
+    """Kinds of the users' own that say how many pods they want."""
+    return scalables(view.raws(*DEFINITION))
+
+
+class Custom(NamedTuple):
+    """An owner of a kind of the users' own: how its kind is read, and itself, unless nobody has seen it yet."""
+
+    kind: Scalable
+    raw: Raw | None
+
+
+def custom_owner(owner: OwnerReference | None, namespace: str, view: View) -> Custom | None:
+    """The owner, if its kind is the users' own and can be scaled."""
+    kind = next((one for one in scaled_kinds(view) if owner is not None and one.owns(owner)), None)
+    if owner is None or kind is None:
+        return None
+    return Custom(kind, view.raw(Ref(kind.api_version, kind.kind, namespace if kind.namespaced else "", owner.name)))
 
 
 def replicas_of(owner: Scaled) -> int:

@@ -74,6 +74,8 @@ class Facts(NamedTuple):
     """The class of each claim, by namespace and name."""
     priorities: Mapping[str, int] = {}
     """The value of each PriorityClass, by name."""
+    others: Sequence[Owner] = ()
+    """Owners of pods that are neither of these: ReplicationControllers, and kinds of the users' own that can be scaled."""
     spreads_by_default: bool = False
     """The scheduler of this cluster spreads pods of a service or set that do not say how, as kube-scheduler does."""
     overlap_refused: bool = False
@@ -124,11 +126,12 @@ class Picture:
     @cached_property
     def _owners(self) -> dict[str, Owner]:
         """By the uid of the controller that pods name."""
-        tops = {one.metadata.uid: one for one in self.facts.deployments}
-        found: dict[str, Owner] = {}
+        tops = {one.metadata.uid: _owner(one) for one in self.facts.deployments}
+        found = {one.uid: one for one in self.facts.others}
+        tops |= found
         for one in self.facts.sets:
             above = next((ref.uid for ref in one.metadata.owner_references if ref.controller), "")
-            found[one.metadata.uid] = _owner(tops.get(above, one))
+            found[one.metadata.uid] = tops.get(above) or _owner(one)
         return found
 
     def owner(self, pod: Pod) -> Owner:

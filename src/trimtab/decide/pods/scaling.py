@@ -1,0 +1,78 @@
+"""Kinds of the users' own that can be scaled: where their definitions say how many pods they want, and which."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from trimtab.api.jsonpath import find_if_any
+from trimtab.api.kind import Scale
+from trimtab.api.selectors import BadSelector, LabelSelector, LabelSelectorRequirement, parse_selector
+from trimtab.api.value import OwnerReference, Raw
+
+DEFINITION = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+WRITTEN = ("In", "NotIn", "Exists", "DoesNotExist")
+"""Operators that an object may write; a selector text knows two more."""
+
+
+class Scalable(NamedTuple):
+    """One kind, in the version in which its objects are read."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    scale: Scale
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}"
+
+    def owns(self, owner: OwnerReference) -> bool:
+        """Whether an owner is of this kind, whatever version it was written in."""
+        return owner.kind == self.kind and owner.api_version.partition("/")[0] == self.group
+
+    def replicas(self, obj: Raw) -> int | None:
+        """How many pods it wants; None while it does not say."""
+        found = _at(obj, self.scale.spec_path)
+        return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+    def selector(self, obj: Raw) -> LabelSelector | None:
+        """Which pods are its own; None while it does not say, or in words that nobody can read."""
+        text = _at(obj, self.scale.selector_path) if self.scale.selector_path else None
+        if not isinstance(text, str) or not text.strip():
+            return None
+        try:
+            rules = parse_selector(text).rules
+        except BadSelector:
+            return None
+        return _selector(rules) if all(rule.operator in WRITTEN for rule in rules) else None
+
+
+def scalables(definitions: Iterable[Raw]) -> Iterator[Scalable]:
+    """The kinds that can be scaled, one version each: the stored one, else the first that is served."""
+    for definition in definitions:
+        spec = definition.get("spec") or {}
+        versions = [one for one in spec.get("versions") or () if one.get("served") and scale_of(one) is not None]
+        for version in sorted(versions, key=lambda one: not one.get("storage"))[:1]:
+            names, scale = spec["names"], scale_of(version) or Scale()
+            namespaced = spec.get("scope") == "Namespaced"
+            yield Scalable(spec["group"], version["name"], names["kind"], names["plural"], namespaced, scale)
+
+
+def scale_of(version: Raw) -> Scale | None:
+    """Where one version of a definition keeps its numbers; None when it has no scale."""
+    scale = (version.get("subresources") or {}).get("scale")
+    if not scale:
+        return None
+    return Scale(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", ""))
+
+
+def _selector(rules: tuple[LabelSelectorRequirement, ...]) -> LabelSelector:
+    """One value is a label, as people write it."""
+    plain = {rule.key: rule.values[0] for rule in rules if rule.operator == "In" and len(rule.values) == 1}
+    rest = tuple(rule for rule in rules if plain.get(rule.key) not in rule.values or len(rule.values) != 1)
+    return LabelSelector(match_labels=plain, match_expressions=rest)
+
+
+def _at(obj: Raw, path: str) -> Any:
+    return next(iter(find_if_any(obj, path)), None)
