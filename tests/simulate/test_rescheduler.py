@@ -314,7 +314,7 @@ def test_the_state_tells_of_a_bad_configuration_and_of_owners_that_are_left_alon
         await asyncio.sleep(130)
         await put(member, {"rescheduler.yaml": "preset: reckless"})
         await asyncio.sleep(130)
-        accepted, frozen = (await state_of(member))["told"]
+        accepted, frozen, _ = (await state_of(member))["told"]
         assert (accepted["status"], "reckless" in accepted["message"]) == ("False", True)
         assert frozen["status"] == "False"
         (owner,) = {pod.metadata.owner_references[0].uid for pod in member.pods}
@@ -329,12 +329,67 @@ def test_the_state_tells_of_a_bad_configuration_and_of_owners_that_are_left_alon
         member.rescheduler = Rescheduler(member.inside, clock=LoopClock(), profile=TRIMTAB, embedded=True)
         await configure(member, "HardViolation")
         await member.rescheduler.round()
-        accepted, frozen = (await state_of(member))["told"]
+        accepted, frozen, _ = (await state_of(member))["told"]
         assert accepted["status"] == "True"
         assert (frozen["status"], frozen["message"]) == ("True", top)
         told = [
             one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "ReschedulingFrozen"
         ]
         assert [one["involvedObject"]["name"] for one in told] == ["web"]
+
+    in_a_member(story)
+
+
+def by_usage(**metrics: Any) -> dict[str, str]:
+    """A policy that counts what is used, and not what is requested."""
+    args = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}, "metricsUtilization": metrics}
+    policy = {
+        "apiVersion": "descheduler/v1alpha2",
+        "kind": "DeschedulerPolicy",
+        "metricsProviders": [{"source": "KubernetesMetrics"}],
+        "profiles": [
+            {
+                "name": "p",
+                "pluginConfig": [{"name": "LowNodeUtilization", "args": args}],
+                "plugins": {"balance": {"enabled": ["LowNodeUtilization"]}},
+            }
+        ],
+    }
+    return {"policy.yaml": yaml.safe_dump(policy)}
+
+
+def test_a_policy_may_count_what_is_used_and_a_short_peak_moves_nobody() -> None:
+    """Requests are even; one application uses four times what it asked for, first for a moment, then for good."""
+
+    async def story(member: Member) -> None:
+        await crowd(member, "one-node-1", replicas=3, cpu="500m")
+        await asyncio.sleep(120)
+        await put(member, by_usage(source="KubernetesMetrics"))
+        await asyncio.sleep(61)
+        busy = Load("busy", selector=LabelSelector(match_labels={"app": "web"}), amounts={"cpu": 2000})
+        member.usage.set(busy)
+        await asyncio.sleep(20)
+        member.usage.clear("busy")
+        await asyncio.sleep(300)
+        assert spread_of(member) == {"one-node-1": 3}
+        member.usage.set(busy)
+        await asyncio.sleep(900)
+        assert spread_of(member)["one-node-1"] == 2  # 4 of 8 CPUs are no more than half
+        assert last(member).notes == ()
+        moved = [one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Rescheduled"]
+        assert any("by what is measured" in one["message"] for one in moved)
+
+    in_a_member(story)
+
+
+def test_a_policy_that_counts_what_is_used_says_so_where_nothing_tells() -> None:
+    async def story(member: Member) -> None:
+        await put(member, by_usage(metricsServer=True))
+        member.meter = None
+        await asyncio.sleep(61)
+        said = "LowNodeUtilization is off: it counts what is really used, and nothing tells what one-node-1 uses"
+        assert last(member).notes == (said,)
+        limited = (await state_of(member))["told"][2]
+        assert (limited["status"], limited["message"]) == ("True", said)
 
     in_a_member(story)

@@ -18,6 +18,8 @@ from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock
 from trimtab.controllers.contract import Note, Ref
 from trimtab.controllers.marks import ref_of_raw
+from trimtab.decide.pods.demand import Amounts
+from trimtab.decide.pods.measures import Measures, averaged, shifted
 from trimtab.decide.pods.policy import DeschedulerPolicy, cycle, read_policy
 from trimtab.decide.reschedule.history import DONE, History
 from trimtab.decide.reschedule.objectives import objectives
@@ -29,13 +31,15 @@ from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault, NotFou
 from trimtab.runtime.avoiding import AvoidLists
 from trimtab.runtime.evicting import evict, eviction, why
 from trimtab.runtime.notes import Recorder
-from trimtab.runtime.sight import look
+from trimtab.runtime.sight import look, measured
 
 NAMESPACE, NAME, STATE = "kube-system", "trimtab-rescheduler", "trimtab-rescheduler-state"
 COMPONENT = "trimtab-rescheduler"
 HTTP_INTERNAL_ERROR = 500
 CONFIGS = resource_of(kind_of(ConfigMap))
 IDLE_SECONDS = 60.0
+LOOKS_EVERY_SECONDS = 5.0
+"""How often what nodes use is looked at, where it counts."""
 log = logging.getLogger("trimtab.rescheduler")
 
 
@@ -83,6 +87,8 @@ class Rescheduler:
         self._config: Config | None = fixed
         self._version = ""
         self._history: History | None = None
+        self._averages: dict[str, Amounts] = {}
+        self._notes: tuple[str, ...] = ()
         self.complaint = ""
         """Why the newest configuration is not in force; empty when it is."""
         self.last: Plan | None = None
@@ -119,7 +125,27 @@ class Rescheduler:
                 await self.round()
             except (ApiFault, OSError, TimeoutError) as fault:
                 log.warning("the round failed: %s", fault)
-            await asyncio.sleep(self._config.settings.seconds if self._config else IDLE_SECONDS)
+            await self._rest(self._config.settings.seconds if self._config else IDLE_SECONDS)
+
+    async def _rest(self, seconds: float) -> None:
+        """Until the next round; who counts what is used looks at it meanwhile, lest one peak decides."""
+        while self._measures and seconds > LOOKS_EVERY_SECONDS:
+            await asyncio.sleep(LOOKS_EVERY_SECONDS)
+            seconds -= LOOKS_EVERY_SECONDS
+            with contextlib.suppress(ApiFault, OSError, TimeoutError):
+                self._smoothed(await measured(self._client))
+        await asyncio.sleep(seconds)
+
+    @property
+    def _measures(self) -> bool:
+        """Whether what nodes use is counted, and not only what is requested of them."""
+        return self._config is not None and self._config.policy is not None and self._config.policy.measures
+
+    def _smoothed(self, measures: Measures | None) -> Measures | None:
+        if measures is None or not self._measures:
+            return measures
+        self._averages = averaged(self._averages, measures.nodes)
+        return measures._replace(averages=self._averages)
 
     # one round
 
@@ -129,6 +155,7 @@ class Rescheduler:
         if self._config is None:
             return None
         picture, found = await self.think()
+        self._notes = found.notes
         if not self._embedded:
             await self._avoid_lists.tidy(picture.facts, picture.now)
         history = found.history.with_moves([made(move, picture) for move in found.moves], picture.now)
@@ -150,6 +177,7 @@ class Rescheduler:
         if self._config is None:
             raise InputFault(f"there is no ConfigMap {NAMESPACE}/{NAME}")
         facts = await look(self._client, stock=not self._embedded)
+        facts = facts._replace(measures=self._smoothed(facts.measures))
         picture = Picture(facts, self._config.settings, await self._recall(), self._clock.now())
         if self._config.policy is None:
             return picture, plan(picture, confirmations=confirmations)
@@ -157,12 +185,12 @@ class Rescheduler:
 
     def _by_policy(self, picture: Picture, policy: DeschedulerPolicy) -> Plan:
         """The moves of a DeschedulerPolicy: its own plugins choose; ours is the door, unless upstream is to be followed."""
-        turn = cycle(policy, picture.scene, self._profile)
+        turn = cycle(policy, picture.scene, self._profile, picture.facts.measures)
         if self._profile.descheduler_looks_ahead:
-            return obey(picture, turn.evictions, turn.refused)
+            return obey(picture, turn)
         found = tuple(Move(one.pod, one.node, "", one.strategy, 0.0, one.reason) for one in turn.evictions)
         refused = tuple(Refused(one.pod, one.strategy, 0.0, one.reason) for one in turn.refused)
-        return Plan(found, refused, picture.history)
+        return Plan(found, refused, picture.history, tuple(turn.notes))
 
     async def configure(self) -> None:
         """Read the configuration once, for those who do not run rounds."""
@@ -213,6 +241,9 @@ class Rescheduler:
             if policy is not None and policy.eviction_failure_event_notification:
                 await self._tell(raw, "EvictionFailed", f"{move.objective}: {reason}", warning=True)
             return reason
+        if self._profile.descheduler_looks_ahead and picture.facts.measures is not None:
+            used = picture.facts.measures.pods.get(move.pod.key, {})
+            self._averages = shifted(self._averages, used, move.source, move.expected)
         if not self._embedded:
             await self._avoid_lists.add(move, picture)
         said = f"moved from {move.source} by the rescheduler ({move.objective}, gain {move.gain:.0f} %): {move.reason}"
@@ -262,7 +293,9 @@ class Rescheduler:
             "summary": summary(lasting),
             "conditions.json": msgspec.json.encode(self._conditions(lasting)).decode(),
         }
-        if data == self._written or (not self._written and lasting == History() and not self.complaint):
+        if data == self._written or (
+            not self._written and lasting == History() and not self.complaint and not self._notes
+        ):
             return
         body = {
             "apiVersion": "v1",
@@ -282,7 +315,8 @@ class Rescheduler:
         frozen = sorted({move.owner for move in history.moves if history.frozen(move.owner)})
         accepted = {"type": "ConfigurationAccepted", "status": "False" if self.complaint else "True"}
         stuck = {"type": "OwnersFrozen", "status": "True" if frozen else "False"}
-        return [{**accepted, "message": self.complaint}, {**stuck, "message": ", ".join(frozen)}]
+        limited = {"type": "Limited", "status": "True" if self._notes else "False", "message": "; ".join(self._notes)}
+        return [{**accepted, "message": self.complaint}, {**stuck, "message": ", ".join(frozen)}, limited]
 
 
 def _overlap(fault: ApiFault, move: Move, picture: Picture) -> str | None:

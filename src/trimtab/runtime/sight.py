@@ -17,10 +17,11 @@ from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.api.value import Object, OwnerReference, Raw
 from trimtab.client.client import Client, Resource, resource_of
-from trimtab.decide.pods.demand import amounts
+from trimtab.decide.pods.demand import Amounts, amounts
+from trimtab.decide.pods.measures import Measures
 from trimtab.decide.pods.scaling import Scalable, scalables
 from trimtab.decide.pods.terms import Labels
-from trimtab.decide.reschedule.picture import Facts, Measures, Owner
+from trimtab.decide.reschedule.picture import Facts, Owner
 from trimtab.errors import Forbidden, NotFound, Unavailable
 
 T = TypeVar("T", bound=Object)
@@ -50,7 +51,7 @@ async def look(client: Client, *, stock: bool) -> Facts:
         others=[*await _old_owners(client), *await _own_kinds(client, [*pods, *sets])],
         spreads_by_default=stock,
         overlap_refused=ours is None,
-        measures=await _measured(client),
+        measures=await measured(client),
     )
 
 
@@ -96,7 +97,7 @@ def _owner(kind: Scalable, raw: Raw) -> Owner:
     return Owner(metadata["uid"], f"{kind.kind}/{metadata['name']}", kind.replicas(raw) or 1, rolling=behind)
 
 
-async def _measured(client: Client) -> Measures | None:
+async def measured(client: Client) -> Measures | None:
     """What metrics.k8s.io tells; None where nobody serves it to us."""
     try:
         nodes, pods = await _known(client, NodeMetrics), await _known(client, PodMetrics)
@@ -105,12 +106,17 @@ async def _measured(client: Client) -> Measures | None:
     if nodes is None or pods is None:
         return None
     return Measures(
-        {one.name: amounts(one.usage).get("cpu", 0) for one in nodes},
-        {
-            (one.metadata.namespace, one.name): sum(amounts(part.usage).get("cpu", 0) for part in one.containers)
-            for one in pods
-        },
+        {one.name: amounts(one.usage) for one in nodes},
+        {(one.metadata.namespace, one.name): _together(amounts(part.usage) for part in one.containers) for one in pods},
     )
+
+
+def _together(parts: Iterable[Amounts]) -> Amounts:
+    found: dict[str, int] = {}
+    for part in parts:
+        for what, amount in part.items():
+            found[what] = found.get(what, 0) + amount
+    return found
 
 
 def _selectors(services: list[Service]) -> Mapping[str, Mapping[str, Labels]]:

@@ -67,3 +67,43 @@ def test_a_threshold_may_name_a_priority_class() -> None:
     assert [eviction.pod.name for eviction in moves(read_policy(raw), scene)] == ["q"]
     with pytest.raises(InputFault):
         moves(read_policy(raw), SCENE)
+
+
+def by_use(providers: list[dict[str, Any]], resource: str = "cpu", **metrics: Any) -> dict[str, Any]:
+    limits = {"thresholds": {resource: 20}, "targetThresholds": {resource: 50}}
+    config = [{"name": "LowNodeUtilization", "args": {**limits, "metricsUtilization": metrics}}]
+    profile = {
+        "name": "main",
+        "pluginConfig": config,
+        "plugins": {"balance": {"enabled": ["LowNodeUtilization"]}},
+    }
+    return {"kind": "DeschedulerPolicy", "profiles": [profile], "metricsProviders": providers}
+
+
+PROVIDED = [{"source": "KubernetesMetrics"}]
+
+
+@pytest.mark.parametrize("metrics", [{"source": "KubernetesMetrics"}, {"metricsServer": True}])
+def test_a_policy_may_count_what_metrics_k8s_io_tells(metrics: dict[str, Any]) -> None:
+    assert read_policy(by_use(PROVIDED, **metrics)).measures
+    older = {**by_use([], **metrics), "metricsCollector": {"enabled": True}}
+    assert read_policy(older).measures
+    assert not read_policy(by_use([])).measures
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (by_use([{"source": "Prometheus"}], source="Prometheus", prometheus={"query": "q"}), "Prometheus is not asked"),
+        (by_use([], source="KubernetesMetrics"), "needs an entry in metricsProviders"),
+        (by_use(PROVIDED, source="Guess"), "there is no source Guess"),
+        (by_use([{"source": "Guess"}]), "there is no source 'Guess'"),
+        (by_use([*PROVIDED, *PROVIDED]), "twice"),
+        (by_use(PROVIDED, source="KubernetesMetrics", metricsServer=True), "either the source or metricsServer"),
+        (by_use(PROVIDED, source="KubernetesMetrics", prometheus={"query": "q"}), "belongs to the source Prometheus"),
+        (by_use(PROVIDED, "nvidia.com/gpu", source="KubernetesMetrics"), "nobody measures nvidia.com/gpu"),
+    ],
+)
+def test_a_source_that_cannot_be_asked_is_refused_with_the_reason(raw: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputFault, match=why):
+        read_policy(raw)

@@ -10,8 +10,9 @@ from trimtab.api.kinds.native.apps import Deployment, ReplicaSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Toleration
 from trimtab.api.value import OwnerReference
-from trimtab.decide.pods.evictor import Eviction
+from trimtab.decide.pods.evictor import Cycle, Eviction
 from trimtab.decide.pods.host import resident
+from trimtab.decide.pods.scene import Scene
 from trimtab.decide.reschedule.history import BACK, DONE, PENDING, History, Moved
 from trimtab.decide.reschedule.objectives import objectives
 from trimtab.decide.reschedule.picture import Facts, Owner, Picture
@@ -255,8 +256,12 @@ def test_a_pod_whose_scheduler_nobody_knows_moves_only_when_something_is_wrong()
     assert plan(Picture(Facts(tainted, strange, *owners()), given, History(), NOON)).moves
 
 
-def wished(pods: list[Any]) -> list[Eviction]:
-    return [Eviction(resident(one), one.spec.node_name, "RemoveDuplicates", "too many") for one in pods]
+def wished(pods: list[Any], spared: Eviction) -> Cycle:
+    turn = Cycle(Scene.of(NODES, pods))
+    turn.evictions = [Eviction(resident(one), one.spec.node_name, "RemoveDuplicates", "too many") for one in pods]
+    turn.refused = [spared]
+    turn.notes = ["something is off"]
+    return turn
 
 
 def test_what_a_policy_wants_passes_the_same_door_as_our_own_objectives() -> None:
@@ -264,8 +269,8 @@ def test_what_a_policy_wants_passes_the_same_door_as_our_own_objectives() -> Non
 
     def obeyed(pods: list[Any], history: History | None = None, **facts: Any) -> Plan:
         picture = Picture(Facts(NODES, pods, *owners(), **facts), given, history or History(), NOON)
-        spared = [Eviction(resident(pods[-1]), "a", "RemoveDuplicates", "no other node would take it")]
-        return obey(picture, wished(pods[:-1]), spared)
+        spared = Eviction(resident(pods[-1]), "a", "RemoveDuplicates", "no other node would take it")
+        return obey(picture, wished(pods[:-1], spared))
 
     found = obeyed(crowd())
     assert [(one.pod.name, one.expected, one.objective) for one in found.moves] == [("web-0", "b", "RemoveDuplicates")]
@@ -274,6 +279,7 @@ def test_what_a_policy_wants_passes_the_same_door_as_our_own_objectives() -> Non
         "web-2": "1 of Deployment/web are on their way",
         "web-3": "no other node would take it",
     }
+    assert found.notes == ("something is off",)
     young = [one.but(status=one.status.but(start_time=NOON)) for one in crowd()]
     assert obeyed(young).moves == ()
     vain = History(moves=(Moved(owner="top", at=NOON - timedelta(minutes=1), outcome=BACK),))

@@ -8,6 +8,7 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.decide.pods.evictor import NO_LIMITS, Cycle, Limits
+from trimtab.decide.pods.measures import Measures
 from trimtab.decide.pods.movers import movers, run_mover
 from trimtab.decide.pods.protect import EvictorArgs
 from trimtab.decide.pods.scene import Scene
@@ -23,9 +24,10 @@ def moved(
     evictor: EvictorArgs | None = None,
     profile: Profile = UPSTREAM,
     limits: Limits = NO_LIMITS,
+    measures: Measures | None = None,
     **args: Any,
 ) -> list[str]:
-    cycle = Cycle(Scene.of(nodes, pods, now=NOON), profile, limits)
+    cycle = Cycle(Scene.of(nodes, pods, now=NOON), profile, limits, measures)
     run_mover(name, args, cycle, evictor)
     assert all(eviction.reason and eviction.strategy == name for eviction in cycle.evictions)
     return [eviction.pod.name for eviction in cycle.evictions]
@@ -178,3 +180,43 @@ def test_the_node_furthest_above_its_limit_gives_first_in_our_profile() -> None:
     args = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}
     assert moved("LowNodeUtilization", nodes, pods, limits=few, **args) == ["b0"]
     assert moved("LowNodeUtilization", nodes, pods, limits=few, profile=TRIMTAB, **args) == ["h0"]
+
+
+USED = {**LOW, "metricsUtilization": {"source": "KubernetesMetrics"}}
+GIB = 1 << 30
+
+
+def used(nodes: dict[str, int], pods: dict[str, int], **averages: int) -> Measures:
+    """CPU in thousandths; everybody uses a little memory."""
+    return Measures(
+        {name: {"cpu": cpu, "memory": GIB} for name, cpu in nodes.items()},
+        {("default", name): {"cpu": cpu, "memory": GIB // 8} for name, cpu in pods.items()},
+        {name: {"cpu": cpu, "memory": GIB} for name, cpu in averages.items()},
+    )
+
+
+@pytest.mark.parametrize("profile", [UPSTREAM, TRIMTAB])
+def test_what_is_used_may_count_instead_of_what_is_requested(profile: Profile) -> None:
+    pods = [pod(f"p{i}", on="a", cpu="100m", priority=i) for i in range(4)]
+    assert moved("LowNodeUtilization", PAIR, pods, profile=profile, **LOW) == []
+    busy = used({"a": 3600, "b": 100}, {f"p{i}": 900 for i in range(4)})
+    assert moved("LowNodeUtilization", PAIR, pods, profile=profile, measures=busy, **USED) == ["p0", "p1"]
+    idle = used({"a": 100, "b": 100}, {})
+    assert moved("LowNodeUtilization", PAIR, crowd(7), profile=profile, measures=idle, **USED) == []
+
+
+def test_a_peak_counts_less_than_the_average_and_a_pod_that_nobody_measures_stays() -> None:
+    pods = [pod(f"p{i}", on="a", cpu="100m", priority=i) for i in range(4)]
+    everyone = {f"p{i}": 900 for i in range(4)}
+    peak = used({"a": 3600, "b": 100}, everyone, a=1500, b=100)
+    assert moved("LowNodeUtilization", PAIR, pods, measures=peak, **USED) == []
+    busy = used({"a": 3600, "b": 100}, {name: 900 for name in everyone if name != "p0"})
+    assert moved("LowNodeUtilization", PAIR, pods, measures=busy, **USED) == ["p1", "p2"]
+
+
+def test_who_counts_what_is_used_is_off_and_says_so_where_nothing_tells() -> None:
+    for measures, why in ((None, "nothing tells that here"), (used({"a": 3600}, {}), "nothing tells what b uses")):
+        cycle = Cycle(Scene.of(PAIR, crowd(7), now=NOON), UPSTREAM, measures=measures)
+        run_mover("LowNodeUtilization", USED, cycle)
+        assert cycle.evictions == []
+        assert [why in note for note in cycle.notes] == [True]

@@ -7,9 +7,10 @@ from pod_builders import node, pod
 from trimtab.api.kinds.native.apps import ReplicaSet
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
+from trimtab.decide.pods.measures import Measures
 from trimtab.decide.reschedule.history import History, Moved
 from trimtab.decide.reschedule.objectives import objectives
-from trimtab.decide.reschedule.picture import Facts, Measures, Picture
+from trimtab.decide.reschedule.picture import Facts, Picture
 from trimtab.decide.reschedule.plan import NO_METRICS, Plan, plan
 from trimtab.decide.reschedule.settings import read_settings
 
@@ -42,6 +43,11 @@ def ill(name: str, on: str, restarts: int, *, at: datetime = NOON, why: str = "E
 def look(pods: list[Pod], history: History | None = None, now: datetime = NOON, **more: Any) -> Plan:
     nodes = more.pop("nodes", NODES)
     return plan(Picture(Facts(nodes, pods, sets=SETS, **more), SETTINGS, history or History(), now))
+
+
+def used(cpu: int) -> Measures:
+    """A node so much of whose CPU is in use, nearly all of it by one pod."""
+    return Measures({"a": {"cpu": cpu}}, {("default", "g"): {"cpu": 3800}, ("default", "p0"): {"cpu": 100}})
 
 
 def moved(found: Plan) -> list[str]:
@@ -102,7 +108,7 @@ def pressed(name: str, minutes: int) -> Node:
 
 def test_on_a_pressed_node_whoever_takes_too_much_goes_if_it_matters_no_more_than_the_others() -> None:
     greedy, calm = ill("g", "a", 0, owner="greedy"), ill("p0", "a", 0)
-    measures = Measures({"a": 4000}, {("default", "g"): 3800, ("default", "p0"): 100})
+    measures = used(4000)
     nodes = [pressed("a", 11), node("b"), node("c")]
     assert moved(look([greedy, calm], nodes=nodes, measures=measures)) == ["g"]
     assert moved(look([greedy, calm], nodes=[pressed("a", 9), *nodes[1:]], measures=measures)) == []
@@ -117,7 +123,7 @@ def test_on_a_pressed_node_whoever_takes_too_much_goes_if_it_matters_no_more_tha
 
 def test_without_a_word_of_the_node_its_use_tells_and_without_metrics_nothing_is_judged() -> None:
     greedy, calm = ill("g", "a", 0, owner="greedy"), ill("p0", "a", 0)
-    measures = Measures({"a": 3900}, {("default", "g"): 3800, ("default", "p0"): 100})
+    measures = used(3900)
     found = look([greedy, calm], measures=measures)
     assert moved(found) == []
     later = look([greedy, calm], found.history, NOON + timedelta(minutes=10), measures=measures)

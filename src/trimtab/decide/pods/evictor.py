@@ -7,6 +7,7 @@ from typing import NamedTuple
 from trimtab.api.profile import UPSTREAM, Profile
 from trimtab.api.selectors import parse_selector
 from trimtab.decide.pods.host import Resident
+from trimtab.decide.pods.measures import Measures
 from trimtab.decide.pods.protect import EvictorArgs, protection
 from trimtab.decide.pods.room import Foresight, Room
 from trimtab.decide.pods.scene import Scene
@@ -44,10 +45,20 @@ NO_LIMITS = Limits()
 class Cycle:
     """One pass of all movers over one scene: what they took together, and what is left of the limits."""
 
-    def __init__(self, scene: Scene, profile: Profile = UPSTREAM, limits: Limits = NO_LIMITS) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        profile: Profile = UPSTREAM,
+        limits: Limits = NO_LIMITS,
+        measures: Measures | None = None,
+    ) -> None:
         self.scene = scene
         self.profile = profile
         self.limits = limits
+        self.measures = measures
+        """What is really used, for movers that ask; None where nothing tells."""
+        self.notes: list[str] = []
+        """What a mover could not do at all, and why."""
         self.evictions: list[Eviction] = []
         self.refused: list[Eviction] = []
         """Those that a mover meant and that stay all the same, each with the reason why."""
@@ -121,6 +132,10 @@ class Round:
     def spare(self, pod: Resident, reason: str) -> None:
         """Say why a pod that was meant stays."""
         self.cycle.refused.append(Eviction(pod, pod.pod.spec.node_name, self.strategy, reason))
+
+    def give_up(self, reason: str) -> None:
+        """This mover does nothing in this cycle."""
+        self.cycle.notes.append(f"{self.strategy} is off: {reason}")
 
     def has_room_elsewhere(self, pod: Resident) -> bool:
         return self.cycle.room.fits(pod, other_than=pod.pod.spec.node_name, among=self._destinations)

@@ -45,6 +45,11 @@ class MoverArgs(Value):
         """What is wrong with these arguments; empty when nothing is."""
         return ""
 
+    @property
+    def measured(self) -> bool:
+        """Whether it counts what is really used."""
+        return False
+
 
 class PodArgs(MoverArgs):
     """Arguments that most movers have: which pods they look at."""

@@ -6,9 +6,11 @@ from trimtab.api.profile import UPSTREAM, Profile
 from trimtab.api.selectors import parse_selector
 from trimtab.api.value import Raw, Value
 from trimtab.decide.pods.evictor import Cycle, Eviction, Limits
+from trimtab.decide.pods.measures import Measures
 from trimtab.decide.pods.movers import movers, run_mover
 from trimtab.decide.pods.protect import EvictorArgs, elapsed
 from trimtab.decide.pods.scene import Scene
+from trimtab.decide.pods.utilisation import KUBERNETES_METRICS, PROMETHEUS
 from trimtab.errors import InputFault
 
 EVICTOR = "DefaultEvictor"
@@ -41,6 +43,16 @@ class PolicyProfile(Value):
         return next((config.args for config in self.plugin_config if config.name == name), {})
 
 
+class MetricsProvider(Value):
+    source: str = ""
+
+
+class MetricsCollector(Value):
+    """An older way to name the provider KubernetesMetrics."""
+
+    enabled: bool = False
+
+
 class DeschedulerPolicy(Value):
     profiles: tuple[PolicyProfile, ...] = ()
     node_selector: str = ""
@@ -49,6 +61,28 @@ class DeschedulerPolicy(Value):
     max_no_of_pods_to_evict_total: int | None = None
     grace_period_seconds: int | None = None
     eviction_failure_event_notification: bool = False
+    metrics_providers: tuple[MetricsProvider, ...] = ()
+    metrics_collector: MetricsCollector = MetricsCollector()
+
+    @property
+    def measures(self) -> bool:
+        """Whether it wants to know what is really used."""
+        return any(
+            msgspec.convert(profile.arguments(name), movers[name].args, strict=False).measured
+            for profile in self.profiles
+            for name in (*profile.plugins.deschedule.chosen(), *profile.plugins.balance.chosen())
+        )
+
+    def complaint(self) -> str:
+        """What is wrong with its providers of metrics; empty when nothing is."""
+        sources = [one.source for one in self.metrics_providers]
+        if strange := set(sources) - {KUBERNETES_METRICS, PROMETHEUS}:
+            return f"metricsProviders: there is no source {min(strange)!r}"
+        if twice := next((one for one in sources if sources.count(one) > 1), ""):
+            return f"metricsProviders: {twice} is there twice"
+        if self.measures and KUBERNETES_METRICS not in sources and not self.metrics_collector.enabled:
+            return f"metricsUtilization needs an entry in metricsProviders with the source {KUBERNETES_METRICS}"
+        return ""
 
 
 def read_policy(raw: Raw) -> DeschedulerPolicy:
@@ -59,6 +93,8 @@ def read_policy(raw: Raw) -> DeschedulerPolicy:
         policy = msgspec.convert(raw, DeschedulerPolicy, strict=False)
         for profile in policy.profiles:
             _check(profile)
+        if wrong := policy.complaint():
+            raise InputFault(wrong)
     except msgspec.ValidationError as fault:
         raise InputFault(f"the DeschedulerPolicy cannot be read: {fault}") from fault
     return policy
@@ -84,7 +120,9 @@ def moves(policy: DeschedulerPolicy, scene: Scene, profile: Profile = UPSTREAM) 
     return cycle(policy, scene, profile).evictions
 
 
-def cycle(policy: DeschedulerPolicy, scene: Scene, profile: Profile = UPSTREAM) -> Cycle:
+def cycle(
+    policy: DeschedulerPolicy, scene: Scene, profile: Profile = UPSTREAM, measures: Measures | None = None
+) -> Cycle:
     """One cycle of a policy: all profiles judge single pods first, then all balance groups."""
     limits = Limits(
         policy.max_no_of_pods_to_evict_per_node,
@@ -92,7 +130,7 @@ def cycle(policy: DeschedulerPolicy, scene: Scene, profile: Profile = UPSTREAM) 
         policy.max_no_of_pods_to_evict_total,
     )
     meant = scene.among(parse_selector(policy.node_selector)) if policy.node_selector else scene
-    turn = Cycle(meant, profile, limits)
+    turn = Cycle(meant, profile, limits, measures)
     for balances in (False, True):
         for one in policy.profiles:
             evictor = msgspec.convert(one.arguments(EVICTOR), EvictorArgs, strict=False)

@@ -1,4 +1,4 @@
-"""How much of each node is requested, and draining some nodes as long as the others have room for it."""
+"""How much of each node is requested or used, and draining some nodes as long as the others have room for it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
@@ -6,15 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.api.value import Value
+from trimtab.api.value import Raw, Value
 from trimtab.decide.fleet import Array
-from trimtab.decide.pods.demand import amounts
+from trimtab.decide.pods.demand import Amounts, amounts
 from trimtab.decide.pods.evictor import Answer, Round
 from trimtab.decide.pods.host import Host, Resident
+from trimtab.decide.pods.measures import MEASURED, Measures
 from trimtab.decide.pods.movers import Namespaces
 from trimtab.decide.pods.scene import Scene
 
 BASIC = ("cpu", "memory", "pods")
+KUBERNETES_METRICS, PROMETHEUS = "KubernetesMetrics", "Prometheus"
 FULL = 100.0
 ORDER = attrgetter("traits.order")
 
@@ -38,16 +40,36 @@ class MetricsUtilization(Value):
     """Whether what is really used counts instead of what is requested."""
 
     source: str = ""
+    metrics_server: bool = False
+    """An older word for the source KubernetesMetrics."""
+    prometheus: Raw = {}
+
+    @property
+    def measured(self) -> bool:
+        return self.metrics_server or self.source == KUBERNETES_METRICS
+
+    def complaint(self) -> str:
+        if self.source == PROMETHEUS:
+            return "metricsUtilization: Prometheus is not asked; what metrics.k8s.io serves can be (source: KubernetesMetrics)"
+        if self.source not in ("", KUBERNETES_METRICS):
+            return f"metricsUtilization: there is no source {self.source}"
+        if self.source and self.metrics_server:
+            return "metricsUtilization: give either the source or metricsServer"
+        return "metricsUtilization: prometheus belongs to the source Prometheus" if self.prometheus else ""
 
 
-def bad_source(metrics: MetricsUtilization | None) -> str:
-    if metrics is None or not metrics.source:
-        return ""
-    return f"metricsUtilization.source {metrics.source}: only what is requested can be counted here"
+def bad_metrics(metrics: MetricsUtilization | None, limits: Limits) -> str:
+    """What is wrong with counting use; empty when nothing is."""
+    if metrics is None or not metrics.measured:
+        return metrics.complaint() if metrics is not None else ""
+    strange = next((name for name in limits if name not in BASIC), None)
+    if strange is not None:
+        return f"metricsUtilization: nobody measures {strange}, only {', '.join(BASIC)}"
+    return metrics.complaint()
 
 
 class Usage(NamedTuple):
-    """What is requested of every node, and what every node has, per resource; columns as `Scene.hosts`."""
+    """What is requested of every node, or used on it, and what every node has, per resource; columns as `Scene.hosts`."""
 
     used: dict[str, Array]
     size: dict[str, Array]
@@ -77,6 +99,23 @@ def usage(scene: Scene, resources: Iterable[str]) -> Usage:
         size[resource] = np.array([one.get(resource, 0) for one in sizes], dtype=np.int64)
         having[resource] = np.array([resource in one for one in sizes], dtype=bool)
     return Usage(used, size, having)
+
+
+def really_used(scene: Scene, resources: Iterable[str], measures: Measures | None) -> Usage | str:
+    """What every node uses instead of what is requested of it; or why nobody can tell."""
+    if measures is None:
+        return "it counts what is really used, and nothing tells that here (metrics.k8s.io)"
+    silent = next((here.name for here in scene.hosts if not _is_told(measures.steady(here.name))), None)
+    if silent is not None:
+        return f"it counts what is really used, and nothing tells what {silent} uses"
+    requested = usage(scene, resources)
+    steady = [measures.steady(here.name) or {} for here in scene.hosts]
+    used = {what: np.array([one[what] for one in steady], dtype=np.int64) for what in MEASURED}
+    return requested._replace(used={**requested.used, **used})
+
+
+def _is_told(amounts_: Amounts | None) -> bool:
+    return amounts_ is not None and all(what in amounts_ for what in MEASURED)
 
 
 def resources_of(limits: Limits) -> tuple[str, ...]:
@@ -119,6 +158,8 @@ class Drain(NamedTuple):
     """Some target has no taints at all, so that every pod tolerates it."""
     meant: Callable[[Resident], bool] | None = None
     """Which pods are looked at; all, when not given."""
+    measures: Measures | None = None
+    """When given, a pod takes with it what it uses, not what it requests."""
 
     def run(self, sources: Iterable[tuple[Host, dict[str, int]]]) -> None:
         """Drain these nodes in order; each comes with what it may exceed before it is drained no more."""
@@ -138,12 +179,16 @@ class Drain(NamedTuple):
                 break
             if not self._wanted_elsewhere(pod):
                 continue
+            amounts_ = self._amounts(pod)
+            if amounts_ is None:
+                self.round_.spare(pod, "nothing tells what it uses")
+                continue
             answer = self.round_.evict(pod, self.reason)
             if answer is Answer.NODE_LIMIT or answer is Answer.TOTAL_LIMIT:
                 return answer
             if answer is Answer.EVICTED:
                 taken += 1
-                self._pay(pod, excess)
+                self._pay(amounts_, excess)
                 if not self._goes_on(excess):
                     break
         return Answer.EVICTED
@@ -167,8 +212,15 @@ class Drain(NamedTuple):
             for taints in (here.node.spec.taints for here in self.targets)
         )
 
-    def _pay(self, pod: Resident, excess: dict[str, int]) -> None:
+    def _amounts(self, pod: Resident) -> Amounts | None:
+        """What goes with the pod; None when nobody knows."""
+        if self.measures is None:
+            return pod.demand.requests
+        used = self.measures.pods.get(pod.key)
+        return used if _is_told(used) else None
+
+    def _pay(self, amounts_: Amounts, excess: dict[str, int]) -> None:
         for resource in self.available:
-            amount = 1 if resource == "pods" else pod.demand.requests.get(resource, 0)
+            amount = 1 if resource == "pods" else amounts_.get(resource, 0)
             excess[resource] -= amount
             self.available[resource] -= amount

@@ -15,6 +15,7 @@ from trimtab.decide.pods.disruption import cover
 from trimtab.decide.pods.groups import Groups
 from trimtab.decide.pods.guard import Errand, Guard, PodBudget, guards, standing_of
 from trimtab.decide.pods.host import Resident
+from trimtab.decide.pods.measures import Measures
 from trimtab.decide.pods.scene import Scene
 from trimtab.decide.pods.terms import Labels
 from trimtab.decide.reschedule.gains import Bench
@@ -40,13 +41,6 @@ CPU_PRESSURE = "CPUPressure"
 SATURATED = 95
 """Percent of its CPU from which on a node has nothing left to give, where nobody looks at who waits."""
 Set = ReplicaSet | StatefulSet
-
-
-class Measures(NamedTuple):
-    """CPU in use, in thousandths, where there is a source for it: else the objective that needs it is off."""
-
-    nodes: Mapping[str, int] = {}
-    pods: Mapping[tuple[str, str], int] = {}
 
 
 class Owner(NamedTuple):
@@ -81,6 +75,7 @@ class Facts(NamedTuple):
     overlap_refused: bool = False
     """The API server does not judge pods with several budgets."""
     measures: Measures | None = None
+    """Where there is no source for it, what needs it is off."""
 
 
 class Picture:
@@ -307,7 +302,8 @@ class Picture:
         found = []
         for here in self.fleet.hosts:
             told = next((one for one in here.node.status.conditions if one.type == CPU_PRESSURE), None)
-            size, used = here.allocatable.get("cpu", 0), self.facts.measures.nodes.get(here.name, 0)
+            used = self.facts.measures.nodes.get(here.name, {}).get("cpu", 0)
+            size = here.allocatable.get("cpu", 0)
             if told is not None:
                 if told.status == "True":
                     found.append(Pressure(node=here.name, since=told.last_transition_time or self.now, told=True))

@@ -1,12 +1,12 @@
 """One round: candidates of all objectives, what speaks against each, and the moves that are left, tried one by one."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import inf
 from typing import NamedTuple
 
 import msgspec
 
-from trimtab.decide.pods.evictor import Eviction
+from trimtab.decide.pods.evictor import Cycle, Eviction
 from trimtab.decide.reschedule.history import History, Moved, Streak
 from trimtab.decide.reschedule.objectives import FULL, Candidate, objectives
 from trimtab.decide.reschedule.picture import Picture
@@ -48,19 +48,19 @@ def plan(picture: Picture, *, confirmations: int | None = None) -> Plan:
     return Plan(tuple(round_.moves), tuple(round_.refused), history, _notes(picture))
 
 
-def obey(picture: Picture, evictions: Iterable[Eviction], refused: Iterable[Eviction]) -> Plan:
+def obey(picture: Picture, turn: Cycle) -> Plan:
     """The moves of a DeschedulerPolicy, in its order, as far as owners, budgets, history and room let them."""
-    proposals = [Proposal(one.strategy, _wish(one)) for one in evictions]
+    proposals = [Proposal(one.strategy, _wish(one)) for one in turn.evictions]
     picture.meet(picture.owner(one.candidate.pod.pod).uid for one in proposals)
     round_ = Round(picture)
-    for one in refused:
+    for one in turn.refused:
         round_.refuse(Proposal(one.strategy, _wish(one)), one.reason)
     for proposal in proposals:
         if (against := round_.objection(proposal)) is not None:
             round_.refuse(proposal, against)
         else:
             round_.take([proposal])
-    return Plan(tuple(round_.moves), tuple(round_.refused), picture.history)
+    return Plan(tuple(round_.moves), tuple(round_.refused), picture.history, tuple(turn.notes))
 
 
 def _wish(one: Eviction) -> Candidate:

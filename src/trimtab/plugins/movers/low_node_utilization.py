@@ -14,12 +14,16 @@ from trimtab.decide.pods.utilisation import (
     Usage,
     above,
     bad_limits,
-    bad_source,
+    bad_metrics,
     below,
+    really_used,
     resources_of,
     schedulable,
     usage,
 )
+
+OF_REQUESTS = "more of its node is requested than should be, and less of others"
+OF_USE = "its node uses more than it should, by what is measured, and others less"
 
 
 class LowArgs(MoverArgs):
@@ -42,13 +46,21 @@ class LowArgs(MoverArgs):
             return f"the threshold of {above} is above its targetThreshold"
         if self.evictable_namespaces.include:
             return "evictableNamespaces: only exclude is known"
-        return bad_source(self.metrics_utilization)
+        return bad_metrics(self.metrics_utilization, low)
+
+    @property
+    def measured(self) -> bool:
+        return self.metrics_utilization is not None and self.metrics_utilization.measured
 
 
 @mover("LowNodeUtilization", args=LowArgs, balances=True)
 def low_node_utilization(args: LowArgs, round_: Round) -> None:
     hosts = round_.scene.hosts
-    measured = usage(round_.scene, resources_of(args.thresholds))
+    resources, measures = resources_of(args.thresholds), round_.cycle.measures if args.measured else None
+    measured = really_used(round_.scene, resources, measures) if args.measured else usage(round_.scene, resources)
+    if isinstance(measured, str):
+        round_.give_up(measured)
+        return
     low, high = limits(args, measured)
     idle = below(measured, low) & schedulable(round_.scene)
     crowded = above(measured, high) & ~idle
@@ -66,7 +78,8 @@ def low_node_utilization(args: LowArgs, round_: Round) -> None:
         available={r: int((aims[r] - measured.used[r])[idle].sum()) for r in measured.used},
         namespaces=args.evictable_namespaces,
         limit=args.eviction_limits.node,
-        reason="its node is used more than it should be, and others less",
+        reason=OF_USE if args.measured else OF_REQUESTS,
+        measures=measures,
     )
     rank = _excess(measured, high) if round_.profile.descheduler_looks_ahead else measured.total()
     order = sorted(np.flatnonzero(crowded), key=lambda column: (-rank[column], column))

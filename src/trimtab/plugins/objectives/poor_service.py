@@ -1,12 +1,13 @@
 """Pods leave nodes that serve them badly while their siblings elsewhere are well."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Value
 from trimtab.decide.pods.demand import ASSUMED
 from trimtab.decide.pods.host import Resident, resident
+from trimtab.decide.pods.measures import Measures
 from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
 from trimtab.decide.reschedule.picture import Picture, restarts_of, was_killed
 
@@ -97,10 +98,10 @@ def _disturbed(args: Args, picture: Picture) -> Iterator[Candidate]:
         if here is None or picture.now - since < timedelta(seconds=args.pressed_for):
             continue
         movable = [one for one in here.residents if one.traits.controller and not one.traits.daemon]
-        chosen = _aggressor(args, movable, here.residents, measures.pods) or _victim(movable, here.residents)
+        chosen = _aggressor(args, movable, here.residents, measures) or _victim(movable, here.residents)
         if chosen is None or picture.history.lately(picture.owner(chosen.pod).uid, picture.now):
             continue  # whoever was moved within the hour and is here now brought the trouble along
-        used = measures.pods.get(chosen.key, 0)
+        used = measures.cpu_of(chosen.key)
         reason = (
             f"{pressure.node} has been short of CPU since {since:%H:%M}; "
             f"it uses {used}m and asked for {chosen.demand.requests.get('cpu', 0)}m"
@@ -108,14 +109,12 @@ def _disturbed(args: Args, picture: Picture) -> Iterator[Candidate]:
         yield Candidate(chosen, FULL * (1.0 if pressure.told else INFERRED), reason, urgent=True)
 
 
-def _aggressor(
-    args: Args, movable: list[Resident], around: Sequence[Resident], usage: Mapping[tuple[str, str], int]
-) -> Resident | None:
+def _aggressor(args: Args, movable: list[Resident], around: Sequence[Resident], measures: Measures) -> Resident | None:
     """The pod that exceeds its request most, if it disturbs somebody and matters no more than those it disturbs."""
     greedy = []
     for pod in movable:
         others = [one for one in around if one.key != pod.key]
-        times = usage.get(pod.key, 0) / (pod.demand.requests.get("cpu", 0) or ASSUMED["cpu"])
+        times = measures.cpu_of(pod.key) / (pod.demand.requests.get("cpu", 0) or ASSUMED["cpu"])
         if times > args.greed and others and all(pod.priority <= other.priority for other in others):
             greedy.append((times, pod.key, pod))
     return max(greedy, key=lambda one: one[:2])[2] if greedy else None
