@@ -182,6 +182,26 @@ def test_the_node_furthest_above_its_limit_gives_first_in_our_profile() -> None:
     assert moved("LowNodeUtilization", nodes, pods, limits=few, profile=TRIMTAB, **args) == ["h0"]
 
 
+@pytest.mark.parametrize("taint", ["own=gpu:PreferNoSchedule", "own=gpu:NoSchedule"])
+def test_taints_of_idle_nodes_are_asked_as_the_scheduler_asks_them(taint: str) -> None:
+    """Upstream minds every effect and counts tolerations; we mind only what really keeps a pod away."""
+    nodes = [node("a"), node("idle", taints=[taint]), node("middle")]
+    pods = [*crowd(7), *(pod(f"m{i}", on="middle", cpu="500m") for i in range(3))]
+    assert moved("LowNodeUtilization", nodes, pods, **LOW) == []
+    ours = moved("LowNodeUtilization", nodes, pods, profile=TRIMTAB, **LOW)
+    assert ours == (["p0", "p1", "p2"] if taint.endswith("PreferNoSchedule") else [])
+
+
+def test_a_crowded_node_gives_only_what_some_idle_node_would_take_in_our_profile() -> None:
+    """The idle node is of another pool: what leaves would go to the node in the middle, and crowd that."""
+    wants = {"nodeSelector": {"pool": "x"}}
+    nodes = [node("a", labels={"pool": "x"}), node("idle"), node("middle", labels={"pool": "x"})]
+    pods = [pod(f"p{i}", on="a", cpu="500m", priority=i, **wants) for i in range(7)]
+    pods += [pod(f"m{i}", on="middle", cpu="500m", **wants) for i in range(3)]
+    assert moved("LowNodeUtilization", nodes, pods, **LOW) == ["p0", "p1", "p2"]
+    assert moved("LowNodeUtilization", nodes, pods, profile=TRIMTAB, **LOW) == []
+
+
 USED = {**LOW, "metricsUtilization": {"source": "KubernetesMetrics"}}
 GIB = 1 << 30
 

@@ -1,6 +1,5 @@
 """Who takes pods in one cycle of moves: what each mover may take, and how many all may take together."""
 
-from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
@@ -107,11 +106,11 @@ class Round:
         self._checks_fit = self.args.node_fit or cycle.profile.descheduler_looks_ahead
         self._destinations = self._selected_nodes()
 
-    def _selected_nodes(self) -> list[str] | None:
+    def _selected_nodes(self) -> frozenset[str] | None:
         if not self.args.node_selector:
             return None
         selector = parse_selector(self.args.node_selector)
-        return [here.name for here in self.scene.hosts if selector.matches(here.labels)]
+        return frozenset(here.name for here in self.scene.hosts if selector.matches(here.labels))
 
     def evictable(self, pod: Resident) -> bool:
         """May this pod be moved at all."""
@@ -144,7 +143,7 @@ class Round:
         """Whether any node, its own included, could take the pod."""
         return self.cycle.room.suits_own(pod) or self.cycle.room.fits(pod, other_than=pod.pod.spec.node_name)
 
-    def fits_among(self, pod: Resident, nodes: Iterable[str]) -> bool:
+    def fits_among(self, pod: Resident, nodes: frozenset[str]) -> bool:
         """Whether one of these nodes, other than its own, could take the pod."""
         return self.cycle.room.fits(pod, other_than=pod.pod.spec.node_name, among=nodes)
 

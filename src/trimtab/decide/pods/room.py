@@ -1,6 +1,5 @@
 """Would this pod fit on another node: asked for thousands of pods in one round of moves."""
 
-from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -24,9 +23,10 @@ class Room:
         self.hosts = scene.hosts
         self.columns = {here.name: column for column, here in enumerate(self.hosts)}
         self._masks: dict[object, Mask] = {}
+        self._choices: dict[frozenset[str], Mask] = {}
         self._free: dict[str, Array] = {}
 
-    def fits(self, pod: Resident, *, other_than: str, among: Iterable[str] | None = None) -> bool:
+    def fits(self, pod: Resident, *, other_than: str, among: frozenset[str] | None = None) -> bool:
         """Whether a node (one of `among`, when given) could take the pod."""
         mask = self._with_room(pod, other_than, among)
         if not any(own.required and own.repels for own in pod.carried):
@@ -38,6 +38,10 @@ class Room:
         column = self.columns.get(pod.pod.spec.node_name)
         return column is not None and bool(self._open(pod)[column]) and not self._meets(pod, self.hosts[column])
 
+    def expects(self, pod: Resident) -> str | None:
+        """Where the pod was last said to fit; here nobody looks that far."""
+        return None
+
     def moved(self, pod: Resident) -> None:
         """The pod has been taken; here that changes nothing."""
 
@@ -46,17 +50,20 @@ class Room:
             self._free[resource] = np.array([here.free(resource) for here in self.hosts], dtype=np.int64)
         return self._free[resource]
 
-    def _with_room(self, pod: Resident, other_than: str, among: Iterable[str] | None) -> Mask:
+    def _with_room(self, pod: Resident, other_than: str, among: frozenset[str] | None) -> Mask:
         mask: Mask = self._open(pod) & (self.free("pods") >= 1)
         for resource, amount in pod.demand.requests.items():
             mask &= self.free(resource) >= amount
         if among is not None:
-            allowed = np.zeros(len(self.hosts), dtype=bool)
-            allowed[[self.columns[name] for name in among]] = True
-            mask &= allowed
+            mask &= self._allowed(among)
         if other_than in self.columns:
             mask[self.columns[other_than]] = False
         return mask
+
+    def _allowed(self, among: frozenset[str]) -> Mask:
+        if among not in self._choices:
+            self._choices[among] = np.array([here.name in among for here in self.hosts], dtype=bool)
+        return self._choices[among]
 
     def _meets(self, pod: Resident, here: Host) -> bool:
         """Whether a pod of that very node is one this pod must stay away from."""
@@ -95,11 +102,15 @@ class Foresight(Room):
         self._pending: list[tuple[Resident, str | None]] = []
         self._promised: tuple[tuple[str, str], str | None] = (("", ""), None)
 
-    def fits(self, pod: Resident, *, other_than: str, among: Iterable[str] | None = None) -> bool:
+    def fits(self, pod: Resident, *, other_than: str, among: frozenset[str] | None = None) -> bool:
         target = self._target(pod, other_than, among)
         if among is None:
             self._promised = (pod.key, target)
         return target is not None
+
+    def expects(self, pod: Resident) -> str | None:
+        key, target = self._promised
+        return target if key == pod.key else None
 
     def moved(self, pod: Resident) -> None:
         """Book the pod where the scheduler will most likely put its replacement."""
@@ -122,7 +133,7 @@ class Foresight(Room):
             self.free(resource)[column] -= sign * amount
         self._slack[column] = self.free("cpu")[column] / max(1, self.hosts[column].allocatable.get("cpu", 0))
 
-    def _target(self, pod: Resident, other_than: str, among: Iterable[str] | None) -> str | None:
+    def _target(self, pod: Resident, other_than: str, among: frozenset[str] | None) -> str | None:
         mask = self._with_room(pod, other_than, among)
         if self._has_company(pod):
             return self._considered(pod, mask)

@@ -148,6 +148,8 @@ class Drain(NamedTuple):
 
     round_: Round
     targets: Sequence[Host]
+    names: frozenset[str]
+    """Of the targets."""
     available: dict[str, int]
     """What the targets can still take, per resource; it shrinks with every pod taken."""
     namespaces: Namespaces
@@ -197,14 +199,21 @@ class Drain(NamedTuple):
         return max(excess.values()) > 0 and min(self.available.values()) > 0
 
     def _wanted_elsewhere(self, pod: Resident) -> bool:
-        if not self.namespaces.admit(pod.namespace) or not self._tolerates_some(pod):
+        if not self.namespaces.admit(pod.namespace):
             return False
-        return self.round_.ready_to_go(pod)
+        if not self.round_.profile.descheduler_looks_ahead:
+            return self._tolerates_some(pod) and self.round_.ready_to_go(pod)
+        if not self.round_.ready_to_go(pod):
+            return False
+        if self.round_.cycle.room.expects(pod) in self.names or self.round_.fits_among(pod, self.names):
+            return True
+        self.round_.spare(pod, "none of the nodes that should take it would")
+        return False
 
     def _tolerates_some(self, pod: Resident) -> bool:
         """Whether a target's taints, of every effect, are all tolerated, by at least as many tolerations."""
-        if self.untainted or self.round_.profile.descheduler_looks_ahead:
-            return True  # looking ahead asks the taints themselves
+        if self.untainted:
+            return True
         tolerations = pod.pod.spec.tolerations
         return any(
             len(tolerations) >= len(taints)

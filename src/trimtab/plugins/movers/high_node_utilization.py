@@ -41,6 +41,7 @@ def high_node_utilization(args: HighArgs, round_: Round) -> None:
     drain = Drain(
         round_=round_,
         targets=targets,
+        names=frozenset(here.name for here in targets),
         untainted=any(not here.node.spec.taints for here in targets),
         available={r: int((measured.size[r] - measured.used[r])[taking].sum()) for r in measured.used},
         namespaces=args.evictable_namespaces,

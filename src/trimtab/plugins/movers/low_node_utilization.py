@@ -74,6 +74,7 @@ def low_node_utilization(args: LowArgs, round_: Round) -> None:
     drain = Drain(
         round_=round_,
         targets=targets,
+        names=frozenset(here.name for here in targets),
         untainted=any(not here.node.spec.taints for here in targets),
         available={r: int((aims[r] - measured.used[r])[idle].sum()) for r in measured.used},
         namespaces=args.evictable_namespaces,

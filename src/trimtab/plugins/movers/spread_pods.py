@@ -163,7 +163,9 @@ def _fits_below(
 ) -> Callable[[Resident], bool]:
     """Whether a node of a domain that is below average could take a pod."""
     sparse = {domain.value for domain in domains if len(domain.pods) < average}
-    nodes = [here.name for here in round_.scene.hosts if here.labels.get(wish.topology_key) in sparse and counts(here)]
+    nodes = frozenset(
+        here.name for here in round_.scene.hosts if here.labels.get(wish.topology_key) in sparse and counts(here)
+    )
     known: dict[tuple[str, str], bool] = {}
 
     def fits(pod: Resident) -> bool:
