@@ -7,6 +7,7 @@ from pod_builders import node, pod
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.decide.framework import Reason
+from trimtab.decide.pods.burden import Burden, Burdens
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.schedule import book, schedule
 from trimtab.decide.pods.shares import Fairness
@@ -182,3 +183,124 @@ def test_a_more_important_pod_stays_even_if_only_a_lone_one_can_go() -> None:
     running = [pod("lone", on="a", cpu="1", priority=1, owner=""), pod("owned", on="a", cpu="1", priority=2)]
     fleet = NodeFleet.of([node("a", cpu="2")], running)
     assert names(found(pod("p", cpu="1", priority=9), fleet, profile=TRIMTAB)) == ["lone"]
+
+
+def bearing(**owners: Burden) -> Burdens:
+    """What ReplicaSets have borne, by name; others are alone and untouched."""
+    return lambda uid: owners.get(uid.rpartition("/")[2], Burden(uid))
+
+
+def owned_by(*owners: str, priority: int = 1) -> NodeFleet:
+    """One node, full with one pod of each of these owners."""
+    running = [
+        pod(f"{owner}-{i}", on="a", cpu="1", priority=priority, owner=f"ReplicaSet/{owner}", status=LONG_AGO)
+        for i, owner in enumerate(owners)
+    ]
+    return NodeFleet.of([node("a", cpu=str(len(owners)))], running)
+
+
+def gently(asked: Pod, fleet: NodeFleet, burdens: Burdens, covers: list[Cover] | None = None) -> Preemption | Reason:
+    return preempt(asked, fleet, covers or [], TRIMTAB, burdens=burdens)
+
+
+def victims(answer: Preemption | Reason) -> list[str]:
+    assert isinstance(answer, Preemption), answer
+    return names(answer)
+
+
+def test_an_owner_without_a_budget_loses_a_tenth_at_once() -> None:
+    asked = pod("p", cpu="2", priority=9)
+    assert isinstance(gently(asked, owned_by("x", "x"), bearing(x=Burden("x", 10))), Reason)
+    assert victims(gently(asked, owned_by("x", "x"), bearing(x=Burden("x", 11)))) == ["x-0", "x-1"]
+    assert isinstance(gently(asked, owned_by("x", "x"), bearing(x=Burden("x", 11, down=1))), Reason)
+    assert victims(gently(asked, owned_by("x", "y"), bearing(x=Burden("x", 10), y=Burden("y", 3)))) == ["x-0", "y-1"]
+
+
+def test_two_controllers_of_one_owner_lose_a_tenth_together() -> None:
+    same = bearing(x=Burden("top", 10), y=Burden("top", 10))
+    assert isinstance(gently(pod("p", cpu="2", priority=9), owned_by("x", "y"), same), Reason)
+
+
+def test_a_victim_that_is_spared_for_its_owner_leaves_room_for_another_choice() -> None:
+    burdens = bearing(x=Burden("x", 4, down=1))
+    running = [
+        pod("x-0", on="a", cpu="1", priority=0, owner="ReplicaSet/x"),
+        pod("y-0", on="b", cpu="1", priority=3, owner="ReplicaSet/y"),
+    ]
+    fleet = NodeFleet.of([node("a", cpu="1"), node("b", cpu="1")], running)
+    assert victims(gently(pod("p", cpu="1", priority=9), fleet, burdens)) == ["y-0"]
+
+
+def test_whose_budget_speaks_for_them_are_not_counted_by_tenths() -> None:
+    burdens = bearing(x=Burden("x", 2, down=1))
+    covers = [Cover("default", WEB, 2)]
+    assert len(victims(gently(pod("p", cpu="2", priority=9), owned_by("x", "x"), burdens, covers))) == 2
+
+
+def test_system_critical_pods_and_the_upstream_profile_do_not_count_by_tenths() -> None:
+    burdens = bearing(x=Burden("x", 2, down=1))
+    critical = pod("p", cpu="2", priority=2_000_000_000)
+    assert len(victims(gently(critical, owned_by("x", "x"), burdens))) == 2
+    answer = preempt(pod("p", cpu="2", priority=9), owned_by("x", "x"), [], UPSTREAM, burdens=burdens)
+    assert len(victims(answer)) == 2
+
+
+def test_among_equals_the_owner_that_bore_least_lately_is_taken() -> None:
+    burdens = bearing(x=Burden("x", 20, lately=2), y=Burden("y", 4, lately=1), z=Burden("z", 2, lately=1))
+    asked = pod("p", cpu="1", priority=9)
+    assert victims(gently(asked, owned_by("y", "x", "z"), burdens)) == ["x-1"]
+    running = [
+        pod(f"{owner}-0", on=where, cpu="1", priority=1, owner=f"ReplicaSet/{owner}", status=LONG_AGO)
+        for owner, where in (("z", "a"), ("y", "b"), ("x", "c"))
+    ]
+    fleet = NodeFleet.of([node(name, cpu="1") for name in "abc"], running)
+    assert victims(gently(asked, fleet, burdens)) == ["x-0"]
+
+
+def test_the_younger_of_two_equals_goes_only_if_its_owner_bore_no_more() -> None:
+    """A replacement is young: else whoever was disrupted would be the first to be disrupted again."""
+    running = [
+        pod("old", on="a", cpu="1", priority=1, owner="ReplicaSet/x", status={"startTime": NOON - timedelta(hours=2)}),
+        pod("young", on="a", cpu="1", priority=1, owner="ReplicaSet/y", status={"startTime": NOON}),
+    ]
+    fleet = NodeFleet.of([node("a", cpu="2")], running)
+    asked = pod("p", cpu="1", priority=9)
+    assert victims(gently(asked, fleet, bearing())) == ["young"]
+    assert victims(gently(asked, fleet, bearing(y=Burden("y", 1, lately=1)))) == ["old"]
+
+
+def test_what_owners_bear_is_looked_at_anew_each_time() -> None:
+    fleet, asked = owned_by("x", "y"), pod("p", cpu="1", priority=9)
+    assert victims(gently(asked, fleet, bearing(x=Burden("x", 1, lately=1)))) == ["y-1"]
+    assert victims(gently(asked, fleet, bearing(y=Burden("y", 1, lately=1)))) == ["x-0"]
+    assert victims(gently(asked, fleet, bearing(x=Burden("x", 2), y=Burden("y", 2, down=1)))) == ["x-0"]
+
+
+def test_an_exact_budget_knows_empty_selectors_and_pods_without_labels() -> None:
+    fleet = NodeFleet.of([node("a", cpu="1")], [pod("r", on="a", cpu="1", priority=0, metadata={"labels": {}})])
+    asked = pod("p", cpu="1", priority=9)
+    assert victims(preempt(asked, fleet, [Cover("default", Choice(), 0)], TRIMTAB)) == ["r"]
+    assert isinstance(preempt(asked, fleet, [Cover("default", Choice(), 0, exact=True)], TRIMTAB), Reason)
+
+
+def test_an_exact_budget_minds_neither_pods_that_are_ending_nor_ill_ones_that_it_does_not_need() -> None:
+    asked = pod("p", cpu="1", priority=9)
+    ending = pod("r", on="a", cpu="1", priority=0, metadata={"deletionTimestamp": NOON})
+    strict = Cover("default", WEB, 0, exact=True)
+    assert victims(preempt(asked, NodeFleet.of([node("a", cpu="1")], [ending]), [strict], TRIMTAB)) == ["r"]
+    ill = NodeFleet.of([node("a", cpu="1")], [pod("r", on="a", cpu="1", priority=0)])
+    assert isinstance(preempt(asked, ill, [strict], TRIMTAB), Reason)
+    assert victims(preempt(asked, ill, [strict._replace(spares_ill=False)], TRIMTAB)) == ["r"]
+
+
+def test_whoever_leaves_already_is_not_counted_again() -> None:
+    fleet = NodeFleet.of(
+        [node("a", cpu="2")],
+        [
+            pod(f"x-{i}", on="a", cpu="1", priority=1, owner="ReplicaSet/x", metadata={"uid": f"x-{i}"})
+            for i in range(2)
+        ],
+    )
+    asked, bearer = pod("p", cpu="2", priority=9), Burden("x", 20, down=1)
+    assert isinstance(gently(asked, fleet, bearing(x=bearer)), Reason)
+    assert len(victims(gently(asked, fleet, bearing(x=bearer._replace(leaving=frozenset(["x-0"])))))) == 2

@@ -15,7 +15,7 @@ from trimtab.decide.pods.ask import ask_for
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.schedule import DEFAULT, active_filters, book, crowded_nodes, explain, schedule
 from trimtab.decide.pods.terms import Choice
-from trimtab.decide.preempt import Cover, Preemption, preempt, within_budgets
+from trimtab.decide.preempt import Cover, Limits, Preemption, preempt
 
 APPS = ("web", "db")
 apps, keys = st.sampled_from(APPS), st.sampled_from((HOSTNAME, ZONE))
@@ -174,7 +174,7 @@ def test_preemption_makes_room_and_breaks_no_budget(
     assert before == (schedule(asked, fleet), fleet.hosts.targets)
     if isinstance(found, Preemption):
         for candidate in found.candidates:
-            assert within_budgets(candidate.victims, covers)
+            assert Limits(tuple(covers)).hold(candidate.victims)
             after = fleet.vacated(candidate.victims, candidate.node)
             opinions = {opinion.node: opinion for opinion in explain(asked, after)}
             assert opinions[candidate.node].objection is None

@@ -7,11 +7,14 @@ from simulate.scenery import BUDGETS, CLASSES, DEPLOYMENTS, PODS, deployment, fl
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.errors import Forbidden, Invalid
+from trimtab.simulate.binder import Binder
 from trimtab.simulate.fleet import Pace
 from trimtab.simulate.member import Member
 
 ORDERS = Resource("trimtab.dev", "v1alpha1", "priorityorders", "PriorityOrder", namespaced=False)
 POLICIES = Resource("trimtab.dev", "v1alpha1", "disruptionpolicies", "DisruptionPolicy", namespaced=False)
+EVENTS = Resource("", "v1", "events", "Event")
+OWN_BUDGETS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 ONE_NODE = fleet(nodes=1, cpu="2")
 
@@ -114,7 +117,8 @@ def test_preemption_breaks_no_budget_and_evicts_nobody_in_vain() -> None:
 def test_victims_get_their_grace_and_the_room_is_kept_for_whom_it_was_made() -> None:
     async def story(member: Member) -> None:
         await classes(member, high=1000, middle=100)
-        await member.client.create(DEPLOYMENTS, deployment("low", 2, cpu="1", terminationGracePeriodSeconds=40))
+        for name in ("low", "lower"):
+            await member.client.create(DEPLOYMENTS, deployment(name, 1, cpu="1", terminationGracePeriodSeconds=40))
         await asyncio.sleep(5)
         await pod(member, "high", cpu="2", priorityClassName="high")
         await asyncio.sleep(2)
@@ -138,5 +142,168 @@ def test_equals_change_places_only_when_that_is_fair_and_then_no_more() -> None:
         before = sorted(one.metadata.uid for one in member.pods)
         await asyncio.sleep(7200)
         assert sorted(one.metadata.uid for one in member.pods) == before
+
+    in_a_member(story, ONE_NODE)
+
+
+LARGE_NODE = fleet(nodes=1, cpu="4")
+
+
+async def restart(member: Member) -> None:
+    """The pod scheduler dies with all it had in mind, and a new one begins."""
+    await member.binder.stop()
+    member.binder = Binder(member.cache, clock=member._ground.clock, profile=member._ground.profile)
+    await member.binder.start()
+
+
+def test_an_owner_without_a_budget_loses_one_of_ten_at_a_time_even_over_restarts() -> None:
+    async def story(member: Member) -> None:
+        await classes(member, high=1000)
+        await member.client.create(DEPLOYMENTS, deployment("low", 4, cpu="1"))
+        await asyncio.sleep(5)
+        await member.client.create(DEPLOYMENTS, deployment("high", 2, cpu="1", priorityClassName="high"))
+        await asyncio.sleep(60)
+        assert running(member) == ["high", "low", "low", "low"]
+        await restart(member)
+        await asyncio.sleep(400)
+        assert running(member) == ["high", "low", "low", "low"]
+        await asyncio.sleep(600)
+        assert running(member) == ["high", "high", "low", "low"]  # what nothing replaces counts for ten minutes
+
+    in_a_member(story, LARGE_NODE)
+
+
+def test_several_preemptors_take_from_several_owners() -> None:
+    async def story(member: Member) -> None:
+        await classes(member, high=1000)
+        for name in ("first", "second"):
+            await member.client.create(DEPLOYMENTS, deployment(name, 2, cpu="1"))
+            await asyncio.sleep(5)
+        await member.client.create(DEPLOYMENTS, deployment("high", 2, cpu="1", priorityClassName="high"))
+        await asyncio.sleep(60)
+        assert running(member) == ["first", "high", "high", "second"]
+
+    in_a_member(story, LARGE_NODE)
+
+
+def test_an_owner_that_was_disrupted_lately_is_not_the_first_to_be_so_again() -> None:
+    async def story(member: Member) -> None:
+        await classes(member, high=1000)
+        for name in ("first", "second"):
+            await member.client.create(DEPLOYMENTS, deployment(name, 2, cpu="1"))
+            await asyncio.sleep(5)
+        await pod(member, "high", cpu="1", priorityClassName="high")
+        await asyncio.sleep(60)
+        assert running(member) == ["first", "first", "high", "second"]  # of equals the youngest goes
+        await member.client.delete(PODS, "default", "high")
+        await asyncio.sleep(60)
+        assert running(member) == ["first", "first", "second", "second"]
+        await restart(member)
+        await pod(member, "higher", cpu="1", priorityClassName="high")
+        await asyncio.sleep(60)
+        assert running(member) == ["first", "higher", "second", "second"]
+
+    in_a_member(story, LARGE_NODE)
+
+
+SLOW_END = Pace(start=1.0, ready=1.0, stop=20.0)
+
+
+def nominated(member: Member, name: str) -> str:
+    (found,) = [one for one in member.pods if one.name == name]
+    return found.status.nominated_node_name
+
+
+def test_a_promise_outlives_the_scheduler_that_made_it() -> None:
+    async def story(member: Member) -> None:
+        await classes(member, high=1000, middle=100)
+        await member.client.create(DEPLOYMENTS, deployment("low", 1, cpu="2", terminationGracePeriodSeconds=40))
+        await asyncio.sleep(5)
+        await pod(member, "high", cpu="2", priorityClassName="high")
+        await asyncio.sleep(2)
+        assert nominated(member, "high") == "one-node-1"
+        await restart(member)
+        await pod(member, "middle", cpu="1", priorityClassName="middle")
+        await pod(member, "equal", cpu="1", priorityClassName="high")
+        await asyncio.sleep(120)
+        assert running(member) == ["high"]
+
+    in_a_member(story, fleet(nodes=1, cpu="2", pace=SLOW_END))
+
+
+def test_a_promise_that_is_not_kept_a_minute_after_the_grace_is_withdrawn() -> None:
+    async def story(member: Member) -> None:
+        await classes(member, high=1000, middle=100)
+        await member.client.create(DEPLOYMENTS, deployment("low", 1, cpu="2", terminationGracePeriodSeconds=40))
+        await asyncio.sleep(5)
+        member.fail_node("one-node-1")  # nobody there to end the victim
+        await pod(member, "high", cpu="2", priorityClassName="high")
+        await asyncio.sleep(95)
+        assert nominated(member, "high") == "one-node-1"
+        await asyncio.sleep(10)
+        assert nominated(member, "high") == ""
+
+    in_a_member(story, fleet(nodes=1, cpu="2"))
+
+
+def test_whoever_is_more_important_takes_over_a_promise() -> None:
+    async def story(member: Member) -> None:
+        await classes(member, high=1000, middle=100)
+        await member.client.create(DEPLOYMENTS, deployment("low", 1, cpu="2", terminationGracePeriodSeconds=40))
+        await asyncio.sleep(5)
+        await pod(member, "middle", cpu="2", priorityClassName="middle")
+        await asyncio.sleep(5)
+        assert nominated(member, "middle") == "one-node-1"
+        await pod(member, "high", cpu="2", priorityClassName="high")
+        await asyncio.sleep(5)
+        assert (nominated(member, "middle"), nominated(member, "high")) == ("", "one-node-1")
+        await asyncio.sleep(120)
+        assert running(member) == ["high"]
+
+    in_a_member(story, fleet(nodes=1, cpu="2", pace=SLOW_END))
+
+
+def test_what_becomes_of_victims_is_foretold() -> None:
+    async def story(member: Member) -> None:
+        await classes(member, high=1000)
+        await member.client.create(DEPLOYMENTS, deployment("low", 1, cpu="2"))
+        await asyncio.sleep(5)
+        await pod(member, "high", cpu="2", priorityClassName="high")
+        await asyncio.sleep(10)
+        (victim,) = [one for one in member.pods if one.metadata.labels["app"] == "low"]
+        events = (await member.client.list(EVENTS, "default")).items
+        (told,) = [one for one in events if one["involvedObject"]["name"] == "high" and one["reason"] == "Preempting"]
+        assert victim.name not in told["message"]  # this is the replacement
+        assert told["message"].startswith("evicts default/low-")
+        assert told["message"].endswith("from one-node-1; no node would take its replacement")
+
+    in_a_member(story, ONE_NODE)
+
+
+def test_a_budget_that_does_not_count_preemption_does_not_hinder_it() -> None:
+    async def story(member: Member) -> None:
+        await classes(member, high=1000)
+        body = {"target": "Pods", "maxUnavailable": 0, "selector": {}, "reasons": ["Drain"]}
+        await member.client.create(OWN_BUDGETS, workload("DisruptionBudget", "all", body, "trimtab.dev/v1alpha1"))
+        await member.client.create(DEPLOYMENTS, deployment("low", 1, cpu="2"))
+        await asyncio.sleep(5)
+        await pod(member, "high", cpu="2", priorityClassName="high")
+        await asyncio.sleep(60)
+        assert running(member) == ["high"]
+
+    in_a_member(story, ONE_NODE)
+
+
+def test_a_budget_over_everybody_guards_pods_from_preemption_too() -> None:
+    async def story(member: Member) -> None:
+        await classes(member, high=1000, middle=100)
+        body = {"maxUnavailable": 0, "selector": {}}
+        await member.client.create(BUDGETS, workload("PodDisruptionBudget", "all", body, "policy/v1"))
+        await member.client.create(DEPLOYMENTS, deployment("low", 1, cpu="1500m"))
+        await asyncio.sleep(5)
+        await pod(member, "high", cpu="1", priorityClassName="high")
+        await asyncio.sleep(60)
+        assert nominated(member, "high") == ""
+        assert running(member) == ["low"]
 
     in_a_member(story, ONE_NODE)

@@ -69,6 +69,13 @@ class Profile(Value):
     preemption_obeys_budgets: Annotated[
         bool, Field("Preemption never breaks a budget, system-critical pods excepted; else it only tries not to.")
     ]
+    preemption_shares_the_burden: Annotated[
+        bool,
+        Field(
+            "Preemption disrupts a tenth of an owner without a budget at once, among equals whoever bore least lately, "
+            "and pods that nothing replaces last; else it looks at none of this."
+        ),
+    ]
     bind_what_was_seen: Annotated[
         bool, Field("A pod is bound only if nobody else bound to its node since it was chosen.")
     ]
@@ -128,6 +135,7 @@ TRIMTAB = Profile(
     retry_when_the_fleet_changes=True,
     all_budgets_hold=True,
     preemption_obeys_budgets=True,
+    preemption_shares_the_burden=True,
     bind_what_was_seen=True,
     descheduler_looks_ahead=True,
     forget_stale_overrides=True,
@@ -164,6 +172,7 @@ UPSTREAM = Profile(
     retry_when_the_fleet_changes=False,
     all_budgets_hold=False,
     preemption_obeys_budgets=False,
+    preemption_shares_the_burden=False,
     bind_what_was_seen=False,
     descheduler_looks_ahead=False,
     forget_stale_overrides=False,

@@ -8,6 +8,8 @@ from trimtab.api.value import IntOrString
 
 DELETION_DEADLINE = timedelta(minutes=2)
 """How long a granted disruption is believed before the pod must really be going."""
+IN_FLIGHT_AT_MOST = timedelta(minutes=10)
+"""How long a disruption that nothing has made up for still counts as going on."""
 
 
 class Controller(NamedTuple):
@@ -76,7 +78,8 @@ class Rate(NamedTuple):
     recent: tuple[datetime, ...] = ()
 
     def in_window(self, now: datetime) -> int:
-        return sum(now - self.period < at <= now for at in self._clamped(now))
+        now = self.moment(now)
+        return sum(now - self.period < at for at in self.recent)
 
     def left(self, now: datetime) -> int:
         return max(0, self.disruptions - self.in_window(now))
@@ -85,11 +88,11 @@ class Rate(NamedTuple):
         """The first moment at which one more is allowed."""
         if self.left(now) > 0:
             return now
-        return self._clamped(now)[-self.disruptions] + self.period
+        return self.recent[-self.disruptions] + self.period
 
     def spent(self, now: datetime) -> "Rate":
         """This rate after one more disruption; only what can still matter is remembered."""
-        return self._replace(recent=(*self._clamped(now), now)[-self.disruptions :])
+        return self._replace(recent=(*self.recent, self.moment(now))[-self.disruptions :])
 
     def exhausted(self, now: datetime) -> "Rate":
         """This rate when all that it allows now has happened."""
@@ -98,9 +101,9 @@ class Rate(NamedTuple):
             spent = spent.spent(now)
         return spent
 
-    def _clamped(self, now: datetime) -> tuple[datetime, ...]:
-        # A clock that stepped back must not open the window: what lies ahead counts as just now.
-        return tuple(min(at, now) for at in self.recent)
+    def moment(self, now: datetime) -> datetime:
+        """When it is by this rate: a clock that stepped back must not open the window, so it never runs backwards."""
+        return max(now, self.recent[-1]) if self.recent else now
 
 
 def scaled(value: IntOrString, total: int) -> int:

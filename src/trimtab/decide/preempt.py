@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,19 @@ from trimtab.api.profile import Profile
 from trimtab.decide.framework import Reason
 from trimtab.decide.pods.answer import HOPELESS
 from trimtab.decide.pods.ask import PodAsk, ask_for
+from trimtab.decide.pods.burden import Burden, Burdens
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Host, Resident, resident
-from trimtab.decide.pods.schedule import DEFAULT, Taste, active_filters, crowded_nodes, objection_to, refusals
+from trimtab.decide.pods.schedule import (
+    DEFAULT,
+    Taste,
+    active_filters,
+    book,
+    crowded_nodes,
+    objection_to,
+    refusals,
+    schedule,
+)
 from trimtab.decide.pods.shares import Fairness, Shares
 from trimtab.decide.pods.terms import Choice
 
@@ -36,11 +46,60 @@ class Cover(NamedTuple):
     allowed: int
     disrupted: frozenset[str] = frozenset()
     """Pods whose disruption is already granted."""
+    exact: bool = False
+    """As evictions are judged: an empty selector selects all, and whoever is ending already costs nothing. Else as
+    kube-scheduler looks at budgets."""
+    spares_ill: bool = True
+    """Pods that are not ready need its leave too."""
+
+    def selects(self, pod: Resident) -> bool:
+        if pod.namespace != self.namespace or self.selector is None:
+            return False
+        if not self.exact and (not pod.labels or self.selector.empty):
+            return False
+        return self.selector.matches(pod.labels)
 
     def covers(self, pod: Resident) -> bool:
-        if pod.namespace != self.namespace or not pod.labels or pod.name in self.disrupted:
+        """Whether the budget has a say in the end of this pod."""
+        if pod.name in self.disrupted or not self.selects(pod):
             return False
-        return self.selector is not None and not self.selector.empty and self.selector.matches(pod.labels)
+        return not self.exact or not (pod.terminating or (not self.spares_ill and not pod.pod.ready))
+
+
+class Limits(NamedTuple):
+    """How many pods may go: what budgets allow, and what owners without one can bear."""
+
+    covers: tuple[Cover, ...]
+    burdens: Burdens | None = None
+
+    def breaking(self, pods: Iterable[Resident]) -> frozenset[tuple[str, str]]:
+        """Which pods would go too far if all were to leave in this order."""
+        left: dict[int | str, int] = {i: cover.allowed for i, cover in enumerate(self.covers)}
+        found = set()
+        for one in pods:
+            asked: list[int | str] = [i for i, cover in enumerate(self.covers) if cover.covers(one)]
+            if (bearer := self._bearer(one)) is not None:
+                left.setdefault(bearer.owner, bearer.spare)
+                asked.append(bearer.owner)
+            for who in asked:
+                left[who] -= 1
+                if left[who] < 0:
+                    found.add(one.key)
+        return frozenset(found)
+
+    def hold(self, victims: Iterable[Resident]) -> bool:
+        return not self.breaking(victims)
+
+    def borne_by(self, pod: Resident) -> Burden | None:
+        """What the owner of a pod has borne lately; None when it has none, or nobody asks."""
+        return self.burdens(pod.traits.controller) if self.burdens is not None and pod.traits.controller else None
+
+    def _bearer(self, pod: Resident) -> Burden | None:
+        """The owner that must bear the loss of a pod for which no budget speaks."""
+        if self.burdens is None or pod.terminating or any(cover.selects(pod) for cover in self.covers):
+            return None
+        bearer = self.borne_by(pod)
+        return None if bearer is None or pod.pod.metadata.uid in bearer.leaving else bearer
 
 
 class Candidate(NamedTuple):
@@ -53,7 +112,7 @@ class Candidate(NamedTuple):
     """Victims whose budget does not allow it."""
     cost: tuple[float, ...]
     """Compared in order, less is better: broken budgets, the highest priority hurt, victims that nothing replaces,
-    priorities together, number of victims, and how long the most important of them have run."""
+    priorities together, number of victims, what their owners bore lately, and how long the most important have run."""
 
 
 class Preemption(NamedTuple):
@@ -72,17 +131,21 @@ def preempt(
     taste: Taste = DEFAULT,
     *,
     fairness: Fairness | None = None,
+    burdens: Burdens | None = None,
 ) -> Preemption | Reason:
     """For a pod that no node can take as it is; a `Reason` when preemption helps nowhere or is not allowed.
 
     With `fairness`, when lower priorities do not help, pods of equal priority may yield to an owner that has less.
+    With `burdens`, owners without a budget lose few pods at once, and those that bore least lately lose them first.
     """
     me = pod if isinstance(pod, Resident) else resident(pod)
     ask = ask_for(me, fleet)
     if (refused := ineligible(ask, fleet, taste)) is not None:
         return refused
     enforced = profile.preemption_obeys_budgets and me.priority < SYSTEM_CRITICAL
-    hunt = Hunt(ask, fleet, tuple(covers), taste, enforced, spares_unmanaged=profile.preemption_obeys_budgets)
+    shared = profile.preemption_shares_the_burden
+    limits = Limits(tuple(covers), burdens if shared else None)
+    hunt = Hunt(ask, fleet, limits, taste, enforced, spares_unmanaged=shared)
     found = _candidates(hunt, Trial(hunt))
     if not found and fairness is not None:
         shares = Shares(me, fleet, fairness)
@@ -104,13 +167,14 @@ def ineligible(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Reason | None:
     objection = objection_to(ask, fleet, promised.name, taste)
     if objection is not None and objection.reason.code == HOPELESS:
         return None
-    leaving = [one for one in promised.residents if one.priority < ask.me.priority and _preempted(one.pod)]
+    leaving = [one for one in promised.residents if one.priority < ask.me.priority and preempted(one.pod)]
     if leaving:
         return Reason("VictimsLeaving", f"{len(leaving)} pods are still leaving {promised.name} for it")
     return None
 
 
-def _preempted(pod: Pod) -> bool:
+def preempted(pod: Pod) -> bool:
+    """Whether the pod is ending to make room."""
     return pod.metadata.deletion_timestamp is not None and any(
         condition.type == "DisruptionTarget" and condition.status == "True" and condition.reason == PREEMPTED
         for condition in pod.status.conditions
@@ -122,26 +186,34 @@ class Hunt(NamedTuple):
 
     ask: PodAsk
     fleet: NodeFleet
-    covers: tuple[Cover, ...]
+    limits: Limits
     taste: Taste
     enforced: bool
     spares_unmanaged: bool
     """Pods that nothing would replace go last among their equals: what they do is lost for good."""
 
-    def importance(self, pod: Resident) -> tuple[int, bool, datetime, tuple[str, str]]:
-        """Sorts the most important first: by priority, then by how long it has run."""
-        replaced = self.spares_unmanaged and pod.pod.controller is not None
-        return -pod.priority, replaced, pod.pod.status.start_time or NOT_STARTED, pod.key
+    def importance(self, pod: Resident) -> tuple[int, bool, float, datetime, tuple[str, str]]:
+        """Sorts the most important first: by priority, then by what its owner bore, then by how long it has run.
+
+        In this order, because a replacement is young: whoever was disrupted would else be the first to be so again.
+        """
+        replaced = self.spares_unmanaged and bool(pod.traits.controller)
+        return -pod.priority, replaced, -self._borne(pod), pod.pod.status.start_time or NOT_STARTED, pod.key
+
+    def _borne(self, pod: Resident) -> float:
+        found = self.limits.borne_by(pod)
+        return found.per_replica if found is not None else 0.0
 
     def cost(self, victims: Sequence[Resident], violations: int) -> tuple[float, ...]:
         """See `Candidate.cost`; `victims` are sorted, the most important first."""
         if not victims:
-            return (violations, -PRIORITY_OFFSET, 0, 0, 0, 0)
+            return (violations, -PRIORITY_OFFSET, 0, 0, 0, 0, 0)
         highest = victims[0].priority
-        lost = sum(one.pod.controller is None for one in victims) if self.spares_unmanaged else 0
+        lost = sum(not one.traits.controller for one in victims) if self.spares_unmanaged else 0
+        borne = max(map(self._borne, victims))
         started = min(one.pod.status.start_time or NOT_STARTED for one in victims if one.priority == highest)
         total = sum(one.priority + PRIORITY_OFFSET for one in victims)
-        return (violations, highest, lost, total, len(victims), -started.timestamp())
+        return (violations, highest, lost, total, len(victims), borne, -started.timestamp())
 
 
 def _candidates(hunt: Hunt, trial: "Trial") -> list[Candidate]:
@@ -165,11 +237,11 @@ def _examined(hunt: Hunt, trial: "Trial", columns: Sequence[int]) -> Iterable[Ca
     for column in columns:
         here = targets[column]
         seen = known.get(here.name)
-        if seen is None or seen[0] is not here or here.name in promised:
-            candidate = victims_on(here.name, trial, hunt.covers, enforced=hunt.enforced)
-            seen = known[here.name] = (here, candidate)
-        if seen[1] is not None:
-            yield seen[1]
+        if seen is None or seen[0] is not here or here.name in promised or not trial.still_bear(seen[1].borne):
+            candidate = victims_on(here.name, trial)
+            seen = known[here.name] = (here, Finding(candidate, trial.borne))
+        if seen[1].candidate is not None:
+            yield seen[1].candidate
 
 
 def potential(hunt: Hunt, top: int) -> Columns:
@@ -180,6 +252,13 @@ def potential(hunt: Hunt, top: int) -> Columns:
 
 def _weakest(here: Host) -> int:
     return min((one.priority for one in here.residents), default=PRIORITY_OFFSET)
+
+
+class Finding(NamedTuple):
+    """What was found on a node, and what the owners of the pods that could go had borne then, by controller."""
+
+    candidate: Candidate | None
+    borne: tuple[tuple[str, Burden], ...]
 
 
 class Trial:
@@ -199,22 +278,31 @@ class Trial:
         self._fleet = fleet if self._alone else fleet.fork()
         self._here: Host | None = None
         self._node = ""
+        self.borne: tuple[tuple[str, Burden], ...] = ()
+        """What the owners of those who could go have borne, by controller."""
         self._question = tuple((plugin.name, plugin.reads(ask)) for plugin in plugins if plugin.reads is not None)
         self._comparable = self._alone and may_yield is None and len(self._question) == len(plugins)
 
-    def known(self) -> dict[str, tuple[Host, Any]]:
+    def known(self) -> dict[str, tuple[Host, Finding]]:
         """What the same question found on nodes before; nothing when answers depend on more than node and question."""
         if not self._comparable:
             return {}
         hunt = self.hunt
-        question = (self._question, self.me.priority, hunt.covers, hunt.enforced, hunt.spares_unmanaged)
-        return self._fleet.notebook.page(question)
+        question = (self._question, self.me.priority, hunt.limits.covers, hunt.enforced, hunt.spares_unmanaged)
+        return self._fleet.notebook.page((*question, hunt.limits.burdens is None))
+
+    def still_bear(self, borne: Iterable[tuple[str, Burden]]) -> bool:
+        burdens = self.hunt.limits.burdens
+        return burdens is None or all(burdens(controller) == before for controller, before in borne)
 
     def enter(self, node: str) -> tuple[Resident, ...]:
         """From now on it is about this node; returns whom it would cost at most, most important first."""
         here = self._fleet.hosts.targets[self._fleet.hosts.index[node]]
         self._node, self._here = node, here if self._alone else None
-        return tuple(sorted((one for one in here.residents if self._yields(one)), key=self.hunt.importance))
+        weaker = [one for one in here.residents if self._yields(one)]
+        found = ((one.traits.controller, self.hunt.limits.borne_by(one)) for one in weaker)
+        self.borne = tuple({controller: borne for controller, borne in found if borne is not None}.items())
+        return tuple(sorted(weaker, key=self.hunt.importance))
 
     def _yields(self, pod: Resident) -> bool:
         return pod.priority < self.me.priority or (self._may_yield is not None and self._may_yield(pod))
@@ -254,17 +342,17 @@ class Trial:
         return self._passes(here)
 
 
-def victims_on(node: str, trial: Trial, covers: Sequence[Cover], *, enforced: bool) -> Candidate | None:
+def victims_on(node: str, trial: Trial) -> Candidate | None:
     """The fewest pods, the least important ones, that must leave this node; None when even all of them do not help."""
-    weaker = trial.enter(node)
+    weaker, limits, enforced = trial.enter(node), trial.hunt.limits, trial.hunt.enforced
     if enforced:
         # the least important pods that their budgets let go
-        forbidden = breaking(reversed(weaker), covers)
+        forbidden = limits.breaking(reversed(weaker))
         candidate = _tried(node, trial, [one for one in weaker if one.key not in forbidden], spare=frozenset())
         if candidate is not None:
             return candidate
-    candidate = _tried(node, trial, weaker, spare=breaking(weaker, covers))
-    if candidate is None or not enforced or within_budgets(candidate.victims, covers):
+    candidate = _tried(node, trial, weaker, spare=limits.breaking(weaker))
+    if candidate is None or not enforced or limits.hold(candidate.victims):
         return candidate
     return None
 
@@ -289,26 +377,25 @@ def _tried(
     return Candidate(node, tuple(victims), violations, trial.hunt.cost(victims, violations))
 
 
-def breaking(pods: Iterable[Resident], covers: Sequence[Cover]) -> frozenset[tuple[str, str]]:
-    """Which pods would break a budget if all were to leave in this order."""
-    left = [cover.allowed for cover in covers]
-    found = set()
-    for one in pods:
-        for i, cover in enumerate(covers):
-            if cover.covers(one):
-                left[i] -= 1
-                if left[i] < 0:
-                    found.add(one.key)
-    return frozenset(found)
-
-
-def within_budgets(victims: Sequence[Resident], covers: Iterable[Cover]) -> bool:
-    return all(sum(cover.covers(one) for one in victims) <= max(0, cover.allowed) for cover in covers)
-
-
 def cheapest(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates that hurt least, by name; more than one when nothing tells them apart."""
     lowest = min([candidate.cost for candidate in candidates])
     return sorted(
         (candidate for candidate in candidates if candidate.cost == lowest), key=lambda candidate: candidate.node
     )
+
+
+def foretold(pod: Resident, chosen: Candidate, fleet: NodeFleet, taste: Taste = DEFAULT) -> str:
+    """Who goes, and what will become of each: told to people, and of no weight in the choice."""
+    after = fleet.fork().vacated(chosen.victims, chosen.node).settled(pod, chosen.node)
+    told = []
+    for one in chosen.victims:
+        if not one.traits.controller:
+            outcome = "nothing replaces it"
+        else:
+            heir = one._replace(pod=one.pod.but(spec=one.pod.spec.but(node_name="")))
+            decision = schedule(heir, after, taste)
+            after = book(decision, after)
+            outcome = f"{decision.node or 'no node'} would take its replacement"
+        told.append(f"{'/'.join(one.key)} from {chosen.node}; {outcome}")
+    return "evicts " + ", and ".join(told)

@@ -26,7 +26,9 @@ def subject_of(obj: Raw, api_version: str, kind: str) -> Subject:
     return Subject(api_version, kind, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
 
 
-def event(about: Subject, reason: str, message: str, now: datetime, *, kind: str = "Normal") -> tuple[str, Raw]:
+def event(
+    about: Subject, reason: str, message: str, now: datetime, *, kind: str = "Normal", related: Subject | None = None
+) -> tuple[str, Raw]:
     """Where the event is stored, and the event; telling the same twice at the same moment is telling it once."""
     digest = hashlib.blake2b(f"{about!r}{reason}{message}{now.timestamp()!r}".encode(), digest_size=16).digest()
     name, namespace = f"{about.name}.{digest[:8].hex()}", about.namespace or "default"
@@ -40,13 +42,8 @@ def event(about: Subject, reason: str, message: str, now: datetime, *, kind: str
             "uid": str(UUID(bytes=digest, version=4)),
             "creationTimestamp": at,
         },
-        "involvedObject": {
-            "apiVersion": about.api_version,
-            "kind": about.kind,
-            **({"namespace": about.namespace} if about.namespace else {}),
-            "name": about.name,
-            "uid": about.uid,
-        },
+        "involvedObject": _reference(about),
+        **({"related": _reference(related)} if related is not None else {}),
         "type": kind,
         "reason": reason,
         "message": message[:1024],
@@ -58,3 +55,13 @@ def event(about: Subject, reason: str, message: str, now: datetime, *, kind: str
         "count": 1,
     }
     return f"{_EVENTS}{namespace}/{name}", made
+
+
+def _reference(about: Subject) -> Raw:
+    return {
+        "apiVersion": about.api_version,
+        "kind": about.kind,
+        **({"namespace": about.namespace} if about.namespace else {}),
+        "name": about.name,
+        "uid": about.uid,
+    }

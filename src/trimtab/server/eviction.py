@@ -40,6 +40,8 @@ _PREFIX = "trimtab.dev/"
 REASONS = {"rescheduler": "Reschedule", "drain": "Drain", "preemption": "Preemption", "delete": "Delete"}
 """What each component evicts for, when it does not say."""
 _UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
+EVICTED = "PodEvicted"
+"""The reason of the event that tells the owner of a pod, which is `related`, of its eviction."""
 BUDGET, COMPONENT = "DisruptionBudget", "ComponentQuota"
 
 
@@ -246,9 +248,8 @@ class _Case:
         said = f"evicted{by}{why}" + (f" ({further})" if further else "")
         self._desk.add(*event(self._subject, "Evicted", said, now))
         if (owner := self._topmost()) is not None:
-            self._desk.add(
-                *event(owner, "PodEvicted", f"pod {self._pod.name} on {self._pod.spec.node_name}: {said}", now)
-            )
+            told = f"pod {self._pod.name} on {self._pod.spec.node_name}: {said}"
+            self._desk.add(*event(owner, EVICTED, told, now, related=self._subject))
 
     def _topmost(self) -> Subject | None:
         """The owner that people know: a Deployment rather than its ReplicaSet."""

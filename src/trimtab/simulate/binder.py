@@ -21,24 +21,36 @@ from trimtab.api.profile import Profile
 from trimtab.api.value import Object, Raw
 from trimtab.client.client import resource_of
 from trimtab.clock import Clock
+from trimtab.controllers.contract import Note
 from trimtab.decide.pods.answer import words_of
 from trimtab.decide.pods.ask import ask_for
 from trimtab.decide.pods.avoid import Avoidance, avoids, entries_of
 from trimtab.decide.pods.disruption import cover
 from trimtab.decide.pods.fleet import NodeFleet, takes_room
-from trimtab.decide.pods.guard import over_pods
+from trimtab.decide.pods.guard import Errand, counts, over_pods
 from trimtab.decide.pods.host import Resident, resident
 from trimtab.decide.pods.priority import BY_VALUE, ranks
 from trimtab.decide.pods.schedule import DEFAULT, refusals, schedule
 from trimtab.decide.pods.shares import Fairness
-from trimtab.decide.preempt import PREEMPTED, SYSTEM_CRITICAL, Cover, Preemption, preempt
+from trimtab.decide.preempt import (
+    PREEMPTED,
+    SYSTEM_CRITICAL,
+    Candidate,
+    Cover,
+    Preemption,
+    foretold,
+    preempt,
+    preempted,
+)
 from trimtab.errors import ApiFault, Conflict, NotFound, TooManyRequests
 from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache, Entry
-from trimtab.runtime.notes import stamp
+from trimtab.runtime.notes import Recorder, stamp
 from trimtab.server.binding import BINDER
 from trimtab.server.binding import SEEN as BIND_GENERATION
+from trimtab.simulate.ledger import READ, Ledger
+from trimtab.simulate.workloads.offspring import PODS_ON, ref
 
 Name = tuple[str, str]
 PODS, NODES = resource_of(kind_of(Pod)), resource_of(kind_of(Node))
@@ -50,6 +62,8 @@ PATIENCE_SECONDS = 300.0
 AT_ONCE = 64
 PROMISE_SECONDS = 60.0
 """How long after its victims' grace period a pod may still claim the room that was made for it."""
+USUAL_GRACE_SECONDS = 30
+ERRAND = Errand("preemption", "Preemption")
 BOOST_SECONDS = 600.0
 """How long the replacement of a pod that the rescheduler moved goes to the front of the queue."""
 RESCHEDULED = "(rescheduler)"
@@ -72,6 +86,13 @@ class Verdict(NamedTuple):
     message: str = ""
     seen: str = ""
     """The revision of the picture on which it was decided."""
+
+
+class Promise(NamedTuple):
+    """Room that is kept for a pod, until it comes or its time is over."""
+
+    node: str
+    over: asyncio.TimerHandle
 
 
 class Binder:
@@ -103,7 +124,9 @@ class Binder:
         """Waiting for the cluster to change."""
         self._assumed: dict[Name, str] = {}
         """Decided, and not yet seen as bound."""
-        self._nominated: dict[Name, str] = {}
+        self._promised: dict[Name, Promise] = {}
+        self._ledger = Ledger(cache)
+        self._recorder = Recorder(self._client)
         self._count = 0
         self._wake = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
@@ -112,13 +135,12 @@ class Binder:
         """What is being said of promises that were not kept."""
 
     async def start(self) -> None:
-        further = (DisruptionBudget, DisruptionPolicy, PodDisruptionBudget)
-        tables = [
-            self._cache.table_of(type_) for type_ in (Node, Pod, Namespace, PriorityClass, PriorityOrder, *further)
-        ]
-        for table in tables:
+        further: list[type[Object]] = [DisruptionBudget, DisruptionPolicy, PodDisruptionBudget]
+        further += READ if self._profile.preemption_shares_the_burden else ()
+        heard = [self._cache.table_of(type_) for type_ in (Node, Pod, Namespace, PriorityClass, PriorityOrder)]
+        for table in (*heard, *map(self._cache.table_of, further)):
             await table.synced.wait()
-        nodes, pods, namespaces, classes, orders = tables[:5]
+        nodes, pods, namespaces, classes, orders = heard
         classes.listen(self._order_changed)
         orders.listen(self._order_changed)
         nodes.listen(self._node_changed)
@@ -129,6 +151,8 @@ class Binder:
     async def stop(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
+        for promise in self._promised.values():
+            promise.over.cancel()
         for telling in self._telling:
             telling.cancel()
         if self._task is not None:
@@ -192,6 +216,8 @@ class Binder:
             self._stir()
         name = cast("Entry", new or old).name
         if after is not None and _wants_a_node(after):
+            if before is None and after.status.nominated_node_name:
+                self._take_over(after)
             self._queue(name, after)
         else:
             self._forget(name)
@@ -293,6 +319,7 @@ class Binder:
             verdict = self._choose(resident(self._ranks.ranked(self._with_usual_spread(pod))))
             if verdict.node is not None:
                 self._assumed[name] = verdict.node
+                self._withdraw(name)  # else it would count twice
                 self.fleet = self.fleet.settled(verdict.pod, verdict.node)
             else:
                 self._stuck.add(name)
@@ -396,24 +423,41 @@ class Binder:
         top = pod.priority + (fairness is not None)
         if not any(one.priority < top for here in self.fleet.hosts for one in here.residents):
             return
-        found = preempt(pod, self.fleet, self._covers(), self._profile, fairness=fairness)
+        now = self._clock.now()
+        burdens = self._ledger.burdens(now) if self._profile.preemption_shares_the_burden else None
+        found = preempt(pod, self.fleet, self._covers(), self._profile, fairness=fairness, burdens=burdens)
         if not isinstance(found, Preemption):
             return
         chosen = found.chosen
-        self._nominate(pod, chosen.node)
-        said = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "Unschedulable",
-            "message": why_nowhere(pod, self.fleet),
-        }
-        await self._set_condition(pod.pod, said, nominatedNodeName=chosen.node)
-        if self._profile.preemption_obeys_budgets and pod.priority < SYSTEM_CRITICAL:
-            await self._evict_together(pod, chosen.victims)
+        message = foretold(pod, chosen, self.fleet)
+        self._nominate(pod, chosen.node, _grace(chosen.victims) + PROMISE_SECONDS)
+        self._ledger.take(chosen.victims, now)
+        try:
+            await self._write_promise(pod.pod, chosen.node)
+            await self._send_away(pod, chosen)
+        except (ApiFault, OSError, TimeoutError) as refused:
+            log.info("preemption for %s/%s must wait: %s", *pod.key, refused)
+            self._ledger.give_back(chosen.victims)
+            self._withdraw(pod.key)
+            self._ring_in(max(RETRY_SECONDS, getattr(refused, "retry_after", None) or 0))
+            with contextlib.suppress(ApiFault, OSError):
+                await self._write_promise(pod.pod, None)
         else:
+            if self._profile.preemption_shares_the_burden:
+                await self._recorder.tell(Note(ref(pod.pod), "Preempting", message, "default-scheduler"), now)
+
+    async def _send_away(self, pod: Resident, chosen: Candidate) -> None:
+        """Through the door, unless it does not bind: the profile has none, or the pod is critical to the system."""
+        critical = pod.priority >= SYSTEM_CRITICAL
+        if not self._profile.preemption_obeys_budgets or (critical and chosen.violations):
             await self._end_each(chosen.victims)
-        grace = max((one.pod.spec.termination_grace_period_seconds or 30 for one in chosen.victims), default=30)
-        asyncio.get_running_loop().call_later(grace + PROMISE_SECONDS, self._break_promise, pod.key, chosen.node)
+            return
+        try:
+            await self._evict_together(pod, chosen.victims)
+        except TooManyRequests:
+            if not critical:
+                raise
+            await self._end_each(chosen.victims)
 
     def _fairness(self, pod: Resident) -> Fairness | None:
         entry = self._cache.table_of(DisruptionPolicy).entries.get(("", "default"))
@@ -424,22 +468,16 @@ class Binder:
         return Fairness(self._clock.now(), since)
 
     async def _evict_together(self, pod: Resident, victims: Sequence[Resident]) -> None:
-        """All victims in one step through the door, or none: then the room is not promised any more."""
+        """All victims in one step through the door, or none."""
         if not victims:
             return
         first, *others = victims
-        noted = {"trimtab.dev/requested-by": "preemption"}
+        noted = {"trimtab.dev/requested-by": ERRAND.by, "reason": f"room for {'/'.join(pod.key)}"}
         if others:
             noted["trimtab.dev/together"] = ",".join("/".join(one.key) for one in others)
         metadata = {"name": first.name, "namespace": first.namespace, "annotations": noted}
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
-        try:
-            await self._client.submit(PODS, first.namespace, first.name, "eviction", eviction)
-        except (TooManyRequests, NotFound) as refused:
-            log.info("preemption for %s/%s must wait: %s", *pod.key, refused)
-            self._withdraw(pod.key)
-            self._ring_in(RETRY_SECONDS)
-            await self._unpromise(pod.pod)
+        await self._client.submit(PODS, first.namespace, first.name, "eviction", eviction)
 
     async def _end_each(self, victims: Sequence[Resident]) -> None:
         """As kube-scheduler does: a notice and a plain deletion, which no budget can refuse."""
@@ -454,23 +492,33 @@ class Binder:
             with contextlib.suppress(NotFound):
                 await self._client.delete(PODS, victim.namespace, victim.name, uid=victim.pod.metadata.uid)
 
-    def _break_promise(self, name: Name, node: str) -> None:
-        """The pod did not come although its room should have been free for long: others may have it."""
-        if self._nominated.get(name) != node:
-            return
+    def _break_promise(self, name: Name) -> None:
+        """The pod did not come although its room should have been free for long, or others need it more."""
         self._withdraw(name)
         self._ring_in(RETRY_SECONDS)
         if (pod := self._pod(name)) is not None:
-            telling = asyncio.get_running_loop().create_task(self._unpromise(pod))
+            telling = asyncio.get_running_loop().create_task(self._forget_promise(pod))
             self._telling.add(telling)
             telling.add_done_callback(self._telling.discard)
 
-    async def _unpromise(self, pod: Pod) -> None:
+    async def _forget_promise(self, pod: Pod) -> None:
         with contextlib.suppress(ApiFault, OSError):
-            patch = {"status": {"nominatedNodeName": None}}
-            await self._client.patch(
-                PODS, pod.namespace, pod.name, patch, subresource="status", manager="kube-scheduler"
-            )
+            await self._write_promise(pod, None)
+
+    async def _write_promise(self, pod: Pod, node: str | None) -> None:
+        patch = {"status": {"nominatedNodeName": node}}
+        answer = await self._client.patch(
+            PODS, pod.namespace, pod.name, patch, subresource="status", manager="kube-scheduler"
+        )
+        self._cache.table(PODS).put(answer)
+
+    def _take_over(self, pod: Pod) -> None:
+        """A promise that somebody else made: a scheduler before this one, most likely."""
+        node, now = pod.status.nominated_node_name, self._clock.now()
+        leaving = [one for one in self._cache.table(PODS).having(PODS_ON, node) if preempted(one)]
+        ends = [one.metadata.deletion_timestamp for one in leaving if one.metadata.deletion_timestamp is not None]
+        seconds = max(((end - now).total_seconds() for end in ends), default=0.0)
+        self._nominate(resident(pod), node, max(0.0, seconds) + PROMISE_SECONDS)
 
     def _covers(self) -> list[Cover]:
         now = self._clock.now() if self._profile.preemption_obeys_budgets else None
@@ -483,22 +531,34 @@ class Binder:
                 cast("DisruptionBudget", entry.typed)
                 for entry in self._cache.table_of(DisruptionBudget).entries.values()
             ]
-            found += [cover(budget, now) for budget in own if over_pods(budget)]
+            found += [cover(budget, now) for budget in own if over_pods(budget) and counts(budget, ERRAND)]
         return found
 
-    def _nominate(self, pod: Resident, node: str) -> None:
+    def _nominate(self, pod: Resident, node: str, seconds: float) -> None:
+        """Keep room on this node for the pod, so long; whoever matters less and was promised it is no longer."""
         self._withdraw(pod.key)
-        self._nominated[pod.key] = node
+        for one in self.fleet.nominated.get(node, ()):
+            if one.priority < pod.priority:
+                self._break_promise(one.key)
+        over = asyncio.get_running_loop().call_later(seconds, self._break_promise, pod.key)
+        self._promised[pod.key] = Promise(node, over)
         waiting = (*self.fleet.nominated.get(node, ()), pod)
         self.fleet = self.fleet.with_nominated({**self.fleet.nominated, node: waiting})
 
     def _withdraw(self, name: Name) -> None:
-        node = self._nominated.pop(name, None)
-        if node is None:
+        promise = self._promised.pop(name, None)
+        if promise is None:
             return
-        waiting = tuple(one for one in self.fleet.nominated.get(node, ()) if one.key != name)
-        others = {key: value for key, value in self.fleet.nominated.items() if key != node}
-        self.fleet = self.fleet.with_nominated(others | ({node: waiting} if waiting else {}))
+        promise.over.cancel()
+        waiting = tuple(one for one in self.fleet.nominated.get(promise.node, ()) if one.key != name)
+        others = {key: value for key, value in self.fleet.nominated.items() if key != promise.node}
+        self.fleet = self.fleet.with_nominated(others | ({promise.node: waiting} if waiting else {}))
+
+
+def _grace(victims: Sequence[Resident]) -> int:
+    """How long these may take to end."""
+    times = [one.pod.spec.termination_grace_period_seconds for one in victims]
+    return max((USUAL_GRACE_SECONDS if time is None else time for time in times), default=0)
 
 
 def _wants_a_node(pod: Pod) -> bool:

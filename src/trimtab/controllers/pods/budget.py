@@ -16,8 +16,8 @@ from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, View, Wake, Wish
 from trimtab.controllers.pods.owners import controllers_in
 from trimtab.controllers.pods.registry import inside_a_cluster
-from trimtab.decide.budget import DELETION_DEADLINE, Limit
-from trimtab.decide.pods.disruption import IN_FLIGHT_AT_MOST, Crew, covered_pod, own_status, wanted_of
+from trimtab.decide.budget import DELETION_DEADLINE, IN_FLIGHT_AT_MOST, Limit
+from trimtab.decide.pods.disruption import Crew, covered_pod, own_status, wanted_of
 from trimtab.decide.pods.floors import Setting, capped, floors_for
 from trimtab.decide.pods.guard import SUPERSEDED, PodBudget, selects
 from trimtab.decide.pods.priority import ranks

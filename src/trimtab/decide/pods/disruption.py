@@ -1,7 +1,7 @@
 """What a budget over pods should say of itself, and what preemption reads of it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from trimtab.api.duration import duration
@@ -18,6 +18,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Condition
 from trimtab.decide.budget import (
     DELETION_DEADLINE,
+    IN_FLIGHT_AT_MOST,
     Controller,
     CoveredPod,
     Limit,
@@ -42,7 +43,6 @@ from trimtab.decide.pods.guard import Guard as Standing
 from trimtab.decide.pods.terms import choice
 from trimtab.decide.preempt import Cover
 
-IN_FLIGHT_AT_MOST = timedelta(minutes=10)
 CAPPED = "CappedByPolicy"
 
 
@@ -228,17 +228,22 @@ def _capped(budget: DisruptionBudget, now: datetime) -> tuple[Condition, ...]:
 
 
 def cover(budget: PodBudget, now: datetime | None = None) -> Cover:
-    """The budget as preemption sees it; with a time, what is left of its rate counts too."""
-    standing = standing_of(Standing(budget), now) if now is not None else None
-    allowed = budget.status.disruptions_allowed
-    if standing is not None:
-        left = (
-            standing.rate.left(now) if standing.rate is not None and now is not None else standing.disruptions_allowed
-        )
-        allowed = 0 if standing.closed else min(standing.disruptions_allowed, left)
-    return Cover(
+    """The budget as preemption sees it; with a time, as an eviction at that time would be judged."""
+    seen = Cover(
         namespace=budget.metadata.namespace,
         selector=choice(budget.spec.selector, {}),
-        allowed=allowed,
+        allowed=budget.status.disruptions_allowed,
         disrupted=frozenset(budget.status.disrupted_pods),
+    )
+    if now is None:
+        return seen
+    standing = standing_of(Standing(budget), now)
+    concurrent = gate_of(budget, Footing(), now).concurrent if isinstance(budget, DisruptionBudget) else None
+    limits = [concurrent, standing.rate.left(now) if standing.rate is not None else None]
+    allowed = min([standing.disruptions_allowed, *(limit for limit in limits if limit is not None)])
+    stale = standing.observed_generation < standing.generation
+    return seen._replace(
+        allowed=0 if standing.closed or stale else allowed,
+        exact=True,
+        spares_ill=not standing.exempts_unhealthy(),
     )

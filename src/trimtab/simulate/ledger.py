@@ -1,0 +1,91 @@
+"""What the scheduler of a simulated cluster knows of the burdens of owners: what was told of evictions, and what it just decided."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, StatefulSet
+from trimtab.api.kinds.native.event import Event
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.value import Object
+from trimtab.controllers.contract import Index
+from trimtab.controllers.pods.avoidance import by_uid
+from trimtab.controllers.pods.owners import replicas_of
+from trimtab.decide.pods.burden import LATELY, Burden, Burdens, burden
+from trimtab.decide.pods.host import Resident
+from trimtab.runtime.cache import Cache
+from trimtab.server.eviction import EVICTED
+from trimtab.simulate.workloads.offspring import PODS_OF, children
+
+READ: tuple[type[Object], ...] = (Event, Deployment, ReplicaSet, StatefulSet)
+"""What must be known before burdens can be told."""
+OWNER_EVENTS = Index(
+    "evictions from an owner", Event, lambda one: (one.involved_object.uid,) if one.reason == EVICTED else ()
+)
+
+
+class Top(NamedTuple):
+    """The owner that people know, how many pods it wants if that is known, and through whom it has them."""
+
+    uid: str
+    replicas: int | None
+    controllers: tuple[str, ...]
+
+
+class Ledger:
+    """Evictions are told on their owner in one step with them, and for an hour: so burdens survive a restart.
+
+    What was decided here a moment ago may not have been heard yet: it is remembered by the pod, and counts once.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._taken: dict[str, tuple[str, datetime]] = {}
+        """Victims by uid: their controller, and when they were chosen."""
+
+    def take(self, victims: Iterable[Resident], now: datetime) -> None:
+        self._taken = {uid: (whose, at) for uid, (whose, at) in self._taken.items() if now - at < LATELY}
+        self._taken |= {one.pod.metadata.uid: (one.traits.controller, now) for one in victims if one.traits.controller}
+
+    def give_back(self, victims: Iterable[Resident]) -> None:
+        """These do not go after all."""
+        for one in victims:
+            self._taken.pop(one.pod.metadata.uid, None)
+
+    def burdens(self, now: datetime) -> Burdens:
+        """How owners stand at this moment; each is looked at once."""
+
+        @cache
+        def of(controller: str) -> Burden:
+            return self._burden(controller, now)
+
+        return of
+
+    def _burden(self, controller: str, now: datetime) -> Burden:
+        top = self.top(controller)
+        pods = [pod for uid in top.controllers for pod in self._cache.table_of(Pod).having(PODS_OF, uid)]
+        pods = [pod for pod in pods if not pod.terminal]
+        ends = dict(self._told(top.uid))
+        ends |= {uid: at for uid, (whose, at) in self._taken.items() if whose in top.controllers}
+        staying = sum(pod.metadata.deletion_timestamp is None for pod in pods)
+        return burden(top.uid, staying if top.replicas is None else top.replicas, pods, ends, now)
+
+    def _told(self, owner: str) -> Iterator[tuple[str, datetime]]:
+        for one in self._cache.table_of(Event).having(OWNER_EVENTS, owner):
+            at = one.last_timestamp or one.metadata.creation_timestamp
+            if at is not None:
+                yield (one.related.uid if one.related is not None else one.metadata.uid), at
+
+    def top(self, controller: str) -> Top:
+        for type_ in (ReplicaSet, StatefulSet):
+            for one in self._found(type_, controller):
+                above = next((ref.uid for ref in one.metadata.owner_references if ref.controller), "")
+                for top in self._found(Deployment, above) if above else ():
+                    below = self._cache.table_of(ReplicaSet).having(children(ReplicaSet), above)
+                    return Top(above, replicas_of(top), tuple(set_.metadata.uid for set_ in below))
+                return Top(controller, replicas_of(one), (controller,))
+        return Top(controller, None, (controller,))
+
+    def _found(self, type_: type[Object], uid: str) -> list[Any]:
+        return self._cache.table_of(type_).having(by_uid(type_), uid)
