@@ -61,7 +61,14 @@ def test_a_rate_tells_exactly_when_the_next_one_is_allowed() -> None:
 
 def test_a_clock_that_steps_back_opens_no_window() -> None:
     rate = Rate(1, HOUR).spent(NOON)
-    assert rate.left(NOON - timedelta(minutes=5)) == 0
+    back = NOON - timedelta(minutes=5)
+    assert rate.left(back) == 0
+    assert rate.next_allowed(back) == NOON + HOUR
+
+
+def test_what_happens_after_a_clock_stepped_back_counts_until_the_clock_is_right_again() -> None:
+    rate = Rate(2, HOUR).spent(NOON).spent(NOON - timedelta(minutes=50))
+    assert rate.left(NOON + timedelta(minutes=15)) == 0
 
 
 @given(st.integers(1, 4), st.lists(st.integers(0, 300), max_size=40))

@@ -267,8 +267,9 @@ def debited(budget: DisruptionBudget, moves: Sequence[InFlight], now: datetime) 
     rate = rate_of(budget)
     if rate is not None:
         recent = budget.status.rate.recent if budget.status.rate is not None else ()
-        counting = [entry for entry in recent if entry.at is not None and now - rate.period < entry.at]
-        counting += [RecentDisruption(object=move.object, at=now, by=move.by, reason=move.reason) for move in moves]
+        at = rate.moment(now)
+        counting = [entry for entry in recent if entry.at is not None and at - rate.period < entry.at]
+        counting += [RecentDisruption(object=move.object, at=at, by=move.by, reason=move.reason) for move in moves]
         status = status.but(
             rate=RateStatus(
                 in_window=len(counting), limit=rate.disruptions, recent=tuple(counting[-rate.disruptions :])
