@@ -1,4 +1,5 @@
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,10 +10,11 @@ from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.decide.framework import Reason
 from trimtab.decide.pods.burden import Burden, Burdens
 from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.host import resident
 from trimtab.decide.pods.schedule import book, schedule
-from trimtab.decide.pods.shares import Fairness
+from trimtab.decide.pods.shares import Claimant, Fairness
 from trimtab.decide.pods.terms import Choice
-from trimtab.decide.preempt import Cover, Preemption, preempt
+from trimtab.decide.preempt import Cover, Preemption, foretold, preempt
 
 WEB = Choice((("app", "web"),))
 
@@ -55,18 +57,30 @@ def test_a_pod_that_never_preempts_does_not() -> None:
     assert answer.code == "NeverPreempts"
 
 
-def test_a_pod_whose_victims_are_leaving_waits() -> None:
+def promised(priority: int) -> tuple[Pod, NodeFleet]:
+    """A pod of priority 9, and the node it is promised, which a pod of this priority is leaving for it."""
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     leaving = pod(
         "r",
         on="a",
         cpu="2",
-        priority=0,
+        priority=priority,
+        owner="ReplicaSet/r",
         metadata={"deletionTimestamp": "2026-08-01T00:00:00Z"},
         status={"conditions": [condition]},
     )
-    fleet = NodeFleet.of([node("a", cpu="2")], [leaving])
-    answer = preempt(pod("p", cpu="1", priority=9, status={"nominatedNodeName": "a"}), fleet, [], UPSTREAM)
+    asked = pod("p", cpu="1", priority=9, owner="ReplicaSet/p", status={"nominatedNodeName": "a"})
+    return asked, NodeFleet.of([node("a", cpu="2")], [leaving])
+
+
+def test_a_pod_whose_victims_are_leaving_waits() -> None:
+    answer = preempt(*promised(0), [], UPSTREAM)
+    assert isinstance(answer, Reason)
+    assert answer.code == "VictimsLeaving"
+
+
+def test_so_does_a_pod_whose_equals_are_leaving() -> None:
+    answer = preempt(*promised(9), [], TRIMTAB, fairness=PATIENT)
     assert isinstance(answer, Reason)
     assert answer.code == "VictimsLeaving"
 
@@ -304,3 +318,74 @@ def test_whoever_leaves_already_is_not_counted_again() -> None:
     asked, bearer = pod("p", cpu="2", priority=9), Burden("x", 20, down=1)
     assert isinstance(gently(asked, fleet, bearing(x=bearer)), Reason)
     assert len(victims(gently(asked, fleet, bearing(x=bearer._replace(leaving=frozenset(["x-0"])))))) == 2
+
+
+def crowd(*owners: str, size: int = 0, **more: Any) -> NodeFleet:
+    """One node, full with one old pod of each of these owners, of the usual priority."""
+    running = [
+        pod(f"{owner}-{i}", on="a", cpu="1", owner=f"ReplicaSet/{owner}", status=LONG_AGO, **more)
+        for i, owner in enumerate(owners)
+    ]
+    return NodeFleet.of([node("a", cpu=str(size or len(owners)))], running)
+
+
+def fairly(asked: Pod, fleet: NodeFleet, fairness: Fairness = PATIENT) -> Preemption | Reason:
+    return preempt(asked, fleet, [], TRIMTAB, fairness=fairness)
+
+
+POOR = pod("poor-0", cpu="1", owner="ReplicaSet/poor")
+
+
+def test_old_and_new_pods_of_one_deployment_are_no_rivals() -> None:
+    both = PATIENT._replace(claimant=lambda _: Claimant("top"))
+    assert isinstance(fairly(POOR, crowd("old", "old", "old"), both), Reason)
+
+
+def test_an_owner_with_more_weight_may_have_more() -> None:
+    heavy = PATIENT._replace(claimant=lambda uid: Claimant(uid, 3.0 if "rich" in uid else 1.0))
+    assert victims(fairly(POOR, crowd("rich", "rich", "rich"))) == ["rich-2"]
+    assert isinstance(fairly(POOR, crowd("rich", "rich", "rich"), heavy), Reason)
+
+
+def test_what_is_leaving_and_what_is_promised_counts_as_done() -> None:
+    fleet = crowd("rich", "rich", "rich")
+    coming = resident(pod("poor-1", cpu="1", owner="ReplicaSet/poor"))
+    promised = fleet.with_nominated({"a": (coming,)})
+    assert isinstance(fairly(POOR, promised), Reason)
+    ending = pod(
+        "rich-9", on="a", cpu="1", owner="ReplicaSet/rich", status=LONG_AGO, metadata={"deletionTimestamp": NOON}
+    )
+    two = NodeFleet.of(
+        [node("a", cpu="3")], [ending, *(one.pod for one in crowd("rich", "x").hosts.targets[0].residents)]
+    )
+    assert victims(fairly(POOR, two)) == ["rich-9"]
+    assert isinstance(fairly(pod("poor-0", cpu="2", owner="ReplicaSet/poor"), two), Reason)
+
+
+def test_among_equals_the_owner_with_most_yields_first_then_the_service_with_most() -> None:
+    assert victims(fairly(POOR, crowd("rich", "rich", "rich", "some", "some", size=5))) == ["rich-2"]
+    running = [
+        pod(f"{name}-{i}", on="a", cpu="1", app=app, owner=f"ReplicaSet/{name}", status=LONG_AGO)
+        for name, app in (("small", "alone"), ("large", "shared"), ("other", "shared"))
+        for i in range(2 if name != "other" else 1)
+    ]
+    fleet = NodeFleet.of([node("a", cpu="5")], running)
+    grouped = PATIENT._replace(services={"default": [{"app": "alone"}, {"app": "shared"}]})
+    assert victims(fairly(POOR, fleet, grouped)) == ["large-1"]
+    swapped = PATIENT._replace(services={"default": [{"app": "alone"}]})
+    assert victims(fairly(POOR, fleet, swapped)) == ["small-1"]
+
+
+def test_the_outcome_for_victims_is_foretold_and_of_no_weight() -> None:
+    running = [
+        pod("large", on="a", cpu="2", priority=1, owner="ReplicaSet/x"),
+        pod("small", on="a", cpu="1", priority=1, owner="ReplicaSet/y"),
+        pod("lone", on="a", cpu="1", priority=1, owner=""),
+    ]
+    fleet = NodeFleet.of([node("a", cpu="4"), node("b", cpu="1")], running)
+    asked = resident(pod("p", cpu="4", priority=9))
+    told = foretold(asked, found(asked.pod, fleet, profile=TRIMTAB).chosen, fleet)
+    assert told == (
+        "evicts default/lone from a; nothing replaces it, and default/large from a; no node would take its replacement, "
+        "and default/small from a; b would take its replacement"
+    )

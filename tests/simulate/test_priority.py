@@ -307,3 +307,47 @@ def test_a_budget_over_everybody_guards_pods_from_preemption_too() -> None:
         assert running(member) == ["low"]
 
     in_a_member(story, ONE_NODE)
+
+
+def test_a_policy_can_make_budgets_best_effort() -> None:
+    async def story(member: Member) -> None:
+        await classes(member, high=1000)
+        await member.client.create(DEPLOYMENTS, deployment("low", 1, cpu="2"))
+        body = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "low"}}}
+        await member.client.create(BUDGETS, workload("PodDisruptionBudget", "low", body, "policy/v1"))
+        await asyncio.sleep(5)
+        await pod(member, "high", cpu="2", priorityClassName="high")
+        await asyncio.sleep(60)
+        assert running(member) == ["low"]
+        await member.client.create(POLICIES, singleton("DisruptionPolicy", preemptionBudgets="BestEffort"))
+        await asyncio.sleep(600)
+        assert running(member) == ["high"]
+
+    in_a_member(story, ONE_NODE)
+
+
+def test_an_owner_with_twice_the_weight_keeps_twice_as_much() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(POLICIES, singleton("DisruptionPolicy", equalPriorityPreemption="Fair"))
+        rich = deployment("rich", 3, cpu="600m")
+        rich["metadata"]["annotations"] = {"trimtab.dev/share-weight": "2"}
+        await member.client.create(DEPLOYMENTS, rich)
+        await asyncio.sleep(700)
+        await member.client.create(DEPLOYMENTS, deployment("poor", 3, cpu="600m"))
+        await asyncio.sleep(7200)
+        assert running(member) == ["poor", "rich", "rich"]
+
+    in_a_member(story, ONE_NODE)
+
+
+def test_a_class_can_forbid_its_pods_to_preempt() -> None:
+    async def story(member: Member) -> None:
+        body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "polite"}}
+        await member.client.create(CLASSES, {**body, "value": 1000, "preemptionPolicy": "Never"})
+        await member.client.create(DEPLOYMENTS, deployment("low", 1, cpu="2"))
+        await asyncio.sleep(5)
+        await pod(member, "polite", cpu="1", priorityClassName="polite")
+        await asyncio.sleep(600)
+        assert running(member) == ["low"]
+
+    in_a_member(story, ONE_NODE)

@@ -1,6 +1,6 @@
 """Who must go so that a more important pod can run: victims node by node, and the node where it hurts least."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeAlias
 
@@ -101,6 +101,11 @@ class Limits(NamedTuple):
         bearer = self.borne_by(pod)
         return None if bearer is None or pod.pod.metadata.uid in bearer.leaving else bearer
 
+    def leaves(self, pod: Resident) -> bool:
+        """Whether this pod is on its way out already."""
+        bearer = None if pod.terminating else self.borne_by(pod)
+        return pod.terminating or (bearer is not None and pod.pod.metadata.uid in bearer.leaving)
+
 
 class Candidate(NamedTuple):
     """A node that would do, and whom it costs."""
@@ -112,7 +117,8 @@ class Candidate(NamedTuple):
     """Victims whose budget does not allow it."""
     cost: tuple[float, ...]
     """Compared in order, less is better: broken budgets, the highest priority hurt, victims that nothing replaces,
-    priorities together, number of victims, what their owners bore lately, and how long the most important have run."""
+    priorities together, number of victims, how little their owners and services have (among equals), what their owners
+    bore lately, and how long the most important of them have run."""
 
 
 class Preemption(NamedTuple):
@@ -140,16 +146,16 @@ def preempt(
     """
     me = pod if isinstance(pod, Resident) else resident(pod)
     ask = ask_for(me, fleet)
-    if (refused := ineligible(ask, fleet, taste)) is not None:
+    if (refused := ineligible(ask, fleet, taste, me.priority + (fairness is not None))) is not None:
         return refused
     enforced = profile.preemption_obeys_budgets and me.priority < SYSTEM_CRITICAL
     shared = profile.preemption_shares_the_burden
     limits = Limits(tuple(covers), burdens if shared else None)
     hunt = Hunt(ask, fleet, limits, taste, enforced, spares_unmanaged=shared)
-    found = _candidates(hunt, Trial(hunt))
+    found = _candidates(hunt)
     if not found and fairness is not None:
-        shares = Shares(me, fleet, fairness)
-        fair = _candidates(hunt, Trial(hunt, shares.may_yield))
+        shares = Shares(me, fleet, fairness, limits.leaves)
+        fair = _candidates(hunt._replace(shares=shares))
         found = [candidate for candidate in fair if shares.stay_even(candidate.victims)]
     if not found:
         return Reason("NoVictims", "evicting pods of lower priority makes room on no node")
@@ -157,8 +163,8 @@ def preempt(
     return Preemption(tied[0], tuple(found), tuple(candidate.node for candidate in tied))
 
 
-def ineligible(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Reason | None:
-    """A pod that may not preempt, or whose victims are still leaving."""
+def ineligible(ask: PodAsk, fleet: NodeFleet, taste: Taste, top: int) -> Reason | None:
+    """A pod that may not preempt, or whose victims, all of a priority below `top`, are still leaving."""
     if ask.pod.spec.preemption_policy == "Never":
         return Reason("NeverPreempts", "the pod's preemptionPolicy is Never")
     promised = fleet.get(ask.pod.status.nominated_node_name)
@@ -167,7 +173,7 @@ def ineligible(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Reason | None:
     objection = objection_to(ask, fleet, promised.name, taste)
     if objection is not None and objection.reason.code == HOPELESS:
         return None
-    leaving = [one for one in promised.residents if one.priority < ask.me.priority and preempted(one.pod)]
+    leaving = [one for one in promised.residents if one.priority < top and preempted(one.pod)]
     if leaving:
         return Reason("VictimsLeaving", f"{len(leaving)} pods are still leaving {promised.name} for it")
     return None
@@ -191,14 +197,28 @@ class Hunt(NamedTuple):
     enforced: bool
     spares_unmanaged: bool
     """Pods that nothing would replace go last among their equals: what they do is lost for good."""
+    shares: Shares | None = None
+    """With these, pods as important may yield too."""
 
-    def importance(self, pod: Resident) -> tuple[int, bool, float, datetime, tuple[str, str]]:
-        """Sorts the most important first: by priority, then by what its owner bore, then by how long it has run.
+    @property
+    def top(self) -> int:
+        """Only pods of a priority below this can be victims."""
+        return self.ask.me.priority + (self.shares is not None)
 
-        In this order, because a replacement is young: whoever was disrupted would else be the first to be so again.
+    def may_take(self, pod: Resident) -> bool:
+        return pod.priority < self.ask.me.priority or (self.shares is not None and self.shares.may_yield(pod))
+
+    def importance(self, pod: Resident) -> tuple[object, ...]:
+        """Sorts the most important first: by priority, what its owner has, what it bore, and how long it has run.
+
+        Age comes last, because a replacement is young: whoever was disrupted would else be the first to be so again.
         """
-        replaced = self.spares_unmanaged and bool(pod.traits.controller)
-        return -pod.priority, replaced, -self._borne(pod), pod.pod.status.start_time or NOT_STARTED, pod.key
+        replaced = self.spares_unmanaged and pod.pod.controller is not None
+        started = pod.pod.status.start_time or NOT_STARTED
+        return -pod.priority, replaced, self._plenty(pod), -self._borne(pod), started, pod.key
+
+    def _plenty(self, pod: Resident) -> tuple[float, float]:
+        return self.shares.plenty(pod) if self.shares is not None else (0.0, 0.0)
 
     def _borne(self, pod: Resident) -> float:
         found = self.limits.borne_by(pod)
@@ -207,18 +227,19 @@ class Hunt(NamedTuple):
     def cost(self, victims: Sequence[Resident], violations: int) -> tuple[float, ...]:
         """See `Candidate.cost`; `victims` are sorted, the most important first."""
         if not victims:
-            return (violations, -PRIORITY_OFFSET, 0, 0, 0, 0, 0)
+            return (violations, -PRIORITY_OFFSET, 0, 0, 0, 0, 0, 0, 0)
         highest = victims[0].priority
-        lost = sum(not one.traits.controller for one in victims) if self.spares_unmanaged else 0
+        lost = sum(one.pod.controller is None for one in victims) if self.spares_unmanaged else 0
+        owner, service = min(map(self._plenty, victims))
         borne = max(map(self._borne, victims))
         started = min(one.pod.status.start_time or NOT_STARTED for one in victims if one.priority == highest)
         total = sum(one.priority + PRIORITY_OFFSET for one in victims)
-        return (violations, highest, lost, total, len(victims), borne, -started.timestamp())
+        return (violations, highest, lost, total, len(victims), -owner, -service, borne, -started.timestamp())
 
 
-def _candidates(hunt: Hunt, trial: "Trial") -> list[Candidate]:
+def _candidates(hunt: Hunt) -> list[Candidate]:
     """Candidates in the order of names; enough of them, one of which breaks no budget, end the search."""
-    columns = potential(hunt, trial.top)
+    columns, trial = potential(hunt), Trial(hunt)
     enough = max(len(columns) // 10, FEWEST_CANDIDATES)
     found: list[Candidate] = []
     harmless = False
@@ -244,10 +265,10 @@ def _examined(hunt: Hunt, trial: "Trial", columns: Sequence[int]) -> Iterable[Ca
             yield seen[1].candidate
 
 
-def potential(hunt: Hunt, top: int) -> Columns:
-    """The columns of nodes that are refused for what runs there and have pods of a priority below `top`."""
+def potential(hunt: Hunt) -> Columns:
+    """The columns of nodes that are refused for what runs there and have pods that may yield."""
     weakest = hunt.fleet.hosts.column("weakest", lambda: _weakest, np.int64)
-    return np.flatnonzero(crowded_nodes(hunt.ask, hunt.fleet, hunt.taste) & (weakest < top))
+    return np.flatnonzero(crowded_nodes(hunt.ask, hunt.fleet, hunt.taste) & (weakest < hunt.top))
 
 
 def _weakest(here: Host) -> int:
@@ -268,10 +289,9 @@ class Trial:
     away changes what other nodes are worth.
     """
 
-    def __init__(self, hunt: Hunt, may_yield: Callable[[Resident], bool] | None = None) -> None:
+    def __init__(self, hunt: Hunt) -> None:
         ask, fleet = hunt.ask, hunt.fleet
-        self.me, self.hunt, self._may_yield = ask.me, hunt, may_yield
-        self.top = ask.me.priority + (may_yield is not None)
+        self.me, self.hunt = ask.me, hunt
         plugins = active_filters(ask, hunt.taste)
         self._alone = all(plugin.sweep is None for plugin in plugins)
         self._checks = [plugin.study(ask, fleet.hosts) for plugin in plugins] if self._alone else []
@@ -281,7 +301,7 @@ class Trial:
         self.borne: tuple[tuple[str, Burden], ...] = ()
         """What the owners of those who could go have borne, by controller."""
         self._question = tuple((plugin.name, plugin.reads(ask)) for plugin in plugins if plugin.reads is not None)
-        self._comparable = self._alone and may_yield is None and len(self._question) == len(plugins)
+        self._comparable = self._alone and hunt.shares is None and len(self._question) == len(plugins)
 
     def known(self) -> dict[str, tuple[Host, Finding]]:
         """What the same question found on nodes before; nothing when answers depend on more than node and question."""
@@ -299,13 +319,10 @@ class Trial:
         """From now on it is about this node; returns whom it would cost at most, most important first."""
         here = self._fleet.hosts.targets[self._fleet.hosts.index[node]]
         self._node, self._here = node, here if self._alone else None
-        weaker = [one for one in here.residents if self._yields(one)]
+        weaker = [one for one in here.residents if self.hunt.may_take(one)]
         found = ((one.traits.controller, self.hunt.limits.borne_by(one)) for one in weaker)
         self.borne = tuple({controller: borne for controller, borne in found if borne is not None}.items())
         return tuple(sorted(weaker, key=self.hunt.importance))
-
-    def _yields(self, pod: Resident) -> bool:
-        return pod.priority < self.me.priority or (self._may_yield is not None and self._may_yield(pod))
 
     def take(self, pods: Sequence[Resident]) -> None:
         if self._here is None:

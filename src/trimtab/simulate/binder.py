@@ -10,17 +10,18 @@ from typing import NamedTuple, cast
 from uuid import uuid4
 
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy, PriorityOrder
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy, DisruptionPolicySpec, PriorityOrder
 from trimtab.api.kinds.native.apps import ReplicaSet, StatefulSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.namespace import Namespace
+from trimtab.api.kinds.native.network import Service
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod, TopologySpreadConstraint
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object, Raw
 from trimtab.client.client import resource_of
-from trimtab.clock import Clock
+from trimtab.clock import Clock, timestamp
 from trimtab.controllers.contract import Note
 from trimtab.decide.pods.answer import words_of
 from trimtab.decide.pods.ask import ask_for
@@ -46,7 +47,7 @@ from trimtab.errors import ApiFault, Conflict, NotFound, TooManyRequests
 from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache, Entry
-from trimtab.runtime.notes import Recorder, stamp
+from trimtab.runtime.notes import Recorder
 from trimtab.server.binding import BINDER
 from trimtab.server.binding import SEEN as BIND_GENERATION
 from trimtab.simulate.ledger import READ, Ledger
@@ -135,7 +136,7 @@ class Binder:
         """What is being said of promises that were not kept."""
 
     async def start(self) -> None:
-        further: list[type[Object]] = [DisruptionBudget, DisruptionPolicy, PodDisruptionBudget]
+        further: list[type[Object]] = [DisruptionBudget, DisruptionPolicy, PodDisruptionBudget, Service]
         further += READ if self._profile.preemption_shares_the_burden else ()
         heard = [self._cache.table_of(type_) for type_ in (Node, Pod, Namespace, PriorityClass, PriorityOrder)]
         for table in (*heard, *map(self._cache.table_of, further)):
@@ -403,7 +404,7 @@ class Binder:
         known: Raw = next((one for one in conditions if one["type"] == said["type"]), {})
         if said.items() <= known.items() and not further:
             return
-        since = known["lastTransitionTime"] if known.get("status") == said["status"] else stamp(self._clock.now())
+        since = known["lastTransitionTime"] if known.get("status") == said["status"] else timestamp(self._clock.now())
         others = [one for one in conditions if one["type"] != said["type"]]
         body = {
             "metadata": {"resourceVersion": entry.revision},
@@ -425,7 +426,8 @@ class Binder:
             return
         now = self._clock.now()
         burdens = self._ledger.burdens(now) if self._profile.preemption_shares_the_burden else None
-        found = preempt(pod, self.fleet, self._covers(), self._profile, fairness=fairness, burdens=burdens)
+        rules = self._profile.but(preemption_obeys_budgets=self._obeys)
+        found = preempt(pod, self.fleet, self._covers(), rules, fairness=fairness, burdens=burdens)
         if not isinstance(found, Preemption):
             return
         chosen = found.chosen
@@ -449,7 +451,7 @@ class Binder:
     async def _send_away(self, pod: Resident, chosen: Candidate) -> None:
         """Through the door, unless it does not bind: the profile has none, or the pod is critical to the system."""
         critical = pod.priority >= SYSTEM_CRITICAL
-        if not self._profile.preemption_obeys_budgets or (critical and chosen.violations):
+        if not self._obeys or (critical and chosen.violations):
             await self._end_each(chosen.victims)
             return
         try:
@@ -459,13 +461,23 @@ class Binder:
                 raise
             await self._end_each(chosen.victims)
 
-    def _fairness(self, pod: Resident) -> Fairness | None:
+    def _policy(self) -> DisruptionPolicySpec:
         entry = self._cache.table_of(DisruptionPolicy).entries.get(("", "default"))
-        policy = cast("DisruptionPolicy", entry.typed) if entry else None
+        return cast("DisruptionPolicy", entry.typed).spec if entry else DisruptionPolicySpec()
+
+    def _fairness(self, pod: Resident) -> Fairness | None:
         since = pod.pod.metadata.creation_timestamp
-        if policy is None or policy.spec.equal_priority_preemption != "Fair" or since is None:
+        if self._policy().equal_priority_preemption != "Fair" or since is None:
             return None
-        return Fairness(self._clock.now(), since)
+        services: dict[str, list[Mapping[str, str]]] = {}
+        for entry in self._cache.table_of(Service).entries.values():
+            services.setdefault(entry.name[0], []).append(cast("Service", entry.typed).spec.selector)
+        return Fairness(self._clock.now(), since, self._ledger.claimants(), services)
+
+    @property
+    def _obeys(self) -> bool:
+        """Whether budgets bind preemption."""
+        return self._profile.preemption_obeys_budgets and self._policy().preemption_budgets != "BestEffort"
 
     async def _evict_together(self, pod: Resident, victims: Sequence[Resident]) -> None:
         """All victims in one step through the door, or none."""
@@ -521,7 +533,7 @@ class Binder:
         self._nominate(resident(pod), node, max(0.0, seconds) + PROMISE_SECONDS)
 
     def _covers(self) -> list[Cover]:
-        now = self._clock.now() if self._profile.preemption_obeys_budgets else None
+        now = self._clock.now() if self._profile.preemption_obeys_budgets else None  # else as kube-scheduler sees them
         found = [
             cover(cast("PodDisruptionBudget", entry.typed), now)
             for entry in self._cache.table_of(PodDisruptionBudget).entries.values()

@@ -1,6 +1,7 @@
-"""What the scheduler of a simulated cluster knows of the burdens of owners: what was told of evictions, and what it just decided."""
+"""What the scheduler of a simulated cluster knows of owners: what they bore, by what was told and just decided, and what is due to them."""
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -14,12 +15,15 @@ from trimtab.controllers.pods.avoidance import by_uid
 from trimtab.controllers.pods.owners import replicas_of
 from trimtab.decide.pods.burden import LATELY, Burden, Burdens, burden
 from trimtab.decide.pods.host import Resident
+from trimtab.decide.pods.shares import Claimant
 from trimtab.runtime.cache import Cache
 from trimtab.server.eviction import EVICTED
 from trimtab.simulate.workloads.offspring import PODS_OF, children
 
 READ: tuple[type[Object], ...] = (Event, Deployment, ReplicaSet, StatefulSet)
 """What must be known before burdens can be told."""
+WEIGHT = "trimtab.dev/share-weight"
+"""On a workload: how much it may have beside others of its priority, when equals may change places; 1 is usual."""
 OWNER_EVENTS = Index(
     "evictions from an owner", Event, lambda one: (one.involved_object.uid,) if one.reason == EVICTED else ()
 )
@@ -31,6 +35,7 @@ class Top(NamedTuple):
     uid: str
     replicas: int | None
     controllers: tuple[str, ...]
+    weight: float = 1.0
 
 
 class Ledger:
@@ -62,6 +67,16 @@ class Ledger:
 
         return of
 
+    def claimants(self) -> Callable[[str], Claimant]:
+        """Whose share counts when equals change places, by controller; each is looked at once."""
+
+        @cache
+        def of(controller: str) -> Claimant:
+            top = self.top(controller)
+            return Claimant(top.uid, top.weight)
+
+        return of
+
     def _burden(self, controller: str, now: datetime) -> Burden:
         top = self.top(controller)
         pods = [pod for uid in top.controllers for pod in self._cache.table_of(Pod).having(PODS_OF, uid)]
@@ -83,9 +98,18 @@ class Ledger:
                 above = next((ref.uid for ref in one.metadata.owner_references if ref.controller), "")
                 for top in self._found(Deployment, above) if above else ():
                     below = self._cache.table_of(ReplicaSet).having(children(ReplicaSet), above)
-                    return Top(above, replicas_of(top), tuple(set_.metadata.uid for set_ in below))
-                return Top(controller, replicas_of(one), (controller,))
+                    return Top(above, replicas_of(top), tuple(set_.metadata.uid for set_ in below), _weight(top))
+                return Top(controller, replicas_of(one), (controller,), _weight(one))
         return Top(controller, None, (controller,))
 
     def _found(self, type_: type[Object], uid: str) -> list[Any]:
         return self._cache.table_of(type_).having(by_uid(type_), uid)
+
+
+def _weight(owner: Object) -> float:
+    """What the owner says of itself; what cannot be read, or is not positive, is 1."""
+    try:
+        weight = float(owner.metadata.annotations.get(WEIGHT, "1"))
+    except ValueError:
+        return 1.0
+    return weight if 0 < weight < math.inf else 1.0

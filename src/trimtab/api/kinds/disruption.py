@@ -260,6 +260,14 @@ class DisruptionPolicySpec(Value):
             default="Never",
         ),
     ] = ""
+    preemption_budgets: Annotated[
+        str,
+        Field(
+            "Whether budgets bind preemption, or are only kept where that is possible.",
+            enum=("Enforce", "BestEffort"),
+            default="Enforce",
+        ),
+    ] = ""
     storm: Annotated[Storm | None, Field("When losses are so many that evictions slow down or stop.")] = None
     eviction_rate: Annotated[EvictionRate | None, Field("How fast evictions go in quiet times.")] = None
 
