@@ -1,12 +1,14 @@
 """Looks at one cluster through any API server, and gathers what one round of the rescheduler must know."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TypeVar, cast
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.kinds.native.event import Event
 from trimtab.api.kinds.native.extension import CustomResourceDefinition
 from trimtab.api.kinds.native.metrics import NodeMetrics, PodMetrics
 from trimtab.api.kinds.native.namespace import Namespace
@@ -17,6 +19,7 @@ from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.api.value import Object, OwnerReference, Raw
 from trimtab.client.client import Client, Resource, resource_of
+from trimtab.decide.pods.burden import EVICTED
 from trimtab.decide.pods.demand import Amounts, amounts
 from trimtab.decide.pods.measures import Measures
 from trimtab.decide.pods.scaling import Scalable, scalables
@@ -51,6 +54,7 @@ async def look(client: Client, *, stock: bool) -> Facts:
         others=[*await _old_owners(client), *await _own_kinds(client, [*pods, *sets])],
         spreads_by_default=stock,
         overlap_refused=ours is None,
+        ends={} if stock else await _ends(client),
         measures=await measured(client),
     )
 
@@ -95,6 +99,18 @@ def _owner(kind: Scalable, raw: Raw) -> Owner:
     metadata, seen = raw["metadata"], (raw.get("status") or {}).get("observedGeneration")
     behind = isinstance(seen, int) and seen < metadata.get("generation", 0)  # who does not say has looked
     return Owner(metadata["uid"], f"{kind.kind}/{metadata['name']}", kind.replicas(raw) or 1, rolling=behind)
+
+
+async def _ends(client: Client) -> dict[str, dict[str, datetime]]:
+    """Evictions of the last hour, whoever asked for them: our API server tells of each on the pod's owner."""
+    found: dict[str, dict[str, datetime]] = {}
+    kind = kind_of(Event)
+    for raw in (await client.list(resource_of(kind), fields=f"reason={EVICTED}")).items:
+        one = cast("Event", kind.decode(raw))
+        at = one.last_timestamp or one.metadata.creation_timestamp
+        if at is not None and one.related is not None:
+            found.setdefault(one.involved_object.uid, {})[one.related.uid] = at
+    return found
 
 
 async def measured(client: Client) -> Measures | None:

@@ -323,3 +323,55 @@ def test_an_owner_of_a_kind_of_the_users_own_gives_no_more_than_its_share_at_onc
     assert reasons(plan(Picture(busy, read_settings(given, KNOWN), History(), NOON))) == {
         "Game/web is being rolled out"
     }
+
+
+def disrupted(count: int, minutes: int = 1) -> dict[str, Any]:
+    return {"ends": {"top": {f"gone-{n}": NOON - timedelta(minutes=minutes) for n in range(count)}}}
+
+
+def of_twenty(ready: int, facts: dict[str, Any], budgets: Any = (), **raw: Any) -> Plan:
+    """An owner of twenty, so that two may be down at once; some are not ready yet."""
+    late = {**WELL, "conditions": [{"type": "Ready", "status": "False"}]}
+    pods = [
+        pod(
+            f"web-{n:02}",
+            on="a",
+            cpu="180m",
+            memory="1Mi",
+            status=WELL if n < ready else late,
+            metadata={"uid": f"u{n}"},
+        )
+        for n in range(20)
+    ]
+    nodes = [node(name, cpu="4", pods=40) for name in "abc"]
+    objectives_ = [{"name": "UnderutilisedNodes"}]
+    given = read_settings({"preset": "aggressive", "ownerInFlight": "100%", "objectives": objectives_, **raw}, KNOWN)
+    return plan(Picture(Facts(nodes, pods, *owners(20), budgets, **facts), given, History(), NOON))
+
+
+def test_without_a_budget_a_tenth_of_an_owner_is_disrupted_at_once_whoever_began() -> None:
+    assert len(of_twenty(20, {}).moves) == 2
+    assert len(of_twenty(19, disrupted(1)).moves) == 1
+    found = of_twenty(18, disrupted(2))
+    assert found.moves == ()
+    said = "2 of Deployment/web were disrupted and are not ready again, and no budget allows more"
+    assert reasons(found) == {said}
+    assert len(of_twenty(20, disrupted(2)).moves) == 2  # they have been replaced
+    assert len(of_twenty(18, disrupted(2), budgets=[budget(3)]).moves) == 3  # a budget says how many
+
+
+def test_pods_that_are_ill_by_themselves_are_nobody_s_disruption() -> None:
+    assert len(of_twenty(15, {}).moves) == 2
+
+
+def test_of_owners_alike_the_one_that_was_disturbed_least_per_replica_gives_first_whoever_disturbed_it() -> None:
+    mine = pod("a-1", on="a", cpu="1300m", owner="ReplicaSet/web", status=WELL, metadata={"uid": "a1"})
+    other = pod("b-1", on="a", cpu="1300m", owner="ReplicaSet/other", status=WELL, metadata={"uid": "b1"})
+    third = pod("c-1", on="a", cpu="1300m", owner="ReplicaSet/third", status=WELL, metadata={"uid": "c1"})
+    given = {"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}], "maxMoves": 1}
+
+    def first(minutes: int) -> str:
+        facts = Facts(NODES, [mine, other, third], *owners(), **disrupted(1, minutes))
+        return plan(Picture(facts, read_settings(given, KNOWN), History(), NOON)).moves[0].pod.name
+
+    assert (first(30), first(61)) == ("b-1", "a-1")

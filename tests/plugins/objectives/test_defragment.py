@@ -3,10 +3,12 @@ from typing import Any
 
 from pod_builders import node, pod
 from trimtab.api.kinds.native.pod import Pod
+from trimtab.decide.pods.host import resident
 from trimtab.decide.reschedule.history import DONE, History
-from trimtab.decide.reschedule.objectives import objectives
+from trimtab.decide.reschedule.objectives import Candidate, objectives
 from trimtab.decide.reschedule.picture import Facts, Picture
 from trimtab.decide.reschedule.plan import Plan, made, plan
+from trimtab.decide.reschedule.round import Proposal, Round
 from trimtab.decide.reschedule.settings import read_settings
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -35,8 +37,9 @@ CHAIN = [here("one-1", "a", "3"), here("two-1", "b", "2"), here("thr-1", "c", "2
 
 
 def look(pods: list[Pod], history: History | None = None, now: datetime = NOON, **more: Any) -> tuple[Plan, Picture]:
-    wanted = {"preset": "aggressive", "objectives": [{"name": "Defragment"}], "minReplicas": 1, **more}
-    picture = Picture(Facts(NODES, pods), read_settings(wanted, KNOWN), history or History(), now)
+    nodes, args = more.pop("nodes", NODES), more.pop("args", {})
+    wanted = {"preset": "aggressive", "objectives": [{"name": "Defragment", "args": args}], "minReplicas": 1, **more}
+    picture = Picture(Facts(nodes, pods), read_settings(wanted, KNOWN), history or History(), now)
     return plan(picture), picture
 
 
@@ -117,3 +120,38 @@ def test_several_pods_of_one_owner_go_one_after_the_other() -> None:
     found, _ = look([*pods, LARGE], objectives=[{"name": "Defragment"}])
     assert len(found.moves) == 1
     assert len(found.history.chains[0].steps) >= 3
+
+
+def test_a_step_that_ends_on_another_node_than_planned_ends_the_plan_and_the_next_begins_there() -> None:
+    nodes = [*NODES, node("d", cpu="4", labels=SMALL, taints=["old:NoSchedule"])]
+    found, picture = look([*CHAIN, LARGE], nodes=nodes)
+    assert steps(found) == [("two-1", "b", "c")]
+    later = NOON + timedelta(minutes=1)
+    astray = [CHAIN[0], here("two-2", "d", "2", born=later), CHAIN[2], LARGE]
+    again, _ = look(astray, done(found, picture), later, nodes=nodes)
+    said = "the plan it was a step of is given up: default/two-1 went to d, not to c"
+    assert said in {one.reason for one in again.refused}
+    assert steps(again) == [("one-1", "a", "b")]  # a plan of its own, of one step
+    assert again.history.chains == ()
+
+
+def test_no_plan_has_more_than_five_steps() -> None:
+    """The large pod needs all of a, whose pods are so many that six must go."""
+
+    def found(pods: int) -> Plan:
+        crowd = [here(f"{name}-1", "a", "1") for name in ("aaa", "bbb", "ccc", "ddd", "eee", "fff")[:pods]]
+        whole = LARGE.but(spec=pod("large", cpu="8", memory="1Mi").spec)
+        return look([*crowd, whole], args={"mostMoves": 9})[0]
+
+    assert len(found(5).history.chains[0].steps) == 5
+    assert (found(6).moves, found(6).history.chains) == ((), ())
+
+
+def test_steps_that_some_objective_invents_beyond_five_are_refused_as_a_whole() -> None:
+    pods = [here(f"{name}-1", "a", "1") for name in ("aaa", "bbb", "ccc", "ddd", "eee", "fff")]
+    _, picture = look(pods)
+    round_ = Round(picture)
+    wishes = [Candidate(resident(one), 100.0, "why", together="x", step=n) for n, one in enumerate(pods, start=1)]
+    assert round_.take([Proposal("Mine", one) for one in wishes]) is None
+    assert round_.moves == []
+    assert round_.refused[0].reason == "it takes 6 steps, more than 5"

@@ -10,6 +10,8 @@ from trimtab.decide.budget import IN_FLIGHT_AT_MOST
 SHARE = 10
 """Percent of an owner's replicas that may be on their way at once, when no budget says how many."""
 LATELY = timedelta(hours=1)
+EVICTED = "PodEvicted"
+"""The event by which our API server tells of every eviction on the pod's owner, in one step with it."""
 
 
 class Burden(NamedTuple):

@@ -11,6 +11,7 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.evict import Budget
 from trimtab.decide.pods.avoid import Avoidance, avoids, entries_of
+from trimtab.decide.pods.burden import Burden, burden
 from trimtab.decide.pods.disruption import cover
 from trimtab.decide.pods.groups import Groups
 from trimtab.decide.pods.guard import Errand, Guard, PodBudget, guards, standing_of
@@ -49,6 +50,7 @@ class Owner(NamedTuple):
     uid: str
     name: str
     replicas: int
+    """How many it wants; 0 when nobody knows."""
     rolling: bool
     """New and old pods change places, or its controller has not looked yet."""
 
@@ -74,6 +76,8 @@ class Facts(NamedTuple):
     """The scheduler of this cluster spreads pods of a service or set that do not say how, as kube-scheduler does."""
     overlap_refused: bool = False
     """The API server does not judge pods with several budgets."""
+    ends: Mapping[str, Mapping[str, datetime]] = {}
+    """Pods that somebody evicted lately, by their owner, with the time, as far as it is told."""
     measures: Measures | None = None
     """Where there is no source for it, what needs it is off."""
 
@@ -84,6 +88,7 @@ class Picture:
     def __init__(self, facts: Facts, settings: Settings, history: History, now: datetime) -> None:
         self.facts, self.settings, self.now = facts, settings, now
         self._families: dict[str, list[Pod]] = {}
+        self._burdens: dict[str, Burden] = {}
         self.scene = Scene.of(
             facts.nodes,
             facts.pods,
@@ -107,7 +112,8 @@ class Picture:
         found = []
         for one in self.scene.homeless:
             since = one.pod.metadata.creation_timestamp
-            if not one.terminating and since is not None and self.now - since >= WAITS_TOO_LONG:
+            gated = bool(one.pod.spec.scheduling_gates)  # nobody places it yet, so nobody takes its room
+            if not one.terminating and not gated and since is not None and self.now - since >= WAITS_TOO_LONG:
                 found.append(one)
         return sorted(found, key=lambda one: (-one.priority, one.key))
 
@@ -133,7 +139,7 @@ class Picture:
         ref = pod.controller
         if ref is None:
             return Owner("", pod.name, 1, rolling=False)
-        return self._owners.get(ref.uid) or Owner(ref.uid, f"{ref.kind}/{ref.name}", 1, rolling=False)
+        return self._owners.get(ref.uid) or Owner(ref.uid, f"{ref.kind}/{ref.name}", 0, rolling=False)
 
     def meet(self, owners: Iterable[str]) -> None:
         """Find the pods of these owners in one walk; a list for every owner of a large cluster costs too much."""
@@ -154,6 +160,17 @@ class Picture:
 
     def family(self, pod: Pod) -> list[Pod]:
         return self.family_of(self.owner(pod).uid) or [pod]
+
+    def burden(self, pod: Pod) -> Burden:
+        """What the owner of a pod has borne lately, whoever asked it of it."""
+        owner = self.owner(pod)
+        if owner.uid not in self._burdens:
+            family = [one for one in self.family(pod) if not one.terminal]
+            ends = {move.pod: move.at for move in self.history.of(owner.uid) if move.at is not None}
+            wanted = owner.replicas or sum(one.metadata.deletion_timestamp is None for one in family)
+            told = self.facts.ends.get(owner.uid, {})
+            self._burdens[owner.uid] = burden(owner.uid, wanted, family, {**told, **ends}, self.now)
+        return self._burdens[owner.uid]
 
     def service(self, pod: Resident) -> str:
         """The services that select a pod, as one name: those who depend on it, whoever owns it."""

@@ -112,8 +112,7 @@ def _in_order(proposals: list[Proposal], picture: Picture) -> list[list[Proposal
 
     def rank(one: Proposal) -> tuple[float, int, int, tuple[str, str]]:
         pod, history = one.candidate.pod, picture.history
-        owner = picture.owner(pod.pod)
-        cost = 1 + history.lately(owner.uid, picture.now) / max(1, owner.replicas)
+        cost = 1 + picture.burden(pod.pod).per_replica
         return -one.candidate.gain / cost, pod.priority, history.lately_of(picture.service(pod), picture.now), pod.key
 
     groups: dict[str, list[Proposal]] = {}

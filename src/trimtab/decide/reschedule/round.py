@@ -16,8 +16,7 @@ from trimtab.decide.reschedule.picture import Picture
 
 LONG, SHORT = "long", "short"
 MOST_WAITING = 20
-COOLING_SHARE = 10
-"""Percent of an owner's pods that may be down at once when no budget says how many."""
+MOST_STEPS = 5
 CHAIN_LIFE = timedelta(minutes=10)
 
 
@@ -88,6 +87,9 @@ class Round:
         """Make these moves, all or none; of moves that need each other in order only the first, and the rest is a plan."""
         before = self._bench.fleet, dict(self._spent), dict(self._leaving), len(self.moves)
         in_order = len(group) > 1 and group[-1].candidate.step > 0
+        if in_order and len(group) > MOST_STEPS:
+            self.refuse_all(group, group[0], f"it takes {len(group)} steps, more than {MOST_STEPS}")
+            return None
         steps: list[Step] = []
         for one in group:
             found = self._foresee(one) if in_order and steps else self._try(one)
@@ -132,6 +134,8 @@ class Round:
         move = next((one for one in reversed(self._picture.history.moves) if one.pod == done.pod), None)
         if move is None or move.wasted:
             return f"{done.name} did not leave {done.source}"
+        if move.target and move.target != done.expected:
+            return f"{done.name} went to {move.target}, not to {done.expected}"
         if move.outcome and chain.made == len(chain.steps):
             return None
         if self._picture.now >= (chain.expires or self._picture.now):
@@ -197,7 +201,7 @@ class Round:
         back = picture.history.went_the_other_way(owner.uid, source, target, picture.now)
         if target and back and gain < 2 * threshold:
             return f"a pod of {owner.name} came from {target} less than an hour ago"
-        if not candidate.urgent and (waiting := self._waited_for(target, candidate.until)) is not None:
+        if (waiting := self._waited_for(target, candidate.until)) is not None:
             return f"{waiting} has no node yet and could go to {target}"
         self._book(pod, source, found.node)
         avoid = SHORT if candidate.until else LONG
@@ -247,13 +251,12 @@ class Round:
             return f"{going} of {owner.name} are on their way"
         if picture.standings(pod.pod):
             return None
-        down = sum(
-            not one.ready and not one.terminal
-            for one in picture.family(pod.pod)
-            if one.metadata.uid != pod.pod.metadata.uid
+        borne, leaving = picture.burden(pod.pod), self._leaving.get(owner.uid, 0)
+        if leaving < borne.spare:
+            return None
+        return (
+            f"{borne.down + leaving} of {owner.name} were disrupted and are not ready again, and no budget allows more"
         )
-        allowed = max(1, -(-COOLING_SHARE * owner.replicas // 100))
-        return f"{down} of {owner.name} are not ready" if down + going >= allowed else None
 
     def _book(self, pod: Resident, source: str, target: str | None) -> None:
         self._bench.move(pod, target)

@@ -1,12 +1,15 @@
 """Pods leave nodes that would not take them any more: an affinity, a taint or a spread that came later."""
 
 from collections.abc import Iterator
+from functools import partial
 
+from trimtab.decide.framework import Objection
 from trimtab.decide.pods.ask import ask_for
+from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Host, Resident
 from trimtab.decide.pods.nodes import REPELLING
 from trimtab.decide.pods.schedule import Taste, objection_to
-from trimtab.decide.reschedule.gains import homeless, without
+from trimtab.decide.reschedule.gains import Bench, Prospect, homeless, without
 from trimtab.decide.reschedule.objectives import FULL, Candidate, NoArgs, objective
 from trimtab.decide.reschedule.picture import Picture
 
@@ -21,11 +24,21 @@ def hard_violation(args: NoArgs, picture: Picture) -> Iterator[Candidate]:
         here = picture.fleet.get(pod.pod.spec.node_name)
         if here is None or pod.traits.daemon or pod.terminating or not (repelling or _demands(pod, here)):
             continue
-        rest = without(pod, picture.fleet)
-        objection = objection_to(ask_for(homeless(pod), rest), rest, here.name, DEMANDS)
+        objection = violated(pod, picture.fleet)
         if objection is not None:
             reason = f"{here.name} would not take it any more: {objection.reason.message}"
-            yield Candidate(pod, FULL, reason, urgent=True)
+            yield Candidate(pod, FULL, reason, partial(again, pod), urgent=True)
+
+
+def violated(pod: Resident, fleet: NodeFleet) -> Objection | None:
+    """What the pod's own node would say if the pod came there now."""
+    rest = without(pod, fleet)
+    return objection_to(ask_for(homeless(pod), rest), rest, pod.pod.spec.node_name, DEMANDS)
+
+
+def again(pod: Resident, bench: Bench, found: Prospect) -> float:
+    """Nothing, once others have left: of two that cannot stand each other one goes, of a crowded zone the surplus."""
+    return FULL if violated(pod, bench.fleet) is not None else 0.0
 
 
 def _demands(pod: Resident, here: Host) -> bool:

@@ -1,0 +1,62 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
+from trimtab.api.kinds.native.pod import Pod, PodSchedulingGate
+from trimtab.decide.reschedule.history import History
+from trimtab.decide.reschedule.objectives import objectives
+from trimtab.decide.reschedule.picture import Facts, Owner, Picture
+from trimtab.decide.reschedule.plan import Plan, plan
+from trimtab.decide.reschedule.settings import read_settings
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+KNOWN = {one.name: one.args for one in objectives.values()}
+WELL = {"startTime": NOON - timedelta(days=1), "conditions": [{"type": "Ready", "status": "True"}]}
+ZONES = [node("a", zone="east"), node("b", zone="west"), node("c", zone="west")]
+
+
+def here(name: str, on: str, owner: str = "ReplicaSet/web", **spec: Any) -> Pod:
+    return pod(name, on=on, owner=owner, status=WELL, metadata={"uid": name}, **spec)
+
+
+def look(pods: list[Pod], nodes: Any = None, **more: Any) -> Plan:
+    wanted = {"preset": "aggressive", "ownerInFlight": "100%", "objectives": [{"name": "HardViolation"}], **more}
+    owner = Owner("default-ReplicaSet/web", "ReplicaSet/web", 100, rolling=False)
+    facts = Facts(nodes or ZONES, pods, others=[owner])
+    return plan(Picture(facts, read_settings(wanted, KNOWN), History(), NOON))
+
+
+def moved(found: Plan) -> list[str]:
+    return [one.pod.name for one in found.moves]
+
+
+def test_only_as_many_leave_a_crowded_zone_as_the_constraint_demands() -> None:
+    """All four break it as long as all four are there; after two moves nobody does."""
+    pods = [here(f"web-{n}", "a", **spread(ZONE)) for n in range(4)]
+    assert moved(look(pods)) == ["web-0", "web-1"]
+
+
+def test_of_two_that_cannot_stand_each_other_one_goes() -> None:
+    pods = [here(f"web-{n}", "a", **near(HOSTNAME, repels=True)) for n in range(2)]
+    found = look(pods)
+    assert moved(found) == ["web-0"]
+    assert [one.reason for one in found.refused] == ["it gains 0 %, less than 5 %"]
+
+
+def test_a_pod_leaves_a_node_whose_taint_it_does_not_tolerate_and_one_that_does_stays() -> None:
+    nodes = [node("a", taints=["bad=yes:NoSchedule"]), node("b")]
+    hardy = here("hardy", "a", tolerations=[{"operator": "Exists"}])
+    assert moved(look([here("web-0", "a"), hardy], nodes)) == ["web-0"]
+
+
+def test_what_must_go_does_not_take_the_room_of_a_pod_that_waits() -> None:
+    nodes = [node("a", taints=["bad=yes:NoSchedule"]), node("b", cpu="2")]
+    born = {"uid": "w", "creationTimestamp": NOON - timedelta(minutes=1)}
+    waits = pod("waits", cpu="1500m", owner="ReplicaSet/other", metadata=born)
+    mine = here("web-0", "a", cpu="1")
+    assert moved(look([mine], nodes)) == ["web-0"]
+    found = look([mine, waits], nodes)
+    assert found.moves == ()
+    assert [one.reason for one in found.refused] == ["default/waits has no node yet and could go to b"]
+    gated = waits.but(spec=waits.spec.but(scheduling_gates=(PodSchedulingGate(name="later"),)))
+    assert moved(look([mine, gated], nodes)) == ["web-0"]  # nobody places it yet
