@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from itertools import count
 
 import pytest
 
-from trimtab.clock import EPOCH, LoopClock, run_virtually
+from trimtab.clock import EPOCH, LoopClock, run_virtually, timestamp
 from trimtab.errors import Stuck
 
 
@@ -92,3 +92,12 @@ def test_a_step_that_never_returns_ends_the_process_and_says_where() -> None:
         assert 'File "<string>", line 5 in story' in ended.stderr
         return
     pytest.fail("it went on for ever")
+
+
+def test_a_time_is_written_in_whole_seconds_of_utc() -> None:
+    moment = datetime(2030, 1, 1, 1, 59, 59, 999_999, tzinfo=timezone(timedelta(hours=2)))
+    assert timestamp(moment) == "2029-12-31T23:59:59Z"
+
+
+def test_a_time_before_1970_is_cut_and_not_rounded_up() -> None:
+    assert timestamp(datetime(1969, 12, 31, 23, 59, 58, 500_000, tzinfo=UTC)) == "1969-12-31T23:59:58Z"

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol, TypeVar
 
 from trimtab.errors import Stuck
@@ -23,6 +23,17 @@ class Clock(Protocol):
 class WallClock:
     def now(self) -> datetime:
         return datetime.now(UTC)
+
+
+def timestamp(moment: datetime) -> str:
+    """As Kubernetes writes times: UTC, whole seconds."""
+    return _written(int(moment.timestamp() // 1))
+
+
+@lru_cache(maxsize=1024)
+def _written(second: int) -> str:
+    """What is written in one second carries the same text; making it costs more than finding it."""
+    return f"{datetime.fromtimestamp(second, UTC).isoformat()[:19]}Z"
 
 
 IDLE_SECONDS = 0.1

@@ -5,6 +5,7 @@ list, enumeration, object; members of an object by name, then what is required a
 """
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from trimtab.api.complaints import (
@@ -66,17 +67,21 @@ _INTEGER_FORMATS = {"int32": range(-(1 << 31), 1 << 31), "int64": range(-(1 << 6
 
 def compile_check(schema: Raw) -> Check | None:
     """None when every value passes."""
-    on_null = [s for s in (_type(schema), _enumeration(schema)) if s is not None]
-    makers = (_type, _composites, _text, _format, _number, _items, _enumeration, _members)
-    steps = [s for s in (make(schema) for make in makers) if s is not None]
+    of_type, composites = _type(schema), _composites(schema)
+    simple = (_text(schema), _format(schema), _number(schema), _enumeration(schema))
+    if not any((composites, *simple)):  # as most objects and lists are: one call for the type and what is inside
+        if schema.get("type") == "object":
+            return _members(schema, of_type) or of_type
+        if schema.get("type") == "array":
+            return _items(schema, of_type) or of_type
+    text, format_, number, enumeration = simple
+    inside = (of_type, composites, text, format_, number, _items(schema), enumeration, _members(schema))
+    steps = [step for step in inside if step is not None]
+    on_null = [step for step in (of_type, enumeration) if step is not None]
     if not steps:
         return None
-    of_object = steps[-1] if schema.get("type") == "object" and len(steps) == 2 else None
 
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
-        if of_object is not None and type(value) is dict:
-            of_object(value, place, problems)  # its type is right already
-            return
         for step in on_null if value is None else steps:
             step(value, place, problems)
 
@@ -286,7 +291,8 @@ def _number(schema: Raw) -> Check | None:
     return check
 
 
-def _items(schema: Raw) -> Check | None:
+def _items(schema: Raw, otherwise: Check | None = None) -> Check | None:
+    """What lists must satisfy; `otherwise` is asked about what is no list."""
     inner = compile_check(schema["items"]) if isinstance(schema.get("items"), dict) else None
     plain = _plain_type(schema["items"]) if inner is not None else None
     least, most, unique = schema.get("minItems"), schema.get("maxItems"), bool(schema.get("uniqueItems"))
@@ -295,6 +301,8 @@ def _items(schema: Raw) -> Check | None:
 
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
         if type(value) is not list:
+            if otherwise is not None:
+                otherwise(value, place, problems)
             return
         if inner is not None:
             for i, item in enumerate(value):
@@ -341,29 +349,23 @@ def _plain_type(schema: Raw) -> type | None:
     return {"string": str, "boolean": bool}.get(schema.get("type", ""))
 
 
-def _members(schema: Raw) -> Check | None:
+_first = itemgetter(0)
+
+
+def _members(schema: Raw, otherwise: Check | None = None) -> Check | None:
+    """What objects must satisfy; `otherwise` is asked about what is no object."""
     properties = schema.get("properties") or {}
     additional = schema.get("additionalProperties")
     rest = compile_check(additional) if isinstance(additional, dict) else None
     rest_plain = _plain_type(additional) if isinstance(additional, dict) else None
     needed = tuple(schema.get("required") or ())
+    all_needed = frozenset(needed)
     least, most = schema.get("minProperties"), schema.get("maxProperties")
+    sized = least is not None or most is not None
     inners = {key: inner for key, child in properties.items() if (inner := compile_check(child)) is not None}
     plain = {key: _plain_type(child) for key, child in properties.items()}
     if not inners and rest is None and not needed and least is None and most is None:
         return None
-
-    def inside(value: Raw, place: Place) -> list[Problem]:
-        """What is wrong with the members, in the order of their names; nearly always it is nothing."""
-        found: list[tuple[str, list[Problem]]] = []
-        problems: list[Problem] = []
-        for key, item in value.items():
-            if key in inners and type(item) is not plain[key]:
-                inners[key](item, (place, key), problems)
-                if problems:
-                    found.append((key, problems))
-                    problems = []
-        return [problem for _, some in sorted(found, key=lambda one: one[0]) for problem in some]
 
     def check_size(count: int, place: Place, problems: list[Problem]) -> bool:
         if least is not None and count < least:
@@ -376,13 +378,27 @@ def _members(schema: Raw) -> Check | None:
         return True
 
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
-        if type(value) is not dict or not check_size(len(value), place, problems):
+        if type(value) is not dict:
+            if otherwise is not None:
+                otherwise(value, place, problems)
+            return
+        if sized and not check_size(len(value), place, problems):
             return
         if rest is not None:
             for key, item in value.items():
                 if key not in properties and type(item) is not rest_plain:
                     rest(item, (place, key), problems)
-        problems.extend(inside(value, place))
-        problems.extend(_problem(required(name_of((place, key))), place) for key in needed if key not in value)
+        before = so_far = len(problems)
+        complained: list[tuple[str, list[Problem]]] = []
+        for key, item in value.items():
+            if key in inners and type(item) is not plain[key]:
+                inners[key](item, (place, key), problems)
+                if len(problems) > so_far:
+                    complained.append((key, problems[so_far:]))
+                    so_far = len(problems)
+        if len(complained) > 1:  # in the order of their names
+            problems[before:] = [problem for _, some in sorted(complained, key=_first) for problem in some]
+        if not value.keys() >= all_needed:
+            problems.extend(_problem(required(name_of((place, key))), place) for key in needed if key not in value)
 
     return check

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 from datetime import date
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))\Z")
@@ -33,6 +34,7 @@ def _is_date(text: str) -> bool:
         return False
 
 
+@lru_cache(maxsize=4096)
 def is_date_time(text: str) -> bool:
     day, _, rest = text.lower().partition("t")
     match = _TIME.match(rest)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 op: Any = _constants
 _MOST_PLACES = 20_000
 _MOST_STEPS_KEPT = 20_000
+_MOST_TEXTS_KEPT = 1024
+_LONGEST_TEXT_KEPT = 128
 _END = ""
 _POSIX = {
     "[:alpha:]": "A-Za-z",
@@ -123,8 +125,19 @@ class Machine:
         self._multiline = bool(flags & re.MULTILINE)
         self._steps: dict[tuple[frozenset[int], str], Step] = {}
         self._kept = 0
+        self._matched: set[str] = set()
 
     def search(self, text: str) -> bool:
+        if text in self._matched:  # the same few reasons and names come again and again
+            return True
+        found = self._walk(text)
+        if found and len(text) <= _LONGEST_TEXT_KEPT:
+            if len(self._matched) >= _MOST_TEXTS_KEPT:
+                self._matched.clear()
+            self._matched.add(text)
+        return found
+
+    def _walk(self, text: str) -> bool:
         step = self._stand(frozenset((self._first,)), _END)
         for char in text:
             follow = step.next.get(char)

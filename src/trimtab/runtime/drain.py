@@ -13,7 +13,7 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
-from trimtab.clock import Clock
+from trimtab.clock import Clock, timestamp
 from trimtab.controllers.pods.owners import SURGED
 from trimtab.decide.pods.guard import over_pods, selects
 from trimtab.errors import (
@@ -28,7 +28,6 @@ from trimtab.errors import (
     Unclassified,
 )
 from trimtab.runtime.evicting import PODS, evict, eviction, why, why_here
-from trimtab.runtime.notes import stamp
 
 NODES = resource_of(kind_of(Node))
 BUDGETS, DEPLOYMENTS, REPLICASETS = (resource_of(kind_of(one)) for one in (DisruptionBudget, Deployment, ReplicaSet))
@@ -258,7 +257,7 @@ class Drain:
             "status": "True" if message else "False",
             "reason": "BudgetClosed" if message else "Drained",
             "message": message or "",
-            "lastTransitionTime": stamp(self._now()),
+            "lastTransitionTime": timestamp(self._now()),
         }
         self._complained = True
         patch = {"status": {"conditions": [condition]}}

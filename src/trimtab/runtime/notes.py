@@ -7,15 +7,12 @@ from datetime import datetime
 
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
+from trimtab.clock import timestamp
 from trimtab.controllers.contract import Note
 from trimtab.errors import ApiFault, NotFound
 
 EVENTS = Resource("", "v1", "events", "Event")
 REMEMBERED = 8192
-
-
-def stamp(moment: datetime) -> str:
-    return f"{moment.isoformat()[:19]}Z"
 
 
 class Recorder:
@@ -36,7 +33,7 @@ class Recorder:
             self._told[note] = (name, count + 1)
             self._told.move_to_end(note)
             try:
-                patch = {"count": count + 1, "lastTimestamp": stamp(now)}
+                patch = {"count": count + 1, "lastTimestamp": timestamp(now)}
                 await self._client.patch(EVENTS, namespace_of(note), name, patch, manager=note.source)
             except NotFound:
                 del self._told[note]
@@ -75,7 +72,7 @@ def event_for(note: Note, now: datetime) -> Raw:
         "source": {"component": note.source},
         "reportingComponent": note.source,
         "reportingInstance": "",
-        "firstTimestamp": stamp(now),
-        "lastTimestamp": stamp(now),
+        "firstTimestamp": timestamp(now),
+        "lastTimestamp": timestamp(now),
         "count": 1,
     }

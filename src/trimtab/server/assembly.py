@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import orjson
 
@@ -16,7 +15,7 @@ from trimtab.api.kinds.native.event import to_core, to_events_v1
 from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
 from trimtab.api.schema import crd, schema_for
 from trimtab.api.value import Raw
-from trimtab.clock import Clock, WallClock
+from trimtab.clock import Clock, WallClock, timestamp
 from trimtab.errors import Expired, Unavailable
 from trimtab.registry import discover
 from trimtab.server.admission import Admission, Plugin
@@ -42,7 +41,8 @@ from trimtab.server.priorities import Priorities
 from trimtab.server.reviews import Reviews
 from trimtab.server.rules import rules
 from trimtab.server.subresources import Output, Subresources
-from trimtab.server.verbs import Computed, Verbs, timestamp
+from trimtab.server.uids import random_uid
+from trimtab.server.verbs import Computed, Verbs
 from trimtab.server.webhooks import Webhooks
 from trimtab.store.log import Store
 
@@ -62,7 +62,7 @@ class Settings(NamedTuple):
     """Further admission, such as policy admission in `trimtab up`."""
     store_plugins: Sequence[Callable[[Store], Plugin]] = ()
     """Further admission that looks at what is stored."""
-    new_uid: Callable[[], str] = lambda: str(uuid4())
+    new_uid: Callable[[], str] = random_uid
     collects: bool = True
     """Clean up after deletions, as a controller manager does beside a kube-apiserver."""
     several_budgets: bool = False

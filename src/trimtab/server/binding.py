@@ -6,13 +6,14 @@ from typing import NamedTuple
 import orjson
 
 from trimtab.api.value import Raw
+from trimtab.clock import timestamp
 from trimtab.errors import Cause, Conflict
 from trimtab.server import refuse
 from trimtab.server.caller import Caller
 from trimtab.server.catalogue import Where
 from trimtab.server.fitting import Wanted
 from trimtab.server.options import WriteOptions, parse_version
-from trimtab.server.verbs import Verbs, timestamp
+from trimtab.server.verbs import Verbs
 from trimtab.store.txn import Draft, Operation, Proposal, Put
 
 SEEN, BINDER = "trimtab.dev/bind-generation", "trimtab.dev/binder"

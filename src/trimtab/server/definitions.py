@@ -8,6 +8,7 @@ import orjson
 from trimtab.api.definition import definition_causes
 from trimtab.api.kind import Column, Kind, kinds
 from trimtab.api.value import Object, Raw
+from trimtab.clock import timestamp
 from trimtab.decide.pods.scaling import scale_of
 from trimtab.errors import ApiFault, Cause, NotFound
 from trimtab.server.caller import Caller
@@ -15,7 +16,7 @@ from trimtab.server.catalogue import Catalogue, Served, Where
 from trimtab.server.deletion import CRD_FINALIZER
 from trimtab.server.fitting import Fitter, Wanted
 from trimtab.server.options import DeleteOptions, ListOptions, WriteOptions
-from trimtab.server.verbs import Verbs, timestamp
+from trimtab.server.verbs import Verbs
 from trimtab.server.wire import unpack
 
 log = logging.getLogger("trimtab.definitions")

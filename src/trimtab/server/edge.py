@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
-from uuid import uuid4
 
 import orjson
 
@@ -17,6 +16,7 @@ from trimtab.server.frames import single
 from trimtab.server.handler import Handler
 from trimtab.server.metrics import Requests
 from trimtab.server.negotiate import JSON, YAML, entries, wants_pretty
+from trimtab.server.uids import random_uid
 
 log = logging.getLogger("trimtab.server")
 
@@ -161,7 +161,7 @@ def fault_answer(fault: ApiFault, *, protobuf: bool = False) -> Answer:
 
 
 def _common_headers(answer: Answer | Stream, ask: Ask) -> list[tuple[bytes, bytes]]:
-    headers = [(b"audit-id", str(uuid4()).encode()), *_FLOW, *answer.headers]
+    headers = [(b"audit-id", random_uid().encode()), *_FLOW, *answer.headers]
     if not any(name == b"cache-control" for name, _ in answer.headers):
         headers.append(_NO_CACHE)
     if answer.media:

@@ -12,6 +12,7 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import OwnerReference, Raw
+from trimtab.clock import timestamp
 from trimtab.decide.budget import DELETION_DEADLINE
 from trimtab.decide.evict import Debit, EvictedPod, Preconditions, Refusal
 from trimtab.decide.pods import avoid, quota
@@ -25,7 +26,7 @@ from trimtab.server.catalogue import Where
 from trimtab.server.deletion import plan_deletion
 from trimtab.server.desk import Desk
 from trimtab.server.options import DeleteOptions, delete_options
-from trimtab.server.verbs import Verbs, timestamp
+from trimtab.server.verbs import Verbs
 from trimtab.server.wire import unpack
 from trimtab.store.txn import Draft, Operation, Proposal
 

@@ -11,6 +11,7 @@ from trimtab.api.patch.json_patch import apply_json_patch
 from trimtab.api.patch.merge_patch import apply_merge_patch
 from trimtab.api.patch.strategic import apply_strategic_patch
 from trimtab.api.value import Raw
+from trimtab.clock import timestamp
 from trimtab.errors import BadRequest, Cause, Conflict, Invalid, UnsupportedMedia
 from trimtab.server import refuse
 from trimtab.server.answer import Ask
@@ -20,7 +21,7 @@ from trimtab.server.decode import load_yaml, loads
 from trimtab.server.fitting import Fitter, Wanted, part_of
 from trimtab.server.negotiate import content_media
 from trimtab.server.options import WriteOptions, write_options
-from trimtab.server.verbs import Outcome, Verbs, timestamp
+from trimtab.server.verbs import Outcome, Verbs
 
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"

@@ -1,12 +1,12 @@
 """What the admission webhooks of our peers would fill in and refuse, as the kinds declare it."""
 
 from collections.abc import Callable, Sequence
-from uuid import uuid4
 
 from trimtab.api.value import Raw
 from trimtab.errors import Cause, Forbidden
 from trimtab.server.admission import Attributes
 from trimtab.server.refuse import all_said
+from trimtab.server.uids import random_uid
 
 PROTECTED = "resourcetemplate.karmada.io/deletion-protected"
 PROTECTION = "resourcedeletionprotection.karmada.io"
@@ -26,7 +26,7 @@ PERMANENT_IDS = {
 class PolicyAdmission:
     """One link of the chain; `trimtab up` has it, a bare `trimtab apiserver` does not."""
 
-    def __init__(self, new_id: Callable[[], str] = lambda: str(uuid4())) -> None:
+    def __init__(self, new_id: Callable[[], str] = random_uid) -> None:
         self._new_id = new_id
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from trimtab.api.value import Raw
+from trimtab.clock import timestamp
 from trimtab.errors import Cause
 from trimtab.server import refuse
 from trimtab.server.answer import Answer, Ask
@@ -15,7 +16,7 @@ from trimtab.server.fitting import Fitter
 from trimtab.server.negotiate import content_media
 from trimtab.server.options import write_options
 from trimtab.server.present import form_for, raw_answer
-from trimtab.server.verbs import Verbs, timestamp
+from trimtab.server.verbs import Verbs
 
 
 class Reviews:

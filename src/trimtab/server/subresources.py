@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from trimtab.api.value import Raw
+from trimtab.clock import timestamp
 from trimtab.errors import BadRequest, Cause, Unavailable
 from trimtab.server import refuse
 from trimtab.server.answer import Answer, Ask
@@ -19,7 +20,7 @@ from trimtab.server.patching import Patcher
 from trimtab.server.present import object_answer, raw_answer
 from trimtab.server.routes import truthy
 from trimtab.server.scaling import Scaling
-from trimtab.server.verbs import Verbs, timestamp
+from trimtab.server.verbs import Verbs
 
 _SHORTEST, _USUAL, _LONGEST = 600, 3600, 1 << 32
 Act = Callable[[Ask, Where], Awaitable[Answer]]

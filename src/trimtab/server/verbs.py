@@ -4,12 +4,10 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from trimtab.api.value import Raw
-from trimtab.clock import Clock
+from trimtab.clock import Clock, timestamp
 from trimtab.errors import ApiFault, Cause, Expired, Invalid
 from trimtab.server import refuse
 from trimtab.server.admission import Admission, Attributes
@@ -30,6 +28,7 @@ from trimtab.server.options import (
 from trimtab.server.selecting import EVERYTHING, Choice, choose
 from trimtab.server.strategy import carry_over, give_birth, prepare_create
 from trimtab.server.turns import Turns
+from trimtab.server.uids import random_uid
 from trimtab.server.wire import Batch, Found, memo_of, pack, unpack
 from trimtab.store.entry import Entry
 from trimtab.store.log import Store
@@ -59,10 +58,6 @@ class Outcome(NamedTuple):
     deleted: bool = False
 
 
-def timestamp(now: datetime) -> str:
-    return f"{now.astimezone(UTC).isoformat()[:19]}Z"
-
-
 class Verbs:
     """Reads and writes objects by the rules of Kubernetes; knows nothing of HTTP."""
 
@@ -74,7 +69,7 @@ class Verbs:
         admission: Admission,
         fitter: Fitter,
         *,
-        new_uid: Callable[[], str] = lambda: str(uuid4()),
+        new_uid: Callable[[], str] = random_uid,
     ) -> None:
         self.store = store
         self.catalogue = catalogue

@@ -6,7 +6,6 @@ import importlib
 import ssl
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import orjson
 
@@ -16,6 +15,7 @@ from trimtab.api.value import Raw
 from trimtab.errors import ApiFault, BadRequest, Invalid
 from trimtab.server import refuse
 from trimtab.server.admission import Attributes
+from trimtab.server.uids import random_uid
 from trimtab.server.wire import labels_of
 from trimtab.store.log import Store
 
@@ -193,7 +193,7 @@ def _review(attributes: Attributes, obj: Raw | None, old: Raw | None) -> Raw:
     kind = {"group": served.group, "version": served.version, "kind": served.kind.name}
     resource = {"group": served.group, "version": served.version, "resource": served.resource}
     request: Raw = {
-        "uid": str(uuid4()),
+        "uid": random_uid(),
         "kind": kind,
         "resource": resource,
         "requestKind": kind,

@@ -12,11 +12,10 @@ from trimtab.api.kinds.native.node import Node, NodeCondition
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
 from trimtab.client.client import Client, Resource
-from trimtab.clock import Clock
+from trimtab.clock import Clock, timestamp
 from trimtab.decide.pods.demand import Amounts, amounts, demand
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
 from trimtab.runtime.cache import Cache, Entry
-from trimtab.runtime.notes import stamp
 from trimtab.runtime.queue import WorkQueue
 from trimtab.simulate.behaviour import Behaviour, Spell, usual
 from trimtab.simulate.fleet import NodePlan, Pace
@@ -472,7 +471,10 @@ def node_conditions(
     since = {(one.type, one.status): one.last_transition_time for one in before}
 
     def said(type_: str, status: str, reason: str, message: str) -> Raw:
-        times = {"lastHeartbeatTime": stamp(now), "lastTransitionTime": stamp(since.get((type_, status)) or now)}
+        times = {
+            "lastHeartbeatTime": timestamp(now),
+            "lastTransitionTime": timestamp(since.get((type_, status)) or now),
+        }
         return {"type": type_, "status": status, **times, "reason": reason, "message": message}
 
     told = []

@@ -6,7 +6,7 @@ from typing import Any
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
-from trimtab.runtime.notes import stamp
+from trimtab.clock import timestamp
 from trimtab.simulate.behaviour import Behaviour
 
 FIRST_BACKOFF_SECONDS = 10.0
@@ -67,8 +67,8 @@ class Life:
         end = {
             "exitCode": 0 if well else self.behaviour.exit_code,
             "reason": "Completed" if well else self.behaviour.reason,
-            "startedAt": stamp(self._wall(since)),
-            "finishedAt": stamp(self._wall(at)),
+            "startedAt": timestamp(self._wall(since)),
+            "finishedAt": timestamp(self._wall(at)),
         }
         self.running_since = None
         if self._restart_policy == "Never" or (self._restart_policy == "OnFailure" and well):
@@ -90,7 +90,7 @@ class Life:
         """End for good, because somebody said so."""
         self.running_since = None
         self.phase = "Failed"
-        self.ended = {"exitCode": 137, "reason": "Error", "finishedAt": stamp(self._wall(now))}
+        self.ended = {"exitCode": 137, "reason": "Error", "finishedAt": timestamp(self._wall(now))}
 
     def ready(self, now: float) -> bool:
         if self.running_since is None or not self.behaviour.healthy:
@@ -109,7 +109,7 @@ class Life:
             "conditions": self._conditions(pod, phase, ready=ready, containers_ready=self.ready(now), now=now),
             "hostIP": address,
             "hostIPs": [{"ip": address}],
-            "startTime": (pod.get("status") or {}).get("startTime") or stamp(self._wall(self.born)),
+            "startTime": (pod.get("status") or {}).get("startTime") or timestamp(self._wall(self.born)),
             "containerStatuses": containers,
         }
         if started:
@@ -127,7 +127,7 @@ class Life:
         if self.ended is not None:
             state = {"terminated": self.ended}
         elif self.running_since is not None:
-            state = {"running": {"startedAt": stamp(self._wall(self.running_since))}}
+            state = {"running": {"startedAt": timestamp(self._wall(self.running_since))}}
         elif self.last is not None:
             said = f"back-off {int(self._pause())}s restarting failed container={container['name']}"
             state = {"waiting": {"reason": "CrashLoopBackOff", "message": said}}
@@ -167,7 +167,9 @@ class Life:
         for type_, (holds, reason) in told.items():
             status = "True" if holds else "False"
             before = present.get(type_)
-            since = before["lastTransitionTime"] if before and before["status"] == status else stamp(self._wall(now))
+            since = (
+                before["lastTransitionTime"] if before and before["status"] == status else timestamp(self._wall(now))
+            )
             ours.append({"type": type_, "status": status, "lastProbeTime": None, "lastTransitionTime": since, **reason})
         return ours + [one for type_, one in present.items() if type_ not in told]
 

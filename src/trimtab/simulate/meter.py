@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
-from trimtab.clock import Clock
+from trimtab.clock import Clock, timestamp
 from trimtab.decide.pods.demand import Amounts
 from trimtab.errors import ApiFault
-from trimtab.runtime.notes import stamp
 from trimtab.server.verbs import Computed
 from trimtab.simulate.kubelet import Kubelets
 from trimtab.simulate.usage import Usage
@@ -59,7 +58,7 @@ class Meter:
                 }
 
     def _moment(self) -> Raw:
-        return {"timestamp": stamp(self._clock.now()), "window": WINDOW}
+        return {"timestamp": timestamp(self._clock.now()), "window": WINDOW}
 
     def _machines(self) -> Iterator[tuple[str, list[Pod], Amounts]]:
         """Machines that are up, with the pods that run there and what there really is."""

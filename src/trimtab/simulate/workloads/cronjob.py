@@ -8,8 +8,8 @@ from cronsim import CronSim, CronSimError
 
 from trimtab.api.kinds.native.batch import CronJob, Job
 from trimtab.api.value import Raw
+from trimtab.clock import timestamp
 from trimtab.controllers.contract import Again, Gone, Make, View, Wish
-from trimtab.runtime.notes import stamp
 from trimtab.simulate.workloads.offspring import (
     children,
     oldest_first,
@@ -37,11 +37,11 @@ def cronjob(wanted: CronJob, view: View) -> Iterator[Wish]:
         for one in active if wanted.spec.concurrency_policy == "Replace" else ():
             yield Gone(one)
         yield Make(_job(wanted, raw, due))
-        status["lastScheduleTime"] = stamp(due)
+        status["lastScheduleTime"] = timestamp(due)
     yield from _tidied(raw, jobs)
     done = [one.status.completion_time for one in jobs if one.finished("Complete") and one.status.completion_time]
     if done:
-        status["lastSuccessfulTime"] = stamp(max(done))
+        status["lastSuccessfulTime"] = timestamp(max(done))
     status["active"] = [_reference(one) for one in active]
     yield from with_status(raw, status)
     if (wait := _wait(wanted, view.now)) is not None:
@@ -87,7 +87,7 @@ def _job(wanted: CronJob, raw: Raw, due: datetime) -> Raw:
             "name": f"{wanted.name}-{int(due.timestamp()) // 60}",
             "namespace": wanted.namespace,
             "labels": metadata.get("labels") or {},
-            "annotations": {**(metadata.get("annotations") or {}), SCHEDULED: stamp(due)},
+            "annotations": {**(metadata.get("annotations") or {}), SCHEDULED: timestamp(due)},
             "ownerReferences": [owner_reference(wanted)],
         },
         "spec": template["spec"],

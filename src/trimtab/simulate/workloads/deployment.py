@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
+from trimtab.clock import timestamp
 from trimtab.controllers.contract import Again, Gone, Make, Note, View, Wake, Wish
-from trimtab.runtime.notes import stamp
 from trimtab.simulate.workloads.offspring import (
     PODS_OF,
     Always,
@@ -402,8 +402,8 @@ def _condition(type_: str, status: str, reason: str, message: str, now: datetime
     return {
         "type": type_,
         "status": status,
-        "lastUpdateTime": stamp(now),
-        "lastTransitionTime": stamp(now),
+        "lastUpdateTime": timestamp(now),
+        "lastTransitionTime": timestamp(now),
         "reason": reason,
         "message": message,
     }

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from trimtab.api.kinds.native.batch import Job
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
+from trimtab.clock import timestamp
 from trimtab.controllers.contract import Again, Gone, Make, View, Wish
-from trimtab.runtime.notes import stamp
 from trimtab.simulate.workloads.offspring import (
     PODS_OF,
     Always,
@@ -243,7 +243,7 @@ def _report(shift: Shift, verdict: Verdict | None, view: View) -> Iterator[Wish]
     final = verdict is not None and not shift.fresh
     status |= {
         "conditions": _conditions(shift, verdict, view.now, final=final),
-        "startTime": "" if shift.wanted.spec.suspend else status.get("startTime") or stamp(view.now),
+        "startTime": "" if shift.wanted.spec.suspend else status.get("startTime") or timestamp(view.now),
         "active": len(active),
         "terminating": Always(len(leaving(shift.pods))),
         "ready": Always(sum(pod.ready for pod in active)),
@@ -253,7 +253,7 @@ def _report(shift: Shift, verdict: Verdict | None, view: View) -> Iterator[Wish]
         lost = len(shift.active) if verdict is not None and verdict.how == "Failed" else 0
         status |= {"succeeded": shift.all_succeeded, "failed": shift.all_failed + lost}
         if final and verdict is not None and verdict.how == "Complete":
-            status["completionTime"] = stamp(view.now)
+            status["completionTime"] = timestamp(view.now)
     elif shift.indexed:
         done = {int(pod.metadata.annotations[INDEX]) for pod in shift.fresh if _succeeded(pod)}
         status["completedIndexes"] = _ranges(_indexes(shift.raw) | done)
@@ -289,8 +289,8 @@ def _set(conditions: list[Raw], type_: str, status: str, reason: str, message: s
     new = {
         "type": type_,
         "status": status,
-        "lastProbeTime": stamp(now),
-        "lastTransitionTime": stamp(now),
+        "lastProbeTime": timestamp(now),
+        "lastTransitionTime": timestamp(now),
         "reason": reason,
         "message": message,
     }

@@ -8,8 +8,8 @@ from trimtab.api.kinds.native.lease import Lease
 from trimtab.api.kinds.native.node import Node, Taint
 from trimtab.api.kinds.native.pod import Pod, PodCondition
 from trimtab.api.value import Key
+from trimtab.clock import timestamp
 from trimtab.controllers.contract import Again, Gone, Make, View, Wake, Wish
-from trimtab.runtime.notes import stamp
 from trimtab.simulate.workloads.offspring import PODS_ON, raw_of
 from trimtab.simulate.workloads.registry import workload
 
@@ -82,7 +82,7 @@ def _given_up(node: Node, view: View) -> Iterator[Wish]:
     raw = raw_of(node, view)
     said = {
         "status": "Unknown",
-        "lastTransitionTime": stamp(view.now),
+        "lastTransitionTime": timestamp(view.now),
         "reason": "NodeStatusUnknown",
         "message": SILENT,
     }

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from trimtab.api.kinds.native.apps import ReplicaSet
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
+from trimtab.clock import timestamp
 from trimtab.controllers.contract import Again, Gone, Make, View, Wish
-from trimtab.runtime.notes import stamp
 from trimtab.simulate.workloads.offspring import (
     PODS_OF,
     Always,
@@ -122,7 +122,7 @@ def _conditions(raw: Raw, view: View, *, refused: bool) -> list[Raw]:
     failure = {
         "type": "ReplicaFailure",
         "status": "True",
-        "lastTransitionTime": stamp(view.now),
+        "lastTransitionTime": timestamp(view.now),
         "reason": "FailedCreate",
         "message": view.fault.message,
     }

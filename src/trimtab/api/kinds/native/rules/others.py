@@ -328,13 +328,12 @@ def _event(event: Raw, about: str, controller: str, told: str) -> Iterator[Cause
     """The rules of both event groups; an event with an eventTime is one of the newer sort and must say more."""
     namespace = common.part(event, "metadata").get("namespace", "")
     subject = common.part(event, about).get("namespace", "")
-    mismatch = invalid("involvedObject.namespace", subject, "does not match event.namespace")
-    if not event.get("eventTime"):
-        if (not subject and namespace not in ("", "default")) or (subject and subject != namespace):
-            yield mismatch
+    newer = event.get("eventTime")
+    homeless = ("default", "kube-system") if newer else ("", "default")
+    if (not subject and namespace not in homeless) or (subject and subject != namespace and not newer):
+        yield invalid("involvedObject.namespace", subject, "does not match event.namespace")
+    if not newer:
         return
-    if not subject and namespace not in ("default", "kube-system"):
-        yield mismatch
     reporter = event.get(controller, "")
     if not reporter:
         yield required(controller)

@@ -1,0 +1,16 @@
+"""Ids of objects that are born."""
+
+from uuid import RFC_4122, UUID
+
+from trimtab.server.uids import random_uid
+
+
+def test_an_id_is_a_random_uuid_as_the_standard_writes_it() -> None:
+    for _ in range(100):
+        text = random_uid()
+        parsed = UUID(text)
+        assert (parsed.version, parsed.variant, str(parsed)) == (4, RFC_4122, text)
+
+
+def test_no_two_ids_are_the_same() -> None:
+    assert len({random_uid() for _ in range(1000)}) == 1000
