@@ -14,6 +14,7 @@ from simulate.scenery import (
     template,
     workload,
 )
+from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.simulate.member import Member
@@ -143,3 +144,71 @@ def test_room_that_another_scheduler_took_in_between_is_not_given_twice() -> Non
         assert all(pod.ready for pod in member.pods)
 
     in_a_member(story, fleet(nodes=2, cpu="1"))
+
+
+def of(member: Member, app: str) -> Pod:
+    """The one pod of this application that stays."""
+    (found,) = [
+        pod for pod in member.pods if pod.metadata.labels["app"] == app and pod.metadata.deletion_timestamp is None
+    ]
+    return found
+
+
+async def expected(member: Member) -> Pod:
+    """Two nodes; what runs on the first is soon to go to the second, which others would like just as much."""
+    await member.cordon("one-node-2")
+    await member.client.create(DEPLOYMENTS, deployment("web", 1, cpu="3"))
+    await asyncio.sleep(5)
+    await member.cordon("one-node-2", closed=False)
+    pod = of(member, "web")
+    assert pod.spec.node_name == "one-node-1"
+    member.binder.keep(pod, "one-node-2")
+    await member.client.create(DEPLOYMENTS, deployment("other", 1, cpu="3"))
+    await asyncio.sleep(5)
+    assert of(member, "other").spec.node_name == ""  # the room is kept
+    return pod
+
+
+def test_room_is_kept_for_a_replacement_until_it_comes_and_its_promise_is_written_on_it() -> None:
+    async def story(member: Member) -> None:
+        pod = await expected(member)
+        await member.client.delete(PODS, "default", pod.name)
+        await asyncio.sleep(10)
+        heir = of(member, "web")
+        assert (heir.spec.node_name, heir.status.nominated_node_name) == ("one-node-2", "one-node-2")
+        assert of(member, "other").spec.node_name == "one-node-1"
+
+    in_a_member(story, fleet(nodes=2, cpu="4"))
+
+
+def test_room_that_was_kept_for_a_pod_that_stays_is_given_back() -> None:
+    async def story(member: Member) -> None:
+        pod = await expected(member)
+        member.binder.let_go(pod)
+        await asyncio.sleep(10)
+        assert of(member, "other").spec.node_name == "one-node-2"
+
+    in_a_member(story, fleet(nodes=2, cpu="4"))
+
+
+def test_room_is_not_kept_for_ever() -> None:
+    async def story(member: Member) -> None:
+        await expected(member)
+        await asyncio.sleep(60)
+        assert of(member, "other").spec.node_name == ""
+        await asyncio.sleep(60)
+        assert of(member, "other").spec.node_name == "one-node-2"
+
+    in_a_member(story, fleet(nodes=2, cpu="4"))
+
+
+def test_a_replacement_whose_place_will_not_do_any_more_goes_elsewhere() -> None:
+    async def story(member: Member) -> None:
+        pod = await expected(member)
+        await member.cordon("one-node-2")
+        await member.client.delete(DEPLOYMENTS, "default", "other")
+        await member.client.delete(PODS, "default", pod.name)
+        await asyncio.sleep(10)
+        assert of(member, "web").spec.node_name == "one-node-1"
+
+    in_a_member(story, fleet(nodes=2, cpu="4"))

@@ -2,6 +2,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 import yaml
@@ -11,10 +12,12 @@ from trimtab.api.profile import TRIMTAB
 from trimtab.api.selectors import LabelSelector
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
+from trimtab.decide.pods.avoid import entries_of
 from trimtab.decide.reschedule.plan import Plan
 from trimtab.errors import NotFound
 from trimtab.runtime.rescheduler import Rescheduler, read_config
 from trimtab.simulate.behaviour import CRASH, OUT_OF_MEMORY, Spell
+from trimtab.simulate.fleet import FleetPlan
 from trimtab.simulate.member import Member
 from trimtab.simulate.usage import Load
 
@@ -393,3 +396,47 @@ def test_a_policy_that_counts_what_is_used_says_so_where_nothing_tells() -> None
         assert (limited["status"], limited["message"]) == ("True", said)
 
     in_a_member(story)
+
+
+async def small_pool(member: Member, *, closed: bool) -> None:
+    for node in ("one-small-node-1", "one-small-node-2"):
+        await member.cordon(node, closed=closed)
+
+
+def test_the_room_that_one_step_of_a_plan_makes_is_kept_for_the_replacement_of_the_next() -> None:
+    """The large pod needs all of the big node; what runs there fits on a small one after another pod has left it."""
+
+    async def story(member: Member) -> None:
+        await small_pool(member, closed=True)
+        await member.client.create(DEPLOYMENTS, deployment("middle", 1, cpu="3"))
+        await asyncio.sleep(5)
+        await small_pool(member, closed=False)
+        await member.client.create(DEPLOYMENTS, deployment("small", 2, cpu="2", nodeSelector={"size": "small"}))
+        await asyncio.sleep(300)
+        await configure(member, "Defragment")
+        await member.client.create(DEPLOYMENTS, deployment("large", 1, cpu="7"))
+        promised, lists = set(), set()
+        for _ in range(6000):
+            await asyncio.sleep(0.1)
+            promised |= {(pod.metadata.labels["app"], pod.status.nominated_node_name) for pod in member.pods}
+            for node in (await member.client.list(NODES)).items if spread_of(member, "large") == {} else ():
+                for entry in entries_of(node["metadata"].get("annotations") or {}):
+                    lists.add((node["metadata"]["name"], entry.until_pod_scheduled))
+        assert spread_of(member, "large") == {"one-big-node-1": 1}
+        (goal,) = [pod.metadata.uid for pod in member.pods if pod.metadata.labels["app"] == "large"]
+        (vacated,) = spread_of(member, "middle")
+        assert ("middle", vacated) in promised
+        assert (vacated, goal) in lists  # who made way there stays away until the large pod has its node
+        told = [
+            one["message"] for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Evicted"
+        ]
+        assert sum("plan Defragment-" in one for one in told) == 2
+        await asyncio.sleep(60)
+        for node in (await member.client.list(NODES)).items:
+            assert entries_of(node["metadata"].get("annotations") or {}) == ()
+
+    pools = (
+        {"name": "big", "nodes": 1, "cpu": "8"},
+        {"name": "small", "nodes": 2, "cpu": "4", "labels": {"size": "small"}},
+    )
+    in_a_member(story, msgspec.convert({"members": [{"name": "one", "pools": pools}], "pace": "fast"}, FleetPlan))

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 import yaml
@@ -65,6 +65,18 @@ def read_config(data: dict[str, str]) -> Config:
         raise InputFault(f"not YAML: {fault}") from fault
 
 
+class Places(Protocol):
+    """The scheduler of a cluster of ours, which can keep room for a pod that does not exist yet."""
+
+    def keep(self, pod: Pod, node: str) -> None:
+        """The replacement of this pod is expected on the node."""
+        ...
+
+    def let_go(self, pod: Pod) -> None:
+        """It is not expected any more."""
+        ...
+
+
 class Rescheduler:
     """One loop over one cluster, through any API server."""
 
@@ -75,11 +87,15 @@ class Rescheduler:
         clock: Clock,
         profile: Profile,
         embedded: bool = False,
+        places: Places | None = None,
         fixed: Config | None = None,
     ) -> None:
-        """`embedded` says that the cluster is one of ours: its evictions keep avoid lists, and its scheduler minds them."""
+        """`embedded` says that the cluster is one of ours: its evictions keep avoid lists, and its scheduler minds them.
+
+        `places` keeps the room that a step of a plan has made; on other clusters somebody may be faster.
+        """
         self._client, self._clock, self._profile, self._embedded = client, clock, profile, embedded
-        self._fixed = fixed
+        self._fixed, self._places = fixed, places
         self._avoid_lists = AvoidLists(client)
         self._frozen: set[str] = set()
         self._written: dict[str, str] = {}
@@ -229,6 +245,11 @@ class Rescheduler:
         }
         if move.avoid == SHORT:
             noted["trimtab.dev/prefer-avoid-until"] = f"scheduled:{move.until}"
+        if move.plan:
+            noted["trimtab.dev/plan"] = move.plan
+        kept = self._places if move.plan and move.expected else None
+        if kept is not None:
+            kept.keep(pod, move.expected)  # before it goes: its replacement is there at once
         policy = self._config.policy if self._config is not None else None
         grace = policy.grace_period_seconds if policy is not None else None
         try:
@@ -236,6 +257,8 @@ class Rescheduler:
         except NotFound:
             return "it is gone already"
         except ApiFault as fault:
+            if kept is not None:
+                kept.let_go(pod)
             reason = _overlap(fault, move, picture) or why(fault)
             log.info("%s/%s stays: %s", pod.namespace, pod.name, reason)
             if policy is not None and policy.eviction_failure_event_notification:

@@ -5,8 +5,8 @@ import contextlib
 import heapq
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 from trimtab.api.kind import kind_of
@@ -126,6 +126,8 @@ class Binder:
         self._assumed: dict[Name, str] = {}
         """Decided, and not yet seen as bound."""
         self._promised: dict[Name, Promise] = {}
+        self._expected: dict[str, Resident] = {}
+        """By owner: in whose place a pod is expected, under the name under which room is kept for it."""
         self._ledger = Ledger(cache)
         self._recorder = Recorder(self._client)
         self._count = 0
@@ -133,7 +135,7 @@ class Binder:
         self._alarm: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[None]] = set()
-        """What is being said of promises that were not kept."""
+        """What is being said of promises."""
 
     async def start(self) -> None:
         further: list[type[Object]] = [DisruptionBudget, DisruptionPolicy, PodDisruptionBudget, Service]
@@ -219,6 +221,8 @@ class Binder:
         if after is not None and _wants_a_node(after):
             if before is None and after.status.nominated_node_name:
                 self._take_over(after)
+            elif before is None and after.controller is not None and after.controller.uid in self._expected:
+                self._hand_over(after, after.controller.uid)
             self._queue(name, after)
         else:
             self._forget(name)
@@ -341,10 +345,22 @@ class Binder:
         if self._first_fit:
             node = first_fit(pod, self.fleet)
             return Verdict(pod, node, "" if node else f"0/{len(self.fleet)} nodes are available.")
-        decision = schedule(pod, self.fleet, avoided=self._avoided_by(pod.pod))
+        avoided = self._avoided_by(pod.pod)
+        if (kept := self._kept(pod)) is not None and kept not in avoided:
+            return Verdict(pod, kept)
+        decision = schedule(pod, self.fleet, avoided=avoided)
         if decision.node is None:
             return Verdict(pod, None, why_nowhere(pod, self.fleet))
         return Verdict(pod, decision.node)
+
+    def _kept(self, pod: Resident) -> str | None:
+        """The node on which room is kept for the pod, if the node would take it now."""
+        promise = self._promised.get(pod.key)
+        column = self.fleet.hosts.index.get(promise.node) if promise is not None else None
+        if promise is None or column is None:
+            return None
+        ((_, objection),) = refusals(ask_for(pod, self.fleet), self.fleet, [column], DEFAULT)
+        return promise.node if objection is None else None
 
     def _avoided_by(self, pod: Pod) -> list[str]:
         """Nodes that pods of this owner were sent away from."""
@@ -509,13 +525,18 @@ class Binder:
         self._withdraw(name)
         self._ring_in(RETRY_SECONDS)
         if (pod := self._pod(name)) is not None:
-            telling = asyncio.get_running_loop().create_task(self._forget_promise(pod))
-            self._telling.add(telling)
-            telling.add_done_callback(self._telling.discard)
+            self._say(self._write_promise(pod, None))
 
-    async def _forget_promise(self, pod: Pod) -> None:
-        with contextlib.suppress(ApiFault, OSError):
-            await self._write_promise(pod, None)
+    def _say(self, promise: Coroutine[Any, Any, None]) -> None:
+        """Write down what became of a promise, meanwhile; it holds all the same if that fails."""
+
+        async def said() -> None:
+            with contextlib.suppress(ApiFault, OSError):
+                await promise
+
+        telling = asyncio.get_running_loop().create_task(said())
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
 
     async def _write_promise(self, pod: Pod, node: str | None) -> None:
         patch = {"status": {"nominatedNodeName": node}}
@@ -531,6 +552,30 @@ class Binder:
         ends = [one.metadata.deletion_timestamp for one in leaving if one.metadata.deletion_timestamp is not None]
         seconds = max(((end - now).total_seconds() for end in ends), default=0.0)
         self._nominate(resident(pod), node, max(0.0, seconds) + PROMISE_SECONDS)
+
+    def keep(self, pod: Pod, node: str) -> None:
+        """This pod is about to go, and its replacement is expected on the node: from now on there is room for it."""
+        if pod.controller is None:
+            return
+        name = f"{pod.name}~"  # no pod has such a name, and a replacement may have that of the pod
+        expected = resident(pod.but(metadata=pod.metadata.but(name=name), spec=pod.spec.but(node_name="")))
+        self._expected[pod.controller.uid] = expected
+        self._nominate(expected, node, _grace([expected]) + PROMISE_SECONDS)
+
+    def let_go(self, pod: Pod) -> None:
+        """The pod stays after all."""
+        expected = self._expected.pop(pod.controller.uid, None) if pod.controller is not None else None
+        if expected is not None:
+            self._withdraw(expected.key)
+            self._ring_in(RETRY_SECONDS)
+
+    def _hand_over(self, pod: Pod, owner: str) -> None:
+        """The replacement is here: the room that was kept is now its own."""
+        promise = self._promised.get(self._expected[owner].key)
+        self._withdraw(self._expected.pop(owner).key)
+        if promise is not None:
+            self._nominate(resident(pod), promise.node, PROMISE_SECONDS)
+            self._say(self._write_promise(pod, promise.node))
 
     def _covers(self) -> list[Cover]:
         now = self._clock.now() if self._profile.preemption_obeys_budgets else None  # else as kube-scheduler sees them

@@ -135,7 +135,9 @@ class Member:
         self.binder = Binder(
             self.cache, clock=ground.clock, profile=ground.profile, first_fit=fleet.binder == "first-fit"
         )
-        self.rescheduler = Rescheduler(self._inside, clock=ground.clock, profile=ground.profile, embedded=True)
+        self.rescheduler = Rescheduler(
+            self._inside, clock=ground.clock, profile=ground.profile, embedded=True, places=self.binder
+        )
         self.meter = Meter(self.usage, lambda: self.pods, self.kubelets, ground.clock)
         await self.kubelets.start()
         await self.meter.start()

@@ -95,6 +95,10 @@ class Chain(Value):
     made: int = 0
     expires: datetime | None = None
 
+    @property
+    def name(self) -> str:
+        return f"{self.objective}-{self.steps[0].pod}"
+
 
 class History(Value):
     moves: tuple[Moved, ...] = ()

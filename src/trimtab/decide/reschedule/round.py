@@ -31,6 +31,8 @@ class Move(NamedTuple):
     reason: str
     avoid: str = LONG
     until: str = ""
+    plan: str = ""
+    """The plan of several steps that it is one of."""
 
 
 class Refused(NamedTuple):
@@ -102,7 +104,7 @@ class Round:
         if not in_order:
             return None
         first = group[0].candidate
-        return Chain(
+        chain = Chain(
             objective=group[0].objective,
             goal=first.reason,
             until=first.until,
@@ -110,6 +112,8 @@ class Round:
             made=1,
             expires=self._picture.now + CHAIN_LIFE,
         )
+        self.moves[-1] = self.moves[-1]._replace(plan=chain.name)
+        return chain
 
     def _foresee(self, one: Proposal) -> Step | str:
         """A later step, tried on the working picture: where it would go once those before it are done, or why not."""
@@ -155,6 +159,7 @@ class Round:
         if reason is not None:
             self.refuse(proposal, f"{reason}; the next step of a plan waits for it")
             return chain
+        self.moves[-1] = self.moves[-1]._replace(plan=chain.name)
         return chain.but(made=chain.made + 1)
 
     def _find(self, step: Step) -> Resident | None:
