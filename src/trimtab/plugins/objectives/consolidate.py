@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from trimtab.api.value import Value, always
 from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.reschedule.gains import Bench
+from trimtab.decide.reschedule.gains import Bench, Prospect
+from trimtab.decide.reschedule.manners import unwilling
 from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
 from trimtab.decide.reschedule.picture import Picture
 
@@ -21,16 +22,21 @@ def consolidate(args: Args, picture: Picture) -> Iterator[Candidate]:
     hosts = [here for here in picture.fleet.hosts if here.name not in picture.closed]
     little = sorted((here for here in hosts if _is_low(here, args)), key=lambda here: (len(here.residents), here.name))
     bench, freed = Bench(picture.fleet), 0
-    empty = {here.name for here in hosts if not _movable(here)}
     for here in little:
-        if freed >= args.nodes or here.name in empty:
+        if freed >= args.nodes or not _movable(here) or not _emptied(here, bench, picture):
             continue
-        if not _emptied(here, bench, picture, empty):
-            continue
-        freed += 1
-        for pod in _movable(here):
-            reason = f"{here.name} is used little, and the other nodes have room for all its pods"
-            yield Candidate(pod, FULL, reason, together=f"consolidate-{here.name}")
+        reason = f"{here.name} is used little, and the other nodes have room for all its pods"
+        wishes = [Candidate(pod, FULL, reason, _again) for pod in _movable(here)]
+        held = any(unwilling(one, picture) is not None for one in wishes)
+        freed += not held
+        # pods go at the pace of owners and budgets, round by round; but nobody begins what cannot be brought to an end
+        yield from (one._replace(together=f"consolidate-{here.name}" if held else "") for one in wishes)
+
+
+def _again(bench: Bench, found: Prospect) -> float:
+    """Nothing, where the scheduler would use an empty node instead: as many would be in use as before."""
+    there = bench.fleet.get(found.node or "")
+    return FULL if there is not None and _movable(there) else 0.0
 
 
 def _is_low(here: Host, args: Args) -> bool:
@@ -44,14 +50,13 @@ def _movable(here: Host) -> list[Resident]:
     return [pod for pod in here.residents if not (pod.traits.daemon or pod.traits.immovable or pod.terminating)]
 
 
-def _emptied(here: Host, bench: Bench, picture: Picture, empty: set[str]) -> bool:
-    """Move this node's pods to others that are in use; False, and nothing moves, when they do not all fit."""
+def _emptied(here: Host, bench: Bench, picture: Picture) -> bool:
+    """Move this node's pods to others that are in use; False, and nothing moves, when the scheduler would not."""
     before = bench.fleet
-    closed = picture.closed | empty | {here.name}
     for pod in _movable(here):
-        target = bench.prospect(pod, closed, picture.avoided_by(pod.pod)).node
-        if target is None:
+        found = bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod))
+        if not _again(bench, found):
             bench.fleet = before
             return False
-        bench.move(pod, target)
+        bench.move(pod, found.node)
     return True

@@ -1,0 +1,79 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pod_builders import node, pod
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.decide.reschedule.history import History
+from trimtab.decide.reschedule.objectives import objectives
+from trimtab.decide.reschedule.picture import Facts, Picture
+from trimtab.decide.reschedule.plan import Plan, plan
+from trimtab.decide.reschedule.settings import read_settings
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+KNOWN = {one.name: one.args for one in objectives.values()}
+WELL = {"startTime": NOON - timedelta(days=1), "conditions": [{"type": "Ready", "status": "True"}]}
+TRIO = [node("a"), node("b"), node("c")]
+
+
+def here(name: str, on: str, cpu: str = "200m", **more: Any) -> Pod:
+    more.setdefault("owner", f"ReplicaSet/{name[:3]}")
+    return pod(name, on=on, cpu=cpu, memory="1Mi", status=WELL, metadata={"uid": name}, **more)
+
+
+BUSY = [here("big-1", "b", "2"), here("fat-1", "c", "2")]
+
+
+def look(pods: list[Pod], nodes: list[Node] | None = None, **more: Any) -> Plan:
+    args = more.pop("args", {"low": {"cpu": 20.0}})
+    wanted = {"preset": "aggressive", "objectives": [{"name": "Consolidate", "args": args}], **more}
+    return plan(Picture(Facts(nodes or TRIO, pods), read_settings(wanted, KNOWN), History(), NOON))
+
+
+def moved(found: Plan) -> list[tuple[str, str]]:
+    return [(one.pod.name, one.source) for one in found.moves]
+
+
+def reasons(found: Plan) -> dict[str, str]:
+    return {one.pod.name: one.reason for one in found.refused}
+
+
+def test_a_node_that_is_used_little_is_emptied_at_the_pace_of_its_owners() -> None:
+    found = look([*BUSY, here("web-1", "a"), here("web-2", "a"), here("job-1", "a")])
+    assert moved(found) == [("job-1", "a"), ("web-1", "a")]
+    assert reasons(found) == {"web-2": "1 of ReplicaSet/web are on their way"}
+
+
+def test_a_node_with_a_pod_that_may_not_move_is_left_as_it_is() -> None:
+    held = here("web-2", "a", owner="")
+    found = look([*BUSY, here("web-1", "a"), held])
+    assert found.moves == ()
+    assert reasons(found)["web-2"] == "nothing would replace it"
+
+
+def test_a_node_whose_pods_do_not_all_fit_elsewhere_is_left_as_it_is() -> None:
+    full = [here("big-1", "b", "3500m"), here("fat-1", "c", "3500m")]
+    assert look([*full, *(here(f"we{n}-1", "a", "400m") for n in range(2))]).moves != ()
+    assert (
+        look(
+            [*full, *(here(f"we{n}-1", "a", "200m") for n in range(4))],
+            [node("a"), node("b", pods=2), node("c", pods=2)],
+        ).moves
+        == ()
+    )
+
+
+def test_nobody_moves_from_one_node_that_is_used_little_to_one_that_is_not_used_at_all() -> None:
+    """The scheduler would choose the empty node, and as many nodes would be in use as before."""
+    assert look([*BUSY, here("web-1", "a")], [*TRIO, node("empty")]).moves == ()
+
+
+def test_when_all_nodes_are_used_little_the_least_used_gives_to_the_others() -> None:
+    pods = [here("big-1", "b"), here("big-2", "b"), here("fat-1", "c"), here("fat-2", "c"), here("web-1", "a")]
+    assert moved(look(pods)) == [("web-1", "a")]
+
+
+def test_daemons_stay_and_do_not_count() -> None:
+    agent = here("agt-1", "a", owner="DaemonSet/agent")
+    assert moved(look([*BUSY, agent, here("web-1", "a")])) == [("web-1", "a")]
+    assert look([*BUSY, agent]).moves == ()
