@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: help setup up test lint compat flows bench bench-peers demo kube kube-up test-kube bench-kube lock
+.PHONY: help setup up test soak lint compat flows bench bench-peers demo kube kube-up test-kube bench-kube lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ up: $(READY) ## run the control plane in the foreground (data in .trimtab; ARGS=
 
 test: $(READY) ## all tests that need nothing but Python (kubectl and Chromium tests where those are present)
 	$(BIN)/pytest -q -n 2 --dist loadfile --ignore tests/kube tests
+
+soak: $(READY) ## the properties of tests/properties with EFFORT times as many examples (20), ever new ones; FILES for some
+	EFFORT=$(or $(EFFORT),20) $(BIN)/pytest -q -n 2 --dist loadfile $(or $(FILES),tests/properties)
 
 lint: $(READY) ## formatting, style, types, and the walls of the house
 	$(BIN)/ruff format --check src tests bench rig

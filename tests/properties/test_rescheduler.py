@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties.effort import tried
 from simulate.scenery import DEPLOYMENTS, deployment, fleet, in_a_member
 from trimtab.api.profile import TRIMTAB
 from trimtab.client.client import Resource
@@ -29,7 +30,7 @@ apps = st.lists(
 troubles = st.lists(st.tuples(st.sampled_from(["cordon", "taint", "restart", "kill"]), st.integers(0, 3)), max_size=5)
 
 
-@settings(max_examples=5, deadline=None, derandomize=True)
+@tried(5)
 @given(apps, troubles)
 def test_nobody_is_sent_to_and_fro_and_a_settled_cluster_is_left_alone(
     sizes: list[tuple[int, str, bool]], script: list[tuple[str, int]]
