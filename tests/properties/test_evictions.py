@@ -33,6 +33,7 @@ acts = st.lists(
         st.tuples(st.just("together"), st.lists(one, min_size=2, max_size=4)),
         st.tuples(st.just("try"), some),
         st.tuples(st.just("ill"), st.lists(one, min_size=1, max_size=3)),
+        st.tuples(st.just("delete"), st.lists(one, min_size=1, max_size=3)),
         st.tuples(st.just("wait"), st.integers(1, 90)),
         st.tuples(st.just("until"), st.tuples(st.integers(0, 3), st.sampled_from([-0.001, 0.0]))),
         st.tuples(st.just("set back"), st.integers(1, 90)),
@@ -235,6 +236,12 @@ class Cluster:
             said = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
             await self.wire("PATCH", f"{PODS}/{name}/status", said, content_type=MERGE)
 
+    async def delete(self, picked: list[int]) -> None:
+        """Somebody goes past the budgets; what is left must do."""
+        here = await self.pods()
+        for one in picked:
+            await self.wire("DELETE", f"{PODS}/{here[one % len(here)]['metadata']['name']}")
+
     def wait_until(self, account: int, offset: float) -> None:
         """To the very moment at which a rate opens again, or just before."""
         opens = [at for one in self.ledger.accounts if (at := one.opens()) is not None]
@@ -256,6 +263,8 @@ class Cluster:
             elif act == "restart":
                 await self.stop()
                 await self.start()
+            elif act == "delete":
+                await self.delete(what)
             elif act == "ill":
                 await self.fall_ill(what)
             elif act == "count":
