@@ -1,10 +1,7 @@
 """`trimtab controllers`: all controllers, against any API server."""
 
 import asyncio
-import os
-import platform
 import signal
-import uuid
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
@@ -13,11 +10,10 @@ import click
 
 from trimtab.api.profile import PROFILES
 from trimtab.app import Plane
-from trimtab.cli.shared import kubeconfig_options, live_long
+from trimtab.cli.shared import elected, kubeconfig_options, live_long
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
-from trimtab.runtime.election import Election
 from trimtab.telemetry import speak
 
 
@@ -63,15 +59,11 @@ def command(
 
         try:
             if leader_elect:
-                identity = f"{platform.node()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
-                election = Election(
+                election = elected(
                     client,
-                    clock,
-                    identity,
+                    name="trimtab-controllers",
                     namespace=leader_elect_resource_namespace,
                     lease_seconds=lease_seconds,
-                    renew_deadline_seconds=lease_seconds * 2 / 3,
-                    retry_seconds=max(0.2, lease_seconds / 7.5),
                 )
                 # Who loses the lease stops at once, forgets everything, and waits for its turn like any other.
                 while True:

@@ -1,34 +1,56 @@
 """`trimtab rescheduler`: keeps the pods of any cluster where its scheduler would put them today."""
 
-import os
-import socket
-
 import click
 
 from trimtab.api.profile import PROFILES
+from trimtab.cli.controllers import run_until_told_to_stop
 from trimtab.cli.reschedule import config_from
-from trimtab.cli.shared import kubeconfig_options, with_client
-from trimtab.client.client import Client
+from trimtab.cli.shared import elected, kubeconfig_options
+from trimtab.client.kube import KubeClient
+from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
-from trimtab.runtime.election import Election
 from trimtab.runtime.rescheduler import NAME, NAMESPACE, Rescheduler
+from trimtab.telemetry import speak
 
 
 @click.command()
 @click.option("--config", default="", help=f"Settings or a DeschedulerPolicy; else the ConfigMap {NAMESPACE}/{NAME}.")
 @click.option("--profile", type=click.Choice(sorted(PROFILES)), default="trimtab", show_default=True)
 @click.option("--leader-elect", is_flag=True, help="Of several that run, only one moves pods.")
+@click.option("--lease-seconds", default=15.0, show_default=True, help="How long a Lease is believed.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--verbose", "-v", count=True)
 @kubeconfig_options
-def command(config: str, profile: str, leader_elect: bool, kubeconfig: str, context: str) -> None:
+def command(
+    config: str,
+    profile: str,
+    leader_elect: bool,
+    lease_seconds: float,
+    log_format: str,
+    verbose: int,
+    kubeconfig: str,
+    context: str,
+) -> None:
     """Run the rescheduler against a cluster, through its own eviction API, until interrupted."""
+    speak(verbosity=verbose, as_json=log_format == "json")
+    fixed = config_from(config)
+    credentials = load(kubeconfig or None, context)
 
-    async def work(client: Client) -> None:
-        rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed=config_from(config))
-        if not leader_elect:
-            await rescheduler.run()
-            return
-        while True:  # whoever loses the lease waits for it again
-            identity = f"{socket.gethostname()}_{os.getpid()}"
-            await Election(client, WallClock(), identity, name=NAME).lead(rescheduler.run)
+    async def live() -> None:
+        client = KubeClient(credentials, agent=NAME)
 
-    with_client(kubeconfig, context, work)
+        async def work() -> None:
+            """Begins with what is written: who led before has moved pods of which this process knows nothing."""
+            click.echo("the rescheduler is ready")
+            await Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed=fixed).run()
+
+        try:
+            if not leader_elect:
+                await work()
+            election = elected(client, name=NAME, lease_seconds=lease_seconds)
+            while True:  # whoever loses the lease waits for it again
+                await election.lead(work)
+        finally:
+            await client.close()
+
+    run_until_told_to_stop(live())

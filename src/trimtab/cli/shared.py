@@ -2,7 +2,10 @@
 
 import asyncio
 import gc
+import os
+import platform
 import sys
+import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -14,7 +17,9 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
+from trimtab.clock import WallClock
 from trimtab.errors import InputFault
+from trimtab.runtime.election import Election
 
 T = TypeVar("T")
 
@@ -78,6 +83,20 @@ def with_client(kubeconfig: str, context: str, work: Callable[[Client], Awaitabl
             await client.close()
 
     return asyncio.run(main())
+
+
+def elected(client: Client, *, name: str, namespace: str = "kube-system", lease_seconds: float) -> Election:
+    """One that stands for election under a name that no other process has, ever."""
+    return Election(
+        client,
+        WallClock(),
+        f"{platform.node()}_{os.getpid()}_{uuid.uuid4().hex[:8]}",
+        namespace=namespace,
+        name=name,
+        lease_seconds=lease_seconds,
+        renew_deadline_seconds=lease_seconds * 2 / 3,
+        retry_seconds=max(0.2, lease_seconds / 7.5),
+    )
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
