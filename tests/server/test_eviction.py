@@ -434,3 +434,65 @@ async def try_one(client: KubeClient, number: int) -> int:
     except ApiFault as fault:
         return fault.code
     return 201
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "said"),
+    [
+        ("prefer_avoid", "yes", 'must be "true" or "false"'),
+        ("prefer_avoid_ttl", "soon", "must be a duration such as 30s, 10m or 1h"),
+        ("prefer_avoid_until", "bound:1", "must be scheduled:UID, with the uid of the pod that needs the room"),
+        ("reason", "Whim", "supported values"),
+    ],
+)
+def test_an_eviction_whose_wishes_nobody_understands_is_refused_with_what_is_wrong(
+    annotation: str, value: str, said: str
+) -> None:
+    async def story(wire: Wire) -> None:
+        await pod(wire, "web-0")
+        key = f"trimtab.dev/{annotation.replace('_', '-')}"
+        body = {"metadata": {"name": "web-0", "annotations": {key: value}}}
+        refused = await wire("POST", f"{PODS}/web-0/eviction", body)
+        assert refused.status == 422
+        (cause,) = refused.json()["details"]["causes"]
+        assert cause["field"] == f"metadata.annotations[{key}]"
+        assert said in cause["message"]
+        assert "deletionTimestamp" not in (await seen(wire, f"{PODS}/web-0"))["metadata"]
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+def test_a_user_may_be_held_to_the_quota_of_a_component_whatever_it_says() -> None:
+    async def story(wire: Wire) -> None:
+        quotas = [{"component": "sweeper", "users": ["sweep"], "rate": {"disruptions": 1, "period": "10m"}}]
+        policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
+        assert (await wire("POST", POLICY, {**policy, "spec": {"componentQuotas": quotas}})).status == 201
+        for number in range(2):
+            await pod(wire, f"web-{number}")
+        sweep = User("sweep", (MASTERS, AUTHENTICATED))
+
+        async def swept(name: str) -> int:
+            annotations = {"trimtab.dev/requested-by": "somebody-else"}
+            body = {"metadata": {"name": name, "annotations": annotations}}
+            return (await wire("POST", f"{PODS}/{name}/eviction", body, user=sweep)).status
+
+        assert await swept("web-0") == 201
+        assert await swept("web-1") == 429
+        (used,) = (await seen(wire, f"{POLICY}/default"))["status"]["components"]
+        assert used["component"] == "sweeper"
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+def test_a_refused_deletion_says_which_budget_refuses_and_how_to_go_past_it() -> None:
+    async def story(wire: Wire) -> None:
+        policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
+        assert (await wire("POST", POLICY, {**policy, "spec": {"deleteMode": "EvictForHumans"}})).status == 201
+        await pod(wire, "web-0")
+        await pdb(wire, "web", 1, 1)
+        said = (await wire("DELETE", f"{PODS}/web-0")).json()["message"]
+        assert "web needs 1 healthy pods and has 1 currently" in said
+        assert "EvictForHumans" in said
+        assert "gracePeriodSeconds 0" in said
+
+    with_wire(story, several_budgets=True, collects=False)

@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 
 _PART = re.compile(r"(?<![0-9])([0-9]++(?:\.[0-9]++)?)(ms|s|m|h|d)")
+_WHOLE = re.compile(r"(?:[0-9]++(?:\.[0-9]++)?(?:ms|s|m|h|d))+\Z")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LONGEST = timedelta(days=36500)
 """A century is for ever, and can still be added to any time."""
@@ -13,3 +14,8 @@ def duration(text: str) -> timedelta:
     """The length of time; what cannot be read is none, because admission has refused it before."""
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
     return timedelta(seconds=min(seconds, _LONGEST.total_seconds()))
+
+
+def is_duration(text: str) -> bool:
+    """Whether it is written as our kinds write lengths of time, and longer than nothing."""
+    return _WHOLE.match(text) is not None and duration(text) > timedelta()

@@ -1,12 +1,15 @@
 """Evictions: a pod may go when every budget allows it; what they grant is written in one step with its end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from trimtab.api.duration import duration
+from trimtab.api.complaints import invalid, not_supported
+from trimtab.api.duration import duration, is_duration
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.disruption import REASONS as DISRUPTIONS
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
@@ -37,7 +40,7 @@ _BUDGETS: Sequence[tuple[type[PodBudget], str]] = (
 _POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
 _UNWRITTEN = "/trimtab/disruptionpolicy"
 """What components used while there is no policy to say it in: the usual quotas hold all the same."""
-_PREFIX = "trimtab.dev/"
+_PREFIX, _SCHEDULED = "trimtab.dev/", "scheduled:"
 REASONS = {"rescheduler": "Reschedule", "drain": "Drain", "preemption": "Preemption", "delete": "Delete"}
 """What each component evicts for, when it does not say."""
 _UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
@@ -109,10 +112,12 @@ class Evictions:
             )
         options = delete_options(given if isinstance(given, dict) else None, {})
         annotations: Raw = body["metadata"].get("annotations") or {}
+        if self._exact and (causes := list(_misunderstood(annotations))):
+            raise refuse.invalid("Eviction", "policy", where.name, causes)
         now = self._verbs.clock.now()
         order = Order(
             options,
-            _errand(annotations),
+            _errand(annotations, self._component(caller)),
             _avoidance(annotations, now),
             str(annotations.get("reason") or ""),
             tuple(_hints(annotations)),
@@ -138,6 +143,14 @@ class Evictions:
         if late:
             raise late[0]
         return "; ".join(costs) if self._exact else ""
+
+    def _component(self, caller: Caller) -> str:
+        """As which component the policy counts this user; empty when it goes by what evictions say themselves."""
+        entry = self._verbs.store.get(_POLICY)
+        if entry is None or b'"users"' not in entry.value:
+            return ""
+        policy = cast("DisruptionPolicy", kind_of(DisruptionPolicy).decode(entry.value))
+        return quota.component_of(policy, caller.user.name)
 
     def _witness(self, where: Where, options: DeleteOptions, caller: Caller) -> Proposal | None:
         """A deletion by hand passes by the budgets: that stays possible, and is written down with what they say to it."""
@@ -169,7 +182,14 @@ class Evictions:
         if options.grace is not None:
             order["gracePeriodSeconds"] = options.grace
         metadata = {"name": where.name, "annotations": {f"{_PREFIX}requested-by": "delete"}}
-        await self.evict(where, {"metadata": metadata, "deleteOptions": order}, caller, dry_run=options.dry_run)
+        try:
+            await self.evict(where, {"metadata": metadata, "deleteOptions": order}, caller, dry_run=options.dry_run)
+        except TooManyRequests as refused:
+            why = "; ".join(cause.message for cause in refused.causes)
+            past = "the DisruptionPolicy (deleteMode EvictForHumans) asks budgets; gracePeriodSeconds 0 does not"
+            raise TooManyRequests(
+                f"Cannot delete pod: {why} ({past})", causes=refused.causes, retry_after=refused.retry_after
+            ) from refused
 
     def _together(self, where: Where, text: str, caller: Caller) -> list[Where]:
         """Further pods that must go in the same step or not at all, as `namespace/name,namespace/name`."""
@@ -357,8 +377,28 @@ def _key(budget: PodBudget) -> str:
     return f"{prefix}{budget.namespace}/{budget.name}"
 
 
-def _errand(annotations: Raw) -> Errand:
-    by = str(annotations.get(f"{_PREFIX}requested-by") or annotations.get("requested-by") or "")
+def _misunderstood(annotations: Raw) -> Iterator[Cause]:
+    """What an eviction asks for in words that mean nothing: better refused than left undone in silence."""
+    checks: tuple[tuple[str, Callable[[str], bool], str], ...] = (
+        ("prefer-avoid", lambda text: text in ("true", "false"), 'must be "true" or "false"'),
+        ("prefer-avoid-ttl", is_duration, "must be a duration such as 30s, 10m or 1h"),
+        (
+            "prefer-avoid-until",
+            lambda text: text.startswith(_SCHEDULED) and len(text) > len(_SCHEDULED),
+            f"must be {_SCHEDULED}UID, with the uid of the pod that needs the room",
+        ),
+    )
+    for name, understood, why in checks:
+        text = annotations.get(f"{_PREFIX}{name}")
+        if text is not None and not understood(str(text)):
+            yield invalid(f"metadata.annotations[{_PREFIX}{name}]", text, why)
+    reason = annotations.get(f"{_PREFIX}reason")
+    if reason is not None and reason not in DISRUPTIONS:
+        yield not_supported(f"metadata.annotations[{_PREFIX}reason]", reason, DISRUPTIONS)
+
+
+def _errand(annotations: Raw, known: str) -> Errand:
+    by = known or str(annotations.get(f"{_PREFIX}requested-by") or annotations.get("requested-by") or "")
     return Errand(by, str(annotations.get(f"{_PREFIX}reason") or REASONS.get(by, "")))
 
 
@@ -370,7 +410,8 @@ def _hints(annotations: Raw) -> Iterator[str]:
 
 
 def _cost(debit: Debit, now: datetime) -> str:
-    left = [] if debit.disruptions_allowed >= UNLIMITED - 1 else [f"{debit.disruptions_allowed} more disruptions"]
+    allowed = debit.disruptions_allowed
+    left = [] if allowed >= UNLIMITED - 1 else [f"{allowed} more disruption{'' if allowed == 1 else 's'}"]
     left += [f"{debit.rate.left(now)} more in {debit.rate.period}"] if debit.rate else []
     return f"{debit.kind} {debit.budget} allows {' and '.join(left) or 'any number'} afterwards"
 
@@ -378,7 +419,7 @@ def _cost(debit: Debit, now: datetime) -> str:
 def _avoidance(annotations: Raw, now: datetime) -> avoid.Avoidance | None:
     if annotations.get(f"{_PREFIX}prefer-avoid") != "true":
         return None
-    until = str(annotations.get(f"{_PREFIX}prefer-avoid-until") or "").removeprefix("scheduled:")
+    until = str(annotations.get(f"{_PREFIX}prefer-avoid-until") or "").removeprefix(_SCHEDULED)
     asked = duration(str(annotations.get(f"{_PREFIX}prefer-avoid-ttl") or ""))
     life = min(asked or avoid.SHORT, avoid.SHORT) if until else min(asked or avoid.LONG, avoid.LONGEST)
     return avoid.Avoidance(

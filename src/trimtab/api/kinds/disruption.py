@@ -200,6 +200,9 @@ class ComponentQuota(Value):
     """How much one component may disrupt."""
 
     component: Annotated[str, Field("The component, by the name it writes under.", required=True)] = always("")
+    users: Annotated[
+        tuple[str, ...], Field("Users who count as this component, whatever their evictions say.", list_type="set")
+    ] = ()
     scope: Annotated[
         str,
         Field("Counted over the whole cluster or in each namespace.", enum=("Cluster", "Namespace"), default="Cluster"),

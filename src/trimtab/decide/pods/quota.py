@@ -33,6 +33,11 @@ class Exhausted(NamedTuple):
     seconds: int = 0
 
 
+def component_of(policy: DisruptionPolicy, user: str) -> str:
+    """As which component this user counts, whatever it says of itself; empty when the policy does not name it."""
+    return next((one.component for one in policy.spec.component_quotas if user in one.users), "")
+
+
 def quotas_of(policy: DisruptionPolicy, component: str) -> list[ComponentQuota]:
     named = [quota for quota in policy.spec.component_quotas if quota.component == component]
     return named or [quota for quota in USUAL if quota.component == component]
