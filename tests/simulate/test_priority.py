@@ -351,3 +351,22 @@ def test_a_class_can_forbid_its_pods_to_preempt() -> None:
         assert running(member) == ["low"]
 
     in_a_member(story, ONE_NODE)
+
+
+def test_room_that_becomes_free_bit_by_bit_is_kept_until_it_is_enough() -> None:
+    async def story(member: Member) -> None:
+        await classes(member, high=1000, middle=100)
+        for name, seconds in (("quick", 1), ("slow", 20)):
+            await member.client.create(DEPLOYMENTS, deployment(name, 1, cpu="1", terminationGracePeriodSeconds=seconds))
+        await asyncio.sleep(5)
+        await pod(member, "high", cpu="2", priorityClassName="high")
+        await asyncio.sleep(5)
+        assert running(member) == ["slow"]  # which is leaving; the other is gone
+        for name, level in (("middle", "middle"), ("equal", "high")):
+            await pod(member, name, cpu="1", priorityClassName=level)
+        await asyncio.sleep(5)
+        assert not any(one.spec.node_name for one in member.pods if one.name in ("middle", "equal"))
+        await asyncio.sleep(60)
+        assert running(member) == ["high"]
+
+    in_a_member(story, fleet(nodes=1, cpu="2", pace=SLOW_END))
