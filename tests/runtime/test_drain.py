@@ -15,6 +15,7 @@ from simulate.scenery import (
     template,
     workload,
 )
+from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.errors import InputFault
@@ -80,9 +81,35 @@ def test_a_drain_says_until_when_a_rate_blocks_it() -> None:
         assert 1790 < (LoopClock().now() - before).total_seconds() < 1900
         node = await member.client.get(NODES, "", "one-node-1")
         (condition,) = [one for one in node["status"]["conditions"] if one["type"] == "DrainBlocked"]
-        assert condition["status"] == "False"
+        assert (condition["status"], condition["reason"]) == ("False", "Drained")
 
     in_a_member(story)
+
+
+def test_who_looks_at_the_node_sees_every_pod_that_blocks_its_drain_and_that_it_was_given_up() -> None:
+    async def story(member: Member) -> None:
+        for name in ("one", "two"):
+            await member.client.create(DEPLOYMENTS, deployment(name, replicas=3))
+            body = {"selector": {"matchLabels": {"app": name}}, "minAvailable": 3}
+            await member.client.create(BUDGETS, workload("PodDisruptionBudget", name, body, "policy/v1"))
+        await asyncio.sleep(5)
+        running = asyncio.ensure_future(drain(member, "one-node-1", [], timeout=1500.0).run())
+        await asyncio.sleep(1000)
+        said = await blocked(member, "one-node-1")
+        assert (said["status"], said["reason"]) == ("True", "BudgetClosed")
+        assert "one needs 3 healthy pods and has 3" in said["message"]
+        assert "two needs 3 healthy pods and has 3" in said["message"]
+        await running
+        said = await blocked(member, "one-node-1")
+        assert (said["status"], said["reason"]) == ("False", "GivenUp")
+        assert "two needs 3 healthy pods and has 3" in said["message"]
+
+    in_a_member(story)
+
+
+async def blocked(member: Member, name: str) -> Raw:
+    node = await member.client.get(NODES, "", name)
+    return next(one for one in node["status"]["conditions"] if one["type"] == "DrainBlocked")
 
 
 def test_a_drain_that_cannot_go_on_names_the_budget_and_its_arithmetic() -> None:

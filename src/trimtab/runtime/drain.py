@@ -39,6 +39,7 @@ SURGE = "trimtab.dev/surge"
 """On a workload: `Allowed` lets a drain start the replacement first when nothing can be spared."""
 SURGE_SECONDS = 300.0
 BLOCKED = "DrainBlocked"
+MOST_NAMED = 5
 WORTH_RETRYING = (TooManyRequests, Unclassified, InternalError, Unavailable, TimedOut, OSError, TimeoutError)
 """Budgets may allow it later, and an API server that is away comes back."""
 
@@ -114,7 +115,7 @@ class Drain:
                 await asyncio.gather(*(self._leave(pod, deadline) for pod in leaving))
         finally:
             if self._complained:
-                await self._say_blocked(None)
+                await self._say_ended()
         return self._told()
 
     def _told(self) -> list[Step]:
@@ -231,8 +232,13 @@ class Drain:
         same = known is not None and known.state == "Blocked" and known.message == said
         self._tell(pod, "Blocked", said, known.until if same and known is not None and known.until else until)
         if max(now - since, timedelta(seconds=seconds)) >= PATIENCE:
-            await self._say_blocked(f"{_name(pod)}: {said}")
+            await self._say("True", "BudgetClosed", self._left("Blocked"))
         return said
+
+    def _left(self, *states: str) -> str:
+        """The pods in these states and why, as many as people read."""
+        left = [f"{step.pod}: {step.message}" for step in self._told() if step.state in states]
+        return "; ".join([*left[:MOST_NAMED], *([f"and {len(left) - MOST_NAMED} more"] if left[MOST_NAMED:] else [])])
 
     async def _why(self, pod: Raw, fault: ApiFault) -> str:
         try:
@@ -250,13 +256,17 @@ class Drain:
             return True  # nobody can tell right now
         return bool(seen["metadata"]["uid"] == metadata["uid"])
 
-    async def _say_blocked(self, message: str | None) -> None:
+    async def _say_ended(self) -> None:
+        left = self._left("Blocked", "Surging", "Failed")
+        await self._say("False", "GivenUp" if left else "Drained", left)
+
+    async def _say(self, status: str, reason: str, message: str) -> None:
         """A condition of the node for those who do not see this drain."""
         condition: Raw = {
             "type": BLOCKED,
-            "status": "True" if message else "False",
-            "reason": "BudgetClosed" if message else "Drained",
-            "message": message or "",
+            "status": status,
+            "reason": reason,
+            "message": message,
             "lastTransitionTime": timestamp(self._now()),
         }
         self._complained = True
