@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from properties.effort import tried
@@ -277,8 +277,13 @@ class Cluster:
                 self.clock.at += timedelta(seconds=-what if act == "set back" else what)
 
 
+STEPPED_BACK = [("evict", [0]), ("set back", 30), ("evict", [1]), ("until", (0, -0.001)), ("evict", [2])]
+
+
 @tried(100)
 @given(acts, promises, windows)
+@example(STEPPED_BACK, [Promise(floor=0, window=Window(2, 60))], Window(3, 60))
+@example(STEPPED_BACK, [Promise(ours=True, window=Window(2, 60))], Window(3, 60))
 def test_budgets_pay_exactly_for_concurrent_evictors_over_restarts(
     script: list[Any], promised: list[Promise], quota: Window
 ) -> None:

@@ -312,6 +312,8 @@ def test_a_budget_says_one_thing_and_says_it_right() -> None:
     assert budget(minAvailable=1, maxUnavailable=1) != []
     assert budget(minAvailable="half") != []
     assert budget(maxUnavailable="120%") != []
+    assert budget(rate={"disruptions": 1, "period": "0s"}) != []
+    assert budget(rate={"disruptions": 1, "period": "1h30m"}) == []
     assert budget(windows=[{"schedule": "noon", "duration": "1h"}]) != []
     assert budget(windows=[{"schedule": "0 2 * * *", "duration": "1h", "timeZone": "Europe/Berlin"}]) == []
     assert len(budget(windows=[{"schedule": "0 99 * * *", "duration": "1h", "timeZone": "Mars/North"}])) == 2
@@ -368,3 +370,17 @@ def test_a_binding_lists_its_dependencies_as_json() -> None:
     annotated = {"metadata": {"annotations": {"resourcebinding.karmada.io/dependencies": "{}"}}, "spec": {}}
     assert len(refused(kind, annotated)) == 1
     assert refused(kind, {"spec": {"components": [{"name": "a"}, {"name": "a"}]}}) != []
+
+
+def test_a_disruption_policy_is_checked_part_by_part() -> None:
+    def policy(**spec: Any) -> list[str]:
+        return refused("disruptionpolicies.trimtab.dev", {"metadata": {"name": "default"}, "spec": spec})
+
+    hourly = {"disruptions": 1, "period": "1h"}
+    assert policy(floors=[{"minMaxUnavailable": "10%", "minRate": hourly}], componentQuotas=[{"rate": hourly}]) == []
+    (said,) = policy(defaultBudgets=[{"maxUnavailable": "10%"}, {"maxUnavailable": "ten"}])
+    assert said.startswith("spec.defaultBudgets[1].maxUnavailable: ")
+    (said,) = policy(componentQuotas=[{"rate": {"disruptions": 1, "period": "0h"}}])
+    assert said.startswith("spec.componentQuotas[0].rate.period: ")
+    (said,) = policy(floors=[{"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}])
+    assert said.startswith("spec.floors[0].namespaceSelector.matchExpressions[0].operator: ")

@@ -1,7 +1,7 @@
 """What is refused in disruption budgets and the settings around them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -9,13 +9,13 @@ from cronsim import CronSim, CronSimError
 
 from trimtab.api.admission.raw import at, mapping, objects, put
 from trimtab.api.complaints import invalid, required
+from trimtab.api.duration import is_duration
 from trimtab.api.kinds.native.rules.common import selector
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"
 _PERCENT = re.compile(r"[0-9]{1,18}%\Z")
-_DURATION = re.compile(DURATION.rstrip("$") + r"\Z")
 _PACE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?\Z")
 _CRON_PARTS = 5
 _SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
@@ -33,8 +33,8 @@ def check_share(value: object, field: str) -> Iterator[Cause]:
 
 def _check_rate(rate: object, field: str) -> Iterator[Cause]:
     period = mapping(rate).get("period")
-    if isinstance(period, str) and not _DURATION.match(period):
-        yield invalid(field + ".period", period, "must be a duration such as 30s, 10m or 1h")
+    if isinstance(period, str) and not is_duration(period):
+        yield invalid(field + ".period", period, "must be a duration such as 30s, 10m or 1h, and longer than none")
 
 
 def _check_window(window: Raw, field: str) -> Iterator[Cause]:
@@ -82,10 +82,26 @@ def check_singleton(obj: Raw, old: Raw | None) -> list[Cause]:
     return [] if name == "default" else [invalid("metadata.name", name, "there is only one, and it is called default")]
 
 
+def _check_selector(value: object, field: str) -> Iterator[Cause]:
+    yield from selector(mapping(value), field)
+
+
+_PARTS: dict[str, dict[str, Callable[[object, str], Iterator[Cause]]]] = {
+    "defaultBudgets": {"maxUnavailable": check_share, "rate": _check_rate},
+    "floors": {"namespaceSelector": _check_selector, "minMaxUnavailable": check_share, "minRate": _check_rate},
+    "componentQuotas": {"rate": _check_rate},
+    "priorityRules": {"namespaceSelector": _check_selector, "podSelector": _check_selector},
+}
+
+
 def check_policy(policy: Raw, old: Raw | None) -> list[Cause]:
     causes = check_singleton(policy, old)
     for name in ("slowAbove", "stopAbove"):
         causes.extend(check_share(at(policy, "spec", "storm", name), f"spec.storm.{name}"))
+    for field, checks in _PARTS.items():
+        for i, one in objects(at(policy, "spec", field)):
+            for name, check in checks.items():
+                causes.extend(check(one.get(name), f"spec.{field}[{i}].{name}"))
     pace = at(policy, "spec", "evictionRate", "perSecond")
     if pace is not None and not _PACE.match(str(pace)):
         causes.append(invalid("spec.evictionRate.perSecond", pace, "must be a number such as 10 or 0.1"))
