@@ -1,7 +1,8 @@
 """The order of priorities: names in it must not contradict the values of their classes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import orjson
 
@@ -26,27 +27,45 @@ class Priorities:
         if obj is None or where.subresource or attributes.operation not in ("CREATE", "UPDATE"):
             return
         if kind == "priorityorders.trimtab.dev":
-            self._check(attributes, (obj.get("spec") or {}).get("names") or (), self._values())
+            names = (obj.get("spec") or {}).get("names") or ()
+            self._refuse(attributes, [_misplaced(*pair) for pair in _contradictions(names, self._values())])
         elif kind == "priorityclasses.scheduling.k8s.io" and (order := self._store.get(_ORDER)) is not None:
-            names = (orjson.loads(order.value).get("spec") or {}).get("names") or ()
-            self._check(attributes, names, {**self._values(), obj["metadata"]["name"]: obj.get("value", 0)})
+            names, own = (orjson.loads(order.value).get("spec") or {}).get("names") or (), obj["metadata"]["name"]
+            found = _contradictions(names, {**self._values(), own: obj.get("value", 0)})
+            self._refuse(attributes, [_misvalued(own, *pair) for pair in found if own in (pair[0].name, pair[1].name)])
 
     def _values(self) -> dict[str, int]:
         stored = [orjson.loads(entry.value) for entry in self._store.list(_CLASSES).entries]
         return {one["metadata"]["name"]: one.get("value", 0) for one in stored}
 
-    def _check(self, attributes: Attributes, names: Sequence[str], values: dict[str, int]) -> None:
-        known = [name for name in names if name in values]
-        causes = [
-            Cause(
-                "FieldValueInvalid",
-                f"Invalid value: {refuse.quoted(higher)}: stands above {lower}, but its value {values[higher]} is "
-                f"lower than {values[lower]}",
-                "spec.names",
-            )
-            for higher, lower in pairwise(known)
-            if values[higher] < values[lower]
-        ]
+    def _refuse(self, attributes: Attributes, causes: Sequence[Cause]) -> None:
         if causes:
             served = attributes.where.served
             raise refuse.invalid(served.kind.name, served.group, attributes.where.name, causes)
+
+
+class _Level(NamedTuple):
+    name: str
+    value: int
+
+
+def _contradictions(names: Sequence[str], values: Mapping[str, int]) -> list[tuple[_Level, _Level]]:
+    """Neighbours of which the one that should matter more has the lower value."""
+    known = [_Level(name, values[name]) for name in names if name in values]
+    return [(higher, lower) for higher, lower in pairwise(known) if higher.value < lower.value]
+
+
+def _misplaced(higher: _Level, lower: _Level) -> Cause:
+    said = f"stands above {lower.name}, but its value {higher.value} is lower than {lower.value}"
+    return Cause("FieldValueInvalid", f"Invalid value: {refuse.quoted(higher.name)}: {said}", "spec.names")
+
+
+def _misvalued(own: str, higher: _Level, lower: _Level) -> Cause:
+    """The order was there first: the class must fit into it, or the order must change."""
+    value, bound = (
+        (higher.value, f"at least {lower.value}") if own == higher.name else (lower.value, f"at most {higher.value}")
+    )
+    said = (
+        f"the PriorityOrder default puts {higher.name} above {lower.name}; give it {bound}, or change the order first"
+    )
+    return Cause("FieldValueInvalid", f"Invalid value: {value}: {said}", "value")
