@@ -399,3 +399,38 @@ def test_no_object_can_upset_the_rules(kind: Any, data: st.DataObject) -> None:
         new = fill(new)
     for check in kind.validators:
         assert all(cause.message for cause in check(new, old))
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}, ""),
+        ({"scopeName": "PriorityClass", "operator": "Exists"}, ""),
+        ({"scopeName": "BestEffort", "operator": "Exists"}, ""),
+        (
+            {"scopeName": "PriorityClass", "operator": "In"},
+            "values: Required value: must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+        ),
+        (
+            {"scopeName": "PriorityClass", "operator": "Exists", "values": ["high"]},
+            "values: Invalid value: [\"high\"]: must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+        ),
+        (
+            {"scopeName": "PriorityClass", "operator": "Is", "values": ["high"]},
+            'operator: Invalid value: "Is": not a valid selector operator',
+        ),
+        ({"scopeName": "Class", "operator": "Exists"}, 'scopeName: Invalid value: "Class": unsupported scope'),
+        (
+            {"scopeName": "BestEffort", "operator": "In", "values": ["a"]},
+            (
+                "operator: Invalid value: \"In\": must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+                "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
+                "ResourceQuotaScopeCrossNamespacePodAffinity"
+            ),
+        ),
+    ],
+)
+def test_a_quota_says_which_priorities_it_means(rule: Raw, said: str) -> None:
+    spec = {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [rule]}}
+    found = refusals("v1", "ResourceQuota", {"metadata": {"name": "q"}, "spec": spec})
+    assert found == (f"spec.scopeSelector.matchExpressions.{said}" if said else "")

@@ -34,6 +34,8 @@ _QUOTA_RESOURCES = frozenset(
     }
 )
 
+_PLAIN_SCOPES = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity")
+
 
 # configuration
 
@@ -414,9 +416,31 @@ def check_quota(new: Raw, old: Raw | None) -> Sequence[Cause]:
             found.append(invalid(f"spec.hard[{name}]", name, "must be a standard resource type or fully qualified"))
             found.append(invalid(f"spec.hard[{name}]", name, "must be a standard resource for quota"))
     found += common.amounts(spec.get("hard"), "spec.hard")
+    for rule in common.part(spec, "scopeSelector").get("matchExpressions") or ():
+        found += _scope_rule(rule, "spec.scopeSelector.matchExpressions")
     if old is not None:
         found += common.unchanged(spec.get("scopes"), common.part(old, "spec").get("scopes"), "spec.scopes")
     return found
+
+
+def _scope_rule(rule: Raw, field: str) -> Iterator[Cause]:
+    """One line of a scope selector; kube-apiserver does not say which."""
+    scope, operator, values = rule.get("scopeName", ""), rule.get("operator", ""), rule.get("values") or []
+    if scope not in (*_PLAIN_SCOPES, "PriorityClass"):
+        yield invalid(f"{field}.scopeName", scope, "unsupported scope")
+    if scope in _PLAIN_SCOPES and operator != "Exists":
+        listed = " or ".join(", ".join(f"ResourceQuotaScope{name}" for name in _PLAIN_SCOPES).rsplit(", ", 1))
+        yield invalid(f"{field}.operator", operator, f"must be 'Exists' when scope is any of {listed}")
+    if operator in ("In", "NotIn"):
+        if not values:
+            said = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            yield required(f"{field}.values", said)
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            said = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+            yield invalid(f"{field}.values", values, said)
+    else:
+        yield invalid(f"{field}.operator", operator, "not a valid selector operator")
 
 
 def check_priority_class(new: Raw, old: Raw | None) -> Sequence[Cause]:
