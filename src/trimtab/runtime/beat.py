@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from trimtab.api.kind import find_kind, key_of, kind_of, wire
@@ -91,13 +91,22 @@ class Surroundings:
         self.memory = Memory()
         self.recorder = Recorder(cache.client)
         self.resources: dict[tuple[str, str], Resource] = {}
+        self._profiles: dict[str, Profile] = {}
+        self._profiles_at = -1
 
     def profile_in(self, namespace: str) -> Profile:
         """The profile that a namespace asks for; ours where it asks for none, or for one that nobody knows."""
         table = self.cache.known(NAMESPACES) if namespace else None
-        entry = table.entries.get(("", namespace)) if table is not None else None
-        wanted = annotations_of(entry.raw).get(PROFILE, "") if entry is not None else ""
-        return PROFILES.get(wanted, self.profile)
+        if table is None:
+            return self.profile
+        if self._profiles_at != table.changes:
+            self._profiles, self._profiles_at = {}, table.changes
+        found = self._profiles.get(namespace)
+        if found is None:
+            entry = table.entries.get(("", namespace))
+            wanted = annotations_of(entry.raw).get(PROFILE, "") if entry is not None else ""
+            found = self._profiles[namespace] = PROFILES.get(wanted, self.profile)
+        return found
 
     def resource(self, api_version: str, kind: str) -> Resource | None:
         """Where objects of this apiVersion and kind live on the host."""
@@ -110,15 +119,20 @@ class Surroundings:
 class LiveView:
     """The View of one beat: the cache as it stands, at one moment, for one key."""
 
+    __slots__ = ("_around", "_now", "fault", "profile")
+
     def __init__(self, around: Surroundings, fault: Fault | None = None, profile: Profile | None = None) -> None:
         self._around = around
+        self._now: datetime | None = None
         self.fault = fault
         self.profile = profile or around.profile
 
-    @cached_property
+    @property
     def now(self) -> datetime:
         """The moment of the first look at the clock; most who are woken never look."""
-        return self._around.clock.now()
+        if self._now is None:
+            self._now = self._around.clock.now()
+        return self._now
 
     @property
     def settings(self) -> Mapping[str, Any]:

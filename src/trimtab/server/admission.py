@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 from trimtab.server import refuse
@@ -46,6 +47,20 @@ class Conditional(Protocol):
     def proviso(self, attributes: Attributes, obj: Raw) -> Proposal | None: ...
 
 
+@runtime_checkable
+class Selective(Protocol):
+    """A link that has a say about some kinds only; the others are not kept waiting for it."""
+
+    def concerns(self, kind: Kind) -> bool: ...
+
+
+class _Links(NamedTuple):
+    """Those who have a say about one kind."""
+
+    mutating: Sequence[Mutating]
+    validating: Sequence[Validating]
+
+
 Mutate = Callable[[Attributes, Raw, Raw | None], Awaitable[Raw]]
 
 
@@ -54,8 +69,8 @@ class Admission:
 
     def __init__(self, lookup: Callable[[str], Entry | None], plugins: Sequence[Plugin] = ()) -> None:
         self._lookup = lookup
-        self._mutating = [plugin for plugin in plugins if isinstance(plugin, Mutating)]
-        self._validating = [plugin for plugin in plugins if isinstance(plugin, Validating)]
+        self._plugins = plugins
+        self._links: dict[str, _Links] = {}
         self._conditional = [plugin for plugin in plugins if isinstance(plugin, Conditional)]
 
     async def check_place(self, attributes: Attributes) -> None:
@@ -71,13 +86,24 @@ class Admission:
             cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
             raise refuse.forbidden(served.resource, served.group, name, said, [cause])
 
+    def _about(self, attributes: Attributes) -> _Links:
+        kind = attributes.where.served.kind
+        found = self._links.get(kind.id)
+        if found is None:
+            concerned = [one for one in self._plugins if not isinstance(one, Selective) or one.concerns(kind)]
+            found = self._links[kind.id] = _Links(
+                [plugin for plugin in concerned if isinstance(plugin, Mutating)],
+                [plugin for plugin in concerned if isinstance(plugin, Validating)],
+            )
+        return found
+
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        for plugin in self._mutating:
+        for plugin in self._about(attributes).mutating:
             obj = await plugin.mutate(attributes, obj, old)
         return obj
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
-        for plugin in self._validating:
+        for plugin in self._about(attributes).validating:
             await plugin.validate(attributes, obj, old)
 
     def provisos(self, attributes: Attributes, obj: Raw) -> list[Proposal]:

@@ -6,7 +6,7 @@ from typing import cast
 
 import orjson
 
-from trimtab.api.kind import kind_of
+from trimtab.api.kind import Kind, kind_of
 from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.native.defaults import job_selector
 from trimtab.api.quantity import parse
@@ -24,6 +24,7 @@ _ADDRESSES = ipaddress.IPv4Network("10.96.0.0/12")
 _NODE_PORTS = range(30000, 32768)
 _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATED_SECONDS = 300
+_COMPLETED = {"services", "pods", "nodes", "jobs.batch"}
 
 
 class Births:
@@ -31,6 +32,9 @@ class Births:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    def concerns(self, kind: Kind) -> bool:
+        return kind.id in _COMPLETED
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
         kind = attributes.where.served.kind.id

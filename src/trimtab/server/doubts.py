@@ -2,6 +2,7 @@
 
 import msgspec
 
+from trimtab.api.kind import Kind
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.selectors import LabelSelector
@@ -24,8 +25,8 @@ class Doubts:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        return obj
+    def concerns(self, kind: Kind) -> bool:
+        return kind.id in _BUDGETS
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         type_ = _BUDGETS.get(attributes.where.served.kind.id)

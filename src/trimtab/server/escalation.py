@@ -5,6 +5,7 @@ from itertools import product
 
 import orjson
 
+from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.server import refuse
 from trimtab.server.admission import Attributes
@@ -23,10 +24,13 @@ class Escalation:
         self._store = store
         self._authorizer = authorizer
 
+    def concerns(self, kind: Kind) -> bool:
+        return kind.group == GROUP
+
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         served, namespace, name, _ = attributes.where
         user = attributes.caller.user
-        if served.group != GROUP or obj is None or MASTERS in user.groups:
+        if obj is None or MASTERS in user.groups:
             return
         kind = served.kind.name
         if kind in _ROLES:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from trimtab.api.kind import Kind
 from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.quota import ResourceQuota
@@ -27,6 +28,9 @@ class Quotas:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    def concerns(self, kind: Kind) -> bool:
+        return kind.id == "pods"
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         if attributes.dry_run and obj is not None and (check := self.proviso(attributes, obj)) is not None:

@@ -16,7 +16,7 @@ from trimtab.api.value import Raw
 FieldSet = dict[str, Any]
 LEAF: FieldSet = {}
 _SELF: FieldSet = {".": LEAF}
-_CONTAINERS = (dict, list)
+_CONTAINERS = frozenset((dict, list))
 
 
 def is_member(node: FieldSet) -> bool:
@@ -256,8 +256,13 @@ def _compare_maps(old: Raw, new: Raw, shape: Shape) -> Comparison:
     removed: FieldSet = {}
     for name, item in new.items():
         if name not in old:
-            added[f"f:{name}"] = everything(item, members.get(name) or rest)
+            holds = item and type(item) in _CONTAINERS
+            added[f"f:{name}"] = everything(item, members.get(name) or rest) if holds else LEAF
         elif (before := old[name]) is not item:
+            if type(item) not in _CONTAINERS and type(before) not in _CONTAINERS:
+                if before != item:
+                    modified[f"f:{name}"] = LEAF
+                continue
             found = _compare(before, item, members.get(name) or rest)
             if found is _LEAF_CHANGED:
                 modified[f"f:{name}"] = LEAF

@@ -283,16 +283,20 @@ def _field_reader(field: NativeField, owner: str) -> Read:
 
         return read_list
     if field.shape == "map":
+        plain = _PLAIN.get(field.type)
 
         def read_map(value: Any, path: str, unknown: list[str]) -> Any:
             if type(value) is not dict:
                 raise _mismatch(
                     value, owner, path, field.go_whole or "map[string]" + (field.go or _go_type(field.type))
                 )
-            read = {
-                key: zero_of(field) if item is None else read_item(item, f"{path}\x00{key}\x01", unknown)
-                for key, item in value.items()
-            }
+            if plain is not None and all(type(item) is plain for item in value.values()):
+                read = dict(value)  # labels and their like, which is what most maps are
+            else:
+                read = {
+                    key: zero_of(field) if item is None else read_item(item, f"{path}\x00{key}\x01", unknown)
+                    for key, item in value.items()
+                }
             return read if read or not field.omit_zero else _OMIT
 
         return read_map
@@ -330,9 +334,14 @@ _TYPED_PARTS = frozenset({"core.v1.PersistentVolumeClaim", "meta.v1.DeleteOption
 """Whole objects that also stand inside others, where they may say their kind."""
 
 
+_PLAIN: dict[str, type] = {"string": str, "bool": bool}
+
+
 class _Plan(NamedTuple):
     readers: dict[str, Read]
     always: tuple[tuple[str, NativeField], ...]
+    plain: dict[str, type]
+    """Fields whose values are taken as they are when they have this type and say something."""
 
 
 @cache
@@ -342,6 +351,11 @@ def _plan(name: str) -> _Plan:
     return _Plan(
         {field.name: _field_reader(field, described.short) for field in (*head, *described.json.values())},
         tuple((field.name, field) for field in described.json.values() if field.always),
+        {
+            field.name: _PLAIN[field.type]
+            for field in (*head, *described.json.values())
+            if field.shape == "one" and field.type in _PLAIN
+        },
     )
 
 
@@ -358,10 +372,13 @@ def _read_message(name: str, value: Any, path: str, unknown: list[str], owner: s
     if type(value) is not dict:
         raise _mismatch(value, owner, path, go or _go_type(name))
     plan = _plan(name)
-    readers = plan.readers
+    readers, plain = plan.readers, plan.plain
     prefix = f"{path}." if path else ""
     out: Raw = {}
     for key, item in value.items():
+        if item and key in plain and type(item) is plain[key]:
+            out[key] = item
+            continue
         reader = readers.get(key)
         if reader is None:
             unknown.append(_written(f"{prefix}{key}"))
