@@ -370,3 +370,18 @@ def test_room_that_becomes_free_bit_by_bit_is_kept_until_it_is_enough() -> None:
         assert running(member) == ["high"]
 
     in_a_member(story, fleet(nodes=1, cpu="2", pace=SLOW_END))
+
+
+def test_where_a_budget_forbids_it_another_victim_is_found() -> None:
+    async def story(member: Member) -> None:
+        await classes(member, high=1000, middle=100)
+        await member.client.create(DEPLOYMENTS, deployment("guarded", 1, cpu="1500m"))
+        body = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "guarded"}}}
+        await member.client.create(BUDGETS, workload("PodDisruptionBudget", "guarded", body, "policy/v1"))
+        await member.client.create(DEPLOYMENTS, deployment("free", 1, cpu="1500m", priorityClassName="middle"))
+        await asyncio.sleep(5)
+        await pod(member, "high", cpu="1500m", priorityClassName="high")
+        await asyncio.sleep(60)
+        assert running(member) == ["guarded", "high"]
+
+    in_a_member(story, fleet(nodes=2, cpu="2"))

@@ -112,6 +112,8 @@ class Memory:
         """The array in today's columns, and the columns whose numbers are out of date; None when nobody knows."""
         if kept.revision < self.first_step:
             return None
+        if kept.revision == self.head - 1 and self.steps[-1].origin is None:
+            return kept.array, self.steps[-1].columns  # by far the most frequent case
         steps = self.steps[kept.revision - self.first_step :]
         if any(step.origin is not None for step in steps):
             return _relocate(kept.array, steps)

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Mask, Reason, node_filter
-from trimtab.decide.pods.amount import allocatable, free_pods, used
+from trimtab.decide.pods.amount import free_pods, spare
 from trimtab.decide.pods.answer import crowded, hopeless, several, told
 from trimtab.decide.pods.ask import PodAsk
 from trimtab.decide.pods.host import Host
@@ -17,7 +17,7 @@ def requests(ask: PodAsk) -> Hashable:
 def everything_fits(ask: PodAsk, hosts: Fleet[Host]) -> Mask:
     mask: Mask = free_pods(hosts) >= 1
     for resource, amount in ask.me.demand.requests.items():
-        mask &= allocatable(hosts, resource) - used(hosts, resource) >= amount
+        mask &= spare(hosts, resource) >= amount
     return mask
 
 

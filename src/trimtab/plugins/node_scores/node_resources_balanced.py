@@ -6,7 +6,7 @@ import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Grade, node_score
-from trimtab.decide.pods.amount import allocatable, used
+from trimtab.decide.pods.amount import requested, size
 from trimtab.decide.pods.ask import PodAsk
 from trimtab.decide.pods.host import Host
 
@@ -21,22 +21,37 @@ def requests_neither(ask: PodAsk) -> bool:
 
 def balances(ask: PodAsk, hosts: Fleet[Host]) -> Array:
     requests = ask.me.demand.requests
-    before = hosts.derived("balances", lambda: _balances(hosts, 0, 0))
-    change = _balances(hosts, requests.get("cpu", 0), requests.get("memory", 0)) - before
-    graded: Array = 50 + ((50 + change) / 2).astype(np.int64)
+    change = _balances(hosts, requests.get("cpu", 0), requests.get("memory", 0))
+    change -= hosts.column(
+        "balance", lambda: lambda here: _balance(here, 0, 0), np.int64, bulk=lambda: _balances(hosts, 0, 0)
+    )
+    change += 50
+    graded: Array = (change / 2).astype(np.int64)
+    graded += 50
     return graded
 
 
 def _balances(hosts: Fleet[Host], cpu: int, memory: int) -> Array:
-    sizes = {resource: allocatable(hosts, resource) for resource in ("cpu", "memory")}
-    shares = [
-        np.minimum(1.0, (used(hosts, resource) + more) / np.maximum(sizes[resource], 1))
-        for resource, more in (("cpu", cpu), ("memory", memory))
-    ]
-    both = (sizes["cpu"] > 0) & (sizes["memory"] > 0)
-    deviation = np.where(both, np.abs(shares[0] - shares[1]) / 2, 0.0)
-    balanced: Array = ((1 - deviation) * 100).astype(np.int64)
-    return balanced
+    balanced = _share(hosts, "cpu", cpu)
+    balanced -= _share(hosts, "memory", memory)
+    np.abs(balanced, out=balanced)
+    balanced /= 2
+    both = hosts.column("balanced resources", lambda: _has_both, bool)
+    if not both.all():
+        balanced[~both] = 0.0
+    np.subtract(1, balanced, out=balanced)
+    balanced *= 100
+    return balanced.astype(np.int64)
+
+
+def _share(hosts: Fleet[Host], resource: str, more: int) -> Array:
+    share: Array = requested(hosts, resource) + more
+    share /= size(hosts, resource)
+    return np.minimum(1.0, share, out=share)
+
+
+def _has_both(here: Host) -> bool:
+    return bool(here.allocatable.get("cpu") and here.allocatable.get("memory"))
 
 
 @node_score("NodeResourcesBalancedAllocation", reads=balanced_requests, skips=requests_neither, bulk=balances)

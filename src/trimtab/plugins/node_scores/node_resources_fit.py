@@ -6,8 +6,7 @@ import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Grade, node_score
-from trimtab.decide.pods.amount import allocatable
-from trimtab.decide.pods.amount import assumed as assumed_use
+from trimtab.decide.pods.amount import size, unassumed
 from trimtab.decide.pods.ask import PodAsk
 from trimtab.decide.pods.host import Host
 
@@ -17,15 +16,26 @@ def assumed(ask: PodAsk) -> Hashable:
 
 
 def left_over(ask: PodAsk, hosts: Fleet[Host]) -> Array:
-    total, counted = np.zeros(len(hosts), dtype=np.int64), np.zeros(len(hosts), dtype=np.int64)
-    asked = {"cpu": ask.me.demand.assumed_cpu, "memory": ask.me.demand.assumed_memory}
-    for resource, amount in asked.items():
-        size = allocatable(hosts, resource)
-        free = size - assumed_use(hosts, resource) - amount
-        total += np.maximum(free, 0) * 100 // np.maximum(size, 1)
-        counted += size > 0
-    graded: Array = total // np.maximum(counted, 1)
-    return graded
+    total = _hundredths(hosts, "cpu", ask.me.demand.assumed_cpu)
+    total += _hundredths(hosts, "memory", ask.me.demand.assumed_memory)
+    total /= hosts.column("scored resources", lambda: _scored, np.float64)
+    return total.astype(np.int64)
+
+
+def _scored(here: Host) -> int:
+    return max(1, bool(here.allocatable.get("cpu")) + bool(here.allocatable.get("memory")))
+
+
+def _hundredths(hosts: Fleet[Host], resource: str, amount: int) -> Array:
+    """Whole hundredths of each node that would be left over.
+
+    Exact up to seventy terabytes a node: so far a quotient below a whole number is never rounded up to it.
+    """
+    left: Array = unassumed(hosts, resource) - amount
+    np.maximum(left, 0.0, out=left)
+    left *= 100.0
+    left /= size(hosts, resource)
+    return np.floor(left, out=left)
 
 
 @node_score("NodeResourcesFit", reads=assumed, bulk=left_over)
