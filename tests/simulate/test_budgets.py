@@ -51,6 +51,36 @@ def budget(name: str = "web", **spec: Any) -> Raw:
     return workload("DisruptionBudget", name, {"target": "Pods", "selector": SELECTOR, **spec}, "trimtab.dev/v1alpha1")
 
 
+def test_the_floors_of_the_policy_hold_for_budgets_of_kubernetes_too_and_it_says_so() -> None:
+    async def story(member: Member) -> None:
+        rate = {"disruptions": 2, "period": "1h"}
+        await member.client.create(POLICIES, policy(floors=[{"minMaxUnavailable": 2, "minRate": rate}]))
+        await member.client.create(DEPLOYMENTS, deployment(replicas=6))
+        strict = workload("PodDisruptionBudget", "web", {"maxUnavailable": 0, "selector": SELECTOR}, "policy/v1")
+        strict["metadata"]["annotations"] = {"trimtab.dev/disruption-rate": "1/1h"}
+        await member.client.create(BUDGETS, strict)
+        await asyncio.sleep(5)
+        (said,) = [
+            one
+            for one in (await status(member.client, BUDGETS, "web"))["conditions"]
+            if one["type"] == "CappedByPolicy"
+        ]
+        assert said["status"] == "True"
+        assert said["message"].endswith("maxUnavailable 2, 2 in 1h")
+        for _ in range(2):
+            await evict(member, member.pods[0].name)
+            await asyncio.sleep(5)
+        with pytest.raises(TooManyRequests):
+            await evict(member, member.pods[0].name)
+        await member.client.delete(POLICIES, "", "default")
+        await asyncio.sleep(5)
+        left = await member.client.get(BUDGETS, "default", "web")
+        assert "trimtab.dev/effective-rate" not in left["metadata"]["annotations"]
+        assert all(one["type"] != "CappedByPolicy" for one in left["status"]["conditions"])
+
+    in_a_member(story)
+
+
 def test_a_budget_tells_loss_on_purpose_from_loss_by_accident() -> None:
     async def story(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))

@@ -19,7 +19,7 @@ from trimtab.controllers.pods.registry import inside_a_cluster
 from trimtab.decide.budget import DELETION_DEADLINE, IN_FLIGHT_AT_MOST, Limit
 from trimtab.decide.pods.disruption import Crew, covered_pod, own_status, wanted_of
 from trimtab.decide.pods.floors import Setting, capped, floors_for
-from trimtab.decide.pods.guard import SUPERSEDED, PodBudget, selects
+from trimtab.decide.pods.guard import SUPERSEDED, PodBudget, annotated_rate, selects
 from trimtab.decide.pods.priority import ranks
 
 DEFAULT = "trimtab.dev/default-budget"
@@ -80,7 +80,7 @@ def pod_budget(budget: DisruptionBudget, view: View) -> Iterator[Wish]:
 def effective_budget(budget: PodBudget, limit: Limit, crew: Crew, view: View) -> EffectiveBudget:
     """What holds after the floors of the policy."""
     policy = view.get(DisruptionPolicy, "", "default")
-    rate = budget.spec.rate if isinstance(budget, DisruptionBudget) else None
+    rate = budget.spec.rate if isinstance(budget, DisruptionBudget) else annotated_rate(budget)
     if policy is None or not policy.spec.floors:
         return EffectiveBudget(min_available=limit.min_available, max_unavailable=limit.max_unavailable, rate=rate)
     pods = [pod for pod in crew.pods if selects(budget, pod)]

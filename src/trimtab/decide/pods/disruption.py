@@ -196,7 +196,9 @@ def _with_allowance(budget: DisruptionBudget, now: datetime) -> DisruptionBudget
     status = status.but(allowed_now=allowed, next_allowed_at=max(waits, default=None))
     budget = budget.but(status=status)
     conditions = with_allowed(budget, SUFFICIENT if allowed > 0 else INSUFFICIENT, now, message=_why(budget, now))
-    return status.but(conditions=_capped(budget.but(status=status.but(conditions=conditions)), now))
+    return status.but(
+        conditions=with_capped(budget.but(status=status.but(conditions=conditions)), status.effective, now)
+    )
 
 
 def _why(budget: DisruptionBudget, now: datetime) -> str:
@@ -210,8 +212,9 @@ def _why(budget: DisruptionBudget, now: datetime) -> str:
     return "; ".join([*parts, *([standing.closed] if standing.closed else [])])
 
 
-def _capped(budget: DisruptionBudget, now: datetime) -> tuple[Condition, ...]:
-    conditions, effective = budget.status.conditions, budget.status.effective
+def with_capped(budget: PodBudget, effective: EffectiveBudget | None, now: datetime) -> tuple[Condition, ...]:
+    """The budget's conditions, saying whether the policy lets go of more than it would."""
+    conditions = budget.status.conditions
     others = tuple(one for one in conditions if one.type != CAPPED)
     if effective is None or not effective.source:
         return others
@@ -220,11 +223,18 @@ def _capped(budget: DisruptionBudget, now: datetime) -> tuple[Condition, ...]:
         type=CAPPED,
         status="True",
         reason="StricterThanPolicy",
-        message=f"the floors of {effective.source} allow more than this budget does",
+        message=f"the floors of {effective.source} allow more than this budget does: {_told(effective)}",
         last_transition_time=before.last_transition_time if before.status == "True" else now.replace(microsecond=0),
         observed_generation=budget.metadata.generation,
     )
     return (*others, said)
+
+
+def _told(effective: EffectiveBudget) -> str:
+    limits = {"minAvailable": effective.min_available, "maxUnavailable": effective.max_unavailable}
+    parts = [f"{name} {value}" for name, value in limits.items() if value is not None]
+    parts += [f"{effective.rate.disruptions} in {effective.rate.period}"] if effective.rate is not None else []
+    return ", ".join(parts)
 
 
 def cover(budget: PodBudget, now: datetime | None = None) -> Cover:

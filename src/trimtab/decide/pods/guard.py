@@ -7,7 +7,8 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from trimtab.api.duration import duration
+from trimtab.api.duration import duration, is_duration
+from trimtab.api.kinds import disruption as kinds
 from trimtab.api.kinds.disruption import DisruptionBudget, InFlight
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
@@ -24,11 +25,13 @@ SUPERSEDED = "Superseded"
 """Condition of a default budget that a budget of the user's own has made needless."""
 RATE = "trimtab.dev/disruption-rate"
 """On a PodDisruptionBudget: `1/1h` is at most one disruption in any hour."""
+EFFECTIVE_RATE = "trimtab.dev/effective-rate"
+"""On a PodDisruptionBudget whose rate is stricter than the floors of the policy allow: the rate that holds instead."""
 RECENT = "trimtab.dev/recent-disruptions"
 """On a PodDisruptionBudget with a rate: when its last disruptions were, because its status has no place for it."""
 UNLIMITED = 1 << 30
 """What a budget without any strength allows."""
-_RATE = re.compile(r"([0-9]+)/(.+)\Z")
+_RATE = re.compile(r"([0-9]{1,4})/(.+)\Z")
 
 
 class Errand(NamedTuple):
@@ -139,7 +142,8 @@ def _closed(budget: PodBudget, now: datetime) -> tuple[str, datetime | None]:
         text = budget.metadata.annotations.get(RATE)
         if text is None or read_rate(text) is not None:
             return "", None
-        return f"The annotation {RATE} of the disruption budget {budget.name} cannot be read: {text}", None
+        said = f"The annotation {RATE} of the disruption budget {budget.name} cannot be read: {text}"
+        return f"{said}; write for example 1/1h", None
     gate = gate_of(budget, Footing(), now)._replace(rate=None, replicas=None, missing=0)  # pods are counted otherwise
     refusal = gate.refusal(now, replacement_first=False)
     return (refusal.message, refusal.until) if refusal is not None else ("", None)
@@ -149,17 +153,28 @@ def rate_of(budget: PodBudget) -> Rate | None:
     """The rate in force with the disruptions that it remembers."""
     if isinstance(budget, DisruptionBudget):
         return door.rate_of(in_force(budget))
-    rate = read_rate(budget.metadata.annotations.get(RATE, ""))
-    return rate._replace(recent=_remembered(budget)) if rate is not None else None
+    noted = budget.metadata.annotations
+    rate = read_rate(noted.get(RATE, ""))
+    if rate is None:
+        return None
+    return (read_rate(noted.get(EFFECTIVE_RATE, "")) or rate)._replace(recent=_remembered(budget))
 
 
 def read_rate(text: str) -> Rate | None:
     """`1/1h`; None when it cannot be read."""
     found = _RATE.match(text)
-    period = duration(found[2]) if found else None
-    if found is None or not period or not 1 <= int(found[1]) <= 1000:
+    if found is None or not is_duration(found[2]) or not 1 <= int(found[1]) <= 1000:
         return None
-    return Rate(int(found[1]), period)
+    return Rate(int(found[1]), duration(found[2]))
+
+
+def annotated_rate(budget: PodDisruptionBudget) -> kinds.Rate | None:
+    """The rate that its annotation asks for, in the words of our own budgets."""
+    text = budget.metadata.annotations.get(RATE, "")
+    if read_rate(text) is None:
+        return None
+    disruptions, _, period = text.partition("/")
+    return kinds.Rate(disruptions=int(disruptions), period=period)
 
 
 def _remembered(budget: PodDisruptionBudget) -> tuple[datetime, ...]:

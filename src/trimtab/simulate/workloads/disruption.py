@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from trimtab.api.kind import key_of
-from trimtab.api.kinds.disruption import DisruptionPolicy
+from trimtab.api.kinds.disruption import DisruptionPolicy, Rate
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget, PodDisruptionBudgetStatus
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
@@ -13,8 +13,8 @@ from trimtab.controllers.contract import Again, View, Wake, Wish
 from trimtab.controllers.pods.budget import effective_budget
 from trimtab.controllers.pods.owners import controllers_in
 from trimtab.decide.budget import DELETION_DEADLINE, Limit
-from trimtab.decide.pods.disruption import Crew, next_status
-from trimtab.decide.pods.guard import selects
+from trimtab.decide.pods.disruption import Crew, next_status, with_capped
+from trimtab.decide.pods.guard import EFFECTIVE_RATE, annotated_rate, selects
 from trimtab.simulate.workloads.offspring import Always, raw_of, with_status
 from trimtab.simulate.workloads.registry import workload
 
@@ -35,7 +35,7 @@ def _when_policy_changes(old: DisruptionPolicy | None, new: DisruptionPolicy | N
 
 @workload(
     PodDisruptionBudget,
-    writes=["status"],
+    writes=["status", "metadata.annotations"],
     wakes=[Wake(Pod, _when_pods_change), Wake(DisruptionPolicy, _when_policy_changes)],
 )
 def disruption(budget: PodDisruptionBudget, view: View) -> Iterator[Wish]:
@@ -43,10 +43,18 @@ def disruption(budget: PodDisruptionBudget, view: View) -> Iterator[Wish]:
     asked = effective_budget(budget, Limit(budget.spec.min_available, budget.spec.max_unavailable), crew, view)
     limit = Limit(asked.min_available, asked.max_unavailable)
     status = next_status(budget, crew.pods, crew.controllers, view.now, limit)
-    yield from with_status(raw_of(budget, view), _shown(status))
+    status = status.but(conditions=with_capped(budget.but(status=status), asked, view.now))
+    yield from with_status(raw_of(budget, view), _shown(status), _annotations(budget, asked.rate))
     if status.disrupted_pods:
         until = min(status.disrupted_pods.values()) + DELETION_DEADLINE
         yield Again(max(0.0, (until - view.now).total_seconds()))
+
+
+def _annotations(budget: PodDisruptionBudget, rate: Rate | None) -> dict[str, str]:
+    """With the rate that holds, where the policy's floors make it another than was asked for."""
+    others = {key: text for key, text in budget.metadata.annotations.items() if key != EFFECTIVE_RATE}
+    holds = {EFFECTIVE_RATE: f"{rate.disruptions}/{rate.period}"} if rate not in (None, annotated_rate(budget)) else {}
+    return others | holds
 
 
 def _shown(status: PodDisruptionBudgetStatus) -> Raw:
