@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from trimtab import plugins
+from trimtab.api.kinds.disruption import ComponentQuota, DisruptionPolicy, DisruptionPolicySpec, Rate
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod, PodCondition, PodStatus
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
@@ -207,8 +208,10 @@ def rescheduling(facts: Facts, *, fit: bool) -> dict[str, Any]:
     known = {one.name: one.args for one in objectives.values()}
     wanted = {"preset": "aggressive", "requireFit": fit, "objectives": [{"name": "UnderutilisedNodes", "args": limits}]}
     settings = read_settings(wanted, known)
+    unhindered = ComponentQuota(component="rescheduler", rate=Rate(disruptions=1000, period="10m"))
+    policy = DisruptionPolicy(spec=DisruptionPolicySpec(component_quotas=(unhindered,)))
     start = process_time()
-    picture = Picture(facts, settings, History(), NOON)
+    picture = Picture(facts._replace(policy=policy), settings, History(), NOON)
     seen = process_time()
     found = reschedule(picture)
     seconds = process_time() - seen

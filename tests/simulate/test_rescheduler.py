@@ -440,3 +440,16 @@ def test_the_room_that_one_step_of_a_plan_makes_is_kept_for_the_replacement_of_t
         {"name": "small", "nodes": 2, "cpu": "4", "labels": {"size": "small"}},
     )
     in_a_member(story, msgspec.convert({"members": [{"name": "one", "pools": pools}], "pace": "fast"}, FleetPlan))
+
+
+def test_a_new_configuration_is_in_force_within_a_minute_however_long_the_rounds_are() -> None:
+    async def story(member: Member) -> None:
+        await crowd(member, "one-node-1", replicas=8, cpu="900m")
+        await configure(member, "HardViolation", interval="12h")
+        await asyncio.sleep(200)
+        await configure(member, "UnderutilisedNodes", interval="60s")
+        await asyncio.sleep(61)
+        assert member.rescheduler.wishes == "UnderutilisedNodes: aggressive"
+        assert len(spread_of(member)) > 1
+
+    in_a_member(story)

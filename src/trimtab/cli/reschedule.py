@@ -18,6 +18,7 @@ from trimtab.runtime.rescheduler import NAME, NAMESPACE, Config, Rescheduler, re
 
 Row = tuple[str, ...]
 MOST_NODES = 20
+QUEUES = "replacements queue like any other pod here, and kube-scheduler does not read avoid lists: the gain alone keeps them away"
 
 
 def config_from(file: str) -> Config | None:
@@ -55,6 +56,8 @@ def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig:
                 raise InputFault("the rescheduler is not configured")
             return f"{rescheduler.wishes} ({source})", [], done
         picture, found = await rescheduler.think(confirmations=1)
+        if picture.facts.overlap_refused:  # a cluster that is not ours
+            found = found._replace(notes=(*found.notes, QUEUES))
         return f"{rescheduler.wishes} ({source})", usage(picture), found
 
     wishes, nodes, found = with_client(kubeconfig, context, work)

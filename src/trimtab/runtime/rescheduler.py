@@ -141,16 +141,23 @@ class Rescheduler:
                 await self.round()
             except (ApiFault, OSError, TimeoutError) as fault:
                 log.warning("the round failed: %s", fault)
-            await self._rest(self._config.settings.seconds if self._config else IDLE_SECONDS)
+            await self._rest()
 
-    async def _rest(self, seconds: float) -> None:
-        """Until the next round; who counts what is used looks at it meanwhile, lest one peak decides."""
-        while self._measures and seconds > LOOKS_EVERY_SECONDS:
-            await asyncio.sleep(LOOKS_EVERY_SECONDS)
-            seconds -= LOOKS_EVERY_SECONDS
-            with contextlib.suppress(ApiFault, OSError, TimeoutError):
-                self._smoothed(await measured(self._client))
-        await asyncio.sleep(seconds)
+    async def _rest(self) -> None:
+        """Until the next round, or until the configuration changes.
+
+        Who counts what is used looks at it meanwhile, lest one peak decides.
+        """
+        config = self._config
+        left = config.settings.seconds if config else IDLE_SECONDS
+        while left > 0 and self._config is config:
+            nap = min(left, LOOKS_EVERY_SECONDS if self._measures else IDLE_SECONDS)
+            await asyncio.sleep(nap)
+            left -= nap
+            if left > 0:
+                with contextlib.suppress(ApiFault, OSError, TimeoutError):
+                    self._smoothed(await measured(self._client) if self._measures else None)
+                    await self._configure()
 
     @property
     def _measures(self) -> bool:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TypeVar, cast
 
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.disruption import DisruptionBudget
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.event import Event
@@ -43,6 +43,7 @@ async def look(client: Client, *, stock: bool) -> Facts:
         deployments=await _all(client, Deployment),
         sets=sets,
         budgets=[*await _all(client, PodDisruptionBudget), *(ours or [])],
+        policy=next((one for one in await _all(client, DisruptionPolicy) if one.name == "default"), None),
         namespaces={one.name: one.metadata.labels for one in await _all(client, Namespace)},
         services=_selectors(await _all(client, Service)),
         storage_classes={

@@ -37,7 +37,11 @@ def lifted(one: Resident, fleet: NodeFleet) -> Prospect:
     total = np.sum(list(marks.values()), axis=0)
     column, _ = best(total, others, rest)
     scale = 100 * sum(WEIGHTS[name] for name, array in marks.items() if np.ptp(array[compared]))
-    parts = {name: float(array[column] - array[here]) / WEIGHTS[name] for name, array in marks.items()}
+    parts = {
+        name: float(array[column] - array[here]) / WEIGHTS[name]
+        for name, array in marks.items()
+        if np.ptp(array[compared])
+    }
     gain = 100 * float(total[column] - total[here]) / scale if scale else 0.0
     return Prospect(rest.hosts.names[column], gain, parts, int(others.sum()))
 
@@ -56,3 +60,10 @@ def test_a_closed_node_is_nobodys_prospect_and_an_avoided_one_the_last() -> None
     assert bench.prospect(resident(here), frozenset("b")).node == "c"
     assert bench.prospect(resident(here), avoided=["b"]).node == "c"
     assert bench.prospect(resident(here), frozenset("bc")).node is None
+
+
+def test_the_gain_of_some_plugins_is_as_heavy_as_they_are_for_the_scheduler() -> None:
+    found = Prospect("b", 10.0, {"NodeAffinity": 100.0, "TaintToleration": -50.0, "NodeResourcesFit": 40.0})
+    assert (WEIGHTS["NodeAffinity"], WEIGHTS["TaintToleration"]) == (2, 3)
+    assert found.gain_of(("NodeAffinity", "TaintToleration", "PodTopologySpread")) == (2 * 100 - 3 * 50) / 5
+    assert found.gain_of(("PodTopologySpread",)) == 0.0

@@ -5,7 +5,7 @@ import msgspec
 
 from pod_builders import node, pod
 from trimtab import plugins
-from trimtab.api.kinds.disruption import DisruptionBudget
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Toleration
@@ -375,3 +375,96 @@ def test_of_owners_alike_the_one_that_was_disturbed_least_per_replica_gives_firs
         return plan(Picture(facts, read_settings(given, KNOWN), History(), NOON)).moves[0].pod.name
 
     assert (first(30), first(61)) == ("b-1", "a-1")
+
+
+def test_only_rounds_in_which_it_was_worth_it_confirm_a_move() -> None:
+    """A gain that was too small twice and is large enough now has been worth it for one round, not for three."""
+    history = History()
+    for _ in range(2):
+        history = planned(crowd(), history, confirmations=3, gainThreshold=90).history
+    found = planned(crowd(), history, confirmations=3)
+    assert reasons(found) == {"it has been worth it for 1 of 3 rounds"}
+    assert any("less than 90 %" in one for one in reasons(planned(crowd(), confirmations=3, gainThreshold=90)))
+
+
+TAINTED = [node("a", cpu="4", taints=["bad=yes:NoSchedule"]), *NODES[1:]]
+
+
+def urgent(pods: list[Any], history: History | None = None, *, top: Any = None, **raw: Any) -> Plan:
+    given = {"preset": "aggressive", "objectives": [{"name": "HardViolation"}], **raw}
+    facts = Facts(TAINTED, pods, *(top or owners()))
+    return plan(Picture(facts, read_settings(given, KNOWN), history or History(), NOON))
+
+
+def test_what_is_urgent_is_confirmed_too_but_does_not_wait_for_its_age() -> None:
+    young = [one.but(status=one.status.but(start_time=NOON - timedelta(seconds=5))) for one in crowd()]
+    first = urgent(young, confirmations=2)
+    assert reasons(first) == {"it has been worth it for 1 of 2 rounds"}
+    assert len(urgent(young, first.history, confirmations=2).moves) == 1
+
+
+def test_what_is_urgent_does_not_disturb_a_roll_out_a_scaling_or_a_pod_that_waits() -> None:
+    assert reasons(urgent(crowd(), top=owners(updatedReplicas=1))) == {"Deployment/web is being rolled out"}
+    waits = pod("web-9", metadata={"uid": "u9", "creationTimestamp": NOON})
+    assert reasons(urgent([*crowd(), waits])) == {"Deployment/web has a pod without a node"}
+    grown = urgent(crowd(), urgent(crowd(), top=owners(3)).history.but(moves=()))
+    assert reasons(grown) == {"Deployment/web was scaled less than 5 minutes ago"}
+
+
+def test_the_last_that_serves_is_spared_where_the_preset_is_careful_and_one_that_does_not_serve_is_not_missed() -> None:
+    alone, ill = crowd(1), {**WELL, "conditions": [{"type": "Ready", "status": "False"}]}
+    assert reasons(urgent(alone, minReplicas=2)) == {"Deployment/web has fewer than 2 ready pods"}
+    sick = [one.but(status=msgspec.convert({"phase": "Running", **ill}, type(one.status))) for one in alone]
+    assert len(urgent(sick, minReplicas=2).moves) == 1
+
+
+def policy(**use: Any) -> DisruptionPolicy:
+    quota = {"component": "rescheduler", "rate": {"disruptions": 3, "period": "10m"}, "maxInFlight": 2}
+    status = {"components": [{"component": "rescheduler", **use}]} if use else {}
+    raw = {"metadata": {"name": "default"}, "spec": {"componentQuotas": [quota]}, "status": status}
+    return msgspec.convert(raw, DisruptionPolicy)
+
+
+def many(history: History | None = None, **facts: Any) -> Plan:
+    """Twenty owners with one pod each on a node that is used too much."""
+    pods = [
+        pod(
+            f"p{n:02}",
+            on="a",
+            cpu="190m",
+            memory="1Mi",
+            owner=f"ReplicaSet/o{n}",
+            status=WELL,
+            metadata={"uid": f"u{n}"},
+        )
+        for n in range(20)
+    ]
+    nodes = [node(name, cpu="4", pods=40) for name in "abcdef"]
+    wanted = {"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes", "args": {"high": {"cpu": 20}}}]}
+    return plan(Picture(Facts(nodes, pods, **facts), read_settings(wanted, KNOWN), history or History(), NOON))
+
+
+def test_a_round_ends_where_the_quota_of_the_rescheduler_does() -> None:
+    found = many(policy=policy())
+    assert len(found.moves) == 2
+    assert "The quota of the component rescheduler allows 2 disruptions at once, and 2 are going on" in reasons(found)
+    recent = [{"object": f"x{n}", "at": (NOON - timedelta(minutes=9)).isoformat()} for n in range(2)]
+    found = many(policy=policy(recent=recent))
+    assert len(found.moves) == 1
+    assert any("is spent, the next in 60 s" in one for one in reasons(found))
+
+
+def test_where_nobody_keeps_the_quota_the_rescheduler_remembers_what_it_has_used() -> None:
+    assert len(many().moves) == 10  # at once; twenty in ten minutes
+
+    def before(count: int, *, minutes: int, outcome: str = DONE, free: bool = False) -> History:
+        at = NOON - timedelta(minutes=minutes)
+        moves = [Moved(name=f"x/{n}", owner=f"x{n}", at=at, outcome=outcome, free=free) for n in range(count)]
+        return History(moves=tuple(moves))
+
+    assert len(many(before(15, minutes=9)).moves) == 5
+    assert len(many(before(20, minutes=9)).moves) == 0
+    assert len(many(before(20, minutes=10)).moves) == 10
+    assert len(many(before(20, minutes=9, free=True)).moves) == 10
+    at_once = History(moves=tuple(Moved(name=f"x/{n}", owner=f"x{n}", pod=f"g{n}", at=NOON) for n in range(4)))
+    assert len(many(at_once).moves) == 6  # four have no replacement yet

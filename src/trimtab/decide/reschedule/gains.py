@@ -24,8 +24,14 @@ class Prospect(NamedTuple):
     node: str | None
     gain: float = 0.0
     parts: dict[str, float] = {}
-    """The gain by score plugin, each in percent of its own scale."""
+    """The gain by score plugin that tells nodes apart, each in percent of its own scale."""
     feasible: int = 0
+
+    def gain_of(self, names: Collection[str]) -> float:
+        """The gain by these plugins alone, each as heavy as it is for the scheduler."""
+        heard = [name for name in names if name in self.parts]
+        scale = sum(WEIGHTS[name] for name in heard)
+        return sum(WEIGHTS[name] * self.parts[name] for name in heard) / scale if scale else 0.0
 
 
 def without(pod: Resident, fleet: NodeFleet) -> NodeFleet:
@@ -104,7 +110,7 @@ def _prospect(ask: PodAsk, fleet: NodeFleet, shut: Array, avoided: Collection[st
     telling = [name for name, array in marks.items() if _differ(array[elsewhere], here[name])]
     scale = FULL * sum(WEIGHTS[name] for name in telling)
     better = {name: int(array[column]) - here[name] for name, array in marks.items()}
-    parts = {name: points / WEIGHTS[name] for name, points in better.items()}
+    parts = {name: better[name] / WEIGHTS[name] for name in telling}
     return Prospect(fleet.hosts.names[column], FULL * sum(better.values()) / scale if scale else 0.0, parts, count)
 
 

@@ -22,6 +22,8 @@ class Moved(Value):
     owner: str = ""
     service: str = ""
     pod: str = ""
+    name: str = ""
+    """Of the pod, with its namespace."""
     source: str = ""
     expected: str = ""
     objective: str = ""
@@ -30,6 +32,8 @@ class Moved(Value):
     outcome: str = ""
     """Empty while nobody knows."""
     target: str = ""
+    free: bool = False
+    """Nothing that ran was disturbed."""
 
     @property
     def wasted(self) -> bool:

@@ -52,8 +52,6 @@ def _resting(candidate: Candidate, picture: Picture) -> str | None:
     until = history.cooling_until(owner.uid)
     if until is not None and now < until:
         return f"{owner.name} was moved in vain and is left alone until {until:%H:%M:%S}"
-    if candidate.urgent:
-        return None
     if owner.rolling:
         return f"{owner.name} is being rolled out"
     scaled = history.scaled_since(owner.uid)

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
 
+from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, StatefulSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.node import Node
@@ -17,6 +18,7 @@ from trimtab.decide.pods.groups import Groups
 from trimtab.decide.pods.guard import Errand, Guard, PodBudget, guards, standing_of
 from trimtab.decide.pods.host import Resident
 from trimtab.decide.pods.measures import Measures
+from trimtab.decide.pods.quota import charged
 from trimtab.decide.pods.scene import Scene
 from trimtab.decide.pods.terms import Labels
 from trimtab.decide.reschedule.gains import Bench
@@ -63,6 +65,8 @@ class Facts(NamedTuple):
     deployments: Sequence[Deployment] = ()
     sets: Sequence[Set] = ()
     budgets: Sequence[PodBudget] = ()
+    policy: DisruptionPolicy | None = None
+    """What components may disrupt, and have; the usual quotas hold where it does not say."""
     namespaces: Mapping[str, Labels] = {}
     services: Mapping[str, Mapping[str, Labels]] = {}
     """The selectors of services, by namespace and name."""
@@ -210,6 +214,24 @@ class Picture:
 
     def standings(self, pod: Pod) -> list[Budget]:
         return [standing_of(Guard(budget), self.now) for budget in self.facts.budgets if guards(budget, pod, ERRAND)]
+
+    @cached_property
+    def quota(self) -> DisruptionPolicy:
+        """What the rescheduler may still disrupt: as the cluster keeps it, else by what we remember of ourselves."""
+        found = self.facts.policy or DisruptionPolicy()
+        if found.status.components:
+            return found
+        for move in self.history.moves:
+            namespace, _, name = move.name.partition("/")
+            if move.at is not None and not move.free:
+                found = charged(found, ERRAND, (namespace, name), self.on_their_way.__contains__, move.at)
+        return found
+
+    @cached_property
+    def on_their_way(self) -> frozenset[str]:
+        """Pods, by namespace and name, that are ending, and those that were moved and are not yet replaced."""
+        ending = {"/".join(one.key) for one in self.scene.everyone if one.terminating}
+        return frozenset(ending | {move.name for move in self.history.moves if not move.outcome and not move.free})
 
     # what was before
 

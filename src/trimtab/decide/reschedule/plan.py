@@ -28,12 +28,12 @@ def plan(picture: Picture, *, confirmations: int | None = None) -> Plan:
     """What to move now; nothing in the picture changes."""
     proposals = list(_proposals(picture))
     needed = picture.settings.confirmations if confirmations is None else confirmations
-    streaks = tuple(_streak(one, picture) for one in proposals)
+    streaks = tuple(_streak(one, picture) for one in proposals if _is_worth_it(one, picture))
     seen = {(one.pod, one.objective): one.rounds for one in streaks}
     round_ = Round(picture)
     chains = tuple(chain for one in picture.history.chains if (chain := round_.follow(one)) is not None)
     against = {
-        _id(one): round_.objection(one) or _unconfirmed(one, seen[_uid(one), one.objective], needed)
+        _id(one): round_.objection(one) or _unconfirmed(one, seen.get((_uid(one), one.objective)), needed)
         for one in proposals
     }
     for group in _in_order(proposals, picture):
@@ -81,8 +81,13 @@ def _streak(one: Proposal, picture: Picture) -> Streak:
     return Streak(pod=_uid(one), objective=one.objective, rounds=rounds)
 
 
-def _unconfirmed(one: Proposal, rounds: int, needed: int) -> str | None:
-    if one.candidate.urgent or rounds >= needed:
+def _is_worth_it(one: Proposal, picture: Picture) -> bool:
+    return one.candidate.gain >= picture.settings.gain_threshold
+
+
+def _unconfirmed(one: Proposal, rounds: int | None, needed: int) -> str | None:
+    """Whether it has not been worth it for long enough; what is not worth it at all is told when it is tried."""
+    if rounds is None or rounds >= needed or one.candidate.free:
         return None
     return f"it has been worth it for {rounds} of {needed} rounds"
 
@@ -127,9 +132,11 @@ def made(move: Move, picture: Picture) -> Moved:
         owner=picture.owner(move.pod.pod).uid,
         service=picture.service(move.pod),
         pod=move.pod.pod.metadata.uid,
+        name="/".join(move.pod.key),
         source=move.source,
         expected=move.expected,
         objective=move.objective,
         gain=round(min(move.gain, inf), 1),
         at=picture.now,
+        free=move.free,
     )

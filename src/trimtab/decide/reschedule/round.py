@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from trimtab.decide.evict import Budget
+from trimtab.decide.pods import quota
 from trimtab.decide.pods.ask import ask_for
 from trimtab.decide.pods.host import Resident
 from trimtab.decide.pods.schedule import DEFAULT, objection_to
@@ -12,7 +13,7 @@ from trimtab.decide.reschedule.gains import Bench, Prospect
 from trimtab.decide.reschedule.history import Chain, Step
 from trimtab.decide.reschedule.manners import unwilling
 from trimtab.decide.reschedule.objectives import FULL, Candidate
-from trimtab.decide.reschedule.picture import Picture
+from trimtab.decide.reschedule.picture import ERRAND, Picture
 
 LONG, SHORT = "long", "short"
 MOST_WAITING = 20
@@ -33,6 +34,8 @@ class Move(NamedTuple):
     until: str = ""
     plan: str = ""
     """The plan of several steps that it is one of."""
+    free: bool = False
+    """Nothing that runs is disturbed."""
 
 
 class Refused(NamedTuple):
@@ -58,6 +61,8 @@ class Round:
         self._bench = Bench(picture.bench.fleet)  # what objectives have found out about nodes is known already
         self._spent: dict[tuple[str, str, str], int] = {}
         self._leaving: dict[str, int] = {}
+        self._quota = picture.quota
+        self._going: set[str] = set()
         self.moves: list[Move] = []
         self.refused: list[Refused] = []
 
@@ -73,13 +78,15 @@ class Round:
         """What the other pods of its owner say: one has no node yet, or too few are ready."""
         picture, pod = self._picture, candidate.pod.pod
         owner = picture.owner(pod)
-        if not owner.uid or candidate.free or candidate.urgent:
+        if not owner.uid or candidate.free:
             return None
         family = picture.family(pod)
         if any(not one.spec.node_name and not one.terminal for one in family):
             return f"{owner.name} has a pod without a node"
         ready = sum(one.ready and one.metadata.deletion_timestamp is None for one in family)
-        if ready < self._settings.min_replicas:
+        if ready < self._settings.min_replicas and (
+            pod.ready or not candidate.urgent
+        ):  # who does not serve is not missed
             return f"{owner.name} has fewer than {self._settings.min_replicas} ready pods"
         return None
 
@@ -87,7 +94,8 @@ class Round:
 
     def take(self, group: list[Proposal]) -> Chain | None:
         """Make these moves, all or none; of moves that need each other in order only the first, and the rest is a plan."""
-        before = self._bench.fleet, dict(self._spent), dict(self._leaving), len(self.moves)
+        before = self._bench.fleet, dict(self._spent), dict(self._leaving), set(self._going), self._quota
+        moves = len(self.moves)
         in_order = len(group) > 1 and group[-1].candidate.step > 0
         if in_order and len(group) > MOST_STEPS:
             self.refuse_all(group, group[0], f"it takes {len(group)} steps, more than {MOST_STEPS}")
@@ -96,8 +104,8 @@ class Round:
         for one in group:
             found = self._foresee(one) if in_order and steps else self._try(one)
             if isinstance(found, str):
-                self._bench.fleet, self._spent, self._leaving = before[0], before[1], before[2]
-                del self.moves[before[3] :]
+                self._bench.fleet, self._spent, self._leaving, self._going, self._quota = before
+                del self.moves[moves:]
                 self.refuse_all(group, one, found)
                 return None
             steps.append(found or _step(one.candidate.pod, self.moves[-1].expected))
@@ -187,8 +195,10 @@ class Round:
         if len(self.moves) >= self._settings.max_moves:
             return f"this round has made its {self._settings.max_moves} moves"
         if candidate.free:
-            self.moves.append(Move(pod, source, "", one.objective, candidate.gain, candidate.reason))
+            self.moves.append(Move(pod, source, "", one.objective, candidate.gain, candidate.reason, free=True))
             return None
+        if (spent := quota.exhausted(self._quota, ERRAND, pod.namespace, self._goes_on, picture.now)) is not None:
+            return spent.message
         if (closed := self._over_budget(pod)) is not None:
             return closed
         if (crowd := self._too_many(pod)) is not None:
@@ -263,8 +273,14 @@ class Round:
             f"{borne.down + leaving} of {owner.name} were disrupted and are not ready again, and no budget allows more"
         )
 
+    def _goes_on(self, name: str) -> bool:
+        """Whether the disruption of this pod is not over."""
+        return name in self._going or name in self._picture.on_their_way
+
     def _book(self, pod: Resident, source: str, target: str | None) -> None:
         self._bench.move(pod, target)
+        self._going.add("/".join(pod.key))
+        self._quota = quota.charged(self._quota, ERRAND, pod.key, self._goes_on, self._picture.now)
         owner = self._picture.owner(pod.pod)
         self._leaving[owner.uid] = self._leaving.get(owner.uid, 0) + 1
         for budget in self._picture.standings(pod.pod):

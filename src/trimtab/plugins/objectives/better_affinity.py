@@ -34,8 +34,8 @@ def again(bench: Bench, found: Prospect) -> float:
 
 
 def granted(found: Prospect) -> float:
-    """What its wishes gain; nothing when the scheduler as a whole would not agree, for then the pod comes back."""
-    return max((found.parts.get(name, 0.0) for name in WISHES), default=0.0) if found.gain > 0 else 0.0
+    """What its wishes gain together; nothing when the scheduler as a whole would not agree, for then it comes back."""
+    return found.gain_of(WISHES) if found.gain > 0 else 0.0
 
 
 def has_wishes(pod: Resident) -> bool:

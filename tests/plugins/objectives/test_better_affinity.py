@@ -1,0 +1,53 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pod_builders import node, pod
+from trimtab.api.kinds.native.node import Node
+from trimtab.decide.reschedule.history import History
+from trimtab.decide.reschedule.objectives import objectives
+from trimtab.decide.reschedule.picture import Facts, Picture
+from trimtab.decide.reschedule.plan import Plan, plan
+from trimtab.decide.reschedule.settings import read_settings
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+KNOWN = {one.name: one.args for one in objectives.values()}
+WELL = {"startTime": NOON - timedelta(days=1), "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def prefers(label: str, weight: int = 100) -> dict[str, Any]:
+    wish = {"weight": weight, "preference": {"matchExpressions": [{"key": label, "operator": "Exists"}]}}
+    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}}
+
+
+def look(nodes: list[Node], **more: Any) -> Plan:
+    here = pod("web-0", on="a", status=WELL, metadata={"uid": "u"}, **prefers("ssd"))
+    wanted = {"preset": "aggressive", "objectives": [{"name": "BetterAffinity"}], **more}
+    return plan(Picture(Facts(nodes, [here]), read_settings(wanted, KNOWN), History(), NOON))
+
+
+def test_a_pod_moves_where_its_wishes_are_granted() -> None:
+    found = look([node("a"), node("b", labels={"ssd": "yes"})])
+    assert [(one.expected, one.gain) for one in found.moves] == [("b", 100.0)]
+    assert found.moves[0].reason == "b grants more of what it prefers (NodeAffinity)"
+
+
+def test_one_wish_is_not_granted_at_the_price_of_another_that_matters_more() -> None:
+    """The node it prefers would rather not have it: affinity gains less than the taint costs."""
+    wary = node("b", labels={"ssd": "yes"}, taints=["slow=yes:PreferNoSchedule"])
+    roomy = node("a", cpu="1")
+    assert look([roomy, wary]).moves == ()
+
+
+def test_a_wish_that_the_scheduler_as_a_whole_would_not_grant_moves_nobody() -> None:
+    """The other node is a little nearer to what it prefers, and nearly full."""
+    wishes = [
+        {"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}}
+        for key, weight in (("ssd", 60), ("gpu", 100))
+    ]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}
+    here = pod("web-0", on="a", status=WELL, metadata={"uid": "u"}, affinity=affinity)
+    full = [pod(f"f{n}", on="b", cpu="900m", memory="1800Mi", owner="ReplicaSet/f") for n in range(4)]
+    wanted = read_settings({"preset": "aggressive", "objectives": [{"name": "BetterAffinity"}]}, KNOWN)
+    nodes = [node("a", labels={"ssd": "yes"}), node("b", labels={"gpu": "yes"})]
+    assert plan(Picture(Facts(nodes, [here]), wanted, History(), NOON)).moves != ()
+    assert plan(Picture(Facts(nodes, [here, *full]), wanted, History(), NOON)).moves == ()
