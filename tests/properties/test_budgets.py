@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, cast
 
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from properties.effort import tried
@@ -110,7 +110,7 @@ class Auditor:
         well.discard(name)
         if pod is not None and pod.ready and pod.metadata.deletion_timestamp is None:
             well.add(name)
-        if was and pod is not None and pod.metadata.deletion_timestamp is not None and _meant(pod):
+        if was and pod is not None and pod.metadata.deletion_timestamp is not None and not _is_lost(pod):
             self._judge(app, len(well))
 
     def _judge(self, app: str, left: int) -> None:
@@ -122,8 +122,11 @@ class Auditor:
             self.faults.append(f"{app}: {left} of {found.replicas} are left, {found.least} must be")
 
 
-def _meant(pod: Pod) -> bool:
-    return any(one.type == "DisruptionTarget" and one.status == "True" for one in pod.status.conditions)
+def _is_lost(pod: Pod) -> bool:
+    """Its node is gone: nobody wanted that, and no budget is asked."""
+    return any(
+        one.type == "DisruptionTarget" and one.reason == "DeletionByTaintManager" for one in pod.status.conditions
+    )
 
 
 @tried(14)
@@ -258,6 +261,7 @@ guarded = st.builds(
 
 @tried(10)
 @given(st.lists(guarded, min_size=1, max_size=4), st.booleans(), st.booleans(), st.integers(1, 5))
+@example(apps=[App(3, "100m", 0, 0, None)], surge=True, lone=False, parallel=2)
 def test_a_drained_node_ends_empty_or_names_what_blocks_it(
     apps: list[App], surge: bool, lone: bool, parallel: int
 ) -> None:
