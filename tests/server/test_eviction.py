@@ -496,3 +496,32 @@ def test_a_refused_deletion_says_which_budget_refuses_and_how_to_go_past_it() ->
         assert "gracePeriodSeconds 0" in said
 
     with_wire(story, several_budgets=True, collects=False)
+
+
+def test_whoever_replaces_a_budget_does_not_wipe_out_what_its_rate_remembers() -> None:
+    async def story(wire: Wire) -> None:
+        await pod(wire, "web-0")
+        await pod(wire, "web-1")
+        await pdb(wire, "web", 2, 0, annotations={RATE: "1/1h"})
+        assert (await evict(wire, "web-0")).status == 201
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "web", "annotations": {RATE: "1/1h"}},
+            "spec": {"minAvailable": 0, "selector": SELECTOR},
+        }
+        assert (await wire("PUT", f"{PDBS}/web", body)).status == 200
+        assert (await evict(wire, "web-1")).status == 429
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
+@pytest.mark.parametrize("rate", ["often", "1/", "0/1h", "1001/1h", "1/1h and a bit", "1/0s"])
+def test_who_annotates_a_rate_that_cannot_be_read_is_told_so(rate: str) -> None:
+    async def story(wire: Wire) -> None:
+        body = {"metadata": {"name": "web", "annotations": {RATE: rate}}, "spec": {"selector": SELECTOR}}
+        answer = await wire("POST", PDBS, body)
+        assert answer.status == 201
+        assert "write for example 1/1h" in answer.headers["warning"]
+
+    with_wire(story, several_budgets=True, collects=False)

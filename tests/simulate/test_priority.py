@@ -51,6 +51,9 @@ def test_an_unknown_priority_is_refused_and_rules_give_one_to_those_who_name_non
             await pod(member, "typo", priorityClassName="hihg")
         assert (await pod(member, "web"))["spec"]["priority"] == 1000
         assert (await pod(member, "other"))["spec"]["priorityClassName"] == "low"
+        await member.client.patch(POLICIES, "", "default", {"spec": {"priorityRules": [{"priorityClassName": "gone"}]}})
+        with pytest.raises(Forbidden, match="a rule of the DisruptionPolicy default gives it the PriorityClass gone"):
+            await pod(member, "ruled")
 
     in_a_member(story)
 

@@ -38,6 +38,7 @@ from trimtab.server.landing import Landing
 from trimtab.server.openapi import OpenApi
 from trimtab.server.patching import Patcher
 from trimtab.server.priorities import Priorities
+from trimtab.server.rememberings import Rememberings
 from trimtab.server.reviews import Reviews
 from trimtab.server.rules import rules
 from trimtab.server.subresources import Output, Subresources
@@ -86,7 +87,7 @@ class ApiServer:
         self.authorizer = Authorizer(store)
         plugins: list[Plugin] = [Births(store), Priorities(store), Escalation(store, self.authorizer)]
         if settings.several_budgets:
-            plugins.append(Doubts(store))
+            plugins += [Rememberings(), Doubts(store)]
         plugins += [*(make(store) for make in settings.store_plugins), *settings.plugins, Webhooks(store)]
         self.admission = Admission(store.get, plugins)
         self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)

@@ -50,7 +50,12 @@ class Births:
 
     def _pod(self, attributes: Attributes, obj: Raw) -> Raw:
         spec = {**obj.get("spec", {})}
-        spec |= self._priority(attributes, {**spec, "priorityClassName": self._class_of(attributes, obj)})
+        given = spec.get("priorityClassName") or ""
+        chosen = given or self._class_by_rule(attributes, obj)
+        if chosen != given and self._store.get(f"{_CLASSES}{chosen}") is None:
+            why = f"a rule of the DisruptionPolicy default gives it the PriorityClass {chosen}, which does not exist"
+            raise refuse.forbidden("pods", "", attributes.where.name, why)
+        spec |= self._priority(attributes, {**spec, "priorityClassName": chosen})
         spec["tolerations"] = _tolerating(spec.get("tolerations") or [])
         status = {"phase": "Pending", **obj.get("status", {}), "qosClass": quality(spec)}
         return {**obj, "spec": spec, "status": status}
@@ -76,12 +81,12 @@ class Births:
             raise refuse.forbidden("pods", "", attributes.where.name, why)
         return {**found, "preemptionPolicy": policy}
 
-    def _class_of(self, attributes: Attributes, pod: Raw) -> str:
-        """The class that the pod names, or the first that a rule of the DisruptionPolicy gives it."""
+    def _class_by_rule(self, attributes: Attributes, pod: Raw) -> str:
+        """The class that the first fitting rule of the DisruptionPolicy gives to a pod that names none."""
         spec = pod.get("spec") or {}
-        name, entry = spec.get("priorityClassName") or "", self._store.get(_POLICY)
-        if name or entry is None:
-            return str(name)
+        entry = self._store.get(_POLICY)
+        if entry is None:
+            return ""
         policy = cast("DisruptionPolicy", kind_of(DisruptionPolicy).decode(entry.value))
         namespace = self._store.get(f"/registry/core/namespaces/{attributes.where.namespace}")
         place = labels_of(namespace.value) if namespace is not None else {}

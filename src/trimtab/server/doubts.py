@@ -1,4 +1,4 @@
-"""Doubts: a budget that can never let a pod go is accepted, and its author is told what that means."""
+"""Doubts: a budget that can never let a pod go, or that cannot be read, is accepted, and its author is told so."""
 
 import msgspec
 
@@ -8,6 +8,7 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
 from trimtab.decide.budget import Limit
+from trimtab.decide.pods.guard import RATE, read_rate
 from trimtab.server.admission import Attributes
 from trimtab.server.wire import labels_of
 from trimtab.store.log import Store
@@ -32,6 +33,12 @@ class Doubts:
         type_ = _BUDGETS.get(attributes.where.served.kind.id)
         if obj is None or type_ is None or attributes.where.subresource:
             return
+        if (rate := _rate(obj)) is not None and rate != _rate(old) and read_rate(rate) is None:
+            name = obj["metadata"].get("name", "")
+            said = (
+                f"the annotation {RATE} is not understood: {rate}; write for example 1/1h (1..1000 in a length of time)"
+            )
+            attributes.caller.warn(f"{name}: {said}; until then it lets no pod go")
         if old is not None and old.get("spec") == obj.get("spec"):
             return
         budget = msgspec.convert(obj, type_, strict=False)
@@ -53,3 +60,8 @@ class Doubts:
             return 0
         pods = self._store.list(f"/registry/core/pods/{namespace}/").entries
         return sum(selector.matches(labels_of(entry.value)) for entry in pods)
+
+
+def _rate(budget: Raw | None) -> str | None:
+    """The rate that a PodDisruptionBudget is annotated with."""
+    return ((budget or {}).get("metadata", {}).get("annotations") or {}).get(RATE)
