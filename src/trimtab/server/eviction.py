@@ -19,6 +19,7 @@ from trimtab.clock import timestamp
 from trimtab.decide.budget import DELETION_DEADLINE
 from trimtab.decide.evict import Debit, EvictedPod, Preconditions, Refusal
 from trimtab.decide.pods import avoid, quota
+from trimtab.decide.pods.burden import EVICTED
 from trimtab.decide.pods.guard import UNLIMITED, Errand, Guard, PodBudget, debited, guards, judge_eviction
 from trimtab.errors import ApiFault, BadRequest, Cause, Conflict, Forbidden, TooManyRequests
 from trimtab.server import refuse
@@ -44,8 +45,6 @@ _PREFIX, _SCHEDULED = "trimtab.dev/", "scheduled:"
 REASONS = {"rescheduler": "Reschedule", "drain": "Drain", "preemption": "Preemption", "delete": "Delete"}
 """What each component evicts for, when it does not say."""
 _UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
-EVICTED = "PodEvicted"
-"""The reason of the event that tells the owner of a pod, which is `related`, of its eviction."""
 BUDGET, COMPONENT = "DisruptionBudget", "ComponentQuota"
 
 

@@ -13,11 +13,10 @@ from trimtab.api.value import Object
 from trimtab.controllers.contract import Index
 from trimtab.controllers.pods.avoidance import by_uid
 from trimtab.controllers.pods.owners import replicas_of
-from trimtab.decide.pods.burden import LATELY, Burden, Burdens, burden
+from trimtab.decide.pods.burden import EVICTED, LATELY, Burden, Burdens, burden
 from trimtab.decide.pods.host import Resident
 from trimtab.decide.pods.shares import Claimant
 from trimtab.runtime.cache import Cache
-from trimtab.server.eviction import EVICTED
 from trimtab.simulate.workloads.offspring import PODS_OF, children
 
 READ: tuple[type[Object], ...] = (Event, Deployment, ReplicaSet, StatefulSet)

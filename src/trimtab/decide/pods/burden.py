@@ -11,7 +11,7 @@ SHARE = 10
 """Percent of an owner's replicas that may be on their way at once, when no budget says how many."""
 LATELY = timedelta(hours=1)
 EVICTED = "PodEvicted"
-"""The event by which our API server tells of every eviction on the pod's owner, in one step with it."""
+"""The event by which our API server tells the owner of a pod, which is `related`, of its eviction, in one step with it."""
 
 
 class Burden(NamedTuple):
