@@ -51,6 +51,14 @@ def budget(name: str = "web", **spec: Any) -> Raw:
     return workload("DisruptionBudget", name, {"target": "Pods", "selector": SELECTOR, **spec}, "trimtab.dev/v1alpha1")
 
 
+def test_inside_a_cluster_a_budget_is_over_pods_unless_it_says_otherwise() -> None:
+    async def story(member: Member) -> None:
+        body = workload("DisruptionBudget", "web", {"maxUnavailable": 1, "selector": SELECTOR}, "trimtab.dev/v1alpha1")
+        assert (await member.client.create(OURS, body))["spec"]["target"] == "Pods"
+
+    in_a_member(story)
+
+
 def test_the_floors_of_the_policy_hold_for_budgets_of_kubernetes_too_and_it_says_so() -> None:
     async def story(member: Member) -> None:
         rate = {"disruptions": 2, "period": "1h"}

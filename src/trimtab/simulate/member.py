@@ -34,6 +34,7 @@ from trimtab.runtime.rescheduler import Rescheduler
 from trimtab.server.answer import Answer, Ask, Stream
 from trimtab.server.assembly import ApiServer, Settings
 from trimtab.server.certificates import write_secret
+from trimtab.server.inside import Inside
 from trimtab.server.local import LocalClient
 from trimtab.server.quotas import Quotas
 from trimtab.server.verbs import Computed
@@ -272,6 +273,7 @@ def _in_memory(ground: Ground, told: Mapping[str, Computed]) -> ApiServer:
         serves=of_a_member,
         several_budgets=ground.profile.all_budgets_hold,
         output=output,
+        plugins=(Inside(),),
         store_plugins=(Quotas,),
         computed=told,
     )
@@ -293,6 +295,7 @@ def _on_disk(ground: Ground, name: str, told: Mapping[str, Computed]) -> ApiServ
             serves=of_a_member,
             several_budgets=ground.profile.all_budgets_hold,
             output=output,
+            plugins=(Inside(),),
             store_plugins=(Quotas,),
             computed=told,
         ),
