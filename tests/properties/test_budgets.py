@@ -60,10 +60,10 @@ app = st.builds(
     st.integers(3, 6),
     st.sampled_from(["300m", "500m", "800m"]),
     st.integers(0, 2),
-    st.integers(0, 3),
+    st.integers(0, 4),
     st.none() | windows,
     st.none() | windows,
-    st.integers(0, 2),
+    st.integers(0, 4),
 )
 blows = st.lists(
     st.one_of(
