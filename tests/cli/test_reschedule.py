@@ -1,12 +1,17 @@
+from datetime import UTC, datetime
+
 import pytest
 
-from pod_builders import pod
-from trimtab.cli.reschedule import config_from, shown, told
+from pod_builders import node, pod
+from trimtab.cli.reschedule import config_from, limits_of, shown, shown_nodes, told
 from trimtab.decide.pods.host import resident
+from trimtab.decide.pods.measures import Measures
 from trimtab.decide.reschedule.history import History
+from trimtab.decide.reschedule.picture import Facts, Picture
 from trimtab.decide.reschedule.plan import Plan
 from trimtab.decide.reschedule.round import Move, Refused
 from trimtab.errors import InputFault
+from trimtab.runtime.rescheduler import read_config
 
 HERE = resident(pod("web-0", on="a"))
 FOUND = Plan(
@@ -37,3 +42,23 @@ def test_a_file_may_be_ours_or_the_deschedulers(tmp_path) -> None:
     assert policy.policy is not None
     with pytest.raises(InputFault, match="no setting 'confirmation'"):
         config_from(str(bad))
+
+
+def test_nodes_are_told_with_what_is_requested_what_is_used_and_how_they_stand() -> None:
+    settings = read_config({"rescheduler.yaml": "objectives: [{name: UnderutilisedNodes}]"}).settings
+    pods = [pod(f"web-{n}", on="a", cpu="1500m", memory="1Gi") for n in range(2)]
+    measures = Measures({"a": {"cpu": 500, "memory": 1 << 30}})
+    facts = Facts([node("a"), node("b"), node("c", cordoned=True)], pods, measures=measures)
+    picture = Picture(facts, settings, History(), datetime(2026, 8, 1, tzinfo=UTC))
+    lines = [line.split("   ") for line in shown_nodes(picture, limits_of(settings)).splitlines()]
+    cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
+    assert cells[0][1:] == ["CPU REQUESTED", "MEMORY REQUESTED", "CPU USED", "MEMORY USED", "PODS", "OPEN", "STANDS"]
+    used = ["12 % (500m of 4)", "12 % (1024Mi of 8192Mi)"]
+    assert cells[1] == ["a", "75 % (3 of 4)", "25 % (2048Mi of 8192Mi)", *used, "2 of 10", "yes", "crowded"]
+    assert cells[2] == ["b", "0 % (0 of 4)", "0 % (0Mi of 8192Mi)", "?", "?", "0 of 10", "yes", "idle"]
+    assert cells[3][-2:] == ["no", "idle"]
+    said = "a node is idle at or below cpu 30 %, memory 30 %, and crowded above cpu 70 %, memory 70 %, of what is requested"
+    assert cells[4] == [said]
+    plain = Picture(facts._replace(measures=None), settings, History(), datetime(2026, 8, 1, tzinfo=UTC))
+    assert "USED" not in shown_nodes(plain, None)
+    assert "STANDS" not in shown_nodes(plain, None)

@@ -7,14 +7,14 @@ import orjson
 import pytest
 import yaml
 
-from simulate.scenery import BUDGETS, DEPLOYMENTS, NODES, deployment, in_a_member, workload
+from simulate.scenery import BUDGETS, DEPLOYMENTS, NODES, PODS, deployment, in_a_member, workload
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.selectors import LabelSelector
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
 from trimtab.decide.pods.avoid import entries_of
 from trimtab.decide.reschedule.plan import Plan
-from trimtab.errors import NotFound
+from trimtab.errors import NotFound, TooManyRequests
 from trimtab.runtime.rescheduler import Rescheduler, read_config
 from trimtab.simulate.behaviour import CRASH, OUT_OF_MEMORY, Spell
 from trimtab.simulate.fleet import FleetPlan
@@ -453,3 +453,38 @@ def test_a_new_configuration_is_in_force_within_a_minute_however_long_the_rounds
         assert len(spread_of(member)) > 1
 
     in_a_member(story)
+
+
+class Webhook:
+    """An API server whose webhook moves some pods itself, in its own time."""
+
+    def __init__(self, client: Client) -> None:
+        self._client, self.asked = client, []
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._client, verb)
+
+    async def submit(self, *words: Any) -> None:
+        self.asked.append(words[2])
+        raise TooManyRequests("admission webhook denied the request: Eviction triggered evacuation of the pod")
+
+
+def test_a_pod_that_somebody_else_moves_on_request_counts_as_on_its_way() -> None:
+    async def story(member: Member, *, announced: bool) -> tuple[int, str]:
+        await crowd(member, "one-node-1", replicas=8, cpu="900m")
+        for pod in member.pods if announced else ():
+            note = {"metadata": {"annotations": {"descheduler.alpha.kubernetes.io/request-evict-only": ""}}}
+            await member.client.patch(PODS, "default", pod.name, note)
+        await asyncio.sleep(300)
+        config = read_config({"rescheduler.yaml": "{preset: aggressive, objectives: [{name: UnderutilisedNodes}]}"})
+        webhook = Webhook(member.inside)
+        mover = Rescheduler(webhook, clock=LoopClock(), profile=TRIMTAB, embedded=True, fixed=config)
+        for _ in range(9):
+            await mover.round()
+            await asyncio.sleep(60)
+        return len(webhook.asked), next(one.reason for one in mover.last.refused)
+
+    asked, why = in_a_member(lambda member: story(member, announced=True))
+    assert (asked, why) == (1, "1 of Deployment/web are on their way")
+    asked, why = in_a_member(lambda member: story(member, announced=False))
+    assert asked == 9

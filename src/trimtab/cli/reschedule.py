@@ -3,17 +3,22 @@
 from pathlib import Path
 
 import click
+import msgspec
 import yaml
 
 from trimtab.api.profile import PROFILES
+from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
 from trimtab.cli.shared import kubeconfig_options, table, with_client
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
 from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.measures import MEASURED
 from trimtab.decide.reschedule.picture import Picture
 from trimtab.decide.reschedule.plan import Plan
+from trimtab.decide.reschedule.settings import Settings
 from trimtab.errors import InputFault
+from trimtab.plugins.objectives.underutilised_nodes import Args, standing
 from trimtab.runtime.rescheduler import NAME, NAMESPACE, Config, Rescheduler, read_config
 
 Row = tuple[str, ...]
@@ -43,7 +48,7 @@ def config_from(file: str) -> Config | None:
 def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig: str, context: str) -> None:
     """Move pods that would be better off elsewhere, once; with --plan, say which and why, and which not and why."""
 
-    async def work(client: Client) -> tuple[str, list[Row], Plan]:
+    async def work(client: Client) -> tuple[str, str, Plan]:
         rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed=config_from(config))
         await rescheduler.configure()
         source = config or f"the ConfigMap {NAMESPACE}/{NAME}"
@@ -54,11 +59,12 @@ def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig:
             done = await rescheduler.round()
             if done is None:
                 raise InputFault("the rescheduler is not configured")
-            return f"{rescheduler.wishes} ({source})", [], done
+            return f"{rescheduler.wishes} ({source})", "", done
         picture, found = await rescheduler.think(confirmations=1)
         if picture.facts.overlap_refused:  # a cluster that is not ours
             found = found._replace(notes=(*found.notes, QUEUES))
-        return f"{rescheduler.wishes} ({source})", usage(picture), found
+        limits = None if rescheduler.obeys_a_policy else limits_of(picture.settings)
+        return f"{rescheduler.wishes} ({source})", shown_nodes(picture, limits), found
 
     wishes, nodes, found = with_client(kubeconfig, context, work)
     if output == "yaml":
@@ -66,23 +72,49 @@ def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig:
         return
     click.echo(wishes)
     if nodes:
-        click.echo(table(("NODE", "CPU REQUESTED", "MEMORY REQUESTED", "PODS", "OPEN"), nodes))
+        click.echo(nodes)
     click.echo(told(found))
 
 
-def usage(picture: Picture) -> list[Row]:
-    """The nodes of which most is requested, as the plan sees them."""
+def shown_nodes(picture: Picture, limits: Args | None) -> str:
+    return "\n".join((table(*usage(picture, limits)), *((limits_told(limits),) if limits is not None else ())))
+
+
+def usage(picture: Picture, limits: Args | None) -> tuple[Row, list[Row]]:
+    """The nodes of which most is requested, as the plan sees them: what is requested, used where that is known, and more."""
+    measures = picture.facts.measures
     hosts = sorted(picture.fleet.hosts, key=lambda here: (-percent_of(here, "cpu"), here.name))
-    return [
-        (
-            here.name,
-            f"{percent_of(here, 'cpu'):.0f} %",
-            f"{percent_of(here, 'memory'):.0f} %",
-            f"{len(here.residents)} of {here.allocatable.get('pods', 0)}",
-            "no" if here.name in picture.closed else "yes",
-        )
-        for here in hosts[:MOST_NODES]
-    ]
+    headings: Row = ("NODE", "CPU REQUESTED", "MEMORY REQUESTED")
+    headings += ("CPU USED", "MEMORY USED") if measures is not None else ()
+    headings += ("PODS", "OPEN", *(("STANDS",) if limits is not None else ()))
+    rows = []
+    for here in hosts[:MOST_NODES]:
+        row: Row = (here.name, *(_share(here, what, here.used.get(what, 0)) for what in MEASURED))
+        if measures is not None:
+            used = measures.nodes.get(here.name, {})
+            row += tuple(_share(here, what, used[what]) if what in used else "?" for what in MEASURED)
+        row += (f"{len(here.residents)} of {here.allocatable.get('pods', 0)}",)
+        row += ("no" if here.name in picture.closed else "yes",)
+        rows.append((*row, *((standing(here, limits),) if limits is not None else ())))
+    return headings, rows
+
+
+def _share(here: Host, what: str, amount: int) -> str:
+    """So much of what there is, as people read it."""
+    size = here.allocatable.get(what, 0)
+    shown = (from_milli(amount), from_milli(size)) if what == "cpu" else (f"{amount >> 20}Mi", f"{size >> 20}Mi")
+    return f"{100 * amount / size if size else 0:.0f} % ({shown[0]} of {shown[1]})"
+
+
+def limits_of(settings: Settings) -> Args | None:
+    """Between which limits nodes should be; None when nobody strives for that."""
+    found = next((one for one in settings.objectives if one.name == "UnderutilisedNodes" and one.enabled), None)
+    return msgspec.convert(found.args, Args, strict=False) if found is not None else None
+
+
+def limits_told(args: Args) -> str:
+    sides = [", ".join(f"{what} {limit:g} %" for what, limit in side.items()) for side in (args.low, args.high)]
+    return f"a node is idle at or below {sides[0]}, and crowded above {sides[1]}, of what is requested"
 
 
 def percent_of(here: Host, resource: str) -> float:

@@ -21,13 +21,14 @@ from trimtab.controllers.marks import ref_of_raw
 from trimtab.decide.pods.demand import Amounts
 from trimtab.decide.pods.measures import Measures, averaged, shifted
 from trimtab.decide.pods.policy import DeschedulerPolicy, cycle, read_policy
+from trimtab.decide.pods.traits import ON_REQUEST
 from trimtab.decide.reschedule.history import DONE, History
 from trimtab.decide.reschedule.objectives import objectives
 from trimtab.decide.reschedule.picture import Picture
 from trimtab.decide.reschedule.plan import Plan, made, obey, plan
 from trimtab.decide.reschedule.round import SHORT, Move, Refused, blocked_by_overlap
 from trimtab.decide.reschedule.settings import Settings, read_settings
-from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault, NotFound
+from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault, NotFound, TooManyRequests
 from trimtab.runtime.avoiding import AvoidLists
 from trimtab.runtime.evicting import evict, eviction, why
 from trimtab.runtime.notes import Recorder
@@ -36,6 +37,8 @@ from trimtab.runtime.sight import look, measured
 NAMESPACE, NAME, STATE = "kube-system", "trimtab-rescheduler", "trimtab-rescheduler-state"
 COMPONENT = "trimtab-rescheduler"
 HTTP_INTERNAL_ERROR = 500
+TAKEN_OVER = "Eviction triggered evacuation"
+"""What a webhook says that refuses an eviction because it moves the pod itself."""
 CONFIGS = resource_of(kind_of(ConfigMap))
 IDLE_SECONDS = 60.0
 LOOKS_EVERY_SECONDS = 5.0
@@ -113,6 +116,11 @@ class Rescheduler:
     @property
     def configured(self) -> bool:
         return self._config is not None
+
+    @property
+    def obeys_a_policy(self) -> bool:
+        """A DeschedulerPolicy chooses, not our objectives."""
+        return self._config is not None and self._config.policy is not None
 
     @property
     def wishes(self) -> str:
@@ -264,6 +272,9 @@ class Rescheduler:
         except NotFound:
             return "it is gone already"
         except ApiFault as fault:
+            if _is_asked(pod, fault):
+                await self._tell(raw, "EvictionRequested", f"{move.objective}: {move.reason}")
+                return None
             if kept is not None:
                 kept.let_go(pod)
             reason = _overlap(fault, move, picture) or why(fault)
@@ -347,6 +358,11 @@ class Rescheduler:
         stuck = {"type": "OwnersFrozen", "status": "True" if frozen else "False"}
         limited = {"type": "Limited", "status": "True" if self._notes else "False", "message": "; ".join(self._notes)}
         return [{**accepted, "message": self.complaint}, {**stuck, "message": ", ".join(frozen)}, limited]
+
+
+def _is_asked(pod: Pod, fault: ApiFault) -> bool:
+    """Somebody has taken it upon himself to move the pod, in his own time and way."""
+    return isinstance(fault, TooManyRequests) and ON_REQUEST in pod.metadata.annotations and TAKEN_OVER in fault.message
 
 
 def _overlap(fault: ApiFault, move: Move, picture: Picture) -> str | None:

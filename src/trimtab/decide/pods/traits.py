@@ -7,6 +7,9 @@ from trimtab.api.quantity import milli
 
 EVICT = "descheduler.alpha.kubernetes.io/evict"
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+ON_REQUEST = "descheduler.alpha.kubernetes.io/request-evict-only"
+"""Somebody else ends such a pod: who evicts it has only asked, and a refusal that says so is an answer."""
+UNDER_WAY = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 MIRROR = "kubernetes.io/config.mirror"
 SOURCE = "kubernetes.io/config.source"
 

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from trimtab.decide.pods.traits import UNDER_WAY
 from trimtab.decide.preempt import SYSTEM_CRITICAL
 from trimtab.decide.reschedule.history import SETTLES_AFTER_SCALING
 from trimtab.decide.reschedule.objectives import Candidate
@@ -31,6 +32,8 @@ def _protected(candidate: Candidate, picture: Picture) -> str | None:
         return f"the namespace {pod.namespace} is excluded"
     if pod.terminating:
         return "it is ending already"
+    if UNDER_WAY in pod.pod.metadata.annotations:
+        return "somebody is moving it already"
     here = picture.fleet.get(pod.pod.spec.node_name)
     if here is not None and here.node.spec.unschedulable:
         return "its node is closed, and being drained perhaps"

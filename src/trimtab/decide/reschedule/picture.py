@@ -21,6 +21,7 @@ from trimtab.decide.pods.measures import Measures
 from trimtab.decide.pods.quota import charged
 from trimtab.decide.pods.scene import Scene
 from trimtab.decide.pods.terms import Labels
+from trimtab.decide.pods.traits import ON_REQUEST
 from trimtab.decide.reschedule.gains import Bench
 from trimtab.decide.reschedule.history import (
     BACK,
@@ -39,6 +40,8 @@ ERRAND = Errand("rescheduler", "Reschedule")
 WAITS_TOO_LONG = timedelta(seconds=30)
 FALLS_REMEMBERED, LATELY_BORN = timedelta(hours=1), timedelta(minutes=30)
 MOST_FALLS = 5000
+ASKED_FOR = timedelta(minutes=10)
+"""How long somebody may take to move a pod that it was only asked to move."""
 CPU_PRESSURE = "CPUPressure"
 """The condition of nodes on which containers wait for CPU, where somebody looks at that."""
 SATURATED = 95
@@ -305,7 +308,8 @@ class Picture:
             return move
         still = next((pod for pod in self.family_of(move.owner) if pod.metadata.uid == move.pod), None)
         if still is not None:
-            ends = still.metadata.deletion_timestamp is not None or self.now - move.at < PENDING_TOO_LONG
+            patience = ASKED_FOR if ON_REQUEST in still.metadata.annotations else PENDING_TOO_LONG
+            ends = still.metadata.deletion_timestamp is not None or self.now - move.at < patience
             return move if ends else None
         heirs = [
             pod

@@ -82,6 +82,13 @@ def _of_node(here: Host, idlest: Host, args: Args, picture: Picture, most: int) 
         yield plain._replace(gain=found.gain, again=partial(worth, args, pod)) if gains else None
 
 
+def standing(here: Host, args: Args) -> str:
+    """How a node stands by these limits, in one word; empty when it is neither used much nor little."""
+    if worst(here, args.high) is not None:
+        return "crowded"
+    return "idle" if all(percent_of(here, one) <= limit for one, limit in args.low.items()) else ""
+
+
 def is_movable(pod: Resident, resource: str) -> bool:
     """Whether the node would be used less without it, and something would replace it."""
     counts = resource == "pods" or bool(pod.demand.requests.get(resource))
