@@ -3,7 +3,18 @@ from typing import Any
 
 import pytest
 
-from simulate.scenery import BUDGETS, CLASSES, DEPLOYMENTS, PODS, deployment, fleet, in_a_member, template, workload
+from simulate.scenery import (
+    BUDGETS,
+    CLASSES,
+    DEPLOYMENTS,
+    PODS,
+    condition,
+    deployment,
+    fleet,
+    in_a_member,
+    template,
+    workload,
+)
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.errors import Forbidden, Invalid
@@ -93,7 +104,8 @@ def test_quotas_count_each_priority_apart() -> None:
             await pod(member, "fourth", priorityClassName="low")
         await member.client.create(ORDERS, singleton("PriorityOrder", names=["high", "low"]))
         await asyncio.sleep(5)
-        (said,) = (await member.client.get(ORDERS, "", "default"))["status"]["conditions"]
+        told = (await member.client.get(ORDERS, "", "default"))["status"]
+        said = condition(told, "TopPriorityOvercommitted")
         assert (said["type"], said["status"]) == ("TopPriorityOvercommitted", "True")
 
     in_a_member(story, ONE_NODE)
@@ -388,3 +400,19 @@ def test_where_a_budget_forbids_it_another_victim_is_found() -> None:
         assert running(member) == ["guarded", "high"]
 
     in_a_member(story, fleet(nodes=2, cpu="2"))
+
+
+def test_a_policy_and_an_order_that_name_no_class_say_so_until_there_is_one() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(POLICIES, singleton("DisruptionPolicy", limitedPriorities=["high"]))
+        await member.client.create(ORDERS, singleton("PriorityOrder", names=["high"]))
+        await asyncio.sleep(5)
+        for resource in (POLICIES, ORDERS):
+            said = condition((await member.client.get(resource, "", "default"))["status"], "Ready")
+            assert (said["status"], said["message"]) == ("False", "there is no PriorityClass high")
+        await classes(member, high=1000)
+        await asyncio.sleep(5)
+        for resource in (POLICIES, ORDERS):
+            assert condition((await member.client.get(resource, "", "default"))["status"], "Ready")["status"] == "True"
+
+    in_a_member(story)

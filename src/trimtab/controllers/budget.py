@@ -158,23 +158,15 @@ def conditions_of(
     """Whether the budget is in force, as tools that roll things out ask it, and beside that whether it lets anything go:
     a rate that is spent for now is no failure of whoever applied the budget."""
     refusal = gate.refusal(view.now, replacement_first=True)
-    said = (
-        ("Ready", "True", "Counted", counted(status, gate)),
-        ("Reconciling", "False", "Counted", ""),
-        ("Stalled", "False", "Counted", ""),
-        (
-            "Allowing",
-            "False" if refusal else "True",
-            refusal.code if refusal else "Allowing",
-            refusal.message if refusal else f"{len(status.in_flight)} moves in flight",
-        ),
+    conditions = marks.with_readiness(subject.status.conditions, "Counted", counted(status, gate), view)
+    allowing = Condition(
+        type="Allowing",
+        status="False" if refusal else "True",
+        reason=refusal.code if refusal else "Allowing",
+        message=refusal.message if refusal else f"{len(status.in_flight)} moves in flight",
+        last_transition_time=view.now.replace(microsecond=0),
     )
-    conditions = subject.status.conditions
-    for type_, verdict, reason, message in said:
-        now = view.now.replace(microsecond=0)
-        new = Condition(type=type_, status=verdict, reason=reason, message=message, last_transition_time=now)
-        conditions = marks.with_condition(conditions, new)
-    return conditions
+    return marks.with_condition(conditions, allowing)
 
 
 def counted(status: DisruptionBudgetStatus, gate: Gate) -> str:

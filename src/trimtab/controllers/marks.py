@@ -216,3 +216,17 @@ def all_of(faults: Iterable[str]) -> str:
     """Several faults as one, each said once."""
     texts = list(dict.fromkeys(faults))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def with_readiness(
+    conditions: tuple[Condition, ...], reason: str, message: str, view: View, *, fault: bool = False
+) -> tuple[Condition, ...]:
+    """The three conditions that tools which roll things out ask of every kind of ours."""
+    said = (("Ready", not fault, message), ("Reconciling", False, ""), ("Stalled", fault, message if fault else ""))
+    for type_, holds, told in said:
+        at = view.now.replace(microsecond=0)
+        new = Condition(
+            type=type_, status="True" if holds else "False", reason=reason, message=told, last_transition_time=at
+        )
+        conditions = with_condition(conditions, new)
+    return conditions

@@ -19,7 +19,7 @@ from trimtab.controllers.pods.registry import inside_a_cluster
 from trimtab.decide.budget import DELETION_DEADLINE, IN_FLIGHT_AT_MOST, Limit
 from trimtab.decide.pods.disruption import Crew, covered_pod, own_status, wanted_of
 from trimtab.decide.pods.floors import Setting, capped, floors_for
-from trimtab.decide.pods.guard import SUPERSEDED, PodBudget, annotated_rate, selects
+from trimtab.decide.pods.guard import ALLOWED, SUPERSEDED, SYNC_FAILED, PodBudget, annotated_rate, selects
 from trimtab.decide.pods.priority import ranks
 
 DEFAULT = "trimtab.dev/default-budget"
@@ -70,6 +70,7 @@ def pod_budget(budget: DisruptionBudget, view: View) -> Iterator[Wish]:
     effective = effective_budget(budget, limit, crew, view)
     status = own_status(budget, crew, effective, view.now)
     status = status.but(conditions=with_superseded(budget.but(status=status), view))
+    status = status.but(conditions=with_readiness(status.conditions, view))
     if status != budget.status:
         yield budget.but(status=status)
     waits = list(_waits(budget.but(status=status), view.now))
@@ -111,6 +112,14 @@ def with_superseded(budget: DisruptionBudget, view: View) -> tuple[Condition, ..
         observed_generation=budget.metadata.generation,
     )
     return marks.with_condition(conditions, said)
+
+
+def with_readiness(conditions: tuple[Condition, ...], view: View) -> tuple[Condition, ...]:
+    """A budget that allows nothing right now is in force all the same; one that cannot be counted is not."""
+    allowing = marks.condition_of(conditions, ALLOWED)
+    if allowing is not None and allowing.reason == SYNC_FAILED:
+        return marks.with_readiness(conditions, SYNC_FAILED, allowing.message, view, fault=True)
+    return marks.with_readiness(conditions, "Counted", "", view)
 
 
 def others_than(budget: DisruptionBudget, view: View) -> list[PodBudget]:

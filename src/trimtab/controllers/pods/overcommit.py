@@ -36,17 +36,25 @@ def quota(subject: ResourceQuota, view: View) -> Iterator[Wish]:
         yield subject.but(status=status)
 
 
-def the_order(old: ResourceQuota | Node | None, new: ResourceQuota | Node | None, view: View) -> Iterable[Key]:
+Relevant = ResourceQuota | Node | PriorityClass
+
+
+def the_order(old: Relevant | None, new: Relevant | None, view: View) -> Iterable[Key]:
     if old is None or new is None or _size(old) != _size(new):
         yield from map(key_of, view.all(PriorityOrder))
 
 
-def _size(thing: ResourceQuota | Node) -> object:
+def _size(thing: Relevant) -> object:
+    if isinstance(thing, PriorityClass):
+        return None  # its value never changes
     return thing.status.allocatable if isinstance(thing, Node) else thing.spec
 
 
 @inside_a_cluster(
-    PriorityOrder, name="overcommit", writes=["status"], wakes=[Wake(ResourceQuota, the_order), Wake(Node, the_order)]
+    PriorityOrder,
+    name="overcommit",
+    writes=["status"],
+    wakes=[Wake(ResourceQuota, the_order), Wake(Node, the_order), Wake(PriorityClass, the_order)],
 )
 def overcommit(order: PriorityOrder, view: View) -> Iterator[Wish]:
     """Never a refusal: the promise is one of chance in any case, for rooms may be fragmented."""
@@ -57,7 +65,7 @@ def overcommit(order: PriorityOrder, view: View) -> Iterator[Wish]:
         for name, amount in amounts(node.status.allocatable).items():
             there[name] = there.get(name, 0) + amount
     over = [
-        f"{shown(name, amount)} {name} are promised and {shown(name, there.get(name, 0))} are there"
+        f"{_told(name, amount)} {name} are promised and {_told(name, there.get(name, 0))} are there"
         for name, amount in sorted(wanted.items())
         if amount > there.get(name, 0)
     ]
@@ -70,12 +78,28 @@ def overcommit(order: PriorityOrder, view: View) -> Iterator[Wish]:
         observed_generation=order.metadata.generation,
     )
     was = marks.is_true(order.status.conditions, OVERCOMMITTED)
-    status = order.status.but(
-        observed_generation=order.metadata.generation, conditions=marks.with_condition(order.status.conditions, said)
+    unknown = [name for name in order.spec.names if view.get(PriorityClass, "", name) is None]
+    conditions = marks.with_readiness(
+        marks.with_condition(order.status.conditions, said),
+        "UnknownPriorityClass" if unknown else "InForce",
+        f"there is no PriorityClass {', '.join(unknown)}" if unknown else "",
+        view,
+        fault=bool(unknown),
     )
+    status = order.status.but(observed_generation=order.metadata.generation, conditions=conditions)
     if status != order.status:
         yield order.but(status=status)
     if over and not was:
         about = view.get(PriorityClass, "", top)
         if about is not None:
             yield Note(marks.ref_of(about), OVERCOMMITTED, said.message, "trimtab-overcommit", "Warning")
+
+
+def _told(name: str, amount: int) -> str:
+    """As people write it: `10Ti` rather than its bytes."""
+    if name != "memory":
+        return shown(name, amount)
+    for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
+        if amount and amount % (1 << power) == 0:
+            return f"{amount >> power}{unit}"
+    return str(amount)
