@@ -4,7 +4,8 @@ import asyncio
 import base64
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -17,20 +18,21 @@ from trimtab import plugins as plugin_modules
 from trimtab.api import kinds as kind_modules
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import Move
 from trimtab.api.kinds.interpreter import ResourceInterpreterCustomization
 from trimtab.api.kinds.native.config import Secret
 from trimtab.api.kinds.native.lease import Lease
 from trimtab.api.kinds.ocm import CLUSTER_GROUP, OcmPlacement
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import TRIMTAB, Profile
-from trimtab.api.value import Key, Raw
+from trimtab.api.value import Key, Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import Clock, WallClock
 from trimtab.controllers.contract import Controller, controllers
 from trimtab.controllers.health import Probe
-from trimtab.controllers.marks import ref_of
+from trimtab.controllers.marks import is_true, ref_of
 from trimtab.decide.explain import explain
 from trimtab.decide.ocm.ask import ask_of
 from trimtab.decide.ocm.explain import shown
@@ -56,6 +58,7 @@ from trimtab.server.authorize import Action
 from trimtab.server.local import LocalClient
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.world import World
+from trimtab.telemetry import Sample
 
 log = logging.getLogger("trimtab.app")
 
@@ -145,6 +148,25 @@ class Plane:
     @property
     def idle(self) -> bool:
         return self.manager.idle
+
+    @property
+    def ready(self) -> bool:
+        return self.manager.started
+
+    def samples(self) -> Iterator[Sample]:
+        """What the control plane can tell of itself and of its fleet."""
+        yield from self.manager.samples()
+        for cluster in cast("list[Cluster]", self._held(Cluster)):
+            ready = is_true(cluster.status.conditions, "Ready")
+            yield Sample("trimtab_cluster_ready", ready, {"cluster": cluster.name})
+        outcomes = Counter(move.status.outcome for move in cast("list[Move]", self._held(Move)))
+        for outcome, count in sorted(outcomes.items()):
+            yield Sample("trimtab_moves", count, {"outcome": outcome or "Going on"})
+
+    def _held(self, type_: type[Object]) -> list[Object]:
+        """What is known of a kind that some controller follows; nobody begins to follow one for the sake of counting."""
+        table = self.cache.known(kind_of(type_).id)
+        return [entry.typed for entry in table.entries.values()] if table is not None else []
 
     def _client_for(self, cluster: Cluster) -> Client | None:
         agent = self.around.settings.get("agent", "")
@@ -275,6 +297,7 @@ class Embedded:
         host.handler.beyond[f"{kind_of(Cluster).id}/proxy"] = Proxy(self._behind).answer
         host.landing.pages["debug"] = self._told
         host.landing.actions["debug"] = asking_about
+        host.tells.append(lambda: self.plane.samples() if self.plane is not None else ())
 
     def _connect(self, cluster: Cluster) -> Client | None:
         member = self.world.members.get(cluster.name)

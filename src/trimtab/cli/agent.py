@@ -7,6 +7,7 @@ import click
 from trimtab.api.profile import PROFILES
 from trimtab.app import Plane
 from trimtab.cli.controllers import run_until_told_to_stop
+from trimtab.cli.shared_pulse import Pulse, beating, pulse_option
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
@@ -21,6 +22,7 @@ from trimtab.telemetry import speak
 @click.option("--host-kubeconfig", required=True, help="The kubeconfig of the control plane.")
 @click.option("--host-context", default="")
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
+@pulse_option
 @click.option("--verbose", "-v", count=True)
 def command(
     name: str,
@@ -29,6 +31,7 @@ def command(
     host_kubeconfig: str,
     host_context: str,
     profile: str,
+    health_address: str,
     verbose: int,
 ) -> None:
     """Serve the cluster NAME, joined with `trimtab join NAME --mode pull`, from its own side."""
@@ -47,9 +50,12 @@ def command(
             connect=lambda cluster: KubeClient(credentials) if cluster.name == name else None,
             chosen=lambda controller: controller.name in CONTROLLERS,
         )
+        pulse = Pulse()
+        pulse.ready, pulse.tell = lambda: plane.ready, plane.samples
         click.echo(f"the agent of {name} is ready")
         try:
-            await plane.run()
+            async with beating(pulse, health_address):
+                await plane.run()
         finally:
             heartbeat.cancel()
             await host.close()

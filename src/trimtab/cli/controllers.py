@@ -11,9 +11,9 @@ import click
 from trimtab.api.profile import PROFILES
 from trimtab.app import Plane
 from trimtab.cli.shared import elected, kubeconfig_options, live_long
+from trimtab.cli.shared_pulse import Pulse, beating, lead, pulse_option
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
-from trimtab.clock import WallClock
 from trimtab.telemetry import speak
 
 
@@ -25,6 +25,7 @@ from trimtab.telemetry import speak
 @click.option("--lease-seconds", default=15.0, show_default=True, help="How long a Lease is believed.")
 @click.option("--status-seconds", default=10.0, show_default=True, help="How often each member is looked at.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A controller setting; may be repeated.")
+@pulse_option
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
 def command(
@@ -36,44 +37,38 @@ def command(
     lease_seconds: float,
     status_seconds: float,
     settings: tuple[str, ...],
+    health_address: str,
     log_format: str,
     verbose: int,
 ) -> None:
     """Run every controller against the API server of a kubeconfig."""
     speak(verbosity=verbose, as_json=log_format == "json")
 
-    async def lead() -> None:
+    pulse = Pulse()
+
+    async def live() -> None:
         client = KubeClient(load(kubeconfig or None, context), agent="trimtab-controllers")
-        clock = WallClock()
 
         async def work() -> None:
             plane = Plane(
                 client,
-                clock=clock,
                 profile=PROFILES[profile],
                 settings=read_settings(settings),
                 probe_seconds=status_seconds,
             )
+            pulse.ready, pulse.tell = lambda: plane.ready, plane.samples
             click.echo("controllers are ready")
             await plane.run()
 
+        namespace = leader_elect_resource_namespace
+        standing = elected(client, name="trimtab-controllers", namespace=namespace, lease_seconds=lease_seconds)
         try:
-            if leader_elect:
-                election = elected(
-                    client,
-                    name="trimtab-controllers",
-                    namespace=leader_elect_resource_namespace,
-                    lease_seconds=lease_seconds,
-                )
-                # Who loses the lease stops at once, forgets everything, and waits for its turn like any other.
-                while True:
-                    await election.lead(work)
-            else:
-                await work()
+            async with beating(pulse, health_address):
+                await lead(work, standing if leader_elect else None, pulse)
         finally:
             await client.close()
 
-    run_until_told_to_stop(lead())
+    run_until_told_to_stop(live())
 
 
 def run_until_told_to_stop(work: Coroutine[Any, Any, None]) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from trimtab.api.kind import find_kind
 from trimtab.api.value import Key
@@ -11,6 +11,7 @@ from trimtab.client.client import Resource
 from trimtab.controllers.contract import Controller
 from trimtab.errors import ApiFault
 from trimtab.runtime.beat import Beat, Surroundings
+from trimtab.telemetry import Sample
 
 DISCOVERY_SECONDS = 30.0
 log = logging.getLogger("trimtab.manager")
@@ -32,6 +33,8 @@ class Manager:
         self.beats = [Beat(controller, around) for controller in controllers]
         self._propagatable = propagatable
         self._tasks: list[asyncio.Task[None]] = []
+        self.started = False
+        """The caches are filled, and the controllers think."""
 
     async def start(self) -> None:
         """Fill the caches, then set every controller going."""
@@ -43,6 +46,7 @@ class Manager:
         await self.around.cache.synced()
         for beat in self.beats:
             self._tasks.append(asyncio.get_running_loop().create_task(beat.run(), name=beat.controller.name))
+        self.started = True
 
     async def run(self) -> None:
         """Start, and stay until a controller's loop dies (which is a defect) or we are cancelled."""
@@ -69,6 +73,15 @@ class Manager:
     def idle(self) -> bool:
         """No controller has anything to think about right now."""
         return all(beat.queue.idle for beat in self.beats)
+
+    def samples(self) -> Iterator[Sample]:
+        """How much each controller thinks and writes, what waits for it, and what it fails to do."""
+        for beat in self.beats:
+            name = {"controller": beat.controller.name}
+            yield Sample("trimtab_controller_beats_total", beat.beats, name)
+            yield Sample("trimtab_controller_writes_total", beat.writes, name)
+            yield Sample("trimtab_controller_queue_length", len(beat.queue), name)
+            yield Sample("trimtab_controller_failing_objects", beat.queue.failing, name)
 
     def wake(self, controller: str, key: Key) -> None:
         """Have one controller look at one object soon."""

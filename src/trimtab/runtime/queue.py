@@ -58,6 +58,11 @@ class WorkQueue(Generic[K]):
         if held := self._timers.pop(key, None):
             held[1].cancel()
 
+    @property
+    def failing(self) -> int:
+        """How many keys failed when they were thought about last."""
+        return len(self._failures)
+
     def failures(self, key: K) -> int:
         return self._failures.get(key, 0)
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -46,6 +46,7 @@ from trimtab.server.uids import random_uid
 from trimtab.server.verbs import Computed, Verbs
 from trimtab.server.webhooks import Webhooks
 from trimtab.store.log import Store
+from trimtab.telemetry import Sample
 
 _EVENTS = "/registry/core/events/"
 _EVENT_LIFE = timedelta(hours=1)
@@ -99,6 +100,8 @@ class ApiServer:
         self.subresources = Subresources(
             self.verbs, self.patcher, tokens, several_budgets=settings.several_budgets, output=settings.output
         )
+        self.tells: list[Callable[[], Iterable[Sample]]] = []
+        """What those who build this server into something larger have to say in its metrics."""
         self.landing = Landing(
             self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._checks(), self._metrics
         )
@@ -126,7 +129,8 @@ class ApiServer:
 
     def _metrics(self) -> str:
         counts = {served.storage: self.store.count(served.prefix) for served in self.catalogue.stored()}
-        return self.app.requests.text(counts, self.app.watchers, self.store.revision)
+        further = [sample for tell in self.tells for sample in tell()]
+        return self.app.requests.text(counts, self.app.watchers, self.store.revision, further)
 
     def _checks(self) -> dict[str, Callable[[], bool]]:
         return {"ping": lambda: True, "log": lambda: True, "etcd": self._stores, "shutdown": lambda: True}

@@ -78,14 +78,16 @@ class _Quiet(uvicorn.Server):
 class Listener:
     """One listening address of one application."""
 
-    def __init__(self, app: Any, host: str, port: int, authority: Authority | None) -> None:
+    def __init__(
+        self, app: Any, host: str, port: int, authority: Authority | None, *, options: str = "--port or --bind"
+    ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             self._socket = socket.create_server((host, port), family=family, backlog=2048)
         except OSError as error:
             why = error.strerror or str(error)
             raise InputFault(
-                f"cannot serve on {host} port {port}: {why}; choose another with --port or --bind"
+                f"cannot serve on {host or 'any address'} port {port}: {why}; choose another with {options}"
             ) from None
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(

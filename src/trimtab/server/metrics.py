@@ -1,8 +1,8 @@
 """What the server counts of itself, in the words that dashboards for kube-apiserver already read."""
 
-import resource
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+from trimtab.telemetry import Sample, exposition, process_samples
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -11,7 +11,6 @@ class Requests:
     """Requests answered so far, by method and code, and how long they took."""
 
     def __init__(self) -> None:
-        self._started = time.time()
         self._counts: dict[tuple[str, int], int] = {}
         self._buckets = [0] * (len(_BUCKETS) + 1)
         self._seconds = 0.0
@@ -25,30 +24,20 @@ class Requests:
             place = next((i for i, bound in enumerate(_BUCKETS) if seconds <= bound), len(_BUCKETS))
             self._buckets[place] += 1
 
-    def text(self, objects: Mapping[str, int], watchers: int, revision: int) -> str:
+    def text(self, objects: Mapping[str, int], watchers: int, revision: int, further: Iterable[Sample] = ()) -> str:
         """Everything in Prometheus' text form."""
-        lines = ["# TYPE apiserver_request_total counter"]
-        for (method, code), count in sorted(self._counts.items()):
-            lines.append(f'apiserver_request_total{{verb="{method}",code="{code}"}} {count}')
-        lines += self._durations()
-        lines.append("# TYPE apiserver_storage_objects gauge")
-        lines += [f'apiserver_storage_objects{{resource="{name}"}} {n}' for name, n in sorted(objects.items())]
-        lines += [
-            "# TYPE apiserver_longrunning_requests gauge",
-            f'apiserver_longrunning_requests{{verb="WATCH"}} {watchers}',
-            "# TYPE trimtab_store_revision counter",
-            f"trimtab_store_revision {revision}",
-            "# TYPE process_start_time_seconds gauge",
-            f"process_start_time_seconds {self._started:.3f}",
+        samples = [
+            *(
+                Sample("apiserver_request_total", count, {"verb": method, "code": str(code)})
+                for (method, code), count in sorted(self._counts.items())
+            ),
+            *(Sample("apiserver_storage_objects", n, {"resource": name}) for name, n in sorted(objects.items())),
+            Sample("apiserver_longrunning_requests", watchers, {"verb": "WATCH"}),
+            Sample("trimtab_store_revision", revision),
+            *further,
+            *process_samples(),
         ]
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        lines += [
-            "# TYPE process_cpu_seconds_total counter",
-            f"process_cpu_seconds_total {used.ru_utime + used.ru_stime:.3f}",
-            "# TYPE process_resident_memory_max_bytes gauge",
-            f"process_resident_memory_max_bytes {used.ru_maxrss * 1024}",
-        ]
-        return "\n".join(lines) + "\n"
+        return exposition(samples) + "\n".join(self._durations()) + "\n"
 
     def _durations(self) -> list[str]:
         name, total = "apiserver_request_duration_seconds", 0
