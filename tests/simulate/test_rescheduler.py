@@ -1,5 +1,6 @@
 import asyncio
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -10,9 +11,10 @@ import yaml
 from simulate.scenery import BUDGETS, DEPLOYMENTS, NODES, PODS, deployment, in_a_member, workload
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.selectors import LabelSelector
+from trimtab.api.value import OwnerReference
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
-from trimtab.decide.pods.avoid import entries_of
+from trimtab.decide.pods.avoid import ANNOTATION, Avoidance, Signature, entries_of, text_of
 from trimtab.decide.reschedule.plan import Plan
 from trimtab.errors import NotFound, TooManyRequests
 from trimtab.runtime.rescheduler import Rescheduler, read_config
@@ -488,3 +490,49 @@ def test_a_pod_that_somebody_else_moves_on_request_counts_as_on_its_way() -> Non
     assert (asked, why) == (1, "1 of Deployment/web are on their way")
     asked, why = in_a_member(lambda member: story(member, announced=False))
     assert asked == 9
+
+
+def test_on_a_cluster_that_is_not_ours_a_full_avoid_list_forgets_who_ends_first_and_says_so() -> None:
+    async def story(member: Member) -> None:
+        await crowd(member, "one-node-1", replicas=8, cpu="900m")
+        await asyncio.sleep(200)
+        now = LoopClock().now()
+        entries = [
+            Avoidance(
+                pod_signature=Signature(pod_controller=OwnerReference(kind="Job", name=f"job-{n}", uid=f"u{n}")),
+                expiry=now + timedelta(hours=2 + n),
+            )
+            for n in range(32)
+        ]
+        note = {"metadata": {"annotations": {ANNOTATION: text_of(entries)}}}
+        await member.client.patch(NODES, "", "one-node-1", note)
+        config = read_config({"rescheduler.yaml": "{preset: aggressive, objectives: [{name: UnderutilisedNodes}]}"})
+        found = await Rescheduler(Unmindful(member.inside), clock=LoopClock(), profile=TRIMTAB, fixed=config).round()
+        assert found is not None
+        assert len(found.moves) == 1
+        node = await member.client.get(NODES, "", "one-node-1")
+        kept = {one.pod_signature.pod_controller.name for one in entries_of(node["metadata"]["annotations"])}
+        assert len(kept) == 32
+        assert "job-0" not in kept
+        assert "job-1" in kept
+        (told,) = [
+            one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "AvoidListFull"
+        ]
+        assert told["message"] == "32 owners avoid this node; Job job-0 no longer does, to make room"
+
+    in_a_member(story)
+
+
+class Unmindful:
+    """An API server whose evictions know nothing of avoid lists."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._client, verb)
+
+    async def submit(self, *words: Any) -> Any:
+        *where, body = words
+        del body["metadata"]["annotations"]["trimtab.dev/prefer-avoid"]
+        return await self._client.submit(*where, body)

@@ -3,16 +3,20 @@
 import contextlib
 from datetime import datetime, timedelta
 
-from trimtab.api.value import OwnerReference
+from trimtab.api.value import OwnerReference, Raw
 from trimtab.client.client import Client, Resource
+from trimtab.controllers.contract import Note
+from trimtab.controllers.marks import ref_of_raw
 from trimtab.decide.pods.avoid import (
     ANNOTATION,
     LONG,
+    MOST,
     SHORT,
     Avoidance,
     Signature,
     added,
     avoids,
+    crowded_out,
     entries_of,
     still_meant,
     text_of,
@@ -20,8 +24,10 @@ from trimtab.decide.pods.avoid import (
 from trimtab.decide.reschedule.picture import Facts, Picture
 from trimtab.decide.reschedule.round import Move
 from trimtab.errors import ApiFault
+from trimtab.runtime.notes import Recorder
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+WRITER = "trimtab-rescheduler"
 JUST_NOW = timedelta(minutes=1)
 LOOKED_UP = ("Deployment", "ReplicaSet", "StatefulSet")
 
@@ -29,8 +35,8 @@ LOOKED_UP = ("Deployment", "ReplicaSet", "StatefulSet")
 class AvoidLists:
     """The lists of one cluster, by way of its nodes' annotations."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, recorder: Recorder) -> None:
+        self._client, self._recorder = client, recorder
 
     async def add(self, move: Move, picture: Picture) -> None:
         """The pod's owner should rather not come back, unless the eviction itself has said so."""
@@ -43,7 +49,10 @@ class AvoidLists:
             entry = _entry(move, owner, picture)
             fresh = [one for one in entries if (one.eviction_time or picture.now) >= picture.now - JUST_NOW]
             if not avoids(fresh, entry.uids, picture.now):
-                await self._write(move.source, added(entries, entry, picture.now))
+                kept = added(entries, entry, picture.now)
+                await self._write(move.source, kept)
+                for one in crowded_out(entries, kept, picture.now):
+                    await self._recorder.tell(_full(node, one), picture.now)
 
     async def tidy(self, facts: Facts, now: datetime) -> None:
         """Forget what is over: by time, with the owner, or because the other pod has its node."""
@@ -58,7 +67,13 @@ class AvoidLists:
 
     async def _write(self, node: str, entries: tuple[Avoidance, ...]) -> None:
         body = {"metadata": {"annotations": {ANNOTATION: text_of(entries)}}}
-        await self._client.patch(NODES, "", node, body, manager="trimtab-rescheduler")
+        await self._client.patch(NODES, "", node, body, manager=WRITER)
+
+
+def _full(node: Raw, forgotten: Avoidance) -> Note:
+    whose = forgotten.pod_signature.pod_controller
+    said = f"{MOST} owners avoid this node; {whose.kind} {whose.name} no longer does, to make room"
+    return Note(ref_of_raw({"apiVersion": "v1", "kind": "Node", **node}), "AvoidListFull", said, WRITER, "Warning")
 
 
 def _exists(entry: Avoidance, owners: set[str]) -> bool:

@@ -99,10 +99,10 @@ class Rescheduler:
         """
         self._client, self._clock, self._profile, self._embedded = client, clock, profile, embedded
         self._fixed, self._places = fixed, places
-        self._avoid_lists = AvoidLists(client)
         self._frozen: set[str] = set()
         self._written: dict[str, str] = {}
         self._recorder = Recorder(client)
+        self._avoid_lists = AvoidLists(client, self._recorder)
         self._config: Config | None = fixed
         self._version = ""
         self._history: History | None = None
