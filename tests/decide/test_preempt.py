@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pod_builders import node, pod
@@ -389,3 +389,40 @@ def test_the_outcome_for_victims_is_foretold_and_of_no_weight() -> None:
         "evicts default/lone from a; nothing replaces it, and default/large from a; no node would take its replacement, "
         "and default/small from a; b would take its replacement"
     )
+
+
+def test_what_was_found_beside_a_promise_is_forgotten_with_it() -> None:
+    fleet = owned_by("x", "y")
+    asked, ahead = pod("p", cpu="1", priority=9), resident(pod("ahead", cpu="1", priority=9))
+    assert len(victims(preempt(asked, fleet.with_nominated({"a": (ahead,)}), [], UPSTREAM))) == 2
+    assert len(victims(preempt(asked, fleet, [], UPSTREAM))) == 1
+    assert len(victims(preempt(asked, fleet.with_nominated({"a": (ahead,)}), [], UPSTREAM))) == 2
+
+
+@given(
+    st.lists(st.sampled_from(["guarded", "free", "stuck"]), min_size=1, max_size=20),
+    st.integers(0, 260),
+    st.integers(1, 300),
+)
+@settings(max_examples=25, deadline=None)
+def test_the_search_ends_with_enough_candidates_one_of_which_is_harmless(
+    kinds: list[str], late: int, size: int
+) -> None:
+    """As kube-scheduler's: node after node, until a hundred are found, or more if all of them break budgets."""
+    order = [kinds[i % len(kinds)] if i >= late else "guarded" for i in range(size)]
+    nodes = [node(f"n{i:03}", cpu="1") for i in range(size)]
+    running = [
+        pod(f"r{i:03}", on=f"n{i:03}", cpu="1", app="web" if kind == "guarded" else "x", priority=0)
+        for i, kind in enumerate(order)
+    ] + [pod(f"s{i:03}", on=f"n{i:03}", cpu="1", priority=99) for i, kind in enumerate(order) if kind == "stuck"]
+    expected: list[str] = []
+    for i, kind in enumerate(order):
+        if kind != "stuck":
+            expected.append(f"n{i:03}")
+        if len(expected) >= 100 and "free" in order[: i + 1]:
+            break
+    answer = preempt(pod("p", cpu="1", priority=9), NodeFleet.of(nodes, running), CLOSED, UPSTREAM)
+    assert (expected == []) == isinstance(answer, Reason)
+    if isinstance(answer, Preemption):
+        assert [one.node for one in answer.candidates] == expected
+        assert answer.chosen.violations == ("free" not in [order[int(name[1:])] for name in expected])

@@ -12,7 +12,9 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB
 from trimtab.decide.framework import grades, node_scores, objections, verdicts
 from trimtab.decide.pods.ask import ask_for
+from trimtab.decide.pods.burden import Burden
 from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.host import resident
 from trimtab.decide.pods.schedule import DEFAULT, active_filters, book, crowded_nodes, explain, schedule
 from trimtab.decide.pods.terms import Choice
 from trimtab.decide.preempt import Cover, Limits, Preemption, preempt
@@ -180,19 +182,37 @@ def test_preemption_makes_room_and_breaks_no_budget(
             assert opinions[candidate.node].objection is None
 
 
-@given(clusters(), st.lists(st.data(), min_size=1, max_size=1))
+@given(clusters(), st.data())
 def test_preemption_remembers_nothing_that_is_no_longer_true(
-    cluster: tuple[list[Node], list[Pod]], data: list[Any]
+    cluster: tuple[list[Node], list[Pod]], data: st.DataObject
 ) -> None:
+    """Pods and nodes come and go, promises are made and withdrawn, and owners bear more."""
     places, running = cluster
     grown = NodeFleet.of(places, running)
-    asked = data[0].draw(a_pod("p"))
+    asked = data.draw(a_pod("p"))
     asked = asked.but(spec=asked.spec.but(priority=5))
-    for i in range(3):
-        found = preempt(asked, grown, (), TRIMTAB)
-        assert found == preempt(asked, NodeFleet.of(places, running), (), TRIMTAB)
-        late = data[0].draw(a_pod(f"late{i}", f"n{data[0].draw(st.integers(0, len(places) - 1))}"))
-        grown, running = grown.with_pod(late), [*running, late]
+    borne = 0
+    for i in range(4):
+        promised = grown.nominated
+        burdens = lambda uid, lately=borne: Burden(uid, 3, down=lately % 2, lately=lately)  # noqa: E731
+        found = preempt(asked, grown, (), TRIMTAB, burdens=burdens)
+        fresh = NodeFleet.of(places, running).with_nominated(promised)
+        assert found == preempt(asked, fresh, (), TRIMTAB, burdens=burdens)
+        where = f"n{data.draw(st.integers(0, len(places) - 1))}"
+        match data.draw(st.sampled_from(("pod", "node", "promise", "withdrawal", "burden"))):
+            case "pod":
+                late = data.draw(a_pod(f"late{i}", where))
+                grown, running = grown.with_pod(late), [*running, late]
+            case "node":
+                places = [*places, node(f"m{i}")]
+                grown = grown.with_node(places[-1])
+            case "promise":
+                ahead = resident(data.draw(a_pod(f"ahead{i}")))
+                grown = grown.with_nominated({**promised, where: (ahead,)})
+            case "withdrawal":
+                grown = grown.with_nominated({})
+            case "burden":
+                borne += 1
 
 
 @given(clusters(), a_pod("p"))

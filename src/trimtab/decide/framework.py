@@ -79,6 +79,17 @@ class Filter(Generic[A, T]):
     """Has nothing against any target for this ask."""
     bulk: Callable[[A, Fleet[T]], Mask] | None = None
     """The same verdicts as `study`, by array arithmetic; used when many targets are to be judged."""
+    never: Callable[[A, Fleet[T]], Mask] | None = None
+    """The targets that it would turn down whatever runs there, by array arithmetic; `study` must agree."""
+    terse: Callable[[A], Callable[[T], bool]] | None = None
+    """The same verdicts as `study`, without the sentence."""
+
+    def truth(self, ask: A, fleet: Fleet[T]) -> Callable[[T], bool]:
+        """Whether it lets one target pass."""
+        if self.terse is not None:
+            return self.terse(ask)
+        check = self.study(ask, fleet)
+        return lambda target: check(target) is None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -113,9 +124,11 @@ def _filter_decorator(registry: "Registry[Filter[Any, Any]]") -> Callable[..., C
         sweep: Callable[[Any, Fleet[Any]], Mask] | None = None,
         skips: Callable[[Any], bool] | None = None,
         bulk: Callable[[Any, Fleet[Any]], Mask] | None = None,
+        never: Callable[[Any, Fleet[Any]], Mask] | None = None,
+        terse: Callable[[Any], Callable[[Any], bool]] | None = None,
     ) -> Callable[[Study], Study]:
         def register(study: Study) -> Study:
-            registry.add(name, Filter(name, study, reads, about, spares_placed, sweep, skips, bulk))
+            registry.add(name, Filter(name, study, reads, about, spares_placed, sweep, skips, bulk, never, terse))
             return study
 
         return register
@@ -178,10 +191,6 @@ def sealed(value: Any) -> Hashable:
     return seal[1]
 
 
-def _truth(check: Check[T]) -> Callable[[T], bool]:
-    return lambda target: check(target) is None
-
-
 def verdicts(plugin: Filter[A, T], ask: A, fleet: Fleet[T]) -> Mask:
     """For every target, whether this plugin lets it pass; of a plugin with `about`, judged anew."""
     if plugin.sweep is not None:
@@ -193,7 +202,7 @@ def verdicts(plugin: Filter[A, T], ask: A, fleet: Fleet[T]) -> Mask:
         return mask
     key = (plugin, None if plugin.reads is None else plugin.reads(ask))
     bulk = None if plugin.bulk is None else partial(plugin.bulk, ask, fleet)
-    return fleet.column(key, lambda: _truth(plugin.study(ask, fleet)), bool, keep=plugin.reads is not None, bulk=bulk)
+    return fleet.column(key, lambda: plugin.truth(ask, fleet), bool, keep=plugin.reads is not None, bulk=bulk)
 
 
 def _refused_by_name(plugin: Filter[A, T], names: Collection[str], ask: A, fleet: Fleet[T]) -> Iterator[int]:

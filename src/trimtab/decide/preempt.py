@@ -32,10 +32,16 @@ SYSTEM_CRITICAL = 2_000_000_000
 """From this priority on a pod may break budgets in either profile."""
 NOT_STARTED = datetime.max.replace(tzinfo=UTC)
 FEWEST_CANDIDATES = 100
+AT_ONCE = 16
+"""At least so many nodes are looked at before asking whether that is enough."""
+COSTS = 9
+"""How many numbers a cost is made of."""
 PRIORITY_OFFSET = 1 << 31
 """Makes every priority positive, so that fewer victims never sum up to more."""
 PREEMPTED = "PreemptionByScheduler"
 Columns: TypeAlias = NDArray[np.intp]
+Borne: TypeAlias = tuple[tuple[str, Burden], ...]
+"""What owners had borne when something was found, by controller."""
 
 
 class Cover(NamedTuple):
@@ -152,15 +158,16 @@ def preempt(
     shared = profile.preemption_shares_the_burden
     limits = Limits(tuple(covers), burdens if shared else None)
     hunt = Hunt(ask, fleet, limits, taste, enforced, spares_unmanaged=shared)
-    found = _candidates(hunt)
-    if not found and fairness is not None:
+    findings, columns = _candidates(hunt)
+    if not len(columns) and fairness is not None:
         shares = Shares(me, fleet, fairness, limits.leaves)
-        fair = _candidates(hunt._replace(shares=shares))
-        found = [candidate for candidate in fair if shares.stay_even(candidate.victims)]
-    if not found:
+        findings, columns = _candidates(hunt._replace(shares=shares))
+        even = [shares.stay_even(candidate.victims) for candidate in findings.at(columns)]
+        columns = columns[np.array(even, dtype=bool)]
+    if not len(columns):
         return Reason("NoVictims", "evicting pods of lower priority makes room on no node")
-    tied = cheapest(found)
-    return Preemption(tied[0], tuple(found), tuple(candidate.node for candidate in tied))
+    tied = findings.cheapest(columns)
+    return Preemption(findings.at(tied[:1])[0], findings.at(columns), tuple(fleet.hosts.called(tied)))
 
 
 def ineligible(ask: PodAsk, fleet: NodeFleet, taste: Taste, top: int) -> Reason | None:
@@ -230,39 +237,47 @@ class Hunt(NamedTuple):
             return (violations, -PRIORITY_OFFSET, 0, 0, 0, 0, 0, 0, 0)
         highest = victims[0].priority
         lost = sum(one.pod.controller is None for one in victims) if self.spares_unmanaged else 0
-        owner, service = min(map(self._plenty, victims))
-        borne = max(map(self._borne, victims))
+        owner, service = min(map(self._plenty, victims)) if self.shares is not None else (0.0, 0.0)
+        borne = max(map(self._borne, victims)) if self.limits.burdens is not None else 0.0
         started = min(one.pod.status.start_time or NOT_STARTED for one in victims if one.priority == highest)
         total = sum(one.priority + PRIORITY_OFFSET for one in victims)
         return (violations, highest, lost, total, len(victims), -owner, -service, borne, -started.timestamp())
 
 
-def _candidates(hunt: Hunt) -> list[Candidate]:
-    """Candidates in the order of names; enough of them, one of which breaks no budget, end the search."""
+def _candidates(hunt: Hunt) -> tuple["Findings", Columns]:
+    """Where candidates are, in the order of names; enough of them, one of which breaks no budget, end the search."""
     columns, trial = potential(hunt), Trial(hunt)
+    findings = trial.findings()
     enough = max(len(columns) // 10, FEWEST_CANDIDATES)
-    found: list[Candidate] = []
-    harmless = False
-    for start in range(0, len(columns), enough):
-        for candidate in _examined(hunt, trial, columns[start : start + enough].tolist()):
-            found.append(candidate)
-            harmless = harmless or candidate.violations == 0
-            if len(found) >= enough and harmless:
-                return found
-    return found
+    found: list[Columns] = []
+    start, count, harmless = 0, 0, False
+    while start < len(columns) and not (harmless and count >= enough):
+        asked = columns[start : start + max(enough - count, AT_ONCE)]
+        start += len(asked)
+        _examine(asked, trial, findings)
+        here = asked[findings.costs[0][asked] < np.inf]
+        most = enough - count
+        if not harmless:
+            clean = np.flatnonzero(findings.costs[0][here] == 0)
+            harmless = len(clean) > 0
+            most = max(most, int(clean[0]) + 1) if harmless else len(here)
+        found.append(here[:most])
+        count += len(found[-1])
+    return findings, np.concatenate(found) if found else columns
 
 
-def _examined(hunt: Hunt, trial: "Trial", columns: Sequence[int]) -> Iterable[Candidate]:
-    """Those of these nodes that would do; what the same question found there before is not asked again."""
-    targets, promised, known = hunt.fleet.hosts.targets, hunt.fleet.nominated, trial.known()
-    for column in columns:
-        here = targets[column]
-        seen = known.get(here.name)
-        if seen is None or seen[0] is not here or here.name in promised or not trial.still_bear(seen[1].borne):
-            candidate = victims_on(here.name, trial)
-            seen = known[here.name] = (here, Finding(candidate, trial.borne))
-        if seen[1].candidate is not None:
-            yield seen[1].candidate
+def _examine(asked: Columns, trial: "Trial", findings: "Findings") -> None:
+    """Look at those of these nodes of which nothing is known, or no longer."""
+    hunt = trial.hunt
+    names, promised, stamps = hunt.fleet.hosts.names, hunt.fleet.nominated, hunt.fleet.stamps
+    known = findings.stamps[asked] == stamps[asked]
+    if hunt.limits.burdens is not None:
+        known &= np.array([trial.still_bear(findings.borne[column]) for column in asked.tolist()], dtype=bool)
+    for column in asked[~known].tolist():
+        candidate = victims_on(names[column], trial)
+        # what was promised may be withdrawn without any change of the node
+        stamp = 0 if names[column] in promised else int(stamps[column])
+        findings.note(column, stamp, candidate, trial.borne)
 
 
 def potential(hunt: Hunt) -> Columns:
@@ -275,11 +290,41 @@ def _weakest(here: Host) -> int:
     return min((one.priority for one in here.residents), default=PRIORITY_OFFSET)
 
 
-class Finding(NamedTuple):
-    """What was found on a node, and what the owners of the pods that could go had borne then, by controller."""
+class Findings:
+    """What one question has found, by column; as arrays, because most of it is the same the next time."""
 
-    candidate: Candidate | None
-    borne: tuple[tuple[str, Burden], ...]
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.stamps = np.zeros(len(names), dtype=np.int64)
+        """Which value of the node each finding is about; 0 is none."""
+        self.borne: list[Borne] = [()] * len(names)
+        self.costs = np.full((COSTS, len(names)), np.inf)
+        """Without end where there is no candidate."""
+        self._least, self._most = np.full(COSTS, np.inf), np.full(COSTS, -np.inf)
+        self._candidates = np.empty(len(names), dtype=object)
+
+    def note(self, column: int, stamp: int, candidate: Candidate | None, borne: Borne) -> None:
+        self.stamps[column], self.borne[column] = stamp, borne
+        if candidate is None:
+            self.costs[:, column] = np.inf
+        else:
+            self.costs[:, column] = candidate.cost
+            np.minimum(self._least, candidate.cost, out=self._least)
+            np.maximum(self._most, candidate.cost, out=self._most)
+        self._candidates[column] = candidate
+
+    def at(self, columns: Columns) -> tuple[Candidate, ...]:
+        """The candidates in these columns, each of which has one."""
+        return tuple(self._candidates[columns].tolist())
+
+    def cheapest(self, columns: Columns) -> Columns:
+        """Those of these that hurt least; more than one when nothing tells them apart."""
+        for place in np.flatnonzero(self._least < self._most).tolist():  # most numbers are the same everywhere
+            costs = self.costs[place][columns]
+            columns = columns[costs == costs.min()]
+            if len(columns) == 1:
+                break
+        return columns
 
 
 class Trial:
@@ -294,24 +339,32 @@ class Trial:
         self.me, self.hunt = ask.me, hunt
         plugins = active_filters(ask, hunt.taste)
         self._alone = all(plugin.sweep is None for plugin in plugins)
-        self._checks = [plugin.study(ask, fleet.hosts) for plugin in plugins] if self._alone else []
+        self._checks = [plugin.truth(ask, fleet.hosts) for plugin in plugins] if self._alone else []
         self._fleet = fleet if self._alone else fleet.fork()
         self._here: Host | None = None
         self._node = ""
-        self.borne: tuple[tuple[str, Burden], ...] = ()
+        self.borne: Borne = ()
         """What the owners of those who could go have borne, by controller."""
         self._question = tuple((plugin.name, plugin.reads(ask)) for plugin in plugins if plugin.reads is not None)
         self._comparable = self._alone and hunt.shares is None and len(self._question) == len(plugins)
 
-    def known(self) -> dict[str, tuple[Host, Finding]]:
-        """What the same question found on nodes before; nothing when answers depend on more than node and question."""
+    def findings(self) -> Findings:
+        """What the same question found before; nothing when answers depend on more than node and question."""
+        hosts, hunt = self._fleet.hosts, self.hunt
         if not self._comparable:
-            return {}
-        hunt = self.hunt
+            return Findings(hosts.names)
         question = (self._question, self.me.priority, hunt.limits.covers, hunt.enforced, hunt.spares_unmanaged)
-        return self._fleet.notebook.page((*question, hunt.limits.burdens is None))
+        notebook, key = self._fleet.notebook, (*question, hunt.limits.burdens is None)
+        findings = notebook.page(key, lambda: Findings(hosts.names))
+        if findings.names is not hosts.names:  # nodes have come or gone, and columns mean others
+            findings = notebook.anew(key, Findings(hosts.names))
+        for node in self._fleet.nominated:
+            if (column := hosts.index.get(node)) is not None:
+                findings.stamps[column] = 0
+        return findings
 
-    def still_bear(self, borne: Iterable[tuple[str, Burden]]) -> bool:
+    def still_bear(self, borne: Borne) -> bool:
+        """Whether owners have borne as much as then."""
         burdens = self.hunt.limits.burdens
         return burdens is None or all(burdens(controller) == before for controller, before in borne)
 
@@ -320,8 +373,9 @@ class Trial:
         here = self._fleet.hosts.targets[self._fleet.hosts.index[node]]
         self._node, self._here = node, here if self._alone else None
         weaker = [one for one in here.residents if self.hunt.may_take(one)]
-        found = ((one.traits.controller, self.hunt.limits.borne_by(one)) for one in weaker)
-        self.borne = tuple({controller: borne for controller, borne in found if borne is not None}.items())
+        if self.hunt.limits.burdens is not None:
+            found = ((one.traits.controller, self.hunt.limits.borne_by(one)) for one in weaker)
+            self.borne = tuple({controller: borne for controller, borne in found if borne is not None}.items())
         return tuple(sorted(weaker, key=self.hunt.importance))
 
     def take(self, pods: Sequence[Resident]) -> None:
@@ -346,7 +400,7 @@ class Trial:
         return self._passes(self._here) and self._passes_with_promised(self._here)
 
     def _passes(self, here: Host) -> bool:
-        return all(check(here) is None for check in self._checks)
+        return all(check(here) for check in self._checks)
 
     def _passes_with_promised(self, here: Host) -> bool:
         """Pods as important that were promised room on this node must still find it."""
@@ -392,14 +446,6 @@ def _tried(
     victims.sort(key=trial.hunt.importance)
     violations = sum(one.key in spare for one in victims)
     return Candidate(node, tuple(victims), violations, trial.hunt.cost(victims, violations))
-
-
-def cheapest(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates that hurt least, by name; more than one when nothing tells them apart."""
-    lowest = min([candidate.cost for candidate in candidates])
-    return sorted(
-        (candidate for candidate in candidates if candidate.cost == lowest), key=lambda candidate: candidate.node
-    )
 
 
 def foretold(pod: Resident, chosen: Candidate, fleet: NodeFleet, taste: Taste = DEFAULT) -> str:

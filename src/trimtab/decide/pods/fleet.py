@@ -1,31 +1,41 @@
 """The nodes of one cluster with their pods, kept up to date one event at a time."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from itertools import count
+from typing import Any, TypeVar
+
+import numpy as np
 
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.fleet import LONG_AGO, Fleet
+from trimtab.decide.fleet import LONG_AGO, Array, Fleet
 from trimtab.decide.pods.count import Atlas
 from trimtab.decide.pods.groups import NO_GROUPS, Groups
 from trimtab.decide.pods.host import Host, Resident, host, resident
 from trimtab.decide.pods.terms import Carried, Labels
 
+P = TypeVar("P")
+
 
 class Notebook:
-    """What was found out about nodes as they were; a finding counts only while the node is that very value."""
+    """What was found out about nodes as they were; successive pictures and their forks write into the same one."""
 
     def __init__(self) -> None:
-        self._pages: dict[Hashable, dict[str, tuple[Host, Any]]] = {}
+        self._pages: dict[Hashable, Any] = {}
+        self.stamps = count(1)
+        """One for every value that a node ever has: a finding about a stamp stays true."""
 
-    def page(self, question: Hashable) -> dict[str, tuple[Host, Any]]:
-        """Findings on one question, by node; the one asked longest ago is forgotten when there are too many."""
-        page = self._pages.pop(question, None)
-        if page is None:
-            page = {}
-            if len(self._pages) >= PAGES_KEPT:
-                del self._pages[next(iter(self._pages))]
+    def page(self, question: Hashable, blank: Callable[[], P]) -> P:
+        """Findings on one question; the one asked longest ago is forgotten when there are too many."""
+        page: P | None = self._pages.pop(question, None)
+        return self.anew(question, blank() if page is None else page)
+
+    def anew(self, question: Hashable, page: P) -> P:
+        """From now on this is the page of the question."""
+        self._pages.pop(question, None)
+        if len(self._pages) >= PAGES_KEPT:
+            del self._pages[next(iter(self._pages))]
         self._pages[question] = page
         return page
 
@@ -98,6 +108,11 @@ class NodeFleet:
 
     def get(self, name: str) -> Host | None:
         return self.hosts.get(name)
+
+    @property
+    def stamps(self) -> Array:
+        """A number for each node that changes whenever the node or its pods do."""
+        return self.hosts.column("stamp", lambda: lambda _: next(self.notebook.stamps), np.int64)
 
     def with_node(self, node: Node) -> "NodeFleet":
         """The node is new, or replaces the one of its name; its pods stay."""

@@ -212,11 +212,15 @@ def crowded_nodes(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Mask:
     undecided, crowded = np.ones(len(fleet), dtype=bool), np.zeros(len(fleet), dtype=bool)
     for plugin in active_filters(ask, taste):
         refused = undecided & ~verdicts(plugin, ask, fleet.hosts)
+        if not refused.any():
+            continue
         undecided &= ~refused
-        if plugin.reads is not None:
+        if plugin.never is not None:
+            crowded |= refused & ~plugin.never(ask, fleet.hosts)
+        elif plugin.reads is not None:
             key = (plugin, "crowded", plugin.reads(ask))
             crowded |= refused & fleet.hosts.column(key, partial(_crowdedness, plugin, ask, fleet), bool)
-        elif refused.any():
+        else:
             judge = _crowdedness(plugin, ask, fleet)
             crowded[[column for column in np.flatnonzero(refused).tolist() if judge(fleet.hosts.targets[column])]] = (
                 True

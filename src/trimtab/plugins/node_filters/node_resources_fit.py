@@ -1,10 +1,12 @@
 """A pod runs where its requests fit into what is free."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+
+import numpy as np
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Mask, Reason, node_filter
-from trimtab.decide.pods.amount import free_pods, spare
+from trimtab.decide.pods.amount import allocatable, free_pods, spare
 from trimtab.decide.pods.answer import crowded, hopeless, several, told
 from trimtab.decide.pods.ask import PodAsk
 from trimtab.decide.pods.host import Host
@@ -21,18 +23,32 @@ def everything_fits(ask: PodAsk, hosts: Fleet[Host]) -> Mask:
     return mask
 
 
-@node_filter("NodeResourcesFit", reads=requests, bulk=everything_fits)
-def node_resources_fit(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+def too_small(ask: PodAsk, hosts: Fleet[Host]) -> Mask:
+    mask: Mask = np.zeros(len(hosts), dtype=bool)
+    for resource, amount in ask.me.demand.requests.items():
+        mask |= allocatable(hosts, resource) < amount
+    return mask
+
+
+def fits(ask: PodAsk) -> Callable[[Host], bool]:
     wanted = tuple(ask.me.demand.requests.items())
 
-    def check(here: Host) -> Reason | None:
+    def check(here: Host) -> bool:
         allocatable, used = here.allocatable, here.used
         for resource, amount in wanted:
             if amount > allocatable.get(resource, 0) - used.get(resource, 0):
-                return _shortage(here, wanted)
-        if here.free_pods < 1:
-            return _shortage(here, wanted)
-        return None
+                return False
+        return here.free_pods >= 1
+
+    return check
+
+
+@node_filter("NodeResourcesFit", reads=requests, bulk=everything_fits, never=too_small, terse=fits)
+def node_resources_fit(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
+    wanted, fit = tuple(ask.me.demand.requests.items()), fits(ask)
+
+    def check(here: Host) -> Reason | None:
+        return None if fit(here) else _shortage(here, wanted)
 
     return check
 
