@@ -83,6 +83,14 @@ def test_a_budget_that_must_keep_a_rest_keeps_it() -> None:
     assert planned(crowd(), budgets=[budget(2)], headRoom=1).moves
 
 
+def test_what_a_budget_has_left_is_told_with_what_the_round_has_taken_already() -> None:
+    found = planned(crowd(), budgets=[budget(1)], ownerInFlight="100%")
+    assert len(found.moves) == 1
+    assert "the budget web needs 3 healthy pods and has 4, of which 1 are to go" in reasons(found)
+    none = planned(crowd(), budgets=[budget(0)], ownerInFlight="100%")
+    assert reasons(none) == {"the budget web needs 4 healthy pods and has 4"}
+
+
 def test_an_owner_in_a_rollout_is_left_alone() -> None:
     found = planned(crowd(), top=owners(updated=0, updatedReplicas=1))
     assert reasons(found) == {"Deployment/web is being rolled out"}

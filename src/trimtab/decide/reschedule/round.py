@@ -300,14 +300,12 @@ def _no_room(budget: Budget, spent: int, head_room: int, unused: float, round_: 
     if budget.observed_generation < budget.generation:
         return f"the budget {budget.name} has not been counted yet"
     left = budget.disruptions_allowed - spent - 1
+    if left < 0:
+        gone = f", of which {spent} are to go" if spent else ""
+        needs = f"needs {budget.desired_healthy} healthy pods and has {budget.current_healthy}"
+        return f"the budget {budget.name} {needs}{gone}"
     if left < head_room:
-        return (
-            f"the budget {budget.name} would have {max(0, left)} disruptions left, {head_room} must be"
-            if left >= 0
-            else (
-                f"the budget {budget.name} needs {budget.desired_healthy} healthy pods and has {budget.current_healthy}"
-            )
-        )
+        return f"the budget {budget.name} would have {left} disruptions left, {head_room} must be"
     if budget.rate is not None:
         now = round_.picture.now
         rest = budget.rate.left(now) - spent - 1
