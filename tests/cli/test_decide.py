@@ -308,7 +308,7 @@ def test_an_important_pod_says_whom_it_would_push_out(tmp_path: Path) -> None:
     running = pod("old", "1500m", nodeName="n1", priority=0)
     told = Told(tmp_path, node("n1"), important, running, pod("new", "2", priorityClassName="gold"))
     assert told.code == 3
-    assert "On n1 it would preempt shop/old." in told.text
+    assert "On n1 it would preempt shop/old. (old: nothing replaces it)" in told.text
 
 
 # wrong input

@@ -1,5 +1,6 @@
 """Placing pods: arrays against one-by-one, decisions against explanations, changes against fresh pictures."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -162,21 +163,34 @@ def test_pods_that_come_and_go_leave_no_trace(cluster: tuple[list[Node], list[Po
     assert schedule(asked, grown) == schedule(asked, NodeFleet.of(places))
 
 
-@given(clusters(), a_pod("p"), st.dictionaries(apps, st.integers(0, 2)))
+@given(
+    clusters(),
+    a_pod("p"),
+    st.dictionaries(apps, st.integers(0, 2)),
+    st.tuples(st.integers(1, 25), st.integers(0, 2)),
+)
 def test_preemption_makes_room_and_breaks_no_budget(
-    cluster: tuple[list[Node], list[Pod]], asked: Pod, allowed: dict[str, int]
+    cluster: tuple[list[Node], list[Pod]], asked: Pod, allowed: dict[str, int], borne: tuple[int, int]
 ) -> None:
+    """Nor does it take more than a tenth of an owner for whom no budget speaks."""
+
+    def bearing(owner: str) -> Burden:
+        return Burden(owner, *borne)
+
     fleet = NodeFleet.of(*cluster)
     asked = asked.but(spec=asked.spec.but(priority=5))
     if schedule(asked, fleet).node is not None:
         return
     covers = [Cover("default", Choice((("app", app),)), left) for app, left in allowed.items()]
     before = schedule(asked, fleet), fleet.hosts.targets
-    found = preempt(asked, fleet, covers, TRIMTAB)
+    found = preempt(asked, fleet, covers, TRIMTAB, burdens=bearing)
     assert before == (schedule(asked, fleet), fleet.hosts.targets)
     if isinstance(found, Preemption):
         for candidate in found.candidates:
             assert Limits(tuple(covers)).hold(candidate.victims)
+            free = [one for one in candidate.victims if one.labels["app"] not in allowed]
+            losses = Counter(one.traits.controller for one in free)
+            assert all(lost <= Burden(owner, *borne).spare for owner, lost in losses.items())
             after = fleet.vacated(candidate.victims, candidate.node)
             opinions = {opinion.node: opinion for opinion in explain(asked, after)}
             assert opinions[candidate.node].objection is None

@@ -290,7 +290,7 @@ def test_what_becomes_of_victims_is_foretold() -> None:
         (told,) = [one for one in events if one["involvedObject"]["name"] == "high" and one["reason"] == "Preempting"]
         assert victim.name not in told["message"]  # this is the replacement
         assert told["message"].startswith("evicts default/low-")
-        assert told["message"].endswith("from one-node-1; no node would take its replacement")
+        assert told["message"].endswith(" (no node would take its replacement) from one-node-1")
 
     in_a_member(story, ONE_NODE)
 

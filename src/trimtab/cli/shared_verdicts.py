@@ -9,6 +9,7 @@ import numpy as np
 from trimtab import plugins
 from trimtab.api.kind import find_kind, kind_of
 from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.interpreter import ResourceInterpreterCustomization
 from trimtab.api.kinds.native.apps import ReplicaSet, StatefulSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
@@ -39,12 +40,15 @@ from trimtab.decide.ocm.groups import pages
 from trimtab.decide.ocm.pipeline import Unlistable, decide
 from trimtab.decide.ocm.report import misconfigured, satisfied
 from trimtab.decide.ocm.scene import Atlas, Scene, note_of, score_note
+from trimtab.decide.pods.burden import Burden, Burdens, burden
+from trimtab.decide.pods.disruption import cover
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.groups import Groups
+from trimtab.decide.pods.guard import over_pods
+from trimtab.decide.pods.host import resident
 from trimtab.decide.pods.schedule import book, nowhere, schedule
 from trimtab.decide.pods.schedule import explain as node_opinions
-from trimtab.decide.pods.terms import choice
-from trimtab.decide.preempt import Cover, preempt
+from trimtab.decide.preempt import foretold, preempt
 from trimtab.errors import InputFault
 from trimtab.interpret.cel import compiler
 from trimtab.interpret.interpreter import Interpreter
@@ -417,18 +421,28 @@ def nodes_seen(pod: Pod, fleet: NodeFleet, taken: str | None) -> Iterator[Target
 
 
 def no_node(pod: Pod, fleet: NodeFleet, intake: Intake, profile: Profile) -> str:
-    """Why no node will do, and who would have to go for it."""
-    covers = [
-        Cover(
-            budget.namespace,
-            choice(budget.spec.selector, {}),
-            budget.status.disruptions_allowed,
-            frozenset(budget.status.disrupted_pods),
-        )
-        for budget in intake.all(PodDisruptionBudget)
-    ]
-    found = preempt(pod, fleet, covers, profile)
+    """Why no node will do, who would have to go for it, and what would become of them."""
+    now = fleet.hosts.now if profile.preemption_obeys_budgets else None
+    covers = [cover(budget, now) for budget in intake.all(PodDisruptionBudget)]
+    if now is not None:
+        covers += [cover(budget, now) for budget in intake.all(DisruptionBudget) if over_pods(budget)]
+    found = preempt(pod, fleet, covers, profile, burdens=burdens_in(intake, fleet.hosts.now))
     if isinstance(found, Reason):
         return f"{nowhere(pod, fleet)} Preemption does not help: {found.message}."
-    victims = ", ".join(f"{victim.namespace}/{victim.name}" for victim in found.chosen.victims)
-    return f"{nowhere(pod, fleet)} On {found.chosen.node} it would preempt {victims}."
+    victims = ", ".join("/".join(victim.key) for victim in found.chosen.victims)
+    outcomes = "; ".join(f"{one.name}: {told}" for one, told in foretold(resident(pod), found.chosen, fleet))
+    return f"{nowhere(pod, fleet)} On {found.chosen.node} it would preempt {victims}. ({outcomes})"
+
+
+def burdens_in(intake: Intake, now: datetime) -> Burdens:
+    """What owners of pods bear, as far as the pods alone tell."""
+    families: dict[str, list[Pod]] = {}
+    for one in intake.all(Pod):
+        if one.controller is not None and not one.terminal:
+            families.setdefault(one.controller.uid, []).append(one)
+
+    def of(controller: str) -> Burden:
+        family = families.get(controller, [])
+        return burden(controller, len(family), family, {}, now)
+
+    return of

@@ -448,17 +448,16 @@ def _tried(
     return Candidate(node, tuple(victims), violations, trial.hunt.cost(victims, violations))
 
 
-def foretold(pod: Resident, chosen: Candidate, fleet: NodeFleet, taste: Taste = DEFAULT) -> str:
-    """Who goes, and what will become of each: told to people, and of no weight in the choice."""
+def foretold(pod: Resident, chosen: Candidate, fleet: NodeFleet, taste: Taste = DEFAULT) -> list[tuple[Resident, str]]:
+    """What will become of each victim, in words: told to people, and of no weight in the choice."""
     after = fleet.fork().vacated(chosen.victims, chosen.node).settled(pod, chosen.node)
     told = []
     for one in chosen.victims:
-        if not one.traits.controller:
-            outcome = "nothing replaces it"
-        else:
-            heir = one._replace(pod=one.pod.but(spec=one.pod.spec.but(node_name="")))
-            decision = schedule(heir, after, taste)
-            after = book(decision, after)
-            outcome = f"{decision.node or 'no node'} would take its replacement"
-        told.append(f"{'/'.join(one.key)} from {chosen.node}; {outcome}")
-    return "evicts " + ", and ".join(told)
+        if one.pod.controller is None:
+            told.append((one, "nothing replaces it"))
+            continue
+        heir = one._replace(pod=one.pod.but(spec=one.pod.spec.but(node_name="")))
+        decision = schedule(heir, after, taste)
+        after = book(decision, after)
+        told.append((one, f"{decision.node or 'no node'} would take its replacement"))
+    return told

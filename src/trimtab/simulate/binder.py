@@ -437,9 +437,6 @@ class Binder:
     async def _make_room(self, pod: Resident) -> None:
         """Send less important pods away, if that helps; nobody goes if it does not."""
         fairness = self._fairness(pod)
-        top = pod.priority + (fairness is not None)
-        if not any(one.priority < top for here in self.fleet.hosts for one in here.residents):
-            return
         now = self._clock.now()
         burdens = self._ledger.burdens(now) if self._profile.preemption_shares_the_burden else None
         rules = self._profile.but(preemption_obeys_budgets=self._obeys)
@@ -447,7 +444,7 @@ class Binder:
         if not isinstance(found, Preemption):
             return
         chosen = found.chosen
-        message = foretold(pod, chosen, self.fleet)
+        message = _sentence(pod, chosen, self.fleet)
         self._nominate(pod, chosen.node, _grace(chosen.victims) + PROMISE_SECONDS)
         self._ledger.take(chosen.victims, now)
         try:
@@ -610,6 +607,12 @@ class Binder:
         waiting = tuple(one for one in self.fleet.nominated.get(promise.node, ()) if one.key != name)
         others = {key: value for key, value in self.fleet.nominated.items() if key != promise.node}
         self.fleet = self.fleet.with_nominated(others | ({promise.node: waiting} if waiting else {}))
+
+
+def _sentence(pod: Resident, chosen: Candidate, fleet: NodeFleet) -> str:
+    """Who goes for this pod, and what will become of them."""
+    told = [f"{'/'.join(one.key)} ({outcome})" for one, outcome in foretold(pod, chosen, fleet)]
+    return f"evicts {', '.join(told)} from {chosen.node}"
 
 
 def _grace(victims: Sequence[Resident]) -> int:
