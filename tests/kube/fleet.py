@@ -135,9 +135,9 @@ class RealMember:
 class Controllers:
     """`trimtab controllers` in a process of its own."""
 
-    def __init__(self, host: ControlPlane, log: Path, *flags: str) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
         self.log = log
-        self._command = [sys.executable, "-c", ENTRY, "controllers", "--kubeconfig", str(host.kubeconfig)]
+        self._command = [sys.executable, "-c", ENTRY, "controllers", "--kubeconfig", str(kubeconfig)]
         self._command += flags
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -247,7 +247,7 @@ class RealFleet:
         self.host.stop()
 
     def controllers(self, name: str, *flags: str) -> Controllers:
-        return Controllers(self.host, self.directory / f"{name}.log", *flags)
+        return Controllers(self.host.kubeconfig, self.directory / f"{name}.log", *flags)
 
     @property
     def members(self) -> Mapping[str, Client]:

@@ -180,7 +180,11 @@ class Troupe:
         self.world = Cast(fleet)
         settings = [f"--set={name}={value}" for name, value in story.settings.items()]
         self._controllers = Controllers(
-            fleet.host, fleet.directory / "stories.log", f"--profile={story.profile}", "--status-seconds=1", *settings
+            fleet.host.kubeconfig,
+            fleet.directory / "stories.log",
+            f"--profile={story.profile}",
+            "--status-seconds=1",
+            *settings,
         )
 
     async def play(self, tell: Tell) -> float:

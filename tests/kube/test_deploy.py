@@ -1,0 +1,49 @@
+"""The controllers do their work with the rights that our manifests give them, and with no others."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kube.fleet import Controllers, RealFleet, all_ready, until
+from kube.rig import kubectl
+from kube.test_controllers import converged, roll_out
+from kube.workloads import swept
+
+from trimtab.client.client import Resource
+
+EVENTS = Resource("", "v1", "events", "Event")
+MANIFESTS = Path(__file__).resolve().parents[2] / "examples" / "deploy"
+NAMESPACE = "trimtab-system"
+WORKLOADS = 3
+
+
+@pytest.fixture
+def account(fleet: RealFleet, tmp_path: Path) -> Iterator[Path]:
+    """A kubeconfig of the service account that the manifests make."""
+    kubectl(fleet.host, "apply", "-f", str(MANIFESTS / "controllers.yaml"))
+    token = kubectl(fleet.host, "-n", NAMESPACE, "create", "token", "trimtab-controllers").strip()
+    config = json.loads(kubectl(fleet.host, "config", "view", "--raw", "-o", "json"))
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    yield tmp_path / "kubeconfig"
+    kubectl(fleet.host, "delete", "-f", str(MANIFESTS / "controllers.yaml"))
+
+
+def test_the_rights_in_the_manifest_are_enough_from_joining_to_the_end_of_a_workload(
+    fleet: RealFleet, account: Path, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        await until(lambda: all_ready(fleet))
+        await roll_out(fleet, "rights", WORKLOADS)
+        await until(lambda: converged(fleet, "rights", WORKLOADS))
+        told = {event["reason"] for event in (await fleet.client.list(EVENTS, "rights")).items}
+        assert "ApplyPolicySucceed" in told  # an event that may not be written is lost without a word
+        await swept(fleet, "rights")
+
+    flags = ("--leader-elect", f"--leader-elect-resource-namespace={NAMESPACE}", "--status-seconds=2")
+    log = tmp_path / "controllers.log"
+    with Controllers(account, log, *flags):
+        fleet.loop.do(asyncio.wait_for(story(), 300))
+    assert "forbidden" not in log.read_text().lower()
