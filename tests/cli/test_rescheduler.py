@@ -13,6 +13,7 @@ import orjson
 import yaml
 
 from cli.test_controllers import running
+from cli.test_shared_pulse import Said, asked
 from simulate.scenery import DEPLOYMENTS, NODES, PODS, deployment
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
@@ -48,7 +49,15 @@ async def member(directory: Path) -> AsyncIterator[KubeClient]:
 
 async def started(directory: Path, *words: str) -> asyncio.subprocess.Process:
     cluster = ("--kubeconfig", str(directory / "up" / "kubeconfig"), "--context", "one")
-    return await asyncio.create_subprocess_exec(sys.executable, "-m", "trimtab", "rescheduler", *cluster, *words)
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "trimtab", "rescheduler", *cluster, *words, stdout=asyncio.subprocess.PIPE
+    )
+
+
+async def address_of(process: asyncio.subprocess.Process) -> str:
+    """Where it tells how it is: the first thing it says."""
+    assert process.stdout is not None
+    return (await asyncio.wait_for(process.stdout.readline(), 60)).decode().rpartition(" ")[2].strip()
 
 
 async def until(true: Callable[[], Awaitable[bool]]) -> None:
@@ -106,6 +115,7 @@ def test_of_two_reschedulers_one_leads_and_the_other_goes_on_when_it_is_killed(t
         async with member(tmp_path) as client:
             await crowd(client)
             words = ("--config", str(tmp_path / "settings.yaml"), "--leader-elect", "--lease-seconds", "3")
+            words = (*words, "--health-address", "127.0.0.1:0")
             pair = [await started(tmp_path, *words) for _ in range(2)]
             try:
                 await succession(client, pair)
@@ -122,10 +132,13 @@ async def succession(client: KubeClient, pair: list[asyncio.subprocess.Process])
     async def first_moved() -> bool:
         return len(await moves(client)) == 1
 
+    addresses = {process.pid: await address_of(process) for process in pair}
     await until(first_moved)
     first = await holder(client)
     (leader,) = [process for process in pair if f"_{process.pid}_" in first]
     (other,) = [process for process in pair if process is not leader]
+    assert "trimtab_leading 1\n" in (await asked(f"{addresses[leader.pid]}/metrics")).text
+    assert await asked(f"{addresses[other.pid]}/readyz") == Said(200, "ok: waiting for the lease\n")
     leader.kill()
     await leader.wait()
 
@@ -145,6 +158,7 @@ async def succession(client: KubeClient, pair: list[asyncio.subprocess.Process])
     assert [(one["source"], one["outcome"]) for one in made] == [(CROWDED, "Done")] * 2
     told = [one for one in (await client.list(EVENTS, "default")).items if one["reason"] == "Evicted"]
     assert len(told) == 2
+    assert 'trimtab_rescheduler_moves{outcome="Done"} 2\n' in (await asked(f"{addresses[other.pid]}/metrics")).text
     other.send_signal(signal.SIGTERM)
     assert await asyncio.wait_for(other.wait(), 30) == 0
     assert await holder(client) == ""  # the next one need not wait

@@ -15,6 +15,7 @@ from trimtab.api.value import OwnerReference
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
 from trimtab.decide.pods.avoid import ANNOTATION, Avoidance, Signature, entries_of, text_of
+from trimtab.decide.reschedule.history import Moved
 from trimtab.decide.reschedule.plan import Plan
 from trimtab.errors import NotFound, TooManyRequests
 from trimtab.runtime.rescheduler import Rescheduler, read_config
@@ -536,3 +537,21 @@ class Unmindful:
         *where, body = words
         del body["metadata"]["annotations"]["trimtab.dev/prefer-avoid"]
         return await self._client.submit(*where, body)
+
+
+def test_monitoring_is_told_of_moves_and_of_those_that_were_in_vain() -> None:
+    async def story(member: Member) -> dict[tuple[str, str], float]:
+        await crowd(member, "one-node-1", replicas=8, cpu="900m")
+        await configure(member, "UnderutilisedNodes")
+        await asyncio.sleep(900)
+        vain = Moved(owner="x", source="a", target="a", outcome="LandedBack", at=LoopClock().now())
+        member.rescheduler._history = member.rescheduler._history.with_moves([vain] * 3, LoopClock().now())
+        return {(one.name, one.labels.get("outcome", "")): one.value for one in member.rescheduler.samples()}
+
+    told = in_a_member(story)
+    assert told["trimtab_rescheduler_moves", "Done"] == 2
+    assert told["trimtab_rescheduler_moves", "LandedBack"] == 3
+    assert told["trimtab_rescheduler_moves_wasted", ""] == 3
+    assert told["trimtab_rescheduler_owners_frozen", ""] == 1
+    assert told["trimtab_rescheduler_rounds_total", ""] >= 14
+    assert told["trimtab_rescheduler_configuration_refused", ""] == 0

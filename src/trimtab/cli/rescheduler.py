@@ -6,6 +6,7 @@ from trimtab.api.profile import PROFILES
 from trimtab.cli.controllers import run_until_told_to_stop
 from trimtab.cli.reschedule import config_from
 from trimtab.cli.shared import elected, kubeconfig_options
+from trimtab.cli.shared_pulse import Pulse, beating, lead, pulse_option
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
@@ -18,6 +19,7 @@ from trimtab.telemetry import speak
 @click.option("--profile", type=click.Choice(sorted(PROFILES)), default="trimtab", show_default=True)
 @click.option("--leader-elect", is_flag=True, help="Of several that run, only one moves pods.")
 @click.option("--lease-seconds", default=15.0, show_default=True, help="How long a Lease is believed.")
+@pulse_option
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
 @kubeconfig_options
@@ -26,6 +28,7 @@ def command(
     profile: str,
     leader_elect: bool,
     lease_seconds: float,
+    health_address: str,
     log_format: str,
     verbose: int,
     kubeconfig: str,
@@ -35,21 +38,22 @@ def command(
     speak(verbosity=verbose, as_json=log_format == "json")
     fixed = config_from(config)
     credentials = load(kubeconfig or None, context)
+    pulse = Pulse()
 
     async def live() -> None:
         client = KubeClient(credentials, agent=NAME)
 
         async def work() -> None:
             """Begins with what is written: who led before has moved pods of which this process knows nothing."""
+            rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed=fixed)
+            pulse.ready, pulse.tell = lambda: rescheduler.rounds > 0, rescheduler.samples
             click.echo("the rescheduler is ready")
-            await Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed=fixed).run()
+            await rescheduler.run()
 
+        standing = elected(client, name=NAME, lease_seconds=lease_seconds) if leader_elect else None
         try:
-            if not leader_elect:
-                await work()
-            election = elected(client, name=NAME, lease_seconds=lease_seconds)
-            while True:  # whoever loses the lease waits for it again
-                await election.lead(work)
+            async with beating(pulse, health_address):
+                await lead(work, standing, pulse)
         finally:
             await client.close()
 

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -22,7 +24,7 @@ from trimtab.decide.pods.demand import Amounts
 from trimtab.decide.pods.measures import Measures, averaged, shifted
 from trimtab.decide.pods.policy import DeschedulerPolicy, cycle, read_policy
 from trimtab.decide.pods.traits import ON_REQUEST
-from trimtab.decide.reschedule.history import DONE, History
+from trimtab.decide.reschedule.history import BACK, DONE, PENDING, History
 from trimtab.decide.reschedule.objectives import objectives
 from trimtab.decide.reschedule.picture import Picture
 from trimtab.decide.reschedule.plan import Plan, made, obey, plan
@@ -33,6 +35,7 @@ from trimtab.runtime.avoiding import AvoidLists
 from trimtab.runtime.evicting import evict, eviction, why
 from trimtab.runtime.notes import Recorder
 from trimtab.runtime.sight import look, measured
+from trimtab.telemetry import Sample
 
 NAMESPACE, NAME, STATE = "kube-system", "trimtab-rescheduler", "trimtab-rescheduler-state"
 COMPONENT = "trimtab-rescheduler"
@@ -111,6 +114,8 @@ class Rescheduler:
         self.complaint = ""
         """Why the newest configuration is not in force; empty when it is."""
         self.last: Plan | None = None
+        self.rounds = 0
+        """How often it has looked, with a configuration or without."""
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -147,6 +152,7 @@ class Rescheduler:
         while True:
             try:
                 await self.round()
+                self.rounds += 1
             except (ApiFault, OSError, TimeoutError) as fault:
                 log.warning("the round failed: %s", fault)
             await self._rest()
@@ -222,6 +228,18 @@ class Rescheduler:
         found = tuple(Move(one.pod, one.node, "", one.strategy, 0.0, one.reason) for one in turn.evictions)
         refused = tuple(Refused(one.pod, one.strategy, 0.0, one.reason) for one in turn.refused)
         return Plan(found, refused, picture.history, tuple(turn.notes))
+
+    def samples(self) -> Iterator[Sample]:
+        """What monitoring asks for; moves are those of a day, as far as they are remembered."""
+        history = self._history or History()
+        outcomes = Counter(move.outcome or "OnTheirWay" for move in history.moves)
+        yield Sample("trimtab_rescheduler_rounds_total", self.rounds)
+        for outcome in ("OnTheirWay", DONE, BACK, PENDING):
+            yield Sample("trimtab_rescheduler_moves", outcomes[outcome], {"outcome": outcome})
+        yield Sample("trimtab_rescheduler_moves_wasted", sum(move.wasted for move in history.moves))
+        yield Sample("trimtab_rescheduler_pods_refused", len(self.last.refused) if self.last is not None else 0)
+        yield Sample("trimtab_rescheduler_owners_frozen", len(history.frozen_owners))
+        yield Sample("trimtab_rescheduler_configuration_refused", int(bool(self.complaint)))
 
     async def configure(self) -> None:
         """Read the configuration once, for those who do not run rounds."""
@@ -353,7 +371,7 @@ class Rescheduler:
 
     def _conditions(self, history: History) -> list[Raw]:
         """How the rescheduler stands, for people and alerts: a ConfigMap has no status of its own."""
-        frozen = sorted({move.owner for move in history.moves if history.frozen(move.owner)})
+        frozen = history.frozen_owners
         accepted = {"type": "ConfigurationAccepted", "status": "False" if self.complaint else "True"}
         stuck = {"type": "OwnersFrozen", "status": "True" if frozen else "False"}
         limited = {"type": "Limited", "status": "True" if self._notes else "False", "message": "; ".join(self._notes)}
@@ -375,6 +393,6 @@ def _overlap(fault: ApiFault, move: Move, picture: Picture) -> str | None:
 def summary(history: History) -> str:
     done = sum(move.outcome == DONE for move in history.moves)
     wasted = sum(move.wasted for move in history.moves)
-    frozen = sorted({move.owner for move in history.moves if history.frozen(move.owner)})
+    frozen = history.frozen_owners
     told = f"{len(history.moves)} moves in a day, {done} arrived, {wasted} wasted"
     return f"{told}; left alone for good: {', '.join(frozen)}" if frozen else told

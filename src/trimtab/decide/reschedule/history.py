@@ -135,6 +135,10 @@ class History(Value):
     def frozen(self, owner: str) -> bool:
         return self.wasted_in_a_row(owner) >= WASTED_IN_A_ROW
 
+    @property
+    def frozen_owners(self) -> list[str]:
+        return sorted({move.owner for move in self.moves if self.frozen(move.owner)})
+
     def on_their_way(self, owner: str) -> int:
         return sum(not move.outcome for move in self.of(owner))
 
