@@ -16,7 +16,8 @@ from trimtab.decide.pods.scene import Scene
 from trimtab.decide.reschedule.history import BACK, DONE, PENDING, History, Moved
 from trimtab.decide.reschedule.objectives import objectives
 from trimtab.decide.reschedule.picture import Facts, Owner, Picture
-from trimtab.decide.reschedule.plan import Plan, obey, plan
+from trimtab.decide.reschedule.plan import Plan, made, obey, plan
+from trimtab.decide.reschedule.round import Move
 from trimtab.decide.reschedule.settings import read_settings
 
 plugins.load()
@@ -112,6 +113,16 @@ def test_a_move_in_vain_makes_the_next_one_wait_and_three_freeze_the_owner() -> 
     assert planned(crowd(), History(moves=(wasted(15),))).moves
     three = planned(crowd(), History(moves=(wasted(900), wasted(800), wasted(700))))
     assert reasons(three) == {"Deployment/web was moved in vain three times in a row"}
+
+
+def test_who_is_left_alone_for_good_is_told_by_name() -> None:
+    pods = crowd()
+    picture = Picture(Facts(NODES, pods, *owners()), read_settings({}, KNOWN), History(), NOON)
+    move = Move(resident(pods[0]), "a", "b", "UnderutilisedNodes", 9.0, "why")
+    vain = made(move, picture).but(outcome=BACK)
+    assert History(moves=(vain,) * 2).frozen_owners == []
+    assert History(moves=(vain,) * 3).frozen_owners == ["default/Deployment/web"]
+    assert History(moves=(vain.but(whose=""),) * 3).frozen_owners == ["top"]
 
 
 def test_nobody_is_sent_back_where_a_sibling_came_from_without_twice_the_gain() -> None:

@@ -20,6 +20,8 @@ class Moved(Value):
     """One eviction by the rescheduler."""
 
     owner: str = ""
+    whose: str = ""
+    """The owner as people know it."""
     service: str = ""
     pod: str = ""
     name: str = ""
@@ -137,7 +139,8 @@ class History(Value):
 
     @property
     def frozen_owners(self) -> list[str]:
-        return sorted({move.owner for move in self.moves if self.frozen(move.owner)})
+        """Who is not moved any more, by name where that is known."""
+        return sorted({move.owner: move.whose or move.owner for move in self.moves if self.frozen(move.owner)}.values())
 
     def on_their_way(self, owner: str) -> int:
         return sum(not move.outcome for move in self.of(owner))

@@ -128,8 +128,10 @@ def _in_order(proposals: list[Proposal], picture: Picture) -> list[list[Proposal
 
 def made(move: Move, picture: Picture) -> Moved:
     """The move as it is remembered."""
+    owner = picture.owner(move.pod.pod)
     return Moved(
-        owner=picture.owner(move.pod.pod).uid,
+        owner=owner.uid,
+        whose=f"{move.pod.namespace}/{owner.name}",
         service=picture.service(move.pod),
         pod=move.pod.pod.metadata.uid,
         name="/".join(move.pod.key),
