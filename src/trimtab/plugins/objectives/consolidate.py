@@ -9,6 +9,9 @@ from trimtab.decide.reschedule.manners import unwilling
 from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
 from trimtab.decide.reschedule.picture import Picture
 
+MOST_TRIED = 200
+"""Nodes that one round tries to empty: most of those that fail, fail for the same reason."""
+
 
 class Args(Value):
     low: dict[str, float] = always({"cpu": 20.0, "memory": 20.0})
@@ -22,8 +25,10 @@ def consolidate(args: Args, picture: Picture) -> Iterator[Candidate]:
     hosts = [here for here in picture.fleet.hosts if here.name not in picture.closed]
     little = sorted((here for here in hosts if _is_low(here, args)), key=lambda here: (len(here.residents), here.name))
     bench, freed = Bench(picture.fleet), 0
-    for here in little:
-        if freed >= args.nodes or not _movable(here) or not _emptied(here, bench, picture):
+    for here in [one for one in little if _movable(one)][:MOST_TRIED]:
+        if freed >= args.nodes:
+            return
+        if not _emptied(here, bench, picture):
             continue
         reason = f"{here.name} is used little, and the other nodes have room for all its pods"
         wishes = [Candidate(pod, FULL, reason, _again) for pod in _movable(here)]
