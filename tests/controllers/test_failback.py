@@ -10,7 +10,7 @@ from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, Resou
 from trimtab.api.kinds.work import Binding, PreviousPlacement, TargetCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers.contract import Again
-from trimtab.controllers.failback import failback
+from trimtab.controllers.failback import failback, window_of
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover
@@ -87,3 +87,22 @@ def test_without_the_wish_nobody_returns() -> None:
     stays = away().but(spec=away().spec.but(placement=placement(clusterAffinities=GROUPS)))
     assert seen(stays, able("m1"), able("m2")) == []
     assert seen(away(), able("m1"), able("m2"), profile=UPSTREAM) == []
+
+
+def test_every_return_that_was_undone_makes_the_next_wait_longer() -> None:
+    def waits(undone: int) -> float:
+        _, again = seen(away(LEFT.but(undone=undone)), able("m1"), able("m2"))
+        return float(again.seconds) / 60
+
+    assert [waits(undone) for undone in (0, 1, 2, 3)] == [5.0, 10.0, 20.0, 40.0]
+    assert waits(1000) == 24 * 60
+
+
+def test_a_window_longer_than_a_day_stays_as_it_was_asked_for() -> None:
+    home = placement(clusterAffinities=GROUPS, failback={"after": "48h"})
+    assert window_of(home, 0) == window_of(home, 3) == timedelta(hours=48)
+
+
+def test_a_better_place_that_closes_and_opens_again_is_tried_as_if_for_the_first_time() -> None:
+    (after,) = seen(away(LEFT.but(undone=3)), able("m1", ready="False"), able("m2"))
+    assert after.status.previous_placement.undone == 0

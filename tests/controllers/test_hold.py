@@ -7,7 +7,7 @@ from builders import NOON, binding, cluster, item
 from views import FakeView
 
 from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec
-from trimtab.api.kinds.work import Binding, Hold, Replacement, TargetCluster
+from trimtab.api.kinds.work import Binding, Hold, PreviousPlacement, Replacement, TargetCluster
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import Again
 from trimtab.controllers.hold import hold
@@ -73,6 +73,17 @@ def test_a_replacement_that_does_not_come_is_given_up_and_told() -> None:
     (stalled,) = [c for c in after.status.conditions if c.type == "Stalled"]
     assert (stalled.status, stalled.reason) == ("True", "MoveReverted")
     assert after.status.holds == ()
+
+
+def test_a_return_that_is_undone_is_counted_and_another_move_is_not() -> None:
+    def undone(reason: str) -> int:
+        subject = moving({"m1": 4, "m2": 1}, status_previous_placement=PreviousPlacement(undone=1))
+        holds = tuple(one.but(reason=reason) for one in subject.status.holds)
+        wishes = seen(subject.but(status=subject.status.but(holds=holds)), now=LATER)
+        (after,) = [wish for wish in wishes if isinstance(wish, Binding)]
+        return int(after.status.previous_placement.undone)
+
+    assert (undone("Failback"), undone("Rebalance")) == (2, 1)
 
 
 def test_nothing_is_brought_back_to_a_cluster_that_does_not_answer() -> None:

@@ -20,6 +20,8 @@ from trimtab.decide.ask import ask_of
 from trimtab.decide.karmada import Decision, decide
 
 DEFAULT_WINDOW = timedelta(minutes=10)
+LONGEST_WINDOW = timedelta(days=1)
+MOST_DOUBLINGS = 16
 
 
 def homesick(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
@@ -57,23 +59,30 @@ def failback(binding: Binding, view: View) -> Iterator[Wish]:
             yield remembering(binding, None)
         return
     if not home_is_open(binding, view):
-        if previous.healthy_since is not None:
-            yield remembering(binding, previous.but(healthy_since=None))
+        if previous.healthy_since is not None or previous.undone:
+            # whatever closed it may also have mended it: the next return is tried as if it were the first
+            yield remembering(binding, previous.but(healthy_since=None, undone=0))
         return
+    window = window_of(placement, previous.undone)
     if previous.healthy_since is None:
         yield remembering(binding, previous.but(healthy_since=view.now))
-        yield Again(window_of(placement).total_seconds())
+        yield Again(window.total_seconds())
         return
-    left = (previous.healthy_since + window_of(placement) - view.now).total_seconds()
+    left = (previous.healthy_since + window - view.now).total_seconds()
     if left > 0:
         yield Again(left)
         return
     yield from returned(binding, view)
 
 
-def window_of(placement: Placement) -> timedelta:
+def window_of(placement: Placement, undone: int = 0) -> timedelta:
+    """How long the better place must be healthy; longer after every return that had to be undone."""
     text = placement.failback.after if placement.failback is not None else ""
-    return duration(text) if text else DEFAULT_WINDOW
+    asked = duration(text) if text else DEFAULT_WINDOW
+    if not undone:
+        return asked
+    longer = max(asked, DEFAULT_WINDOW / 2) * 2 ** min(undone, MOST_DOUBLINGS)
+    return max(asked, min(longer, LONGEST_WINDOW))
 
 
 def is_busy(binding: Binding) -> bool:

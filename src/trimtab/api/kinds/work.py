@@ -243,6 +243,9 @@ class PreviousPlacement(Value):
     healthy_since: Annotated[
         datetime | None, MicroTime(), Field("Since when the old place is healthy again, without a break.")
     ] = None
+    undone: Annotated[
+        Int32, Field("How many returns in a row were undone; each makes the next wait longer.", minimum=0)
+    ] = 0
 
 
 class Challenger(Value):
