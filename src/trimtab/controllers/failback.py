@@ -81,7 +81,7 @@ def window_of(placement: Placement, undone: int = 0) -> timedelta:
     asked = duration(text) if text else DEFAULT_WINDOW
     if not undone:
         return asked
-    longer = max(asked, DEFAULT_WINDOW / 2) * 2 ** min(undone, MOST_DOUBLINGS)
+    longer = max(asked, DEFAULT_WINDOW / 2) * (1 << min(undone, MOST_DOUBLINGS))
     return max(asked, min(longer, LONGEST_WINDOW))
 
 
