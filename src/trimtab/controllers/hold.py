@@ -115,13 +115,13 @@ def taken_back(binding: Binding, replacement: Replacement, view: View) -> Iterat
     now = view.now.replace(microsecond=0)
     stamp = binding.spec.reschedule_triggered_at
     previous = binding.status.previous_placement
-    undone = (previous.undone if previous is not None else 0) + any(
+    times = (previous.undone if previous is not None else 0) + any(
         h.reason == "Failback" for h in binding.status.holds
     )
     status = released(binding).status.but(
         last_scheduled_time=max(now, stamp) if stamp is not None else now,
         scheduler_observing_affinity_name=replacement.affinity_name,
-        previous_placement=previous.but(healthy_since=None, undone=undone) if previous is not None else None,
+        previous_placement=previous.but(healthy_since=None, undone=times) if previous is not None else None,
         # newcomers that could not be used are new again when the rest after an undone move is over
         followed=tuple(sorted(shares)) if binding.status.followed else (),
     )
