@@ -207,34 +207,53 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
         yield from (wish for item in unseen for wish in (item.memory, item.look) if wish is not None)
         return
     yield from dropped(work, deliveries, cluster, view)
-    problems = [d.problem for d in deliveries if d.problem]
+    yield from complained(work, deliveries, conditions, cluster, view)
+    yield from sent(work, deliveries, cluster, view)
+    yield from appointments(deliveries, inquired=bool(inquiries))
+    if all(item.wish is None and not item.problem for item in deliveries):
+        yield from report(work, deliveries, conditions, view)
+
+
+def complained(
+    work: Work, deliveries: list[Delivery], conditions: tuple[Condition, ...], cluster: Cluster, view: View
+) -> Iterator[Wish]:
+    """What cannot be applied, or could not be last time, stands in a condition; the first time it is told, too."""
+    problems = [item.problem for item in deliveries if item.problem]
     if view.fault is not None and view.fault.cluster and not is_overtaken(view.fault, deliveries):
         problems.append(view.fault.message)
-    if problems:
-        wrong = marks.all_of(problems)
-        message = f"Failed to apply all manifests ({len(deliveries) - len(problems)}/{len(deliveries)}): {wrong}"
-        failed = condition("Applied", "False", "AppliedFailed", message, now)
-        yield from told(work, work.status.but(conditions=marks.with_condition(conditions, failed)))
-        if view.profile.tell_routine or is_news(work, failed):
-            yield from tell_failure(work, deliveries, cluster, wrong)
+    if not problems:
+        return
+    wrong = marks.all_of(problems)
+    message = f"Failed to apply all manifests ({len(deliveries) - len(problems)}/{len(deliveries)}): {wrong}"
+    failed = condition("Applied", "False", "AppliedFailed", message, view.now.replace(microsecond=0))
+    yield from told(work, work.status.but(conditions=marks.with_condition(conditions, failed)))
+    if view.profile.tell_routine or is_news(work, failed):
+        yield from tell_failure(work, deliveries, cluster, wrong)
+
+
+def sent(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Wish]:
+    """What differs is written in the member; what was sent is remembered, so that an echo is known as such."""
+    fresh = is_new_to_us(work, view)
     for item in deliveries:
         if item.memory is not None:
             yield item.memory
         if item.wish is not None:
             yield Within(cluster.name, item.wish)
             yield Remember("sent", (cluster.name, item.ref), digest(prune(item.wish.wanted)))
-        if item.wish is not None or (is_new_to_us(work, view) and not item.problem):
+        if item.wish is not None or (fresh and not item.problem):
             yield from tell_success(work, item, cluster)
-    if is_new_to_us(work, view):
+    if fresh:
         yield Remember("synced", marks.ref_of(work), work.metadata.generation)
+
+
+def appointments(deliveries: list[Delivery], *, inquired: bool) -> Iterator[Wish]:
+    """Nobody tells us when a conflict ends, when a right is taken away, or when what is only read changes."""
     if any(item.problem for item in deliveries):
         yield Again(CONFLICT_SECONDS)
-    elif inquiries:
+    elif inquired:
         yield Again(ALLOWED_SECONDS)
     if any(strategy_of(item.manifest) == READ_ONLY for item in deliveries):
         yield Again(READ_SECONDS)
-    if all(item.wish is None and not item.problem for item in deliveries):
-        yield from report(work, deliveries, conditions, view)
 
 
 def observed(work: Work, cluster: Cluster, conditions: tuple[Condition, ...], view: View) -> Iterator[Wish]:
