@@ -261,8 +261,10 @@ class Fleet(Generic[T]):
             judge, targets = prepare(), self.targets
             for column in stale:
                 array[column] = judge(targets[column])
-        memory.bytes += array.nbytes - kept.array.nbytes
-        kept.array, kept.revision = array, self.revision
+        kept.revision = self.revision
+        if array is not kept.array:
+            memory.bytes += array.nbytes - kept.array.nbytes
+            kept.array = array
         return array
 
     def _judged(self, judge: Judge[T], dtype: DTypeLike) -> Array:

@@ -18,4 +18,6 @@ def most_first(raw: Array) -> Array:
 
 def fewest_first(raw: Array) -> Array:
     """The largest becomes 0; without any every node is best."""
+    if not raw.any():
+        return np.full(len(raw), BEST, dtype=np.int64)
     return BEST - most_first(raw)

@@ -19,8 +19,8 @@ def spread_sizes(ask: PodAsk, hosts: Fleet[Host]) -> Array:
     total = np.zeros(len(hosts), dtype=np.int64)
     for image in images(ask.pod.spec):
         sizes = hosts.column(("image", image), partial(partial, _size, image), np.int64)
-        share = np.count_nonzero(sizes) / max(1, ask.nodes)
-        if share:
+        if sizes.any():
+            share = np.count_nonzero(sizes) / max(1, ask.nodes)
             total += (sizes * share).astype(np.int64)
     return total
 
