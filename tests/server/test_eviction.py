@@ -12,6 +12,7 @@ from trimtab.decide.pods.guard import RATE
 from trimtab.errors import ApiFault
 from trimtab.server.assembly import ApiServer, Settings
 from trimtab.server.caller import AUTHENTICATED, MASTERS, User
+from trimtab.server.certificates import ensure_authority
 from trimtab.server.listen import Listener
 from trimtab.store.log import Store
 
@@ -394,21 +395,35 @@ ALLOWED = 7
 
 
 @pytest.mark.parametrize(
-    ("guard", "on_disk"), [(strength, False), (strength, True), (rate, True), (both_of_ours, True)]
+    ("guard", "on_disk", "tls"),
+    [
+        (strength, False, False),
+        (strength, True, True),
+        (rate, True, False),
+        (rate, True, True),
+        (both_of_ours, True, False),
+    ],
 )
-def test_of_two_hundred_clients_over_http_exactly_the_allowed_number_succeed(guard, on_disk: bool, tmp_path) -> None:
+def test_of_two_hundred_clients_over_http_exactly_the_allowed_number_succeed(
+    guard, on_disk: bool, tls: bool, tmp_path
+) -> None:
     async def life() -> tuple[list[int], int]:
         token = {"secret": User("admin", (MASTERS, AUTHENTICATED))}
         store = Store.open(tmp_path) if on_disk else Store()
         server = ApiServer(store, Settings(several_budgets=True, static_tokens=token, collects=False))
         await server.start()
-        listener = Listener(server.app, "127.0.0.1", 0, None)
+        authority = ensure_authority(tmp_path / "pki", ["127.0.0.1"]) if tls else None
+        listener = Listener(server.app, "127.0.0.1", 0, authority)
         await listener.start()
         wire = Wire(server)
         for number in range(200):
             await pod(wire, f"web-{number}")
         await guard(wire)
-        address = Credentials(server=f"http://127.0.0.1:{listener.port}", token="secret")
+        address = Credentials(
+            server=f"{'https' if tls else 'http'}://127.0.0.1:{listener.port}",
+            ca=authority.certificate.read_bytes() if authority is not None else b"",
+            token="secret",
+        )
         clients = [KubeClient(address) for _ in range(200)]
         try:
             answers = await asyncio.gather(*(try_one(clients[number], number) for number in range(200)))
