@@ -27,13 +27,13 @@ def test_a_pod_is_told_with_every_budget_that_guards_it_and_whether_it_may_go() 
 
         before = await told(name)
         assert "PodDisruptionBudget web 2 4 2 - -" in before
-        assert "DisruptionBudget calm - 4 any 0 of 1 in 1:00:00 -" in before
+        assert "DisruptionBudget calm - 4 any 0 of 1 in 1h -" in before
         assert before.endswith("may it go now? yes")
         seen = await member.client.get(PODS, "default", other)
         await evict(member.client, seen, eviction(seen))
         await asyncio.sleep(10)
         after = await told(name)
-        assert "1 of 1 in 1:00:00, next at 01:00:05" in after
+        assert "1 of 1 in 1h, next at 01:00:05" in after
         assert "may it go now? no: The disruption budget calm does not allow evicting pods currently" in after
         assert after.endswith("(again in 3590 s)")
 

@@ -150,7 +150,7 @@ def test_a_dry_run_judges_changes_nothing_and_says_what_it_would_cost() -> None:
         before = wire.server.store.revision
         answer = await evict(wire, "web-0", query="?dryRun=All")
         assert answer.status == 201
-        cost = "PodDisruptionBudget web allows 0 more disruptions and 2 more in 1:00:00 afterwards"
+        cost = "PodDisruptionBudget web allows 0 more disruptions and 2 more in 1h afterwards"
         assert answer.json()["message"] == cost
         assert wire.server.store.revision == before
 

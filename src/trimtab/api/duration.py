@@ -19,3 +19,12 @@ def duration(text: str) -> timedelta:
 def is_duration(text: str) -> bool:
     """Whether it is written as our kinds write lengths of time, and longer than nothing."""
     return _WHOLE.match(text) is not None and duration(text) > timedelta()
+
+
+def told(length: timedelta) -> str:
+    """The length of time as people write it: `1h30m` rather than 1:30:00."""
+    left, parts = round(length.total_seconds() * 1000), []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        count, left = divmod(left, size)
+        parts += [f"{count}{unit}"] if count else []
+    return "".join(parts) or "0s"

@@ -5,6 +5,7 @@ from datetime import datetime
 from math import ceil
 from typing import NamedTuple
 
+from trimtab.api.duration import told
 from trimtab.decide.budget import Rate
 
 TOO_MANY_UNCONFIRMED = 2000
@@ -173,7 +174,7 @@ def _refusal(budget: Budget, now: datetime) -> Refusal | None:
         waits.append(_seconds(now, budget.opens_at))
     if budget.rate is not None and budget.rate.left(now) == 0:
         waits.append(_seconds(now, budget.rate.next_allowed(now)))
-        spent = f"{budget.rate.disruptions} in {budget.rate.period} are spent"
+        spent = f"{budget.rate.disruptions} in {told(budget.rate.period)} are spent"
         causes.append(f"{closed}: {spent}, the next in {waits[-1]} s")
     return Refusal(429, "TooManyRequests", VIOLATES, tuple(causes), max(waits)) if causes else None
 

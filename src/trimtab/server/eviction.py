@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from trimtab.api.complaints import invalid, not_supported
-from trimtab.api.duration import duration, is_duration
+from trimtab.api.duration import duration, is_duration, told
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import REASONS as DISRUPTIONS
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
@@ -411,7 +411,7 @@ def _hints(annotations: Raw) -> Iterator[str]:
 def _cost(debit: Debit, now: datetime) -> str:
     allowed = debit.disruptions_allowed
     left = [] if allowed >= UNLIMITED - 1 else [f"{allowed} more disruption{'' if allowed == 1 else 's'}"]
-    left += [f"{debit.rate.left(now)} more in {debit.rate.period}"] if debit.rate else []
+    left += [f"{debit.rate.left(now)} more in {told(debit.rate.period)}"] if debit.rate else []
     return f"{debit.kind} {debit.budget} allows {' and '.join(left) or 'any number'} afterwards"
 
 

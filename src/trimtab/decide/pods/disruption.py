@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from trimtab.api.duration import duration
+from trimtab.api.duration import duration, told
 from trimtab.api.kinds.disruption import (
     DisruptionBudget,
     DisruptionBudgetStatus,
@@ -207,7 +207,7 @@ def _why(budget: DisruptionBudget, now: datetime) -> str:
     parts = [f"{status.current_healthy} pods are healthy, {status.desired_healthy} must be"]
     if standing.rate is not None:
         parts.append(
-            f"{standing.rate.in_window(now)} of {standing.rate.disruptions} disruptions in {standing.rate.period}"
+            f"{standing.rate.in_window(now)} of {standing.rate.disruptions} disruptions in {told(standing.rate.period)}"
         )
     return "; ".join([*parts, *([standing.closed] if standing.closed else [])])
 
@@ -223,14 +223,14 @@ def with_capped(budget: PodBudget, effective: EffectiveBudget | None, now: datet
         type=CAPPED,
         status="True",
         reason="StricterThanPolicy",
-        message=f"the floors of {effective.source} allow more than this budget does: {_told(effective)}",
+        message=f"the floors of {effective.source} allow more than this budget does: {_summed_up(effective)}",
         last_transition_time=before.last_transition_time if before.status == "True" else now.replace(microsecond=0),
         observed_generation=budget.metadata.generation,
     )
     return (*others, said)
 
 
-def _told(effective: EffectiveBudget) -> str:
+def _summed_up(effective: EffectiveBudget) -> str:
     limits = {"minAvailable": effective.min_available, "maxUnavailable": effective.max_unavailable}
     parts = [f"{name} {value}" for name, value in limits.items() if value is not None]
     parts += [f"{effective.rate.disruptions} in {effective.rate.period}"] if effective.rate is not None else []

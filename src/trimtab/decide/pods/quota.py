@@ -5,7 +5,7 @@ from datetime import datetime
 from math import ceil
 from typing import NamedTuple
 
-from trimtab.api.duration import duration
+from trimtab.api.duration import duration, told
 from trimtab.api.kinds.disruption import (
     ComponentQuota,
     ComponentUse,
@@ -68,7 +68,9 @@ def _refusals(
         rate = budget.Rate(quota.rate.disruptions, period, times)
         if rate.left(now) == 0:
             wait = ceil((rate.next_allowed(now) - now).total_seconds())
-            yield Exhausted(f"{whose}, {quota.rate.disruptions} in {period}, is spent, the next in {wait} s", wait)
+            yield Exhausted(
+                f"{whose}, {quota.rate.disruptions} in {told(period)}, is spent, the next in {wait} s", wait
+            )
 
 
 def _place(quota: ComponentQuota, namespace: str) -> str:
