@@ -1,6 +1,6 @@
 """Rebalancers, followed from the wish to the end."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from builders import MINUTE, NOON, binding, deployment, item
@@ -215,3 +215,77 @@ def test_upstream_is_finished_when_the_stamp_is_written() -> None:
     (observed,) = after.status.observed_workloads
     assert (observed.result, observed.phase) == ("Successful", "")
     assert after.status.finish_time == NOON
+
+
+HOUR = timedelta(hours=1)
+EVERY_HOUR: dict[str, Any] = {"schedule": "0 * * * *"}
+
+
+def a_round_that_is_over(at: datetime, **fields: Any) -> RebalancerStatus:
+    return moving(phase="Done").but(last_schedule_time=at, finish_time=at + MINUTE, **fields)
+
+
+def test_before_the_first_time_of_its_schedule_a_rebalancer_only_tells_it() -> None:
+    wishes, after = run(job("web", **EVERY_HOUR), binding(clusters={"m1": 2}), now=NOON + MINUTE)
+    assert (after.status.next_schedule_time, after.status.observed_workloads) == (NOON + HOUR, ())
+    assert wishes[1:] == [Again(3540.0)]
+
+
+def test_when_its_time_has_come_workloads_are_asked_for_as_of_that_time() -> None:
+    wishes, after = run(job("web", **EVERY_HOUR), binding(clusters={"m1": 2}), now=NOON + HOUR + SECOND)
+    (stamped,) = [wish for wish in wishes if isinstance(wish, Binding)]
+    assert stamped.spec.reschedule_triggered_at == NOON + HOUR
+    assert after.status.last_schedule_time == NOON + HOUR
+    assert phases(after) == {"web": "Moving"}
+
+
+def test_the_next_round_begins_with_a_clean_slate_and_looks_its_selectors_up_anew() -> None:
+    selectors = (WorkloadSelector(api_version="apps/v1", kind="Deployment", label_selector=None),)
+    done = job(status=a_round_that_is_over(NOON), selectors=selectors, **EVERY_HOUR)
+    api, raws = binding("api", clusters={"m1": 2}), [deployment("api")]
+    _, after = run(done, api, raws=raws, now=NOON + HOUR)
+    assert phases(after) == {"api": "Moving"}
+    _, still = run(done, api, raws=raws, now=NOON + HOUR - SECOND)
+    assert phases(still) == {"web": "Done"}
+
+
+def test_a_time_that_comes_while_a_round_goes_on_is_passed_over() -> None:
+    going_on = job("web", status=moving().but(last_schedule_time=NOON), **EVERY_HOUR)
+    busy = binding(clusters={"m1": 2}, reschedule_triggered_at=NOON)
+    _, after = run(going_on, busy, now=NOON + HOUR + MINUTE)
+    assert after.status.last_schedule_time == NOON
+    late = moving(phase="Done").but(last_schedule_time=NOON, finish_time=NOON + HOUR + MINUTE)
+    wishes, after = run(job("web", status=late, **EVERY_HOUR), busy, now=NOON + HOUR + 2 * MINUTE)
+    assert after.status.last_schedule_time == NOON
+    assert Again(58 * 60.0) in wishes
+
+
+def test_of_many_times_that_were_missed_only_the_last_counts() -> None:
+    missed = job("web", status=a_round_that_is_over(NOON), **EVERY_HOUR)
+    _, after = run(missed, binding(clusters={"m1": 2}), now=NOON + 1000 * HOUR + MINUTE)
+    assert after.status.last_schedule_time == NOON + 1000 * HOUR
+    yearly = job("web", status=a_round_that_is_over(NOON), schedule="0 0 1 1 *")
+    _, after = run(yearly, binding(clusters={"m1": 2}), now=NOON + timedelta(days=400))
+    assert after.status.last_schedule_time is not None
+    assert after.status.last_schedule_time.strftime("%m-%d") == "01-01"
+
+
+def test_no_round_begins_while_it_is_suspended_or_after_it_was_cancelled() -> None:
+    for spec in ({"suspend": True}, {"cancel": True}):
+        done = job("web", status=a_round_that_is_over(NOON), **EVERY_HOUR, **spec)
+        wishes, after = run(done, binding(clusters={"m1": 2}), now=NOON + HOUR)
+        assert after.status.last_schedule_time == NOON
+        assert after.status.next_schedule_time is None
+        assert not [wish for wish in wishes if isinstance(wish, Again | Binding)]
+
+
+def test_a_schedule_has_its_own_time_zone() -> None:
+    night = job("web", schedule="30 1 * * *", time_zone="Asia/Tokyo")
+    _, after = run(night, now=NOON)
+    assert after.status.next_schedule_time is not None
+    assert after.status.next_schedule_time.strftime("%H:%M") == "16:30"
+
+
+def test_upstream_knows_no_schedule() -> None:
+    wishes, _ = run(job("web", **EVERY_HOUR), binding(clusters={"m1": 2}), profile=UPSTREAM)
+    assert [wish for wish in wishes if isinstance(wish, Binding)]

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import takewhile
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.rebalancer import ObservedWorkload, RebalancerStatus, WorkloadRebalancer, WorkloadReference
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
+from trimtab.api.timetable import times
 from trimtab.api.value import Condition, Key
 from trimtab.controllers import marks, moves
 from trimtab.controllers.contract import Again, Gone, Note, Ref, View, Wake, Wish, controller, spec_changed
@@ -18,6 +20,8 @@ NOT_FOUND = "ReferencedBindingNotFound"
 ENDED = ("Done", "NoChange", "Failed", "Cancelled")
 """Phases that nothing follows."""
 UNDER_WAY = ("Moving", "Blocked")
+LOOK_BACK = timedelta(days=1)
+"""How far back the last of many missed times is looked for: a schedule may have a time every minute."""
 
 
 def jobs_about(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
@@ -56,6 +60,11 @@ def withdrawn_with(key: Key, view: View) -> Iterator[Wish]:
 def rebalance(job: WorkloadRebalancer, view: View) -> Iterator[Wish]:
     if job.metadata.deletion_timestamp is not None:
         return
+    if job.spec.schedule and view.profile.rebalancer_waits_for_moves:
+        job = on_time(job, view)
+        if job.status.last_schedule_time is None:
+            yield from waiting(job, view)
+            return
     follow = followed if view.profile.rebalancer_waits_for_moves else triggered
     items = carried_over(job, view)
     results: list[ObservedWorkload] = []
@@ -65,6 +74,47 @@ def rebalance(job: WorkloadRebalancer, view: View) -> Iterator[Wish]:
         yield from wishes
         results.append(result)
     yield from concluded(job, tuple(results), view)
+
+
+def on_time(job: WorkloadRebalancer, view: View) -> WorkloadRebalancer:
+    """The job as it is now: with a clean slate when its time has come and the last round is over.
+
+    A time that comes while a round goes on is passed over, and of several that were missed only the last one counts.
+    """
+    idle = all(item.phase in ENDED for item in job.status.observed_workloads)
+    due = last_due(job, view)
+    if due is None or not idle or job.spec.suspend or job.spec.cancel:
+        return job
+    return job.but(status=RebalancerStatus(conditions=job.status.conditions, last_schedule_time=due))
+
+
+def last_due(job: WorkloadRebalancer, view: View) -> datetime | None:
+    """The last time of the schedule since the last round was over; None while the next is still to come."""
+    ends = (job.metadata.creation_timestamp, job.status.last_schedule_time, job.status.finish_time)
+    since = max((end for end in ends if end is not None), default=view.now)
+    first = next(rounds(job, since), None)
+    if first is None or first > view.now:
+        return None
+    recent = takewhile(lambda time: time <= view.now, rounds(job, max(since, view.now - LOOK_BACK)))
+    return max(recent, default=first)
+
+
+def rounds(job: WorkloadRebalancer, since: datetime) -> Iterator[datetime]:
+    return times(job.spec.schedule, job.spec.time_zone, since)
+
+
+def next_round(job: WorkloadRebalancer, view: View) -> datetime | None:
+    return None if job.spec.suspend or job.spec.cancel else next(rounds(job, view.now), None)
+
+
+def waiting(job: WorkloadRebalancer, view: View) -> Iterator[Wish]:
+    """Before the first time of the schedule there is nothing but that time to tell."""
+    due = next_round(job, view)
+    status = job.status.but(observed_generation=job.metadata.generation, next_schedule_time=due)
+    if status != job.status:
+        yield job.but(status=status)
+    if due is not None:
+        yield Again((due - view.now).total_seconds())
 
 
 def carried_over(job: WorkloadRebalancer, view: View) -> list[ObservedWorkload]:
@@ -118,6 +168,8 @@ def group_of(api_version: str) -> str:
 
 def asked_at(job: WorkloadRebalancer, view: View) -> datetime:
     """When this workload was asked for: with the rebalancer, or later, when it was added to it."""
+    if job.status.last_schedule_time is not None:
+        return job.status.last_schedule_time
     born = job.metadata.creation_timestamp or view.now
     late = job.metadata.generation > 1 and view.profile.rebalancer_waits_for_moves
     return view.now.replace(microsecond=0) if late else born
@@ -232,6 +284,8 @@ def concluded(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], vi
     if status != job.status:
         yield job.but(status=status)
         yield from told(job, status, view)
+    if status.next_schedule_time is not None:
+        yield Again((status.next_schedule_time - view.now).total_seconds())
     ttl, finish = job.spec.ttl_seconds_after_finished, status.finish_time
     if ttl is None or finish is None:
         return
@@ -265,6 +319,8 @@ def followed_status(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ..
         observed_workloads=results,
         observed_generation=job.metadata.generation,
         finish_time=finish if over else None,
+        last_schedule_time=job.status.last_schedule_time,
+        next_schedule_time=next_round(job, view) if job.spec.schedule else None,
         conditions=conditions_of(job, results, view, over=over),
     )
 

@@ -3,12 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
-
-from cronsim import CronSim, CronSimError
 
 from trimtab.api.duration import duration
 from trimtab.api.kinds.disruption import DisruptionBudget, InFlight, RateStatus, RecentDisruption, Window
+from trimtab.api.timetable import next_time
 from trimtab.api.value import IntOrString
 from trimtab.decide.budget import Limit, Rate, scaled
 
@@ -242,23 +240,14 @@ def windows_at(windows: Sequence[Window], now: datetime) -> tuple[bool, datetime
         return True, None
     if any(_is_open(window, now) for window in windows):
         return True, None
-    openings = [opening for window in windows if (opening := _next_opening(window, now)) is not None]
+    nexts = (next_time(window.schedule, window.time_zone, now) for window in windows)
+    openings = [opening for opening in nexts if opening is not None]
     return False, min(openings, default=None)
 
 
 def _is_open(window: Window, now: datetime) -> bool:
-    began = _next_opening(window, now - duration(window.duration))
+    began = next_time(window.schedule, window.time_zone, now - duration(window.duration))
     return began is not None and began <= now
-
-
-def _next_opening(window: Window, after: datetime) -> datetime | None:
-    """The first opening strictly after; None for a schedule or a zone that nobody can read."""
-    try:
-        there = after.astimezone(ZoneInfo(window.time_zone or "UTC"))
-        opening: datetime = next(CronSim(window.schedule, there))
-    except (CronSimError, StopIteration, KeyError, ValueError, OSError):
-        return None
-    return opening.astimezone(after.tzinfo)
 
 
 def debited(budget: DisruptionBudget, moves: Sequence[InFlight], now: datetime) -> DisruptionBudget:

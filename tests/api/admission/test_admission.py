@@ -276,6 +276,20 @@ def test_a_rebalancer_means_what_can_be_found(spec: Raw, complaint: str) -> None
     assert [text.startswith(f"spec.{complaint}") for text in told] == [True] * bool(complaint)
 
 
+def test_the_schedule_of_a_rebalancer_can_be_read_and_has_no_end() -> None:
+    def told(**spec: Any) -> list[str]:
+        everything = {"selectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], **spec}
+        return refused("workloadrebalancers.apps.karmada.io", {"spec": everything})
+
+    assert told(schedule="0 3 * * *", timeZone="Europe/Berlin") == []
+    assert told(schedule="at night")[0].startswith("spec.schedule: Invalid value")
+    assert told(schedule="0 3 * * *", timeZone="Mars/Olympus")[0].startswith("spec.timeZone: Invalid value")
+    assert told(schedule="0 3 * * *", ttlSecondsAfterFinished=0)[0].startswith(
+        "spec.ttlSecondsAfterFinished: Forbidden"
+    )
+    assert told(timeZone="Europe/Berlin") == ["spec.timeZone: Forbidden: only a schedule has a time zone"]
+
+
 def test_a_cron_scaler_is_held_to_what_it_scales() -> None:
     def cron(kind: str, **rule: Any) -> list[str]:
         spec = {

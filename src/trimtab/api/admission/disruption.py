@@ -2,23 +2,18 @@
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-from cronsim import CronSim, CronSimError
 
 from trimtab.api.admission.raw import at, mapping, objects, put
 from trimtab.api.complaints import invalid, required
 from trimtab.api.duration import is_duration
 from trimtab.api.kinds.native.rules.common import selector
+from trimtab.api.timetable import check_timetable
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"
 _PERCENT = re.compile(r"[0-9]{1,18}%\Z")
 _PACE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?\Z")
-_CRON_PARTS = 5
-_SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def check_share(value: object, field: str) -> Iterator[Cause]:
@@ -38,21 +33,7 @@ def _check_rate(rate: object, field: str) -> Iterator[Cause]:
 
 
 def _check_window(window: Raw, field: str) -> Iterator[Cause]:
-    schedule, zone = str(window.get("schedule", "")), str(window.get("timeZone") or "UTC")
-    if not _is_cron(schedule):
-        yield invalid(f"{field}.schedule", schedule, "must be a cron schedule of five parts")
-    try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        yield invalid(f"{field}.timeZone", zone, "must be a time zone such as Europe/Berlin")
-
-
-def _is_cron(schedule: str) -> bool:
-    try:
-        CronSim(schedule, _SOME_DAY)
-    except CronSimError:
-        return False
-    return len(schedule.split()) == _CRON_PARTS
+    yield from check_timetable(str(window.get("schedule", "")), str(window.get("timeZone") or ""), field)
 
 
 def fill_budget(budget: Raw) -> Raw:

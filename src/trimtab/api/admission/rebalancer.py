@@ -1,10 +1,13 @@
 """What is refused in a request to rebalance."""
 
+from collections.abc import Iterator
+
 from trimtab.api.admission.disruption import check_share
 from trimtab.api.admission.raw import at, mapping, objects, put
-from trimtab.api.complaints import invalid, required
+from trimtab.api.complaints import forbidden, invalid, required
 from trimtab.api.kind import find_kind
 from trimtab.api.kinds.native.rules.common import selector
+from trimtab.api.timetable import check_timetable
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -37,7 +40,18 @@ def check_rebalancer(rebalancer: Raw, old: Raw | None) -> list[Cause]:
         )
         causes.extend(selector(mapping(rule.get("labelSelector")), f"{field}.labelSelector"))
     causes.extend(check_share(at(rebalancer, "spec", "move", "maxSurge"), "spec.move.maxSurge"))
+    causes.extend(_check_schedule(mapping(rebalancer.get("spec"))))
     return causes
+
+
+def _check_schedule(spec: Raw) -> Iterator[Cause]:
+    schedule, zone = spec.get("schedule") or "", spec.get("timeZone") or ""
+    if schedule:
+        yield from check_timetable(str(schedule), str(zone), "spec")
+        if spec.get("ttlSecondsAfterFinished") is not None:
+            yield forbidden("spec.ttlSecondsAfterFinished", "a rebalancer with a schedule does not finish")
+    elif zone:
+        yield forbidden("spec.timeZone", "only a schedule has a time zone")
 
 
 def check_namespaces(rebalancer: Raw, old: Raw | None) -> list[Cause]:

@@ -52,11 +52,17 @@ class Reschedule(Value):
 class RebalancerSpec(Value):
     workloads: Annotated[tuple[WorkloadReference, ...], Field("The workloads, one by one.")] = ()
     selectors: Annotated[
-        tuple[WorkloadSelector, ...], Field("The workloads by selectors, looked up once for each generation.")
+        tuple[WorkloadSelector, ...],
+        Field("The workloads by selectors, looked up once for each generation and each time of the schedule."),
     ] = ()
     ttl_seconds_after_finished: Annotated[
         Int32 | None, Field("Delete this so long after it has finished; absent keeps it.", minimum=0)
     ] = None
+    schedule: Annotated[
+        str,
+        Field("Do it again and again, at these times in cron's notation, and not before the first of them."),
+    ] = ""
+    time_zone: Annotated[str, Field("The zone of the schedule, such as Europe/Berlin; UTC when empty.")] = ""
     suspend: Annotated[bool, Field("Begin with no further workload for now.")] = False
     cancel: Annotated[bool, Field("Stop for good and leave what is done.")] = False
     strategy: Annotated[
@@ -93,6 +99,8 @@ class RebalancerStatus(Value):
     observed_workloads: Annotated[tuple[ObservedWorkload, ...], Field("Every workload, sorted.")] = ()
     observed_generation: Annotated[Int64, Field("The generation this status is about.")] = 0
     finish_time: Annotated[datetime | None, Field("When the last workload was done.")] = None
+    last_schedule_time: Annotated[datetime | None, Field("The time of the schedule that this is about.")] = None
+    next_schedule_time: Annotated[datetime | None, Field("When it begins anew, if it is done by then.")] = None
     conditions: Annotated[tuple[Condition, ...], Field("What was observed.", list_type="map", map_keys=("type",))] = ()
 
 

@@ -1,12 +1,10 @@
 """CronJobs: a Job whenever the time has come."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
-
-from cronsim import CronSim, CronSimError
+from datetime import datetime, timedelta
 
 from trimtab.api.kinds.native.batch import CronJob, Job
+from trimtab.api.timetable import times
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.controllers.contract import Again, Gone, Make, View, Wish
@@ -50,12 +48,7 @@ def cronjob(wanted: CronJob, view: View) -> Iterator[Wish]:
 
 def _times(wanted: CronJob, after: datetime) -> Iterator[datetime]:
     """When it is due after a moment; never when the schedule cannot be read."""
-    try:
-        zone = ZoneInfo(wanted.spec.time_zone) if wanted.spec.time_zone else UTC
-        for moment in CronSim(wanted.spec.schedule, after.astimezone(zone)):
-            yield moment.astimezone(UTC)
-    except (CronSimError, KeyError, ValueError):
-        return
+    return times(wanted.spec.schedule, wanted.spec.time_zone or "", after)
 
 
 def _due(wanted: CronJob, raw: Raw, now: datetime) -> datetime | None:

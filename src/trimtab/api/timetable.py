@@ -1,0 +1,43 @@
+"""Times that come again and again: a schedule in cron's notation, in a time zone."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from trimtab.api.complaints import invalid
+from trimtab.errors import Cause
+
+_PARTS = 5
+_SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def times(schedule: str, zone: str, after: datetime) -> Iterator[datetime]:
+    """The moments strictly after this one; none for a schedule or a zone that nobody can read."""
+    try:
+        for moment in CronSim(schedule, after.astimezone(ZoneInfo(zone or "UTC"))):
+            yield moment.astimezone(after.tzinfo)
+    except (CronSimError, KeyError, ValueError, OSError):
+        return
+
+
+def next_time(schedule: str, zone: str, after: datetime) -> datetime | None:
+    return next(times(schedule, zone, after), None)
+
+
+def check_timetable(schedule: str, zone: str, field: str) -> Iterator[Cause]:
+    if not _is_cron(schedule):
+        yield invalid(f"{field}.schedule", schedule, "must be a cron schedule of five parts")
+    try:
+        ZoneInfo(zone or "UTC")
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        yield invalid(f"{field}.timeZone", zone, "must be a time zone such as Europe/Berlin")
+
+
+def _is_cron(schedule: str) -> bool:
+    try:
+        CronSim(schedule, _SOME_DAY)
+    except CronSimError:
+        return False
+    return len(schedule.split()) == _PARTS
