@@ -54,6 +54,7 @@ async def look(client: Client, *, stock: bool) -> Facts:
         priorities={one.name: one.value for one in await _all(client, PriorityClass)},
         others=[*await _old_owners(client), *await _own_kinds(client, [*pods, *sets])],
         spreads_by_default=stock,
+        avoidance=not stock,
         overlap_refused=ours is None,
         ends={} if stock else await _ends(client),
         measures=await measured(client),

@@ -43,7 +43,8 @@ def lifted(one: Resident, fleet: NodeFleet) -> Prospect:
         if np.ptp(array[compared])
     }
     gain = 100 * float(total[column] - total[here]) / scale if scale else 0.0
-    return Prospect(rest.hosts.names[column], gain, parts, int(others.sum()))
+    stays = bool(feasible[here]) and bool(total[here] > total[column])
+    return Prospect(rest.hosts.names[column], gain, parts, int(others.sum()), stays)
 
 
 def test_the_present_node_is_judged_without_the_pod() -> None:

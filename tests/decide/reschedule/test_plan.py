@@ -10,6 +10,7 @@ from trimtab.api.kinds.native.apps import Deployment, ReplicaSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Toleration
 from trimtab.api.value import OwnerReference
+from trimtab.decide.pods.avoid import ANNOTATION, Avoidance, Signature, text_of
 from trimtab.decide.pods.evictor import Cycle, Eviction
 from trimtab.decide.pods.host import resident
 from trimtab.decide.pods.scene import Scene
@@ -487,3 +488,30 @@ def test_where_nobody_keeps_the_quota_the_rescheduler_remembers_what_it_has_used
     assert len(many(before(20, minutes=9, free=True)).moves) == 10
     at_once = History(moves=tuple(Moved(name=f"x/{n}", owner=f"x{n}", pod=f"g{n}", at=NOON) for n in range(4)))
     assert len(many(at_once).moves) == 6  # four have no replacement yet
+
+
+def test_who_would_come_back_does_not_go() -> None:
+    """The node is bad for it, yet the best by its scheduler's scores: only an avoid list keeps the replacement away."""
+    ill = {
+        "startTime": NOON - timedelta(days=1),
+        "containerStatuses": [{"name": "c", "restartCount": 9}],
+    }
+    bad = pod("web-0", on="a", status={**ill, "startTime": NOON - timedelta(minutes=9)}, metadata={"uid": "u0"})
+    well = [pod(f"web-{n}", on="b", cpu="1", status=WELL, metadata={"uid": f"u{n}"}) for n in (1, 2)]
+    given = read_settings({"preset": "aggressive", "objectives": [{"name": "PoorService"}]}, KNOWN)
+
+    def looked(nodes: Any, **facts: Any) -> Plan:
+        return plan(Picture(Facts(nodes, [bad, *well], *owners(3), **facts), given, History(), NOON))
+
+    def avoided(name: str) -> Any:
+        entry = Avoidance(
+            pod_signature=Signature(pod_controller=OwnerReference(kind="ReplicaSet", name="web", uid=SET)),
+            expiry=NOON + timedelta(hours=1),
+        )
+        one = node(name, cpu="4")
+        return one.but(metadata=one.metadata.but(annotations={ANNOTATION: text_of([entry])}))
+
+    pair = [node("a", cpu="4"), node("b", cpu="4")]
+    assert [one.expected for one in looked(pair).moves] == ["b"]
+    assert reasons(looked(pair, avoidance=False)) == {"its scheduler would put it back on a"}
+    assert reasons(looked([pair[0], avoided("b")])) == {"its scheduler would put it back on a"}

@@ -52,7 +52,7 @@ def test_a_node_with_a_pod_that_may_not_move_is_left_as_it_is() -> None:
 
 
 def test_a_node_whose_pods_do_not_all_fit_elsewhere_is_left_as_it_is() -> None:
-    full = [here("big-1", "b", "3500m"), here("fat-1", "c", "3500m")]
+    full = [here("big-1", "b", "2"), here("fat-1", "c", "2")]
     assert look([*full, *(here(f"we{n}-1", "a", "400m") for n in range(2))]).moves != ()
     assert (
         look(
@@ -77,3 +77,23 @@ def test_daemons_stay_and_do_not_count() -> None:
     agent = here("agt-1", "a", owner="DaemonSet/agent")
     assert moved(look([*BUSY, agent, here("web-1", "a")])) == [("web-1", "a")]
     assert look([*BUSY, agent]).moves == ()
+
+
+def test_nobody_is_moved_from_a_node_that_it_prefers() -> None:
+    """Who strives for better affinity would only carry it back."""
+    wish = {"weight": 50, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    nodes = [node("a", labels={"disk": "fast"}), node("b"), node("c")]
+    assert look([*BUSY, here("web-1", "a", affinity=affinity)], nodes).moves == ()
+    assert moved(look([*BUSY, here("web-1", "a", affinity=affinity)])) == [("web-1", "a")]
+
+
+def test_no_node_is_filled_so_far_that_others_would_relieve_it_again() -> None:
+    pods = [here("big-1", "b", "2500m"), here("fat-1", "c", "2500m"), here("web-1", "a", "400m")]
+    assert look(pods).moves == ()
+    assert moved(look(pods, args={"low": {"cpu": 20.0}, "high": {"cpu": 80.0}})) == [("web-1", "a")]
+    both = [
+        {"name": "Consolidate", "args": {"low": {"cpu": 20.0}, "high": {"cpu": 80.0}}},
+        {"name": "UnderutilisedNodes", "args": {"high": {"cpu": 70}}},
+    ]
+    assert look(pods, objectives=both).moves == ()

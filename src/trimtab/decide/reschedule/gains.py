@@ -18,6 +18,10 @@ OF_RESIDENTS = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")
 """Scores that a pod which minds no other pod changes by its presence, and only on its own node."""
 
 
+WISHES = ("TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity")
+"""Scores that speak of what a pod prefers, not of how full nodes are."""
+
+
 class Prospect(NamedTuple):
     """Where a pod would go, and what it would gain, in percent of what the scores that tell nodes apart allow."""
 
@@ -26,6 +30,8 @@ class Prospect(NamedTuple):
     parts: dict[str, float] = {}
     """The gain by score plugin that tells nodes apart, each in percent of its own scale."""
     feasible: int = 0
+    stays: bool = False
+    """The scheduler, asked again, would rather have it where it is."""
 
     def gain_of(self, names: Collection[str]) -> float:
         """The gain by these plugins alone, each as heavy as it is for the scheduler."""
@@ -105,13 +111,15 @@ def _prospect(ask: PodAsk, fleet: NodeFleet, shut: Array, avoided: Collection[st
     for name in OF_RESIDENTS:
         if name in marks:
             here[name] = WEIGHTS[name] * int(node_scores[name].study(ask, fleet.hosts)(lifted))
+    stays = bool(feasible[names[lifted.name]]) and sum(here.values()) > sum(int(one[column]) for one in marks.values())
     feasible[names[lifted.name]] = False  # its marks may be those with the pod
     elsewhere = np.flatnonzero(feasible)
     telling = [name for name, array in marks.items() if _differ(array[elsewhere], here[name])]
     scale = FULL * sum(WEIGHTS[name] for name in telling)
     better = {name: int(array[column]) - here[name] for name, array in marks.items()}
     parts = {name: better[name] / WEIGHTS[name] for name in telling}
-    return Prospect(fleet.hosts.names[column], FULL * sum(better.values()) / scale if scale else 0.0, parts, count)
+    gain = FULL * sum(better.values()) / scale if scale else 0.0
+    return Prospect(fleet.hosts.names[column], gain, parts, count, stays)
 
 
 def _liked(others: Mask, names: Mapping[str, int], avoided: Collection[str]) -> Mask:

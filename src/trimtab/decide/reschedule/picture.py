@@ -81,6 +81,8 @@ class Facts(NamedTuple):
     """Owners of pods that are neither of these: ReplicationControllers, and kinds of the users' own that can be scaled."""
     spreads_by_default: bool = False
     """The scheduler of this cluster spreads pods of a service or set that do not say how, as kube-scheduler does."""
+    avoidance: bool = True
+    """The scheduler of this cluster minds avoid lists."""
     overlap_refused: bool = False
     """The API server does not judge pods with several budgets."""
     ends: Mapping[str, Mapping[str, datetime]] = {}

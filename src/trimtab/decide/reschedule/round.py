@@ -206,6 +206,8 @@ class Round:
         found = Prospect(None, candidate.gain) if candidate.blind else self._prospect(pod)
         if found.node is None and self._settings.require_fit:
             return "no other node would take it"
+        if self._comes_back(pod, found):
+            return f"its scheduler would put it back on {source}"
         gain = candidate.gain
         if candidate.again is not None and (found.node is not None or candidate.blind):
             gain = candidate.again(self._bench, found)
@@ -224,6 +226,11 @@ class Round:
             Move(pod, source, found.node or "", one.objective, gain, candidate.reason, avoid, candidate.until)
         )
         return None
+
+    def _comes_back(self, pod: Resident, found: Prospect) -> bool:
+        """Whether nothing would keep the replacement away: nobody minds avoid lists, or all nodes are on one."""
+        kept_away = self._picture.facts.avoidance and found.node not in self._picture.avoided_by(pod.pod)
+        return found.node is not None and found.stays and not kept_away
 
     def _prospect(self, pod: Resident) -> Prospect:
         return self._bench.prospect(pod, self._picture.closed, self._picture.avoided_by(pod.pod))

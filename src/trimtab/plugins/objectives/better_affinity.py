@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 
 from trimtab.decide.pods.host import Resident
-from trimtab.decide.reschedule.gains import Bench, Prospect
+from trimtab.decide.reschedule.gains import WISHES, Bench, Prospect
 from trimtab.decide.reschedule.objectives import Candidate, NoArgs, objective
 from trimtab.decide.reschedule.picture import Picture
-
-WISHES = ("TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity")
 
 
 @objective("BetterAffinity")

@@ -1,10 +1,11 @@
 """Nodes that are used little are emptied, as long as the others can take all of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from trimtab.api.value import Value, always
 from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.reschedule.gains import Bench, Prospect
+from trimtab.decide.reschedule.gains import WISHES, Bench, Prospect
 from trimtab.decide.reschedule.manners import unwilling
 from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
 from trimtab.decide.reschedule.picture import Picture
@@ -16,6 +17,8 @@ MOST_TRIED = 200
 class Args(Value):
     low: dict[str, float] = always({"cpu": 20.0, "memory": 20.0})
     """A node at or below all of these may be emptied, in percent of what it has."""
+    high: dict[str, float] = always({"cpu": 70.0, "memory": 70.0})
+    """No node is filled above these."""
     nodes: int = 1
     """How many nodes at most in one round."""
 
@@ -24,24 +27,39 @@ class Args(Value):
 def consolidate(args: Args, picture: Picture) -> Iterator[Candidate]:
     hosts = [here for here in picture.fleet.hosts if here.name not in picture.closed]
     little = sorted((here for here in hosts if _is_low(here, args)), key=lambda here: (len(here.residents), here.name))
+    again = partial(_again, _limits(args, picture))
     bench, freed = Bench(picture.fleet), 0
     for here in [one for one in little if _movable(one)][:MOST_TRIED]:
         if freed >= args.nodes:
             return
-        if not _emptied(here, bench, picture):
+        if not _emptied(here, bench, picture, again):
             continue
         reason = f"{here.name} is used little, and the other nodes have room for all its pods"
-        wishes = [Candidate(pod, FULL, reason, _again) for pod in _movable(here)]
+        wishes = [Candidate(pod, FULL, reason, partial(again, pod)) for pod in _movable(here)]
         held = any(unwilling(one, picture) is not None for one in wishes)
         freed += not held
         # pods go at the pace of owners and budgets, round by round; but nobody begins what cannot be brought to an end
         yield from (one._replace(together=f"consolidate-{here.name}" if held else "") for one in wishes)
 
 
-def _again(bench: Bench, found: Prospect) -> float:
-    """Nothing, where the scheduler would use an empty node instead: as many would be in use as before."""
+def _limits(args: Args, picture: Picture) -> Mapping[str, float]:
+    """How full a node may become: who balances nodes in the same cluster would only carry back what is above."""
+    limits = dict(args.high)
+    for one in picture.settings.objectives:
+        for resource, limit in (one.args.get("high") or {}).items() if one.enabled else ():
+            limits[resource] = min(limits.get(resource, FULL), float(limit))
+    return limits
+
+
+def _again(limits: Mapping[str, float], pod: Resident, bench: Bench, found: Prospect) -> float:
+    """Nothing, where as many nodes would be in use as before, one would be too full, or the pod would wish itself back."""
     there = bench.fleet.get(found.node or "")
-    return FULL if there is not None and _movable(there) else 0.0
+    if there is None or not _movable(there) or found.gain_of(WISHES) < 0:
+        return 0.0
+    after = there.joined(pod)
+    sizes = {resource: after.allocatable.get(resource, 0) for resource in limits}
+    full = any(FULL * after.used.get(one, 0) > limits[one] * size for one, size in sizes.items() if size)
+    return 0.0 if full else FULL
 
 
 def _is_low(here: Host, args: Args) -> bool:
@@ -55,12 +73,12 @@ def _movable(here: Host) -> list[Resident]:
     return [pod for pod in here.residents if not (pod.traits.daemon or pod.traits.immovable or pod.terminating)]
 
 
-def _emptied(here: Host, bench: Bench, picture: Picture) -> bool:
+def _emptied(here: Host, bench: Bench, picture: Picture, again: Callable[[Resident, Bench, Prospect], float]) -> bool:
     """Move this node's pods to others that are in use; False, and nothing moves, when the scheduler would not."""
     before = bench.fleet
     for pod in _movable(here):
         found = bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod))
-        if not _again(bench, found):
+        if not again(pod, bench, found):
             bench.fleet = before
             return False
         bench.move(pod, found.node)
