@@ -249,6 +249,9 @@ def _candidates(hunt: Hunt) -> tuple["Findings", Columns]:
     columns, trial = potential(hunt), Trial(hunt)
     findings = trial.findings()
     enough = max(len(columns) // 10, FEWEST_CANDIDATES)
+    if hunt.limits.burdens is None:  # else what is known may no longer be true
+        hopeless = (findings.stamps == hunt.fleet.stamps) & (findings.costs[0] == np.inf)
+        columns = columns[~hopeless[columns]]
     found: list[Columns] = []
     start, count, harmless = 0, 0, False
     while start < len(columns) and not (harmless and count >= enough):
@@ -391,6 +394,18 @@ class Trial:
             else:
                 self._here = self._here.joined(one)
 
+    def spares(self, pod: Resident) -> bool:
+        """Put this one back if the newcomer still fits beside it."""
+        before = self._here
+        self.put_back((pod,))
+        if self.fits():
+            return True
+        if before is None:
+            self.take((pod,))
+        else:
+            self._here = before
+        return False
+
     def fits(self) -> bool:
         if self._here is None:
             ask = ask_for(self.me, self._fleet)
@@ -420,7 +435,7 @@ def victims_on(node: str, trial: Trial) -> Candidate | None:
         # the least important pods that their budgets let go
         forbidden = limits.breaking(reversed(weaker))
         candidate = _tried(node, trial, [one for one in weaker if one.key not in forbidden], spare=frozenset())
-        if candidate is not None:
+        if candidate is not None or not forbidden:
             return candidate
     candidate = _tried(node, trial, weaker, spare=limits.breaking(weaker))
     if candidate is None or not enforced or limits.hold(candidate.victims):
@@ -436,14 +451,11 @@ def _tried(
     if not trial.fits():
         trial.put_back(leaving)
         return None
-    victims = []
-    for one in sorted(leaving, key=lambda one: one.key not in spare) if spare else leaving:
-        trial.put_back([one])
-        if not trial.fits():
-            trial.take([one])
-            victims.append(one)
+    order = sorted(leaving, key=lambda one: one.key not in spare) if spare else leaving
+    victims = [one for one in order if not trial.spares(one)]
     trial.put_back(victims)
-    victims.sort(key=trial.hunt.importance)
+    if spare:
+        victims.sort(key=trial.hunt.importance)
     violations = sum(one.key in spare for one in victims)
     return Candidate(node, tuple(victims), violations, trial.hunt.cost(victims, violations))
 
