@@ -1,7 +1,7 @@
 """Where a pod goes: the node filters, the node scores and the choice, on a picture of the cluster."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -203,8 +203,12 @@ def objection_to(ask: PodAsk, fleet: NodeFleet, node: str, taste: Taste) -> Obje
 
 
 def active_filters(ask: PodAsk, taste: Taste) -> list[NodeFilter]:
-    plugins: list[NodeFilter] = [node_filters[name] for name in taste.filters]
-    return [plugin for plugin in plugins if plugin.skips is None or not plugin.skips(ask)]
+    return [plugin for plugin in _named(taste.filters) if plugin.skips is None or not plugin.skips(ask)]
+
+
+@cache
+def _named(filters: tuple[str, ...]) -> tuple[NodeFilter, ...]:
+    return tuple(node_filters[name] for name in filters)
 
 
 def crowded_nodes(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Mask:
