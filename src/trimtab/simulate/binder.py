@@ -436,6 +436,8 @@ class Binder:
 
     async def _make_room(self, pod: Resident) -> None:
         """Send less important pods away, if that helps; nobody goes if it does not."""
+        if self._pod(pod.key) is None:
+            return  # it has gone since it was decided on
         fairness = self._fairness(pod)
         now = self._clock.now()
         burdens = self._ledger.burdens(now) if self._profile.preemption_shares_the_burden else None
@@ -446,13 +448,13 @@ class Binder:
         chosen = found.chosen
         message = _sentence(pod, chosen, self.fleet)
         self._nominate(pod, chosen.node, _grace(chosen.victims) + PROMISE_SECONDS)
-        self._ledger.take(chosen.victims, now)
+        taken = self._ledger.take(chosen.victims, now)
         try:
             await self._write_promise(pod.pod, chosen.node)
             await self._send_away(pod, chosen)
         except (ApiFault, OSError, TimeoutError) as refused:
             log.info("preemption for %s/%s must wait: %s", *pod.key, refused)
-            self._ledger.give_back(chosen.victims)
+            self._ledger.give_back(taken)
             self._withdraw(pod.key)
             self._ring_in(max(RETRY_SECONDS, getattr(refused, "retry_after", None) or 0))
             with contextlib.suppress(ApiFault, OSError):

@@ -48,14 +48,18 @@ class Ledger:
         self._taken: dict[str, tuple[str, datetime]] = {}
         """Victims by uid: their controller, and when they were chosen."""
 
-    def take(self, victims: Iterable[Resident], now: datetime) -> None:
+    def take(self, victims: Iterable[Resident], now: datetime) -> frozenset[str]:
+        """These are about to go; returns those of whom that was not known, by uid."""
         self._taken = {uid: (whose, at) for uid, (whose, at) in self._taken.items() if now - at < LATELY}
-        self._taken |= {one.pod.metadata.uid: (one.traits.controller, now) for one in victims if one.traits.controller}
+        chosen = {one.pod.metadata.uid: (one.traits.controller, now) for one in victims if one.traits.controller}
+        fresh = frozenset(chosen.keys() - self._taken.keys())
+        self._taken = chosen | self._taken
+        return fresh
 
-    def give_back(self, victims: Iterable[Resident]) -> None:
+    def give_back(self, victims: Iterable[str]) -> None:
         """These do not go after all."""
-        for one in victims:
-            self._taken.pop(one.pod.metadata.uid, None)
+        for uid in victims:
+            self._taken.pop(uid, None)
 
     def burdens(self, now: datetime) -> Burdens:
         """How owners stand at this moment; each is looked at once."""
