@@ -97,3 +97,17 @@ def test_no_node_is_filled_so_far_that_others_would_relieve_it_again() -> None:
         {"name": "UnderutilisedNodes", "args": {"high": {"cpu": 70}}},
     ]
     assert look(pods, objectives=both).moves == ()
+
+
+def test_where_the_scheduler_packs_nodes_its_taste_is_followed_also_on_a_cluster_that_minds_no_avoid_lists() -> None:
+    """It fills the fullest node that will do, and never an empty one; one that spreads would put the pod back."""
+    pods = [here("big-1", "b", "2"), here("fat-1", "c", "1"), here("web-1", "a")]
+    nodes = [*TRIO, node("empty")]
+
+    def plain(**more: Any) -> Plan:
+        args = {"low": {"cpu": 20.0}}
+        wanted = {"preset": "aggressive", "objectives": [{"name": "Consolidate", "args": args}], **more}
+        return plan(Picture(Facts(nodes, pods, avoidance=False), read_settings(wanted, KNOWN), History(), NOON))
+
+    assert plain().moves == ()
+    assert [(one.source, one.expected) for one in plain(packing=True).moves] == [("a", "b")]

@@ -10,11 +10,16 @@ from trimtab.decide.framework import Mask, node_scores
 from trimtab.decide.pods.ask import PodAsk, ask_for
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.pods.schedule import DEFAULT, best, sifted, weighted
+from trimtab.decide.pods.schedule import DEFAULT, Taste, best, sifted, weighted
 
 FULL = 100
-WEIGHTS = dict(DEFAULT.scores)
-OF_RESIDENTS = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")
+PACKED = "NodeResourcesMostAllocated"
+PACKING = Taste(
+    scores=tuple((PACKED if name == "NodeResourcesFit" else name, weight) for name, weight in DEFAULT.scores)
+)
+"""A scheduler that fills nodes one after the other: kube-scheduler with the strategy MostAllocated."""
+WEIGHTS = dict((*DEFAULT.scores, *PACKING.scores))
+OF_RESIDENTS = ("NodeResourcesFit", PACKED, "NodeResourcesBalancedAllocation")
 """Scores that a pod which minds no other pod changes by its presence, and only on its own node."""
 
 
@@ -58,8 +63,9 @@ def homeless(pod: Resident) -> Resident:
 class Bench:
     """A picture on which pods are lifted and put back: only what changed is judged again, as long as it goes on in line."""
 
-    def __init__(self, fleet: NodeFleet) -> None:
-        self.fleet = fleet.fork()
+    def __init__(self, fleet: NodeFleet, taste: Taste = DEFAULT) -> None:
+        """`taste` is that of the scheduler who will place what is lifted."""
+        self.fleet, self._taste = fleet.fork(), taste
         self._columns: dict[Collection[str], Array] = {}
 
     def move(self, pod: Resident, target: str | None) -> None:
@@ -76,12 +82,12 @@ class Bench:
         shut = self._columns_of(closed)
         ask = ask_for(homeless(pod), self.fleet)
         if here is None or known is None:
-            return _prospect(ask, self.fleet, shut, avoided, None)
+            return _prospect(self._taste, ask, self.fleet, shut, avoided, None)
         if not (ask.wanted or ask.watched or ask.spreads):
-            return _prospect(ask, self.fleet, shut, avoided, here.left([known]))
+            return _prospect(self._taste, ask, self.fleet, shut, avoided, here.left([known]))
         rest = self.fleet.vacated([known], node)
         lifted = rest.hosts.targets[rest.hosts.index[node]]
-        found = _prospect(ask_for(ask.me, rest), rest, shut, avoided, lifted)
+        found = _prospect(self._taste, ask_for(ask.me, rest), rest, shut, avoided, lifted)
         self.fleet = rest.settled(known, node)
         return found
 
@@ -93,10 +99,12 @@ class Bench:
         return self._columns[closed]
 
 
-def _prospect(ask: PodAsk, fleet: NodeFleet, shut: Array, avoided: Collection[str], lifted: Host | None) -> Prospect:
+def _prospect(
+    taste: Taste, ask: PodAsk, fleet: NodeFleet, shut: Array, avoided: Collection[str], lifted: Host | None
+) -> Prospect:
     """`lifted` is the pod's node without it; in `fleet` it may still be there when it minds no other pod."""
     names = fleet.hosts.index
-    feasible: Mask = sifted(ask, fleet, DEFAULT)
+    feasible: Mask = sifted(ask, fleet, taste)
     others = feasible.copy()
     others[shut] = False
     if lifted is not None:
@@ -104,7 +112,7 @@ def _prospect(ask: PodAsk, fleet: NodeFleet, shut: Array, avoided: Collection[st
     count = int(np.count_nonzero(others))
     if not count:
         return Prospect(None)
-    column, marks = _choice(ask, fleet, feasible, _liked(others, names, avoided), lifted)
+    column, marks = _choice(taste, ask, fleet, feasible, _liked(others, names, avoided), lifted)
     if lifted is None:
         return Prospect(fleet.hosts.names[column], FULL, {}, count)
     here = {name: int(array[names[lifted.name]]) for name, array in marks.items()}
@@ -132,14 +140,14 @@ def _liked(others: Mask, names: Mapping[str, int], avoided: Collection[str]) -> 
 
 
 def _choice(
-    ask: PodAsk, fleet: NodeFleet, feasible: Mask, among: Mask, lifted: Host | None
+    taste: Taste, ask: PodAsk, fleet: NodeFleet, feasible: Mask, among: Mask, lifted: Host | None
 ) -> tuple[int, dict[str, Array]]:
     """The scheduler's choice among these, and all its marks; the present node is compared even if it would not do."""
     compared = feasible
     if lifted is not None and not feasible[fleet.hosts.index[lifted.name]]:
         compared = feasible.copy()
         compared[fleet.hosts.index[lifted.name]] = True
-    marks = dict(weighted(ask, fleet, compared, DEFAULT))
+    marks = dict(weighted(ask, fleet, compared, taste))
     total: Array = np.sum(list(marks.values()), axis=0) if marks else np.zeros(len(fleet), dtype=np.int64)
     column, _ = best(total, among, fleet)
     return column, marks

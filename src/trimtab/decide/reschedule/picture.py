@@ -20,9 +20,10 @@ from trimtab.decide.pods.host import Resident
 from trimtab.decide.pods.measures import Measures
 from trimtab.decide.pods.quota import charged
 from trimtab.decide.pods.scene import Scene
+from trimtab.decide.pods.schedule import DEFAULT, Taste
 from trimtab.decide.pods.terms import Labels
 from trimtab.decide.pods.traits import ON_REQUEST
-from trimtab.decide.reschedule.gains import Bench
+from trimtab.decide.reschedule.gains import PACKING, Bench
 from trimtab.decide.reschedule.history import (
     BACK,
     DONE,
@@ -129,7 +130,16 @@ class Picture:
     @cached_property
     def bench(self) -> Bench:
         """The same picture, to try moves on one at a time; whoever takes a pod away puts it back."""
-        return Bench(self.fleet)
+        return self.fresh_bench()
+
+    def fresh_bench(self) -> Bench:
+        """One to try on what nobody else should see."""
+        return Bench(self.fleet, self.taste)
+
+    @property
+    def taste(self) -> Taste:
+        """That of the cluster's scheduler."""
+        return PACKING if self.settings.packing else DEFAULT
 
     # owners
 

@@ -58,7 +58,9 @@ class Round:
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
         self._settings = picture.settings
-        self._bench = Bench(picture.bench.fleet)  # what objectives have found out about nodes is known already
+        self._bench = Bench(
+            picture.bench.fleet, picture.taste
+        )  # what objectives have found out about nodes is known already
         self._spent: dict[tuple[str, str, str], int] = {}
         self._leaving: dict[str, int] = {}
         self._quota = picture.quota

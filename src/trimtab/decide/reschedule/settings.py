@@ -55,6 +55,8 @@ class Settings(Value):
     exclude: Exclusion = Exclusion()
     avoided_taints: tuple[str, ...] = AUTOSCALER_TAINTS
     """Nodes that somebody else is about to remove."""
+    packing: bool = False
+    """The scheduler fills nodes one after the other (MostAllocated); else it prefers the emptiest (LeastAllocated)."""
     schedulers: tuple[str, ...] = ("", "default-scheduler")
     """Schedulers that decide as ours does; pods of others are moved only when something is wrong with their node."""
 

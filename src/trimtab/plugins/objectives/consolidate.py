@@ -28,7 +28,7 @@ def consolidate(args: Args, picture: Picture) -> Iterator[Candidate]:
     hosts = [here for here in picture.fleet.hosts if here.name not in picture.closed]
     little = sorted((here for here in hosts if _is_low(here, args)), key=lambda here: (len(here.residents), here.name))
     again = partial(_again, _limits(args, picture))
-    bench, freed = Bench(picture.fleet), 0
+    bench, freed = picture.fresh_bench(), 0
     for here in [one for one in little if _movable(one)][:MOST_TRIED]:
         if freed >= args.nodes:
             return

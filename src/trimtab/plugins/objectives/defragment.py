@@ -78,7 +78,7 @@ def _large_enough(picture: Picture, node: str, probe: Resident) -> bool:
 
 def _from(node: str, picture: Picture, probe: Resident, most: int) -> list[Resident] | None:
     """Pods of this node that go elsewhere, each after the one pod that must make room for it there, if any."""
-    bench = Bench(picture.fleet)
+    bench = picture.fresh_bench()
     here = bench.fleet.get(node)
     steps: list[Resident] = []
     movable = [one for one in (here.residents if here else ()) if _may_go(one, probe)]
