@@ -1,5 +1,5 @@
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +16,7 @@ from simulate.scenery import (
     workload,
 )
 from trimtab.api.value import Raw
-from trimtab.client.client import Resource
+from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
 from trimtab.errors import InputFault
 from trimtab.runtime.drain import Drain, Options, Step
@@ -140,6 +140,75 @@ def test_where_a_surge_is_allowed_the_replacement_of_a_single_pod_is_ready_first
         (left,) = member.pods
         assert left.ready
         assert left.spec.node_name != pod.spec.node_name
+        assert (await member.client.get(DEPLOYMENTS, "default", "web"))["spec"]["replicas"] == 1
+
+    in_a_member(story)
+
+
+@pytest.mark.parametrize("away_at", [2.0, 5.5])
+def test_a_surge_is_given_back_although_the_api_server_was_away_meanwhile(away_at: float) -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=2))
+        await member.client.create(OURS, budget(minAvailable=2, surge="Allowed"))
+        await asyncio.sleep(5)
+        running = asyncio.ensure_future(drain(member, member.pods[0].spec.node_name, []).run())
+        await asyncio.sleep(away_at)
+        member.stop_api()
+        await asyncio.sleep(40)
+        member.start_api()
+        steps = await running
+        assert {step.state for step in steps} == {"Gone"}
+        made = await member.client.get(DEPLOYMENTS, "default", "web")
+        assert made["spec"]["replicas"] == 2
+        assert "trimtab.dev/surged" not in made["metadata"].get("annotations", {})
+
+    in_a_member(story)
+
+
+class Deaf:
+    """A way to the API server on which the answers of some writes are lost."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.writes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def patch(self, resource: Resource, *args: Any, **more: Any) -> Raw:
+        answer = await self._client.patch(resource, *args, **more)
+        if resource == DEPLOYMENTS:
+            self.writes += 1
+            if self.writes in (1, 4):  # of what it added first, and of what it gave back last
+                raise ConnectionResetError("the answer was lost")
+        return answer
+
+
+def test_a_surge_adds_and_gives_back_one_although_answers_are_lost() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=2))
+        await member.client.create(OURS, budget(minAvailable=2, surge="Allowed"))
+        await asyncio.sleep(5)
+        deaf = Deaf(member.client)
+        running = Drain(cast("Client", deaf), member.pods[0].spec.node_name, clock=LoopClock()).run()
+        assert {step.state for step in await running} == {"Gone"}
+        assert deaf.writes == 4
+        made = await member.client.get(DEPLOYMENTS, "default", "web")
+        assert made["spec"]["replicas"] == 2
+        assert "trimtab.dev/surged" not in made["metadata"].get("annotations", {})
+
+    in_a_member(story)
+
+
+def test_a_surge_lasts_no_longer_than_the_drain_may() -> None:
+    async def story(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=1))
+        await member.client.create(OURS, budget(minAvailable=2, surge="Allowed"))
+        await asyncio.sleep(5)
+        before = LoopClock().now()
+        (step,) = await drain(member, member.pods[0].spec.node_name, [], timeout=20.0).run()
+        assert step.state == "Failed"
+        assert (LoopClock().now() - before).total_seconds() < 30
         assert (await member.client.get(DEPLOYMENTS, "default", "web"))["spec"]["replicas"] == 1
 
     in_a_member(story)

@@ -193,7 +193,7 @@ class Drain:
                 wait = max(float(fault.retry_after or 0), pause) if isinstance(fault, ApiFault) else pause
                 pause = min(2 * pause, LONGEST_RETRY_SECONDS)
                 said = await self._blocked(pod, fault, since)
-                if isinstance(fault, TooManyRequests) and not fault.retry_after and await self._surged(pod):
+                if isinstance(fault, TooManyRequests) and not fault.retry_after and await self._surged(pod, deadline):
                     await self._turns.acquire()
                     return True
                 if deadline is not None:
@@ -278,7 +278,7 @@ class Drain:
 
     # replacement first
 
-    async def _surged(self, pod: Raw) -> bool:
+    async def _surged(self, pod: Raw, deadline: datetime | None) -> bool:
         """Nothing can be spared: where it is allowed, one more replica comes up first; True when the pod could go."""
         owner = await self._surging_owner(pod) if self._options.surge else None
         if owner is None or owner in self._in_vain:
@@ -286,24 +286,26 @@ class Drain:
         namespace, name = owner
         async with self._surging.setdefault(f"{namespace}/{name}", asyncio.Lock()):
             self._tell(pod, "Surging", f"one more replica of Deployment {name} comes up first")
-            await self._scale(namespace, name, 1)
+            until = self._now() + timedelta(seconds=SURGE_SECONDS)
             try:
-                helped = await self._evicted_within(pod, SURGE_SECONDS)
+                await self._scale(namespace, name, 1)
+                helped = await self._evicted_before(pod, until if deadline is None else min(until, deadline))
+            except WORTH_RETRYING:
+                return False  # nobody knows whether it was added: it is asked for again later
             finally:
-                await self._scale(namespace, name, -1)
+                await self._give_back(namespace, name)
         if not helped:
             self._in_vain.add(owner)  # some budgets count the added replica among those that must be there
         return helped
 
-    async def _evicted_within(self, pod: Raw, seconds: float) -> bool:
-        deadline = self._now() + timedelta(seconds=seconds)
-        while self._now() < deadline:
-            await asyncio.sleep(RETRY_SECONDS)
+    async def _evicted_before(self, pod: Raw, deadline: datetime) -> bool:
+        while (left := (deadline - self._now()).total_seconds()) > 0:
+            await asyncio.sleep(min(RETRY_SECONDS, left))
             try:
                 await self._ask(pod)
             except (NotFound, Conflict):
                 return True
-            except TooManyRequests:
+            except WORTH_RETRYING:
                 continue
             self._tell(pod, "Evicted", "its replacement was ready first")
             return True
@@ -315,7 +317,7 @@ class Drain:
         try:
             set_ = await self._client.get(REPLICASETS, namespace, _owner(pod, "ReplicaSet"))
             deployment = await self._client.get(DEPLOYMENTS, namespace, _owner(set_, "Deployment"))
-        except ApiFault:
+        except (ApiFault, OSError, TimeoutError):
             return None
         annotated = (deployment["metadata"].get("annotations") or {}).get(SURGE) == "Allowed"
         if annotated or await self._budget_allows_surge(pod):
@@ -326,22 +328,35 @@ class Drain:
         seen: Any = kind_of(Pod).decode(pod)
         try:
             budgets = (await self._client.list(BUDGETS, pod["metadata"]["namespace"])).items
-        except ApiFault:
-            return False  # a cluster that does not know our budgets
+        except (ApiFault, OSError, TimeoutError):
+            return False  # a cluster that does not know our budgets, or is away
         found: list[Any] = [kind_of(DisruptionBudget).decode(one) for one in budgets]
         return any(one.spec.surge == "Allowed" and over_pods(one) and selects(one, seen) for one in found)
+
+    async def _give_back(self, namespace: str, name: str) -> None:
+        """Until it is written, also when the API server is away for a while."""
+        while True:
+            try:
+                await self._scale(namespace, name, -1)
+            except WORTH_RETRYING:
+                await asyncio.sleep(RETRY_SECONDS)
+            except NotFound:
+                return  # the workload is gone, and with it what was added
+            else:
+                return
 
     async def _scale(self, namespace: str, name: str, change: int) -> None:
         while True:
             seen = await self._client.get(DEPLOYMENTS, namespace, name)
-            replicas = int(seen["spec"].get("replicas", 1)) + change
             surged = int((seen["metadata"].get("annotations") or {}).get(SURGED) or 0) + change
+            if surged < 0:
+                return  # an answer was lost: it was given back already, or never added
             patch = {
                 "metadata": {
                     "resourceVersion": seen["metadata"]["resourceVersion"],
                     "annotations": {SURGED: str(surged) if surged > 0 else None},
                 },
-                "spec": {"replicas": replicas},
+                "spec": {"replicas": int(seen["spec"].get("replicas", 1)) + change},
             }
             try:
                 await self._client.patch(DEPLOYMENTS, namespace, name, patch, manager="trimtab-drain")
