@@ -1,7 +1,12 @@
 import asyncio
+from typing import Any
 
-from simulate.scenery import DEFINITIONS, GAMES, games, in_a_member, play
+import pytest
+
+from simulate.scenery import BUDGETS, DEFINITIONS, DEPLOYMENTS, GAMES, deployment, games, in_a_member, play
+from trimtab.client.client import Client, Listing, Resource
 from trimtab.decide.reschedule.picture import Facts, Owner
+from trimtab.errors import Forbidden
 from trimtab.runtime.sight import look
 from trimtab.simulate.member import Member
 
@@ -18,3 +23,47 @@ def test_an_owner_of_a_kind_of_the_users_own_is_known_with_the_replicas_it_wants
     facts = in_a_member(story)
     (owner,) = facts.others
     assert owner == Owner(facts.pods[0].controller.uid, "Game/chess", 5, rolling=False)
+
+
+class Restricted:
+    """A user who may list only what is named."""
+
+    def __init__(self, client: Client, *allowed: str) -> None:
+        self._client, self._allowed = client, allowed
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._client, verb)
+
+    async def list(self, resource: Resource, *where: str, **how: str) -> Listing:
+        if resource.plural not in self._allowed:
+            raise Forbidden(f"{resource.plural} is forbidden")
+        return await self._client.list(resource, *where, **how)
+
+
+NEEDED = (
+    "nodes",
+    "pods",
+    "deployments",
+    "replicasets",
+    "statefulsets",
+    "namespaces",
+    "services",
+    "persistentvolumeclaims",
+    "priorityclasses",
+)
+
+
+def test_who_may_not_read_kinds_that_one_can_do_without_does_without_them_but_never_without_budgets() -> None:
+    async def story(member: Member) -> Facts:
+        await member.client.create(DEFINITIONS, games())
+        await member.client.create(DEPLOYMENTS, deployment(replicas=2))
+        await asyncio.sleep(10)
+        await play(member, 2)
+        with pytest.raises(Forbidden, match=BUDGETS.plural):
+            await look(Restricted(member.inside, *NEEDED), stock=True)
+        return await look(Restricted(member.inside, *NEEDED, BUDGETS.plural), stock=True)
+
+    facts = in_a_member(story)
+    assert len(facts.pods) == 4
+    assert (facts.others, facts.policy, facts.overlap_refused) == ([], None, True)
+    assert facts.measures is not None  # metrics.k8s.io has its own nodes and pods

@@ -34,7 +34,7 @@ WELL_KNOWN = ("apps", "batch", "v1")
 
 async def look(client: Client, *, stock: bool) -> Facts:
     """What is there now; `stock` says that kube-scheduler and a kube-apiserver decide here, not ours."""
-    ours = await _known(client, DisruptionBudget)
+    ours = await _at_hand(client, DisruptionBudget)
     sets: list[ReplicaSet | StatefulSet] = [*await _all(client, ReplicaSet), *await _all(client, StatefulSet)]
     pods = await _all(client, Pod)
     return Facts(
@@ -43,7 +43,7 @@ async def look(client: Client, *, stock: bool) -> Facts:
         deployments=await _all(client, Deployment),
         sets=sets,
         budgets=[*await _all(client, PodDisruptionBudget), *(ours or [])],
-        policy=next((one for one in await _all(client, DisruptionPolicy) if one.name == "default"), None),
+        policy=next((one for one in await _at_hand(client, DisruptionPolicy) or () if one.name == "default"), None),
         namespaces={one.name: one.metadata.labels for one in await _all(client, Namespace)},
         services=_selectors(await _all(client, Service)),
         storage_classes={
@@ -62,7 +62,7 @@ async def look(client: Client, *, stock: bool) -> Facts:
 
 
 async def _old_owners(client: Client) -> list[Owner]:
-    found = await _all(client, ReplicationController)
+    found = await _at_hand(client, ReplicationController) or ()
     return [
         Owner(
             one.metadata.uid,
@@ -146,6 +146,14 @@ def _selectors(services: list[Service]) -> Mapping[str, Mapping[str, Labels]]:
 
 async def _all(client: Client, type_: type[T]) -> list[T]:
     return await _known(client, type_) or []
+
+
+async def _at_hand(client: Client, type_: type[T]) -> list[T] | None:
+    """The same of kinds that one can do without: who may read little is told that it may not, even where there is none."""
+    try:
+        return await _known(client, type_)
+    except Forbidden:
+        return None
 
 
 async def _known(client: Client, type_: type[T]) -> list[T] | None:
