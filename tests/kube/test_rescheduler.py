@@ -6,17 +6,30 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
 from kube.fleet import ENTRY, Loop, RealMember, until
 
-from simulate.scenery import BUDGETS, DEPLOYMENTS, NODES, PODS, deployment, workload
+from simulate.scenery import (
+    BUDGETS,
+    DEFINITIONS,
+    DEPLOYMENTS,
+    GAMES,
+    NODES,
+    PODS,
+    deployment,
+    games,
+    play,
+    workload,
+)
 from trimtab.client.client import Resource
 from trimtab.decide.pods.avoid import ANNOTATION
-from trimtab.errors import ApiFault
+from trimtab.decide.reschedule.picture import Facts
+from trimtab.errors import ApiFault, NotFound
 from trimtab.runtime.evicting import evict, eviction
+from trimtab.runtime.sight import look
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 
 EVENTS = Resource("", "v1", "events", "Event")
@@ -221,3 +234,28 @@ async def refusal(member: RealMember) -> ApiFault:
     except ApiFault as fault:
         return fault
     raise AssertionError("it was evicted")
+
+
+def test_how_many_pods_an_owner_of_a_user_s_own_kind_wants_is_read_from_a_real_cluster(
+    real: tuple[RealMember, Loop],
+) -> None:
+    member, loop = real
+    facts = loop.do(seen(member))
+    assert [(owner.name, owner.replicas) for owner in facts.others] == [("Game/chess", 3)]
+    assert facts.overlap_refused
+    assert facts.policy is None
+
+
+async def seen(member: RealMember) -> Facts:
+    await member.client.create(DEFINITIONS, games())
+    await until(lambda: served(member), pause=0.2)
+    await play(cast("Any", member), 3)
+    return await look(member.client, stock=True)
+
+
+async def served(member: RealMember) -> bool:
+    try:
+        await member.client.list(GAMES, "default")
+    except NotFound:
+        return False
+    return True
