@@ -273,6 +273,16 @@ def test_who_writes_a_budget_that_never_allows_anything_is_told_so(limit: dict[s
     with_wire(story, several_budgets=True, collects=False)
 
 
+def test_where_the_policy_has_floors_never_may_not_be_the_last_word() -> None:
+    async def story(wire: Wire) -> None:
+        policy = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "DisruptionPolicy", "metadata": {"name": "default"}}
+        assert (await wire("POST", POLICY, {**policy, "spec": {"floors": [{"minMaxUnavailable": 1}]}})).status == 201
+        body = {"metadata": {"name": "web"}, "spec": {"maxUnavailable": 0, "selector": SELECTOR}}
+        assert "unless a floor" in (await wire("POST", PDBS, body)).headers["warning"]
+
+    with_wire(story, several_budgets=True, collects=False)
+
+
 def test_an_eviction_cannot_ask_to_delete_what_cannot_be_read() -> None:
     async def story(wire: Wire) -> None:
         await pod(wire, "web-0")

@@ -17,6 +17,7 @@ _BUDGETS: dict[str, type[PodDisruptionBudget] | type[DisruptionBudget]] = {
     "poddisruptionbudgets.policy": PodDisruptionBudget,
     "disruptionbudgets.trimtab.dev": DisruptionBudget,
 }
+_POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
 NEVER = "it never lets a pod go, and nodes with its pods cannot be drained"
 
 
@@ -49,11 +50,16 @@ class Doubts:
         limit = Limit(budget.spec.min_available, budget.spec.max_unavailable)
         count = self._matched(attributes.where.namespace, budget.spec.selector)
         if limit != Limit() and limit.desired(100) >= 100 and limit.follows_scale:
-            attributes.caller.warn(f"{budget.name}: {NEVER}")
+            attributes.caller.warn(f"{budget.name}: {self._never()}")
         elif isinstance(limit.min_available, int) and 0 < count <= limit.min_available:
             attributes.caller.warn(
-                f"{budget.name}: {limit.min_available} must be available and {count} are there; {NEVER}"
+                f"{budget.name}: {limit.min_available} must be available and {count} are there; {self._never()}"
             )
+
+    def _never(self) -> str:
+        entry = self._store.get(_POLICY)
+        has_floors = entry is not None and b'"minMaxUnavailable"' in entry.value
+        return NEVER + (", unless a floor of the DisruptionPolicy lets go of more" if has_floors else "")
 
     def _matched(self, namespace: str, selector: LabelSelector | None) -> int:
         if selector is None:
