@@ -13,7 +13,7 @@ from trimtab.cli.crds import command
 NAMESPACE = "default"
 WRONG = {"string": 7, "integer": "seven", "number": "seven", "boolean": "yes", "array": {"a": 1}, "object": ["a"]}
 EXAMPLES = {"string": "a", "integer": 1, "number": 1, "boolean": True}
-BY_NAME = {"operator": "In", "timeZone": "UTC"}
+BY_NAME = {"operator": "In", "timeZone": "UTC", "schedule": "* * * * *"}
 """Texts that the schema leaves free and a check does not."""
 TEXTS = ("a", "aa", "5m", "5", "50%", "aGk=", "2030-01-01T00:00:00Z", "https://a.example", "work-agent", "* * * * *")
 """One of these fits every pattern and format of ours."""
@@ -26,6 +26,7 @@ APART = {
         ("spec.minAvailable", "spec.unhealthyPodEvictionPolicy"),
         ("spec.maxUnavailable", "spec.unhealthyPodEvictionPolicy"),
     ),
+    "WorkloadRebalancer": (("spec.schedule", "spec.timeZone"), ("spec.ttlSecondsAfterFinished",)),
 }
 """What cannot stand together: a full object is drawn without each of these."""
 LEFT_OUT = object()

@@ -115,9 +115,7 @@ def taken_back(binding: Binding, replacement: Replacement, view: View) -> Iterat
     now = view.now.replace(microsecond=0)
     stamp = binding.spec.reschedule_triggered_at
     previous = binding.status.previous_placement
-    times = (previous.undone if previous is not None else 0) + any(
-        h.reason == "Failback" for h in binding.status.holds
-    )
+    times = (previous.undone if previous is not None else 0) + any(h.reason == "Failback" for h in binding.status.holds)
     status = released(binding).status.but(
         last_scheduled_time=max(now, stamp) if stamp is not None else now,
         scheduler_observing_affinity_name=replacement.affinity_name,
