@@ -12,6 +12,7 @@ _QUALIFIED_NAME: Raw = {
     "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
     "maxLength": 317,
 }
+_FIVE_PARTS = "\\s*\\S+(\\s+\\S+){4}\\s*"
 _NOT_EMPTY: Raw = {"minLength": 1}
 _SECRET: Raw = {"required": ["namespace", "name"]}
 _EXPRESSION: Raw = {
@@ -35,8 +36,12 @@ def _selector(place: str) -> Mapping[str, Raw]:
     }
 
 
+def _rules(*rules: tuple[str, str]) -> Raw:
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]}
+
+
 def _rule(rule: str, message: str) -> Raw:
-    return {"x-kubernetes-validations": [{"rule": rule, "message": message}]}
+    return _rules((rule, message))
 
 
 _SINGLETON = _rule("self.metadata.name == 'default'", "there is only one, and it is called default")
@@ -75,16 +80,16 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
         },
         "spec.resourceModels": {
             "maxItems": MOST_MODELS,
-            "x-kubernetes-validations": [
-                {
-                    "rule": "self.all(one, self.exists_one(other, other.grade == one.grade))",
-                    "message": "each grade may be there once",
-                },
-                {
-                    "rule": "self.all(one, one.ranges.map(bounds, bounds.name) == self[0].ranges.map(bounds, bounds.name))",
-                    "message": "every model must have the same resources in the same order",
-                },
-            ],
+            **_rules(
+                (
+                    "self.all(one, self.exists_one(other, other.grade == one.grade))",
+                    "each grade may be there once",
+                ),
+                (
+                    "self.all(one, one.ranges.map(bounds, bounds.name) == self[0].ranges.map(bounds, bounds.name))",
+                    "every model must have the same resources in the same order",
+                ),
+            ),
         },
         "spec.resourceModels.*.ranges": {"maxItems": MOST_RANGES},
         "spec.resourceModels.*.ranges.*.name": {"maxLength": LONGEST_RESOURCE},
@@ -93,10 +98,21 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
         "spec.taints.*.effect": {"enum": ["NoSchedule", "NoExecute"]},
     },
     "workloadrebalancers.apps.karmada.io": {
-        "spec": _rule(
-            "(has(self.workloads) && size(self.workloads) > 0) || (has(self.selectors) && size(self.selectors) > 0)",
-            "workloads are required",
+        "spec": _rules(
+            (
+                "(has(self.workloads) && size(self.workloads) > 0) || (has(self.selectors) && size(self.selectors) > 0)",
+                "workloads are required",
+            ),
+            (
+                "!has(self.timeZone) || self.timeZone == '' || (has(self.schedule) && self.schedule != '')",
+                "only a schedule has a time zone",
+            ),
+            (
+                "!has(self.schedule) || self.schedule == '' || !has(self.ttlSecondsAfterFinished)",
+                "a rebalancer with a schedule does not finish",
+            ),
         ),
+        "spec.schedule": {"pattern": f"^({_FIVE_PARTS})?$"},
         "spec.selectors.*.apiVersion": _NOT_EMPTY,
         "spec.selectors.*.kind": _NOT_EMPTY,
         **_selector("spec.selectors.*.labelSelector"),
@@ -115,23 +131,26 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
         "spec.target.apiVersion": _NOT_EMPTY,
         "spec.target.kind": _NOT_EMPTY,
     },
-    "disruptionpolicies.trimtab.dev": {"": _SINGLETON},
+    "disruptionpolicies.trimtab.dev": {
+        "": _SINGLETON,
+        **_selector("spec.floors.*.namespaceSelector"),
+        **_selector("spec.priorityRules.*.namespaceSelector"),
+        **_selector("spec.priorityRules.*.podSelector"),
+    },
     "priorityorders.trimtab.dev": {"": _SINGLETON, "spec.names": {"minItems": 1}, "spec": {"required": ["names"]}},
     "disruptionbudgets.trimtab.dev": {
-        "spec": {
-            "x-kubernetes-validations": [
-                {
-                    "rule": "!(has(self.minAvailable) && has(self.maxUnavailable))",
-                    "message": "minAvailable and maxUnavailable cannot be both set",
-                },
-                {
-                    "rule": "!has(self.unhealthyPodEvictionPolicy) || !has(self.target) || self.target != 'Workloads'",
-                    "message": "unhealthyPodEvictionPolicy only means something for a budget over Pods",
-                },
-            ]
-        },
+        "spec": _rules(
+            (
+                "!(has(self.minAvailable) && has(self.maxUnavailable))",
+                "minAvailable and maxUnavailable cannot be both set",
+            ),
+            (
+                "!has(self.unhealthyPodEvictionPolicy) || !has(self.target) || self.target != 'Workloads'",
+                "unhealthyPodEvictionPolicy only means something for a budget over Pods",
+            ),
+        ),
         **_selector("spec.selector"),
-        "spec.windows.*.schedule": {"pattern": "^\\s*\\S+(\\s+\\S+){4}\\s*$"},
+        "spec.windows.*.schedule": {"pattern": f"^{_FIVE_PARTS}$"},
     },
 }
 """By kind and by place in its schema; `*` stands for the items of a list and the values of a map."""
