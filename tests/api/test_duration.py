@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.api.duration import duration, is_duration, told
+from trimtab.api.duration import DURATION, duration, is_duration, told
+from trimtab.api.patterns import go_pattern
 
 
 @pytest.mark.parametrize("text", ["90s", "1h30m", "2d", "0.5h", "250ms"])
@@ -27,3 +28,14 @@ def test_what_is_told_to_people_can_be_written_back(milliseconds: int) -> None:
 def test_no_time_at_all_is_told_too() -> None:
     assert told(timedelta()) == "0s"
     assert told(timedelta(minutes=90)) == "1h30m"
+
+
+PARTS = st.from_regex(r"[0-9]{1,3}(\.[0-9]{1,2})?(ms|s|m|h|d)", fullmatch=True)
+
+
+@given(st.one_of(st.lists(PARTS, max_size=3).map("".join), st.text("0159smhd", max_size=12), st.text(max_size=6)))
+def test_a_schema_says_the_same_in_its_own_words(text: str) -> None:
+    """Down to a hundredth of a millisecond: what is shorter than a clock can tell is none for us alone."""
+    fits = go_pattern(DURATION)
+    assert fits is not None
+    assert fits(text) == is_duration(text)

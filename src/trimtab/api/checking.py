@@ -352,22 +352,13 @@ def _plain_type(schema: Raw) -> type | None:
 _first = itemgetter(0)
 
 
-def _members(schema: Raw, otherwise: Check | None = None) -> Check | None:
-    """What objects must satisfy; `otherwise` is asked about what is no object."""
-    properties = schema.get("properties") or {}
-    additional = schema.get("additionalProperties")
-    rest = compile_check(additional) if isinstance(additional, dict) else None
-    rest_plain = _plain_type(additional) if isinstance(additional, dict) else None
-    needed = tuple(schema.get("required") or ())
-    all_needed = frozenset(needed)
+def _size(schema: Raw) -> Callable[[int, Place, list[Problem]], bool] | None:
+    """Whether an object has as many members as it may; one that has not is looked at no further."""
     least, most = schema.get("minProperties"), schema.get("maxProperties")
-    sized = least is not None or most is not None
-    inners = {key: inner for key, child in properties.items() if (inner := compile_check(child)) is not None}
-    plain = {key: _plain_type(child) for key, child in properties.items()}
-    if not inners and rest is None and not needed and least is None and most is None:
+    if least is None and most is None:
         return None
 
-    def check_size(count: int, place: Place, problems: list[Problem]) -> bool:
+    def fits(count: int, place: Place, problems: list[Problem]) -> bool:
         if least is not None and count < least:
             text = f"{name_of(place)} in body should have at least {least} properties"
             problems.append(_problem(invalid(name_of(place), count, text), place))
@@ -377,12 +368,29 @@ def _members(schema: Raw, otherwise: Check | None = None) -> Check | None:
             return False
         return True
 
+    return fits
+
+
+def _members(schema: Raw, otherwise: Check | None = None) -> Check | None:
+    """What objects must satisfy; `otherwise` is asked about what is no object."""
+    properties = schema.get("properties") or {}
+    additional = schema.get("additionalProperties")
+    rest = compile_check(additional) if isinstance(additional, dict) else None
+    rest_plain = _plain_type(additional) if isinstance(additional, dict) else None
+    needed = tuple(schema.get("required") or ())
+    all_needed = frozenset(needed)
+    fits = _size(schema)
+    inners = {key: inner for key, child in properties.items() if (inner := compile_check(child)) is not None}
+    plain = {key: _plain_type(child) for key, child in properties.items()}
+    if not inners and rest is None and not needed and fits is None:
+        return None
+
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
         if type(value) is not dict:
             if otherwise is not None:
                 otherwise(value, place, problems)
             return
-        if sized and not check_size(len(value), place, problems):
+        if fits is not None and not fits(len(value), place, problems):
             return
         if rest is not None:
             for key, item in value.items():

@@ -3,6 +3,10 @@
 import re
 from datetime import timedelta
 
+_ANY = r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d))"
+_SOME = r"(([0-9]*[1-9][0-9]*(\.[0-9]+)?|[0-9]+\.[0-9]*[1-9][0-9]*)(ms|s|m|h|d))"
+DURATION = f"^{_ANY}*{_SOME}{_ANY}*$"
+"""`is_duration` in words that a schema understands: one of the parts is not zero."""
 _PART = re.compile(r"(?<![0-9])([0-9]++(?:\.[0-9]++)?)(ms|s|m|h|d)")
 _WHOLE = re.compile(r"(?:[0-9]++(?:\.[0-9]++)?(?:ms|s|m|h|d))+\Z")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -248,6 +248,11 @@ def spec_changed(old: Any, new: Any) -> bool:
     )
 
 
+def spec_differs(old: Any, new: Any) -> bool:
+    """For those whom another object wakes: it came, went, or asks for something else."""
+    return old is None or new is None or old.spec != new.spec
+
+
 def same_rank(subject: Any) -> int:
     return 0
 

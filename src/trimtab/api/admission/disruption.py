@@ -11,7 +11,6 @@ from trimtab.api.timetable import check_timetable
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
-DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"
 _PERCENT = re.compile(r"[0-9]{1,18}%\Z")
 _PACE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?\Z")
 

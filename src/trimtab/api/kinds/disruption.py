@@ -5,7 +5,8 @@ from typing import Annotated
 
 import msgspec
 
-from trimtab.api.admission.disruption import DURATION, check_budget, check_order, check_policy, fill_budget
+from trimtab.api.admission.disruption import check_budget, check_order, check_policy, fill_budget
+from trimtab.api.duration import DURATION
 from trimtab.api.kind import Column, kind
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Field, Int32, Int64, IntOrString, MicroTime, Object, Value, always

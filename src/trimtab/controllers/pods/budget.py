@@ -13,7 +13,7 @@ from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Key
 from trimtab.controllers import marks
-from trimtab.controllers.contract import Again, View, Wake, Wish
+from trimtab.controllers.contract import Again, View, Wake, Wish, spec_differs
 from trimtab.controllers.pods.owners import controllers_in
 from trimtab.controllers.pods.registry import inside_a_cluster
 from trimtab.decide.budget import DELETION_DEADLINE, IN_FLIGHT_AT_MOST, Limit
@@ -37,7 +37,7 @@ def budgets_of(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
 def neighbours(old: PodBudget | None, new: PodBudget | None, view: View) -> Iterable[Key]:
     """A user's budget may make a default one needless."""
     one = new or old
-    if one is not None and (old is None or new is None or old.spec != new.spec) and DEFAULT not in one.metadata.labels:
+    if one is not None and spec_differs(old, new) and DEFAULT not in one.metadata.labels:
         yield from (
             key_of(budget) for budget in view.all(DisruptionBudget, one.namespace) if DEFAULT in budget.metadata.labels
         )
@@ -46,7 +46,7 @@ def neighbours(old: PodBudget | None, new: PodBudget | None, view: View) -> Iter
 def every_budget(
     old: DisruptionPolicy | PriorityOrder | None, new: DisruptionPolicy | PriorityOrder | None, view: View
 ) -> Iterable[Key]:
-    if old is None or new is None or old.spec != new.spec:
+    if spec_differs(old, new):
         yield from (key_of(budget) for budget in view.all(DisruptionBudget))
 
 

@@ -13,7 +13,7 @@ from trimtab.api.kinds.native.pod import Pod, PodSpec, PodTemplateSpec
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Meta, OwnerReference
-from trimtab.controllers.contract import Again, View, Wake, Wish, spec_changed
+from trimtab.controllers.contract import Again, View, Wake, Wish, spec_changed, spec_differs
 from trimtab.controllers.pods.budget import DEFAULT
 from trimtab.controllers.pods.owners import custom_owner, replicas_of
 from trimtab.controllers.pods.registry import inside_a_cluster
@@ -29,7 +29,7 @@ WORKLOADS: tuple[type[Workload], ...] = (Deployment, StatefulSet, ReplicaSet, Re
 
 
 def every_workload(old: DisruptionPolicy | None, new: DisruptionPolicy | None, view: View) -> Iterable[Key]:
-    if old is None or new is None or old.spec != new.spec:
+    if spec_differs(old, new):
         for type_ in WORKLOADS:
             yield from map(key_of, view.all(type_))
 
@@ -75,7 +75,7 @@ def own_pod(old: Pod | None, new: Pod) -> bool:
 
 
 def every_own_pod(old: DisruptionPolicy | None, new: DisruptionPolicy | None, view: View) -> Iterable[Key]:
-    if old is None or new is None or old.spec != new.spec:
+    if spec_differs(old, new):
         yield from (key_of(pod) for pod in view.all(Pod) if own_pod(None, pod))
 
 

@@ -9,7 +9,7 @@ from trimtab.api.kinds.disruption import DisruptionPolicy, Rate
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget, PodDisruptionBudgetStatus
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
-from trimtab.controllers.contract import Again, View, Wake, Wish
+from trimtab.controllers.contract import Again, View, Wake, Wish, spec_differs
 from trimtab.controllers.pods.budget import effective_budget
 from trimtab.controllers.pods.owners import controllers_in
 from trimtab.decide.budget import DELETION_DEADLINE, Limit
@@ -29,7 +29,7 @@ def _when_pods_change(old: Pod | None, new: Pod | None, view: View) -> Iterator[
 
 
 def _when_policy_changes(old: DisruptionPolicy | None, new: DisruptionPolicy | None, view: View) -> Iterator[Key]:
-    if old is None or new is None or old.spec != new.spec:
+    if spec_differs(old, new):
         yield from (key_of(budget) for budget in view.all(PodDisruptionBudget))
 
 
