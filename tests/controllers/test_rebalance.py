@@ -289,3 +289,11 @@ def test_a_schedule_has_its_own_time_zone() -> None:
 def test_upstream_knows_no_schedule() -> None:
     wishes, _ = run(job("web", **EVERY_HOUR), binding(clusters={"m1": 2}), profile=UPSTREAM)
     assert [wish for wish in wishes if isinstance(wish, Binding)]
+
+
+def test_who_has_no_schedule_any_more_asks_as_of_now() -> None:
+    edited = job("web", "api", status=a_round_that_is_over(NOON), generation=2)
+    wishes, after = run(edited, binding(clusters={"m1": 2}), binding("api", clusters={"m1": 2}), now=NOON + HOUR)
+    (stamped,) = [wish for wish in wishes if isinstance(wish, Binding)]
+    assert stamped.spec.reschedule_triggered_at == NOON + HOUR
+    assert (after.status.last_schedule_time, after.status.next_schedule_time) == (None, None)

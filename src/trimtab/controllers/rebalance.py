@@ -168,7 +168,7 @@ def group_of(api_version: str) -> str:
 
 def asked_at(job: WorkloadRebalancer, view: View) -> datetime:
     """When this workload was asked for: with the rebalancer, or later, when it was added to it."""
-    if job.status.last_schedule_time is not None:
+    if job.spec.schedule and job.status.last_schedule_time is not None:
         return job.status.last_schedule_time
     born = job.metadata.creation_timestamp or view.now
     late = job.metadata.generation > 1 and view.profile.rebalancer_waits_for_moves
@@ -319,7 +319,7 @@ def followed_status(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ..
         observed_workloads=results,
         observed_generation=job.metadata.generation,
         finish_time=finish if over else None,
-        last_schedule_time=job.status.last_schedule_time,
+        last_schedule_time=job.status.last_schedule_time if job.spec.schedule else None,
         next_schedule_time=next_round(job, view) if job.spec.schedule else None,
         conditions=conditions_of(job, results, view, over=over),
     )

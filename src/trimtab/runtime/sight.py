@@ -22,14 +22,12 @@ from trimtab.client.client import Client, Resource, resource_of
 from trimtab.decide.pods.burden import EVICTED
 from trimtab.decide.pods.demand import Amounts, amounts
 from trimtab.decide.pods.measures import Measures
-from trimtab.decide.pods.scaling import Scalable, scalables
+from trimtab.decide.pods.scaling import Scalable, is_users_own, scalables
 from trimtab.decide.pods.terms import Labels
 from trimtab.decide.reschedule.picture import Facts, Owner
 from trimtab.errors import Forbidden, NotFound, Unavailable
 
 T = TypeVar("T", bound=Object)
-WELL_KNOWN = ("apps", "batch", "v1")
-"""Groups whose kinds have a type of ours."""
 
 
 async def look(client: Client, *, stock: bool) -> Facts:
@@ -76,8 +74,8 @@ async def _old_owners(client: Client) -> list[Owner]:
 
 async def _own_kinds(client: Client, owned: Iterable[Object]) -> list[Owner]:
     """Owners of kinds that users have defined with a scale; nobody asks for them where no pod has such an owner."""
-    refs = {_kind_of(ref) for one in owned for ref in one.metadata.owner_references if ref.controller}
-    strange = {ref for ref in refs if ref[0] not in WELL_KNOWN}
+    refs = (ref for one in owned for ref in one.metadata.owner_references if ref.controller)
+    strange = {_kind_of(ref) for ref in refs if is_users_own(ref)}
     if not strange:
         return []
     try:

@@ -18,11 +18,10 @@ from trimtab.controllers.pods.budget import DEFAULT
 from trimtab.controllers.pods.owners import custom_owner, replicas_of
 from trimtab.controllers.pods.registry import inside_a_cluster
 from trimtab.decide.pods.guard import PodBudget
+from trimtab.decide.pods.scaling import is_users_own
 from trimtab.decide.pods.terms import Labels
 
 Workload = Deployment | StatefulSet | ReplicaSet | ReplicationController
-WELL_KNOWN = ("apps", "batch", "v1")
-"""The groups whose kinds are no user's own."""
 NOT_SAID_SECONDS = 30.0
 """Who is to say which pods are its own may take its time."""
 WORKLOADS: tuple[type[Workload], ...] = (Deployment, StatefulSet, ReplicaSet, ReplicationController)
@@ -69,7 +68,7 @@ def default_budget(workload: Workload, view: View) -> Iterator[Wish]:
 def own_pod(old: Pod | None, new: Pod) -> bool:
     """A pod that may belong to a kind of the users' own, or now does."""
     owner = new.controller
-    if owner is None or owner.api_version.partition("/")[0] in WELL_KNOWN:
+    if owner is None or not is_users_own(owner):
         return False
     return old is None or old.metadata.labels != new.metadata.labels or old.controller != owner
 

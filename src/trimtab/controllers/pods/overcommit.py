@@ -12,6 +12,7 @@ from trimtab.api.value import Condition, Key
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Note, View, Wake, Wish
 from trimtab.controllers.pods.registry import inside_a_cluster
+from trimtab.controllers.pods.settings import in_force
 from trimtab.decide.pods.allotment import covers, hard_of, promised, shown, used_by
 from trimtab.decide.pods.demand import amounts
 
@@ -78,14 +79,7 @@ def overcommit(order: PriorityOrder, view: View) -> Iterator[Wish]:
         observed_generation=order.metadata.generation,
     )
     was = marks.is_true(order.status.conditions, OVERCOMMITTED)
-    unknown = [name for name in order.spec.names if view.get(PriorityClass, "", name) is None]
-    conditions = marks.with_readiness(
-        marks.with_condition(order.status.conditions, said),
-        "UnknownPriorityClass" if unknown else "InForce",
-        f"there is no PriorityClass {', '.join(unknown)}" if unknown else "",
-        view,
-        fault=bool(unknown),
-    )
+    conditions = in_force(marks.with_condition(order.status.conditions, said), order.spec.names, view)
     status = order.status.but(observed_generation=order.metadata.generation, conditions=conditions)
     if status != order.status:
         yield order.but(status=status)

@@ -9,8 +9,15 @@ from trimtab.api.selectors import BadSelector, LabelSelector, LabelSelectorRequi
 from trimtab.api.value import OwnerReference, Raw
 
 DEFINITION = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+WELL_KNOWN = ("apps", "batch", "v1")
+"""The groups of owners whose kinds are no user's own."""
 WRITTEN = ("In", "NotIn", "Exists", "DoesNotExist")
 """Operators that an object may write; a selector text knows two more."""
+
+
+def is_users_own(owner: OwnerReference) -> bool:
+    """Whether somebody else than Kubernetes has defined what the owner is."""
+    return owner.api_version.partition("/")[0] not in WELL_KNOWN
 
 
 class Scalable(NamedTuple):
