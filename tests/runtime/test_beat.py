@@ -12,7 +12,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.config import ConfigMap, Secret
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Key, Meta
-from trimtab.client.client import Client, resource_of
+from trimtab.client.client import EVENTS, Client, resource_of
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import Clock, LoopClock, WallClock, run_virtually
@@ -32,7 +32,6 @@ from trimtab.registry import Registry
 from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import Manager
-from trimtab.runtime.notes import EVENTS
 from trimtab.server.assembly import ApiServer, Settings
 from trimtab.server.daemon import Daemon
 from trimtab.server.local import LocalClient

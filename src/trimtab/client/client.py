@@ -48,6 +48,9 @@ def resource_of(kind: Kind) -> Resource:
     return Resource(kind.group, kind.version, kind.plural, kind.name, kind.namespaced)
 
 
+EVENTS = Resource("", "v1", "events", "Event")
+
+
 class Listing(NamedTuple):
     """All objects of a resource as they stood at one revision."""
 
@@ -83,6 +86,10 @@ class Client(Protocol):
         ...
 
     async def create(self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False) -> Raw: ...
+
+    async def record(self, events: Sequence[Raw]) -> None:
+        """Create whole core Events, each with a name of its own; one that is refused keeps none of the others away."""
+        ...
 
     async def replace(
         self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab"

@@ -13,7 +13,7 @@ from yarl import URL
 
 from trimtab import __version__, errors
 from trimtab.api.value import Raw
-from trimtab.client.client import Answer, Change, Listing, PatchType, Propagation, Resource
+from trimtab.client.client import EVENTS, Answer, Change, Listing, PatchType, Propagation, Resource
 from trimtab.client.kubeconfig import Credentials, TokenSource, load_client_certificate
 from trimtab.client.lines import Lines, Reply
 from trimtab.clock import Clock, WallClock
@@ -217,6 +217,12 @@ class KubeClient:
         query = {"fieldManager": manager, "dryRun": "All" if dry_run else ""}
         namespace = obj["metadata"].get("namespace", "")
         return _object(await self._ask("POST", resource.path(namespace), query, obj))
+
+    async def record(self, events: Sequence[Raw]) -> None:
+        told = (self.create(EVENTS, event, manager=event["reportingComponent"]) for event in events)
+        for answer in await asyncio.gather(*told, return_exceptions=True):
+            if isinstance(answer, BaseException) and not isinstance(answer, ApiFault):
+                raise answer
 
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
         metadata = obj["metadata"]

@@ -52,7 +52,7 @@ class AvoidLists:
                 kept = added(entries, entry, picture.now)
                 await self._write(move.source, kept)
                 for one in crowded_out(entries, kept, picture.now):
-                    await self._recorder.tell(_full(node, one), picture.now)
+                    self._recorder.tell(_full(node, one), picture.now)
 
     async def tidy(self, facts: Facts, now: datetime) -> None:
         """Forget what is over: by time, with the owner, or because the other pod has its node."""

@@ -387,7 +387,7 @@ class Beat:
             case Note():
                 if wish.routine and not self._profile_of(key).tell_routine:
                     return
-                await self._around.recorder.tell(wish, self._around.clock.now())
+                self._around.recorder.tell(wish, self._around.clock.now())
             case Remember(topic, at, value):
                 self._around.memory.keep(topic, at, value)
             case Within(cluster, inner):

@@ -67,12 +67,13 @@ class Manager:
         self._tasks.clear()
         for beat in self.beats:
             beat.queue.close()
+        await self.around.recorder.close()
         await self.around.cache.close()
 
     @property
     def idle(self) -> bool:
-        """No controller has anything to think about right now."""
-        return all(beat.queue.idle for beat in self.beats)
+        """No controller has anything to think about or to tell right now."""
+        return self.around.recorder.idle and all(beat.queue.idle for beat in self.beats)
 
     def samples(self) -> Iterator[Sample]:
         """How much each controller thinks and writes, what waits for it, and what it fails to do."""

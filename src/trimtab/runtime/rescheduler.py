@@ -203,7 +203,8 @@ class Rescheduler:
                 stay.append(Refused(move.pod, move.objective, move.gain, reason))
                 history = history.undone(move.pod.pod.metadata.uid)
         await self._remember(history)
-        await self._tell_of_frozen(picture)
+        self._tell_of_frozen(picture)
+        await self._recorder.written()
         stays = {one.pod.key for one in stay}
         moves = tuple(move for move in found.moves if move.pod.key not in stays)
         self.last = found._replace(moves=moves, refused=(*found.refused, *stay), history=history)
@@ -263,7 +264,7 @@ class Rescheduler:
         except InputFault as fault:
             self.complaint = str(fault)
             kept = "the one before stays in force" if self._config else "nothing is rescheduled"
-            await self._tell(raw, "BadConfiguration", f"{fault}; {kept}", warning=True)
+            self._tell(raw, "BadConfiguration", f"{fault}; {kept}", warning=True)
 
     # moves
 
@@ -291,14 +292,14 @@ class Rescheduler:
             return "it is gone already"
         except ApiFault as fault:
             if _is_asked(pod, fault):
-                await self._tell(raw, "EvictionRequested", f"{move.objective}: {move.reason}")
+                self._tell(raw, "EvictionRequested", f"{move.objective}: {move.reason}")
                 return None
             if kept is not None:
                 kept.let_go(pod)
             reason = _overlap(fault, move, picture) or why(fault)
             log.info("%s/%s stays: %s", pod.namespace, pod.name, reason)
             if policy is not None and policy.eviction_failure_event_notification:
-                await self._tell(raw, "EvictionFailed", f"{move.objective}: {reason}", warning=True)
+                self._tell(raw, "EvictionFailed", f"{move.objective}: {reason}", warning=True)
             return reason
         if self._profile.descheduler_looks_ahead and picture.facts.measures is not None:
             used = picture.facts.measures.pods.get(move.pod.key, {})
@@ -306,30 +307,30 @@ class Rescheduler:
         if not self._embedded:
             await self._avoid_lists.add(move, picture)
         said = f"moved from {move.source} by the rescheduler ({move.objective}, gain {move.gain:.0f} %): {move.reason}"
-        await self._tell(raw, "Rescheduled", said)
-        await self._tell_owner(pod, f"{pod.name} {said}")
+        self._tell(raw, "Rescheduled", said)
+        self._tell_owner(pod, f"{pod.name} {said}")
         return None
 
-    async def _tell_owner(self, pod: Pod, message: str) -> None:
+    def _tell_owner(self, pod: Pod, message: str) -> None:
         """The record that outlives the pod."""
         if (owner := pod.controller) is not None:
             about = Ref(owner.api_version, owner.kind, pod.namespace, owner.name, owner.uid)
-            await self._recorder.tell(Note(about, "Rescheduled", message, COMPONENT), self._clock.now())
+            self._recorder.tell(Note(about, "Rescheduled", message, COMPONENT), self._clock.now())
 
-    async def _tell_of_frozen(self, picture: Picture) -> None:
+    def _tell_of_frozen(self, picture: Picture) -> None:
         """Owners that were moved in vain too often are not moved any more: somebody should look why."""
         for one in (*picture.facts.deployments, *picture.facts.sets):
             uid = one.metadata.uid
             if picture.history.frozen(uid) and uid not in self._frozen:
                 self._frozen.add(uid)
                 said = "its pods were moved in vain three times in a row, and are not moved any more"
-                await self._tell(kind_of(type(one)).encode(one), "ReschedulingFrozen", said, warning=True)
+                self._tell(kind_of(type(one)).encode(one), "ReschedulingFrozen", said, warning=True)
 
-    async def _tell(self, about: Raw, reason: str, message: str, *, warning: bool = False) -> None:
+    def _tell(self, about: Raw, reason: str, message: str, *, warning: bool = False) -> None:
         """An event for people; nothing depends on it."""
         kind = "Warning" if warning else "Normal"
         note = Note(ref_of_raw(about), reason, message, COMPONENT, kind)
-        await self._recorder.tell(note, self._clock.now())
+        self._recorder.tell(note, self._clock.now())
 
     # memory
 

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 
 from trimtab.api.value import Raw
+from trimtab.client.client import EVENTS, Change, Listing, PatchType, Propagation, Resource
 from trimtab.client.client import Answer as Fetched
-from trimtab.client.client import Change, Listing, PatchType, Propagation, Resource
 from trimtab.errors import ApiFault
 from trimtab.server import refuse
 from trimtab.server.answer import Answer, Ask
@@ -73,6 +73,9 @@ class LocalClient:
         understood = self._verbs.fitter.understand(where.served, Body(obj, []), "Ignore", caller)
         options = WriteOptions(manager, dry_run, "Ignore")
         return _written(await self._verbs.create(where, Wanted(understood), options, caller))
+
+    async def record(self, events: Sequence[Raw]) -> None:
+        await self._verbs.record(self._where(EVENTS).served, events, self._caller("trimtab"))
 
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
         where, caller = self._at(resource, obj, subresource), self._caller(manager)

@@ -42,6 +42,8 @@ _TOGETHER = 32
 """How many objects of a collection are deleted at once."""
 _CREATE_ON_UPDATE = {"leases.coordination.k8s.io", "events", "nodes", "endpoints", "limitranges"}
 
+_AS_THEY_COME = WriteOptions()
+
 Change = Callable[[Raw], Awaitable[Wanted]]
 """Makes the object that should be, out of the one that is, which stays as it was."""
 
@@ -207,6 +209,26 @@ class Verbs:
                 attributes = Attributes("CREATE", where, caller)
                 fresh = await self._born(Wanted(obj), WriteOptions(manager=caller.agent), attributes)
                 writes.append(Put(where.key, pack(fresh), ABSENT))
+        if writes:
+            await self.store.commit(writes)
+
+    async def record(self, served: Served, events: Iterable[Raw], caller: Caller) -> None:
+        """Create Events that this process tells of itself, all in one step; what is refused is not told.
+
+        They come whole, and nobody else ever writes them: their fields are not read again, and have no owners.
+        """
+        writes = []
+        for event in events:
+            where = Where(served, event["metadata"]["namespace"], event["metadata"]["name"])
+            attributes = Attributes("CREATE", where, caller)
+            with contextlib.suppress(ApiFault):
+                await self.admission.check_place(attributes)
+                fresh = await self._born(Wanted(event, applied=True), _AS_THEY_COME, attributes)
+                put = Put(where.key, pack(fresh))
+                if provisos := self.admission.provisos(attributes, fresh):
+                    await self._commit(served, put, *provisos)
+                else:
+                    writes.append(put)
         if writes:
             await self.store.commit(writes)
 

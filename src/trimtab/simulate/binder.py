@@ -461,7 +461,7 @@ class Binder:
                 await self._write_promise(pod.pod, None)
         else:
             if self._profile.preemption_shares_the_burden:
-                await self._recorder.tell(Note(ref(pod.pod), "Preempting", message, "default-scheduler"), now)
+                self._recorder.tell(Note(ref(pod.pod), "Preempting", message, "default-scheduler"), now)
 
     async def _send_away(self, pod: Resident, chosen: Candidate) -> None:
         """Through the door, unless it does not bind: the profile has none, or the pod is critical to the system."""

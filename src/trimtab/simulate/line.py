@@ -115,6 +115,9 @@ class Line:
         answer = await self.through(lambda: self._inner.create(resource, obj, manager=manager, dry_run=dry_run))
         return _lean(answer) if self._lean else answer
 
+    async def record(self, events: Sequence[Raw]) -> None:
+        await self.through(lambda: self._inner.record(events))
+
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
         return await self.through(lambda: self._inner.replace(resource, obj, subresource=subresource, manager=manager))
 
