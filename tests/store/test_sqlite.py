@@ -218,7 +218,7 @@ async def test_a_directory_without_write_permission_is_a_clear_fault(
 async def test_on_a_full_disk_reads_go_on_writes_fail_clearly_and_room_heals(on_disk: Open) -> None:
     store = on_disk()
     await store.create(PODS + "kept", b"safe")
-    connection(store).execute("PRAGMA max_page_count = 10")
+    connection(store).execute("PRAGMA max_page_count = 5")
     watch = store.watch(PODS)
     revision = store.revision
 
@@ -242,13 +242,13 @@ async def test_on_a_full_disk_reads_go_on_writes_fail_clearly_and_room_heals(on_
 
 async def test_forgetting_history_makes_room_in_a_full_store(on_disk: Open) -> None:
     store = on_disk()
-    await store.commit([Put(f"{PODS}{n}", bytes(5000)) for n in range(20)])
+    await store.commit([Put(f"{PODS}{n}", bytes(20_000)) for n in range(20)])
     connection(store).execute("PRAGMA max_page_count = 1")  # SQLite takes it as: not beyond the present size
     with pytest.raises(errors.StoreFault, match="no room"):
-        await store.create(PODS + "more", bytes(9000))
+        await store.create(PODS + "more", bytes(36_000))
     await store.commit([Delete(f"{PODS}{n}") for n in range(3)])
     store.compact(store.revision)
-    await store.create(PODS + "more", bytes(9000))
+    await store.create(PODS + "more", bytes(36_000))
     await store.close()
     assert on_disk().count(PODS) == 18
 

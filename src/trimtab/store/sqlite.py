@@ -17,8 +17,10 @@ APPLICATION_ID = 0x54524D54
 FORMAT = 1
 HEADER_SIZE = 100  # of any SQLite file
 ROWS_PER_STATEMENT = 64
-FREE_PAGES_KEPT = 256
-PAGES_PER_VACUUM = 1024
+PAGE_SIZE = 16 * 1024  # of a new file: an object or two fill a small page, and every page is written on its own
+PAGES_PER_CHECKPOINT = 256
+FREE_PAGES_KEPT = 64
+PAGES_PER_VACUUM = 256
 
 LOG_COLUMNS = (
     "revision INTEGER PRIMARY KEY, key TEXT NOT NULL, value BLOB, created INTEGER NOT NULL, checksum INTEGER NOT NULL"
@@ -93,10 +95,12 @@ class Journal:
         execute("PRAGMA locking_mode = EXCLUSIVE")
         new = self._recognise()
         if new:
+            execute(f"PRAGMA page_size = {PAGE_SIZE}")
             execute("PRAGMA auto_vacuum = INCREMENTAL")
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")
         execute("PRAGMA cache_size = -512")  # the index in memory is the cache; this one only sees appends
+        execute(f"PRAGMA wal_autocheckpoint = {PAGES_PER_CHECKPOINT}")
         execute("PRAGMA journal_size_limit = 4194304")
         execute("BEGIN IMMEDIATE")  # finds out now, not at the first write, whether the file may be written
         for statement in SCHEMA if new else ():
