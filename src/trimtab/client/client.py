@@ -85,7 +85,11 @@ class Client(Protocol):
         """Changes after `revision`, in batches as they come, until the server ends the watch."""
         ...
 
-    async def create(self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False) -> Raw: ...
+    async def create(
+        self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False, typed: bool = False
+    ) -> Raw:
+        """`typed`: it was written from a value of one of our types, and holds nothing that its kind does not know."""
+        ...
 
     async def record(self, events: Sequence[Raw]) -> None:
         """Create whole core Events, each with a name of its own; one that is refused keeps none of the others away."""
@@ -106,6 +110,7 @@ class Client(Protocol):
         subresource: str = "",
         manager: str = "trimtab",
         force: bool = False,
+        typed: bool = False,
     ) -> Raw: ...
 
     async def delete(

@@ -213,7 +213,9 @@ class KubeClient:
                     if changes := [_change(line) for line in lines if line]:
                         yield changes
 
-    async def create(self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False) -> Raw:
+    async def create(
+        self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False, typed: bool = False
+    ) -> Raw:
         query = {"fieldManager": manager, "dryRun": "All" if dry_run else ""}
         namespace = obj["metadata"].get("namespace", "")
         return _object(await self._ask("POST", resource.path(namespace), query, obj))
@@ -240,6 +242,7 @@ class KubeClient:
         subresource: str = "",
         manager: str = "trimtab",
         force: bool = False,
+        typed: bool = False,
     ) -> Raw:
         query = {"fieldManager": manager, "force": "true" if force else ""}
         path = resource.path(namespace, name, subresource)

@@ -457,6 +457,7 @@ class Beat:
             with_version(write.patch, metadata["resourceVersion"]),
             subresource=write.subresource,
             manager=self._manager,
+            typed=True,
         )
 
     def _differences(self, before: Object, after: Object, raw: Raw) -> Iterator[Write]:
@@ -470,7 +471,7 @@ class Beat:
         body = wire(wished)
         status = body.get("status")
         self.writes += 1
-        made = await self._around.client.create(table.resource, body, manager=self._manager)
+        made = await self._around.client.create(table.resource, body, manager=self._manager, typed=True)
         table.put(made)
         if status and kind_of(wished).status:
             self.writes += 1
@@ -484,6 +485,7 @@ class Beat:
                     patch,
                     subresource="status",
                     manager=self._manager,
+                    typed=True,
                 )
             )
 

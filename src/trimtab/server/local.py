@@ -19,7 +19,7 @@ from trimtab.server.edge import fault_answer
 from trimtab.server.fitting import Wanted
 from trimtab.server.negotiate import JSON
 from trimtab.server.options import DeleteOptions, ListOptions, WriteOptions
-from trimtab.server.patching import JSON_PATCH, MERGE, STRATEGIC
+from trimtab.server.patching import JSON_PATCH, KNOWN, MERGE, STRATEGIC
 from trimtab.server.selecting import EVERYTHING, Choice, choose
 from trimtab.server.verbs import Outcome
 from trimtab.server.watch import seen
@@ -68,9 +68,14 @@ class LocalClient:
             if changes:
                 yield changes
 
-    async def create(self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False) -> Raw:
-        where, caller = self._at(resource, obj)._replace(name=""), self._caller(manager)
-        understood = self._verbs.fitter.understand(where.served, Body(obj, []), "Ignore", caller)
+    async def create(
+        self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False, typed: bool = False
+    ) -> Raw:
+        metadata = obj.get("metadata") or {}
+        where, caller = self._where(resource, metadata.get("namespace") or ""), self._caller(manager)
+        fitter = self._verbs.fitter
+        known = typed and not fitter.is_native(where.served)
+        understood = obj if known else fitter.understand(where.served, Body(obj, []), "Ignore", caller)
         options = WriteOptions(manager, dry_run, "Ignore")
         return _written(await self._verbs.create(where, Wanted(understood), options, caller))
 
@@ -93,9 +98,10 @@ class LocalClient:
         subresource: str = "",
         manager: str = "trimtab",
         force: bool = False,
+        typed: bool = False,
     ) -> Raw:
         where, caller = self._where(resource, namespace, name, subresource), self._caller(manager)
-        options = WriteOptions(manager, validation="Ignore", force=force)
+        options = WriteOptions(manager, validation=KNOWN if typed else "Ignore", force=force)
         patcher = self._server.patcher
         if type == "apply":
             outcome = await patcher.apply(where, patch, options, caller)

@@ -46,6 +46,8 @@ _METADATA_ORDER = (
     "managedFields",
 )
 """As Go writes it, for the refusals that show the whole object."""
+KNOWN = "Known"
+"""The validation of a patch that was written from our own types: it can hold nothing that their schema does not know."""
 Apply = Callable[[Raw], Any]
 
 
@@ -102,14 +104,17 @@ class Patcher:
         """The patched object, if it still is one."""
         if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
             raise _misfit(new, "json: cannot unmarshal the patched object into an object")
-        new = {**new, "apiVersion": served.api_version, "kind": served.kind.name}
-        metadata = new.setdefault("metadata", {})
+        made: Raw = {**new, "apiVersion": served.api_version, "kind": served.kind.name}
+        metadata = made.setdefault("metadata", {})
+        if validation == KNOWN and not self._fitter.is_native(served):
+            _check_address(metadata, old["metadata"])
+            return made
         try:
-            read = self._fitter.read_again(served, new, old)
+            read = self._fitter.read_again(served, made, old)
         except codec.Unreadable as error:
-            raise _misfit(new, str(error)) from None
+            raise _misfit(made, str(error)) from None
         if read.problems and validation == "Strict":
-            raise _misfit(new, f"strict decoding error: {', '.join(read.problems)}")
+            raise _misfit(made, f"strict decoding error: {', '.join(read.problems)}")
         if validation == "Warn":
             for problem in read.problems:
                 caller.warn(problem)

@@ -111,8 +111,12 @@ class Line:
         finally:
             self._watches.discard(waiting)
 
-    async def create(self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False) -> Raw:
-        answer = await self.through(lambda: self._inner.create(resource, obj, manager=manager, dry_run=dry_run))
+    async def create(
+        self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False, typed: bool = False
+    ) -> Raw:
+        answer = await self.through(
+            lambda: self._inner.create(resource, obj, manager=manager, dry_run=dry_run, typed=typed)
+        )
         return _lean(answer) if self._lean else answer
 
     async def record(self, events: Sequence[Raw]) -> None:
@@ -132,10 +136,19 @@ class Line:
         subresource: str = "",
         manager: str = "trimtab",
         force: bool = False,
+        typed: bool = False,
     ) -> Raw:
         answer = await self.through(
             lambda: self._inner.patch(
-                resource, namespace, name, patch, type=type, subresource=subresource, manager=manager, force=force
+                resource,
+                namespace,
+                name,
+                patch,
+                type=type,
+                subresource=subresource,
+                manager=manager,
+                force=force,
+                typed=typed,
             )
         )
         return _lean(answer) if self._lean else answer
