@@ -53,3 +53,17 @@ def test_history_that_was_too_long_when_it_was_written_is_cut_when_it_is_used() 
     index.restore([Row(n, "/a", b"", 2) for n in range(2, 102)], compacted=0)
     assert len(index.trim(0.0)) == 83
     assert index.compacted == 85
+
+
+@given(
+    st.lists(st.sampled_from(["/registry/a/b/c", "/registry/a/d/c", "/other/e/f/g"]), max_size=12), st.integers(1, 13)
+)
+def test_who_watches_many_shelves_hears_all_in_order_however_far_behind(keys: list[str], seen: int) -> None:
+    index = Index(Keep(memos=4))
+    for n, key in enumerate(keys):
+        entry = Entry(key, b"", n + 2, n + 2)
+        index.apply([Event(key, n + 2, entry, index.entries.get(key))])
+    told, _ = index.since("/registry/", seen, limit=100)
+    assert [event.revision for event in told] == [
+        n + 2 for n, key in enumerate(keys) if key.startswith("/registry/") and n + 2 > seen
+    ]

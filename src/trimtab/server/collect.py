@@ -83,10 +83,13 @@ class Collector:
         while True:
             waiting = dict.fromkeys(await self._undone(list(waiting)))
             for event in await watch.next(_RETRY_SECONDS if waiting else None):
-                waiting.update(dict.fromkeys(self._noticed(event)))
+                if self._matters(event):
+                    waiting.update(dict.fromkeys(self._noticed(event)))
 
     async def _undone(self, tasks: list[Task]) -> list[Task]:
         """Do them, many at once so that they share commits; those that have to wait are left."""
+        # Nearly every dependent is new and has its owner: that is seen here, without a task for each.
+        tasks = [task for task in tasks if task.what != "dependent" or self._end_of(task.key) is not None]
         done: list[bool] = []
         for start in range(0, len(tasks), _TOGETHER):
             done += await asyncio.gather(*map(self._done, tasks[start : start + _TOGETHER]))
@@ -96,6 +99,13 @@ class Collector:
         for entry in self._verbs.store.list(ROOT).entries:
             if b'"ownerReferences":' in entry.value or b'"deletionTimestamp":' in entry.value:
                 yield from self._about(entry.key, _meta(entry.value))
+
+    def _matters(self, event: Event) -> bool:
+        """Whether anything may have to be cleaned up because of it: for most events a look at the bytes says no."""
+        entry = event.entry
+        return entry is None or (
+            b'"ownerReferences":' in entry.value or b'"deletionTimestamp":' in entry.value or event.key in self._owners
+        )
 
     def _noticed(self, event: Event) -> Iterator[Task]:
         value = event.value
@@ -109,9 +119,8 @@ class Collector:
             if gone.namespace:
                 yield from self._ending(gone.namespace)
             return
-        if b'"ownerReferences":' in value or b'"deletionTimestamp":' in value or event.key in self._owners:
-            yield from self._waiting_owners(event)
-            yield from self._about(event.key, _meta(value))
+        yield from self._waiting_owners(event)
+        yield from self._about(event.key, _meta(value))
 
     def _about(self, key: str, meta: _Meta) -> Iterator[Task]:
         owners = tuple(owner.uid for owner in meta.owner_references or ())
@@ -194,24 +203,27 @@ class Collector:
 
     async def _dependent(self, key: str) -> bool:
         """Delete an object none of whose owners is left."""
-        entry, where = self._verbs.store.get(key), self._where(key)
-        if entry is None or where is None:
-            return True
+        where, end = self._where(key), self._end_of(key)
+        if where is not None and end is not None:
+            await self._verbs.delete(where, end, self._caller)
+        return True
+
+    def _end_of(self, key: str) -> DeleteOptions | None:
+        """How an object has to go none of whose owners is left; None if it may stay."""
+        entry = self._verbs.store.get(key)
+        if entry is None:
+            return None
         meta = _meta(entry.value)
         if meta.deletion_timestamp or not meta.owner_references:
-            return True
+            return None
         if any(self._served(owner) is None for owner in meta.owner_references):
-            return True  # of a kind that is not served nobody can tell whether it is gone
+            return None  # of a kind that is not served nobody can tell whether it is gone
         found = [self._find(owner, meta.namespace) for owner in meta.owner_references]
         left = [one for one in found if one is not None]
         ending = [one for one in left if self._in_foreground(one[1])]
         if left and len(ending) < len(left):
-            return True
-        options = DeleteOptions("Foreground" if ending else "Background", uid=meta.uid)
-        if ending and not self._dependents.get(meta.uid):
-            options = DeleteOptions("Background", uid=meta.uid)
-        await self._verbs.delete(where, options, self._caller)
-        return True
+            return None
+        return DeleteOptions("Foreground" if ending and self._dependents.get(meta.uid) else "Background", uid=meta.uid)
 
     @staticmethod
     def _in_foreground(value: bytes) -> bool:

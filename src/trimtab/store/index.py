@@ -4,6 +4,7 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -116,7 +117,7 @@ class Index:
         self._broad = Shelf("", 0)  # where those wait who watch more than one shelf
         self._marks: deque[Mark] = deque()
         self._superseded = 0
-        self._with_memo: deque[Event] = deque()
+        self._latest: deque[Event] = deque()  # of all shelves, with what watchers have made of them
 
     def restore(self, rows: Iterable[Row], compacted: int) -> None:
         """Play the durable log; rows up to `compacted` are the ground, later ones are also history."""
@@ -242,9 +243,9 @@ class Index:
         self.revision = event.revision
         if event.previous is not None:
             self._superseded += len(event.previous.value)
-        self._with_memo.append(event)
-        if len(self._with_memo) > self._keep.memos:
-            self._with_memo.popleft().memo = None
+        self._latest.append(event)
+        if len(self._latest) > self._keep.memos:
+            self._latest.popleft().memo = None
 
     def _part(
         self, shelf: Shelf, prefix: str, start_after: str | None, room: int | None, revision: int
@@ -277,6 +278,8 @@ class Index:
             return shelf.since(revision)
         if revision < self.compacted:
             raise too_old(revision, self.compacted)
+        if self._latest and self._latest[0].revision <= revision + 1:  # whoever keeps up need not look at every shelf
+            return list(takewhile(lambda event: event.revision > revision, reversed(self._latest)))[::-1]
         shelves = (shelf for name, shelf in self._shelves.items() if name.startswith(prefix))
         return sorted((event for shelf in shelves for event in shelf.since(revision)), key=revision_of)
 
