@@ -10,7 +10,7 @@ from trimtab.api.kinds.work import ManifestStatus, ResourceBinding, WorkStatus
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Condition
 from trimtab.controllers import marks
-from trimtab.controllers.aggregate import aggregate
+from trimtab.controllers.aggregate import aggregate, binding_of_work, template_edited
 from trimtab.controllers.contract import Again, Make, Remember
 from trimtab.controllers.dispatch import dispatch
 from trimtab.interpret.interpreter import Interpreter
@@ -65,9 +65,61 @@ def test_while_a_cluster_has_not_answered_it_waits_a_moment() -> None:
     wishes = list(aggregate(placed, seen))
     (said, *_) = [w for w in wishes if isinstance(w, ResourceBinding)]
     (later,) = [w for w in wishes if isinstance(w, Remember)]
-    assert later.value == (seen.now, 2 * memory.value[1])  # the next such report waits twice as long
+    assert later.value == (seen.now, 2 * memory.value.seconds, "")  # the next such report waits twice as long
     assert marks.condition_of(said.status.conditions, "FullyApplied").status == "False"
     assert said.status.aggregated_status[1].health == "Unknown"
+
+
+def test_while_it_waits_for_one_cluster_what_the_others_say_is_not_looked_at() -> None:
+    placed, made, view = scene(("m1", 2), ("m2", 2), ("m3", 2))
+    silent = {name: work.but(metadata=work.metadata.but(resource_version="3")) for name, work in made.items()}
+
+    def waiting(*, ready: str = "True", answered: bool = False, seconds: int = 1) -> FakeView:
+        last = applied(silent["m3"]) if answered else silent["m3"]
+        seen = view(placed, applied(silent["m1"]), silent["m2"], last)
+        memory, _ = aggregate(placed, view(*silent.values()))
+        seen.memory[memory.topic, memory.key] = memory.value
+        seen.things = [cluster("m3", ready=ready) if t.name == "m3" else t for t in seen.things]
+        seen.now += timedelta(seconds=seconds)
+        return seen
+
+    def wakes(name: str, seen: FakeView) -> bool:
+        return bool(list(binding_of_work(silent[name], applied(silent[name]), seen)))
+
+    leaving = silent["m1"].but(metadata=silent["m1"].metadata.but(deletion_timestamp=NOON))
+    assert not wakes("m1", waiting())
+    assert not list(binding_of_work(None, silent["m2"], waiting()))
+    assert wakes("m3", waiting())
+    assert wakes("m1", waiting(answered=True))
+    assert wakes("m1", waiting(ready="Unknown"))
+    assert wakes("m1", waiting(seconds=6))
+    assert list(binding_of_work(silent["m1"], leaving, waiting()))
+    assert list(binding_of_work(silent["m1"], None, waiting()))
+
+
+def test_a_report_that_waits_forgets_for_whom_when_there_are_no_works_left() -> None:
+    placed, made, view = scene(("m1", 2), ("m2", 2))
+    memory, again = aggregate(placed, view(*made.values()))
+    assert (memory.value.cluster, again) == ("m2", Again(5.0))
+    empty = view()
+    empty.memory[memory.topic, memory.key] = memory.value
+    (forgotten,) = aggregate(placed, empty)
+    assert (forgotten.value.since, forgotten.value.cluster) == (memory.value.since, "")
+
+
+def test_a_binding_is_looked_at_when_it_is_edited_once_it_has_a_place_or_was_reported_of() -> None:
+    unplaced, placed = binding(clusters={}), binding(clusters={"m1": 1})
+    reported = Condition(type="FullyApplied", status="True", last_transition_time=NOON)
+    emptied = unplaced.but(status=unplaced.status.but(conditions=(reported,)))
+    unscheduled = emptied.but(status=emptied.status.but(last_scheduled_time=None))
+    assert not template_edited(None, unplaced)
+    assert not template_edited(unplaced, placed)
+    assert template_edited(None, placed)
+    assert template_edited(None, emptied)
+    assert template_edited(placed, binding(clusters={"m2": 1}))
+    assert template_edited(placed, emptied)
+    assert template_edited(unscheduled, unscheduled.but(status=unscheduled.status.but(last_scheduled_time=NOON)))
+    assert not template_edited(emptied, emptied)
 
 
 def test_nobody_waits_for_a_cluster_that_cannot_answer() -> None:

@@ -10,7 +10,7 @@ from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.value import Raw
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Note, Remember
-from trimtab.controllers.dependencies import dependencies
+from trimtab.controllers.dependencies import concerns_dependencies, dependencies
 from trimtab.interpret.interpreter import Interpreter
 
 
@@ -53,6 +53,17 @@ def test_a_workload_that_is_not_placed_yet_takes_nothing_along() -> None:
     placed, template = needy("a", "m1")
     waiting = placed.but(spec=placed.spec.but(clusters=()))
     assert list(dependencies(waiting, view(waiting, raws=[template, configmap()]))) == []
+
+
+def test_who_takes_nothing_along_is_not_looked_at_and_who_took_something_once_is() -> None:
+    plain = binding("a", clusters={"m1": 1})
+    needing, _ = needy("a", "m1")
+    finalizers = (*plain.metadata.finalizers, marks.DEPENDENCIES_FINALIZER)
+    once = plain.but(metadata=plain.metadata.but(finalizers=finalizers))
+    assert not concerns_dependencies(None, plain)
+    assert concerns_dependencies(None, needing)
+    assert concerns_dependencies(None, once)
+    assert not concerns_dependencies(needing, needing)
 
 
 def test_the_rules_of_all_who_ask_count_as_they_are_now_and_a_disagreement_is_told() -> None:

@@ -8,6 +8,7 @@ import pytest
 from builders import NOON, binding, cluster, item, placement
 from views import FakeView
 
+from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, Taint, Toleration
 from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec, Move, Storm
 from trimtab.api.kinds.policy import (
@@ -21,7 +22,15 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Note, Steps
-from trimtab.controllers.leave import eviction_time, leave, may_have_to_leave, pace_of
+from trimtab.controllers.leave import (
+    EVICTION_BLOCKED,
+    eviction_time,
+    leave,
+    may_have_to_leave,
+    pace_of,
+    tainted_bindings,
+)
+from trimtab.controllers.moves import stalled
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover
@@ -185,7 +194,23 @@ def test_a_binding_is_looked_at_when_it_is_placed_or_tolerates_otherwise_and_not
     before = binding(clusters={"m1": 1})
     healthier = before.but(status=before.status.but(aggregated_status=(item("m1"),)))
     tolerant = before.but(metadata=before.metadata.but(annotations={marks.APPLIED_PLACEMENT: '{"x":1}'}))
-    assert may_have_to_leave(None, before)
-    assert may_have_to_leave(before, binding(clusters={"m2": 1}))
-    assert may_have_to_leave(before, tolerant)
-    assert not may_have_to_leave(before, healthier)
+    stuck = stalled(before, EVICTION_BLOCKED, "nowhere to go", NOON)
+
+    def is_looked_at(old: Binding | None, new: Binding, *clusters: Cluster) -> bool:
+        return bool(list(may_have_to_leave(old, new, FakeView(clusters))))
+
+    dark, bright = cluster("m1", DARK), cluster("m1")
+    assert is_looked_at(None, before, dark)
+    assert is_looked_at(binding(clusters={"m2": 1}), before, dark)
+    assert is_looked_at(before, tolerant, dark)
+    assert not is_looked_at(before, healthier, dark)
+    assert not is_looked_at(None, before, bright)
+    assert not is_looked_at(before, binding(clusters={"m2": 1}), dark)
+    assert is_looked_at(before, stuck, bright)
+
+
+def test_a_cluster_that_is_known_only_after_those_in_it_sends_them_to_look() -> None:
+    placed = binding(clusters={"m1": 1})
+    assert list(may_have_to_leave(None, placed, FakeView())) == []
+    dark = cluster("m1", DARK)
+    assert list(tainted_bindings(None, dark, FakeView([placed, dark]))) == [key_of(placed)]

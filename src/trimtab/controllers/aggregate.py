@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,6 +19,19 @@ from trimtab.interpret.operations import Operation, Uninterpretable
 
 ANSWER_SECONDS = 5.0
 LONGEST_ANSWER_SECONDS = 20.0
+WAITING = "waiting for answers"
+
+
+class Waiting(NamedTuple):
+    """Since when a report waits for the answers that are missing, and how long."""
+
+    since: datetime
+    seconds: float
+    cluster: str = ""
+    """One that has not answered; while this is so, whatever the others say changes nothing."""
+
+    def left(self, view: View) -> float:
+        return self.seconds - (view.now - self.since).total_seconds()
 
 
 def binding_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
@@ -32,8 +46,25 @@ def binding_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[
     ):
         return
     work = new or old
-    if work is not None and (key := key_of_binding(work)):
+    if work is None or (key := key_of_binding(work)) is None:
+        return
+    if new is None or new.metadata.deletion_timestamp is not None or not waits_for_another(new, key, view):
         yield key
+
+
+def waits_for_another(work: Work, key: Key, view: View) -> bool:
+    """Whether the report of this Work's binding waits for another cluster, and a timer is set for when it waits no more."""
+    binding = marks.binding_at(view, key.namespace, key.name)
+    held = waiting(binding, view) if binding is not None else None
+    if binding is None or held is None or held.cluster in ("", marks.cluster_of(work.namespace)):
+        return False
+    other = view.get(Work, marks.execution_namespace(held.cluster), work.name)
+    return (
+        held.left(view) > 0
+        and (other is None or marks.condition_of(other.status.conditions, "Applied") is None)
+        and held.cluster in expected_clusters(binding)
+        and cluster_answers(held.cluster, view)
+    )
 
 
 def key_of_binding(work: Work) -> Key | None:
@@ -55,10 +86,14 @@ def bindings_of_cluster(old: Cluster | None, new: Cluster | None, view: View) ->
 
 
 def template_edited(old: Binding | None, new: Binding) -> bool:
-    if old is None:
-        return True
-    return old.spec != new.spec or (
-        old.status.last_scheduled_time is None and new.status.last_scheduled_time is not None
+    """Of a binding that had no place and of which nothing is reported, its Works tell as soon as there are any."""
+    reported = marks.condition_of(new.status.conditions, "FullyApplied") is not None
+    if not reported and not expected_clusters(old or new):
+        return False
+    return (
+        old is None
+        or old.spec != new.spec
+        or (reported and old.status.last_scheduled_time is None and new.status.last_scheduled_time is not None)
     )
 
 
@@ -73,6 +108,7 @@ def aggregate(binding: Binding, view: View) -> Iterator[Wish]:
         return
     works = [work for work in works_of(binding, view) if work.metadata.deletion_timestamp is None]
     if not works and marks.condition_of(binding.status.conditions, "FullyApplied") is None:
+        yield from forgotten(binding, view)
         return  # nothing was ever sent, so nobody can say how it fares
     if (wait := more_to_come(binding, works, view)) is not None:
         yield from wait
@@ -100,23 +136,41 @@ def more_to_come(binding: Binding, works: list[Work], view: View) -> tuple[Wish,
 
     For those that cannot answer, because they are not ready, nobody has to wait.
     """
-    key = marks.ref_of(binding)
     answered = {marks.cluster_of(w.namespace) for w in works if marks.condition_of(w.status.conditions, "Applied")}
-    if not any(cluster_answers(name, view) for name in expected_clusters(binding) - answered):
+    missing = [name for name in expected_clusters(binding) - answered if cluster_answers(name, view)]
+    if not missing:
         return None
-    held: tuple[datetime, float] | None = view.recall("waiting for answers", key)
-    if held is None or held[0] < (binding.status.last_scheduled_time or held[0]):
-        return Remember("waiting for answers", key, (view.now, ANSWER_SECONDS)), Again(ANSWER_SECONDS)
-    since, pause = held
-    left = pause - (view.now - since).total_seconds()
-    return (Again(left),) if left > 0 else None
+    held = waiting(binding, view) or Waiting(view.now, ANSWER_SECONDS)
+    left = held.left(view)
+    if left <= 0:
+        return None
+    if held.cluster in missing:
+        return (Again(left),)
+    last = max(missing)  # works are sent in the order of the names, so that the others have probably answered before
+    return Remember(WAITING, marks.ref_of(binding), held._replace(cluster=last)), Again(left)
+
+
+def waiting(binding: Binding, view: View) -> Waiting | None:
+    """Since when the report of this placement waits, if it does."""
+    held: Waiting | None = view.recall(WAITING, marks.ref_of(binding))
+    scheduled = binding.status.last_scheduled_time
+    return None if held is None or (scheduled is not None and held.since < scheduled) else held
 
 
 def next_report(binding: Binding, view: View) -> Iterator[Wish]:
     """While answers are still missing, each report waits twice as long as the one before."""
     key = marks.ref_of(binding)
-    if held := view.recall("waiting for answers", key):
-        yield Remember("waiting for answers", key, (view.now, min(LONGEST_ANSWER_SECONDS, held[1] * 2)))
+    held: Waiting | None = view.recall(WAITING, key)
+    if held is not None:
+        yield Remember(WAITING, key, Waiting(view.now, min(LONGEST_ANSWER_SECONDS, held.seconds * 2)))
+
+
+def forgotten(binding: Binding, view: View) -> Iterator[Wish]:
+    """With no Work left there is nobody to wait for, and no timer is set."""
+    key = marks.ref_of(binding)
+    held: Waiting | None = view.recall(WAITING, key)
+    if held is not None and held.cluster:
+        yield Remember(WAITING, key, held._replace(cluster=""))
 
 
 def item_of(work: Work, binding: Binding, view: View) -> AggregatedStatusItem:

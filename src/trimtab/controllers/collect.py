@@ -1,27 +1,36 @@
 """Works whose reason is gone: no binding, no namespace, no cluster asks for them any more."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from trimtab.api.kinds.work import Work
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.work import Binding, Work
+from trimtab.api.value import Key
 from trimtab.controllers import marks
-from trimtab.controllers.contract import Again, Gone, View, Wish, controller
+from trimtab.controllers.contract import Again, Gone, View, Wake, Wish, controller, never
 
 PATIENCE_SECONDS = 30.0
 
 
-def first_sight(old: Work | None, new: Work) -> bool:
-    return old is None
+def orphan(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
+    """A Work is seen for the first time, as all are after a restart, and its binding is not there, or not yet."""
+    if old is None and new is not None and names_a_binding(new) and binding_of(new, view) is None:
+        yield key_of(new)
 
 
-@controller(Work, writes=["Work"], changed=first_sight)
-def collect(work: Work, view: View) -> Iterator[Wish]:
-    """Asked once per Work, and after a restart once more: a binding deleted while nobody looked leaves its Works."""
+def names_a_binding(work: Work) -> bool:
+    return marks.RB_NAME in work.metadata.annotations or marks.CRB_NAME in work.metadata.annotations
+
+
+def binding_of(work: Work, view: View) -> Binding | None:
     annotations = work.metadata.annotations
-    name = annotations.get(marks.RB_NAME) or annotations.get(marks.CRB_NAME)
-    if not name or work.metadata.deletion_timestamp is not None:
-        return
-    binding = marks.binding_at(view, annotations.get(marks.RB_NAMESPACE, ""), name)
-    if binding is not None:
+    name = annotations.get(marks.RB_NAME) or annotations.get(marks.CRB_NAME, "")
+    return marks.binding_at(view, annotations.get(marks.RB_NAMESPACE, ""), name)
+
+
+@controller(Work, writes=["Work"], changed=never, wakes=[Wake(Work, orphan)])
+def collect(work: Work, view: View) -> Iterator[Wish]:
+    """A binding deleted while nobody looked leaves its Works."""
+    if not names_a_binding(work) or work.metadata.deletion_timestamp is not None or binding_of(work, view) is not None:
         return
     born = work.metadata.creation_timestamp
     age = (view.now - born).total_seconds() if born is not None else PATIENCE_SECONDS

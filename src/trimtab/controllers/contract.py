@@ -240,6 +240,11 @@ def always(old: Any, new: Any) -> bool:
     return True
 
 
+def never(old: Any, new: Any) -> bool:
+    """For those whom only wakes and timers send to their subject."""
+    return False
+
+
 def spec_changed(old: Any, new: Any) -> bool:
     """The subject is new, its generation moved, or it is being deleted."""
     return old is None or (

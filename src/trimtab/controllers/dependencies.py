@@ -46,6 +46,8 @@ ATTACHED_TO = Index("bindings attached to another", ResourceBinding, depended_by
 
 
 def concerns_dependencies(old: Binding | None, new: Binding) -> bool:
+    if not new.spec.propagate_deps and marks.DEPENDENCIES_FINALIZER not in new.metadata.finalizers:
+        return False  # it takes nothing along, and nothing that it ever took along is left
     return (
         old is None
         or old.metadata.generation != new.metadata.generation

@@ -10,7 +10,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.policy import Placement
 from trimtab.api.kinds.work import ResourceBinding, TargetCluster
 from trimtab.controllers import marks
-from trimtab.controllers.contract import Note, Remember, View, Wish, controller
+from trimtab.controllers.contract import Note, Remember, View, Wish, controller, never
 from trimtab.controllers.health import Probe
 
 SOURCE = "karmada-descheduler"
@@ -48,12 +48,7 @@ def stuck_pods(pods: Iterable[Pod]) -> tuple[Stuck, ...]:
     return tuple(sorted(found, key=lambda stuck: stuck.since))
 
 
-def never(old: ResourceBinding | None, new: ResourceBinding) -> bool:
-    """Only a probe that finds stuck pods wakes this controller."""
-    return False
-
-
-@controller(ResourceBinding, writes=["spec.clusters"], changed=never)
+@controller(ResourceBinding, writes=["spec.clusters"], changed=never)  # only a probe that finds stuck pods wakes it
 def deschedule(binding: ResourceBinding, view: View) -> Iterator[Wish]:
     if not is_watched(binding, view) or not is_time(binding, view):
         return

@@ -85,6 +85,8 @@ def dispatch(binding: Binding, view: View) -> Iterator[Wish]:
         yield from farewell(binding, works)
         return
     expected = expected_clusters(binding)
+    if not expected and not works and not view.profile.tell_routine:
+        return  # it has no place yet
     orphans = [work for work in works if marks.cluster_of(work.namespace) not in expected]
     for work in orphans:
         if work.metadata.deletion_timestamp is None:

@@ -10,10 +10,16 @@ from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster, Taint, Toleration
 from trimtab.api.kinds.disruption import DisruptionPolicy, Storm
 from trimtab.api.kinds.policy import Placement, StatePreservation
-from trimtab.api.kinds.work import Binding, GracefulEvictionTask, PreviousPlacement
+from trimtab.api.kinds.work import (
+    Binding,
+    ClusterResourceBinding,
+    GracefulEvictionTask,
+    PreviousPlacement,
+    ResourceBinding,
+)
 from trimtab.api.value import IntOrString, Key
 from trimtab.controllers import marks, moves
-from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wake, Wish, controller
+from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wake, Wish, controller, never
 from trimtab.controllers.execute import is_ready
 from trimtab.controllers.foresight import Prospect, flow_out, prospect
 from trimtab.controllers.health import AUTOMATIC
@@ -41,15 +47,23 @@ def repelling(cluster: Cluster) -> list[Taint]:
     return [taint for taint in cluster.spec.taints if taint.effect == "NoExecute"]
 
 
-def may_have_to_leave(old: Binding | None, new: Binding) -> bool:
-    """It is placed otherwise, or tolerates otherwise, or was kept from leaving: all else the taints themselves tell."""
-    return (
+def may_have_to_leave(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
+    """It was kept from leaving, or it is placed otherwise or tolerates otherwise, and a cluster of it repels.
+
+    All else the taints themselves tell, also those of a cluster that is not known yet.
+    """
+    if new is None:
+        return
+    otherwise = (
         old is None
         or old.spec.clusters != new.spec.clusters
         or old.metadata.annotations.get(marks.APPLIED_PLACEMENT)
         != new.metadata.annotations.get(marks.APPLIED_PLACEMENT)
-        or moves.stalled_because(new) is not None
     )
+    if moves.stalled_because(new) is not None or (
+        otherwise and any(repelling(cluster) for cluster in clusters_of(new, view))
+    ):
+        yield key_of(new)
 
 
 @controller(
@@ -61,8 +75,12 @@ def may_have_to_leave(old: Binding | None, new: Binding) -> bool:
         "status.conditions",
         "Move",
     ],
-    changed=may_have_to_leave,
-    wakes=[Wake(Cluster, tainted_bindings)],
+    changed=never,
+    wakes=[
+        Wake(ResourceBinding, may_have_to_leave),
+        Wake(ClusterResourceBinding, may_have_to_leave),
+        Wake(Cluster, tainted_bindings),
+    ],
 )
 def leave(binding: Binding, view: View) -> Iterator[Wish]:
     if binding.metadata.deletion_timestamp is not None or not marks.setting(view, "failover", default=True):
