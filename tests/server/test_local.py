@@ -2,6 +2,7 @@
 
 import asyncio
 
+import orjson
 import pytest
 
 from trimtab.client.client import Client, Resource
@@ -163,5 +164,27 @@ def test_every_declared_kind_is_listed_among_the_resources() -> None:
         assert found["resourcebindings.work.karmada.io"].version == "v1alpha2"
         assert (await client.fetch("/readyz")).body == b"ok"
         assert (await client.fetch("/nothing")).code == 404
+
+    live(story)
+
+
+def test_what_a_client_was_shown_stays_as_it_was_however_the_object_is_written_afterwards() -> None:
+    """A write builds on what the last one left decoded, which everybody who watches has seen, too."""
+
+    async def story(client):
+        made = await client.create(CONFIG_MAPS, config_map("a", k="0", l="0"))
+        shown = [(made, orjson.dumps(made))]
+        for patch, kind in (
+            ({"data": {"k": "1"}}, "merge"),
+            ([{"op": "replace", "path": "/data/k", "value": "2"}, {"op": "remove", "path": "/data/l"}], "json"),
+            ({"metadata": {"labels": {"m": "n"}}, "data": {"k": "3"}}, "strategic"),
+            ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"k": "4"}}, "apply"),
+        ):
+            changed = await client.patch(CONFIG_MAPS, "default", "a", patch, type=kind, manager="m", force=True)
+            shown.append((changed, orjson.dumps(changed)))
+        await client.replace(CONFIG_MAPS, {**shown[-1][0], "data": {"k": "5"}})
+        assert [one["data"]["k"] for one, _ in shown] == ["0", "1", "2", "3", "4"]
+        assert all(orjson.dumps(one) == text for one, text in shown)
+        assert (await client.get(CONFIG_MAPS, "default", "a"))["data"] == {"k": "5"}
 
     live(story)

@@ -29,7 +29,7 @@ from trimtab.server.selecting import EVERYTHING, Choice, choose
 from trimtab.server.strategy import carry_over, give_birth, prepare_create
 from trimtab.server.turns import Turns
 from trimtab.server.uids import random_uid
-from trimtab.server.wire import Batch, Found, memo_of, pack, unpack
+from trimtab.server.wire import Batch, Found, Recent, memo_of, pack, unpack
 from trimtab.store.entry import Entry
 from trimtab.store.log import Store
 from trimtab.store.txn import ABSENT, Delete, Draft, Mismatch, Operation, Proposal, Put, Written
@@ -80,6 +80,7 @@ class Verbs:
         self.fitter = fitter
         self._new_uid = new_uid
         self._turns = Turns()
+        self._recent = Recent()
         self.after_writes: dict[str, Callable[[], None]] = {}
         """What must know at once that objects of a group have changed."""
         self.computed: dict[str, Computed] = {}
@@ -257,6 +258,7 @@ class Verbs:
             return [*(one for make in beside for one in make(draft)), operation]
 
         written = await (self.store.transact(propose) if beside else self.store.commit([operation]))
+        self._recent.note(written.events[-1])
         if told := self.after_writes.get(served.group):
             told()
         return written
@@ -328,7 +330,7 @@ class Verbs:
     ) -> Outcome:
         served, name = where.served, where.name
         entry = self.entry(where)
-        old = unpack(served, entry.value, entry.mod_revision)
+        old = self._recent.decoded(served, entry)
         wanted = await change(old)
         pinned = self._check_identity(served, old["metadata"], wanted.obj, replaces=replaces)
         try:

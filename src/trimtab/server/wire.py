@@ -15,6 +15,7 @@ from trimtab.server.catalogue import Served
 from trimtab.store.entry import Entry, Event
 
 _START = len(b'{"metadata":{')
+_RECENT = 512
 _LEFT_OUT = ("apiVersion", "kind", "metadata")
 
 
@@ -60,6 +61,27 @@ def decoded(event: Event, served: Served, value: bytes, revision: int) -> Raw:
         written = event.memo.get(f"written {served.api_version}")
         raw = event.memo[name] = _numbered(written, revision) if written else unpack(served, value, revision)
     return raw
+
+
+class Recent:
+    """The latest writes, by key: most objects are written several times in a row, and decoded for each."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, Event] = {}
+
+    def note(self, event: Event) -> None:
+        self._events.pop(event.key, None)
+        if event.entry is not None:
+            self._events[event.key] = event
+            if len(self._events) > _RECENT:
+                del self._events[next(iter(self._events))]
+
+    def decoded(self, served: Served, entry: Entry) -> Raw:
+        """The object of an entry, which may be known to others, too, and must not change."""
+        event = self._events.get(entry.key)
+        if event is None or event.revision != entry.mod_revision:
+            return unpack(served, entry.value, entry.mod_revision)
+        return decoded(event, served, entry.value, entry.mod_revision)
 
 
 def _numbered(written: Raw, revision: int) -> Raw:
