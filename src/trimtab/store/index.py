@@ -22,7 +22,9 @@ class Keep(NamedTuple):
     revisions: int = 20_000
     seconds: float = 600.0
     size: int = 16 * 1024 * 1024  # bytes of values that newer ones replaced
-    memos: int = 512  # of the latest events, that keep what watchers have made of them for each other
+    memos: int = (
+        128  # of the latest events, that keep what watchers have made of them for each other while it is at hand
+    )
 
 
 class Row(NamedTuple):
