@@ -181,7 +181,7 @@ class Plane:
         return entry.raw if entry else None
 
     def _member_changed(self, cluster: str, old: Raw | None, new: Raw | None) -> None:
-        for beat in self.manager.beats:
+        for beat in self.manager.looking_afar:
             beat.member_changed(cluster, old, new)
 
     def _customized(self, old: Entry | None, new: Entry | None) -> None:

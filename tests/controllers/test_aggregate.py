@@ -108,16 +108,19 @@ def test_a_report_that_waits_forgets_for_whom_when_there_are_no_works_left() -> 
 
 
 def test_a_binding_is_looked_at_when_it_is_edited_once_it_has_a_place_or_was_reported_of() -> None:
+    def edited(subject: ResourceBinding) -> ResourceBinding:
+        return subject.but(metadata=subject.metadata.but(generation=subject.metadata.generation + 1))
+
     unplaced, placed = binding(clusters={}), binding(clusters={"m1": 1})
     reported = Condition(type="FullyApplied", status="True", last_transition_time=NOON)
     emptied = unplaced.but(status=unplaced.status.but(conditions=(reported,)))
     unscheduled = emptied.but(status=emptied.status.but(last_scheduled_time=None))
     assert not template_edited(None, unplaced)
-    assert not template_edited(unplaced, placed)
+    assert not template_edited(unplaced, edited(placed))
     assert template_edited(None, placed)
     assert template_edited(None, emptied)
-    assert template_edited(placed, binding(clusters={"m2": 1}))
-    assert template_edited(placed, emptied)
+    assert template_edited(placed, edited(binding(clusters={"m2": 1})))
+    assert template_edited(placed, edited(emptied))
     assert template_edited(unscheduled, unscheduled.but(status=unscheduled.status.but(last_scheduled_time=NOON)))
     assert not template_edited(emptied, emptied)
 

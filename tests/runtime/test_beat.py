@@ -27,6 +27,7 @@ from trimtab.controllers.contract import (
     Wake,
     Wish,
     controller,
+    never,
 )
 from trimtab.registry import Registry
 from trimtab.runtime.beat import Surroundings
@@ -336,3 +337,45 @@ def test_subjects_come_alone_or_in_batches(batch: int) -> None:
         assert {key for topic, key in stage.manager.around.memory if topic == "seen"} >= {"a", "b", "c"}
 
     play(only(together if batch > 1 else alone, "status", batch=batch), story)
+
+
+@pytest.mark.parametrize("cares", [True, False])
+def test_of_the_end_of_a_subject_only_those_think_who_say_farewell(cares: bool) -> None:
+    farewells: list[str] = []
+
+    def looks(source: ConfigMap, view: View) -> Iterator[Wish]:
+        yield from ()
+
+    def says_farewell(key: Key, view: View) -> Iterator[Wish]:
+        farewells.append(key.name)
+        yield from ()
+
+    async def story(stage: Stage) -> None:
+        await stage.make("a")
+        await asyncio.sleep(1)
+        before = stage.manager.beats[0].beats
+        await stage.user.delete(MAPS, "default", "a")
+        await asyncio.sleep(1)
+        assert stage.manager.beats[0].beats - before == int(cares)
+
+    play(only(looks, "status", gone=says_farewell if cares else None), story)
+    assert farewells == (["a"] if cares else [])
+
+
+def test_who_never_wants_to_hear_of_its_subjects_is_woken_by_others_alone() -> None:
+    def seen(source: ConfigMap, view: View) -> Iterator[Wish]:
+        yield Remember("seen", source.name, value=True)
+
+    def named_alike(old: Secret | None, new: Secret | None, view: View) -> Iterator[Key]:
+        if new is not None:
+            yield Key(kind_of(ConfigMap).id, new.namespace, new.name)
+
+    async def story(stage: Stage) -> None:
+        await stage.make("a")
+        await stage.make("b")
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "default", "name": "a"}}
+        await stage.user.create(SECRETS, secret)
+        await asyncio.sleep(1)
+        assert [key for topic, key in stage.manager.around.memory if topic == "seen"] == ["a"]
+
+    play(only(seen, "status", changed=never, wakes=[Wake(Secret, named_alike)]), story)

@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.native.config import ConfigMap
 from trimtab.api.value import Raw
-from trimtab.client.client import Change, Listing, Resource
+from trimtab.client.client import Change, Listing, Resource, resource_of
 from trimtab.clock import run_virtually
+from trimtab.controllers.contract import Index
 from trimtab.errors import ApiFault, Expired, NotFound
 from trimtab.runtime.cache import Cache, Table
 
@@ -186,5 +189,25 @@ def test_who_owns_which_field_is_not_kept() -> None:
         table.put(owned)
         assert table.entries["shop", "a"].raw == pod("a", 2)
         assert "managedFields" in owned["metadata"]  # it is others' too
+
+    run_virtually(story())
+
+
+def test_an_index_follows_what_changes_and_keeps_what_does_not() -> None:
+    async def story() -> None:
+        def put(revision: int, **labels: str) -> None:
+            table.put({"metadata": {"name": "a", "resourceVersion": str(revision), "labels": labels}})
+
+        by_colour = Index("maps by colour", ConfigMap, lambda one: [one.metadata.labels.get("colour", "")])
+        table = Table(resource_of(kind_of(ConfigMap)))
+        put(1, colour="red")
+        assert [one.name for one in table.having(by_colour, "red")] == ["a"]
+        put(2, colour="red", size="small")
+        assert [one.metadata.labels["size"] for one in table.having(by_colour, "red")] == ["small"]
+        put(3, colour="blue")
+        assert [one.name for one in table.having(by_colour, "blue")] == ["a"]
+        assert table.having(by_colour, "red") == []
+        table.drop(("", "a"), "4")
+        assert table.having(by_colour, "blue") == []
 
     run_virtually(story())

@@ -92,7 +92,7 @@ def template_edited(old: Binding | None, new: Binding) -> bool:
         return False
     return (
         old is None
-        or old.spec != new.spec
+        or (old.metadata.generation != new.metadata.generation and old.spec != new.spec)
         or (reported and old.status.last_scheduled_time is None and new.status.last_scheduled_time is not None)
     )
 

@@ -30,9 +30,12 @@ def depended_by_keys(binding: ResourceBinding) -> Iterable[str]:
 
 
 def needed_keys(binding: ResourceBinding) -> Iterable[str]:
-    recorded = orjson.loads(binding.metadata.annotations.get(marks.DEPENDENCIES, "null")) or ()
+    recorded = binding.metadata.annotations.get(marks.DEPENDENCIES)
+    if recorded is None:
+        return ()
     return [
-        need_key(want["apiVersion"], want["kind"], want.get("namespace", ""), want.get("name")) for want in recorded
+        need_key(want["apiVersion"], want["kind"], want.get("namespace", ""), want.get("name"))
+        for want in orjson.loads(recorded) or ()
     ]
 
 

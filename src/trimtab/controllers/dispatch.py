@@ -46,7 +46,7 @@ def bindings_of_override(old: Override | None, new: Override | None, view: View)
 
 def binding_of_lost_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
     """Somebody deleted or edited a Work: its binding knows what it should be."""
-    if old is None or (new is not None and new.spec == old.spec and not leaves(old, new)):
+    if old is None or (new is not None and not leaves(old, new) and not is_edited(old, new)):
         return
     annotations = old.metadata.annotations
     namespace = annotations.get(marks.RB_NAMESPACE, "")
@@ -54,6 +54,10 @@ def binding_of_lost_work(old: Work | None, new: Work | None, view: View) -> Iter
     binding = marks.binding_at(view, namespace, name) if name else None
     if binding is not None:
         yield key_of(binding)
+
+
+def is_edited(old: Work, new: Work) -> bool:
+    return old.metadata.generation != new.metadata.generation and old.spec != new.spec
 
 
 def leaves(old: Work, new: Work) -> bool:

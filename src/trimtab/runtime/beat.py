@@ -30,6 +30,8 @@ from trimtab.controllers.contract import (
     Wake,
     Wish,
     Within,
+    never,
+    same_rank,
 )
 from trimtab.controllers.marks import PROFILE, annotations_of, home_of
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
@@ -181,6 +183,16 @@ class LiveView:
         return self._around.memory.get((topic, key))
 
 
+class Onlooker(LiveView):
+    """The View of those who only ask whom a change concerns: one for all changes, so its moment is always this one."""
+
+    __slots__ = ()
+
+    @property
+    def now(self) -> datetime:
+        return self._around.clock.now()
+
+
 class Beat:
     """Runs one controller: its queue, its wakes, and the writing of its wishes."""
 
@@ -189,7 +201,8 @@ class Beat:
         self._around = around
         self._parallel = 1 if controller.alone else PARALLEL_AFAR if controller.member_wakes else PARALLEL
         self._faults: dict[Key, Fault] = {}
-        self.queue: WorkQueue[Key] = WorkQueue(self._rank)
+        self.queue: WorkQueue[Key] = WorkQueue(None if controller.priority is same_rank else self._rank)
+        self._onlooker = Onlooker(around)
         self.beats = 0
         self.writes = 0
 
@@ -201,15 +214,13 @@ class Beat:
         table = self._around.cache.known(key.kind)
         return table.entries.get((key.namespace, key.name)) if table else None
 
-    def _view(self) -> LiveView:
-        """For those who only ask whom a change concerns."""
-        return LiveView(self._around)
-
-    def _view_of(self, key: Key) -> LiveView:
-        return LiveView(self._around, self._faults.get(key), self._profile_of(key))
+    def _view_of(self, key: Key, found: Entry | None) -> LiveView:
+        return LiveView(self._around, self._faults.get(key), self._profile_in(key, found))
 
     def _profile_of(self, key: Key) -> Profile:
-        found = self._find(key)
+        return self._profile_in(key, self._find(key))
+
+    def _profile_in(self, key: Key, found: Entry | None) -> Profile:
         return self._around.profile_in(home_of(found.raw) if found is not None else key.namespace)
 
     def watch(self) -> None:
@@ -218,12 +229,13 @@ class Beat:
             self._around.cache.follow(self._follow_template_table)
         for subject in self.controller.subjects:
             table = self._around.cache.table_of(subject)
-            table.listen(partial(self._subject_changed, table.resource.id))
+            if self.controller.changed is not never or self.controller.gone is not None:
+                table.listen(partial(self._subject_changed, table.resource.id))
         for wake in self.controller.wakes:
             self._around.cache.table_of(wake.type).listen(partial(self._other_changed, wake))
 
     def _other_changed(self, wake: Wake, old: Entry | None, new: Entry | None) -> None:
-        self._wake(wake.keys(_typed(old), _typed(new), self._view()))
+        self._wake(wake.keys(old.typed if old else None, new.typed if new else None, self._onlooker))
 
     def look_at_everything(self) -> None:
         """Every subject deserves a beat, whatever changed or not."""
@@ -244,13 +256,15 @@ class Beat:
             table.listen(partial(self._subject_changed, table.resource.id))
 
     def _subject_changed(self, id_: str, old: Entry | None, new: Entry | None) -> None:
-        entry = new or cast("Entry", old)
-        if new is None or self.controller.changed(_subject(old, self.controller), _subject(new, self.controller)):
-            self.queue.add(Key(id_, *entry.name))
+        if new is None:
+            if self.controller.gone is not None:
+                self.queue.add(Key(id_, *cast("Entry", old).name))
+        elif self.controller.changed(_subject(old, self.controller), _subject(new, self.controller)):
+            self.queue.add(Key(id_, *new.name))
 
     def member_changed(self, cluster: str, old: Raw | None, new: Raw | None) -> None:
         for wake in self.controller.member_wakes:
-            self._wake(wake.keys(cluster, old, new, self._view()))
+            self._wake(wake.keys(cluster, old, new, self._onlooker))
 
     def _wake(self, keys: Iterable[Key]) -> None:
         for key in keys:
@@ -293,9 +307,9 @@ class Beat:
         try:
             if found is None:
                 self._faults.pop(key, None)
-                return list(self.controller.gone(key, self._view_of(key))) if self.controller.gone else []
+                return list(self.controller.gone(key, self._view_of(key, None))) if self.controller.gone else []
             subject = _subject(found, self.controller)
-            return list(self.controller.reconcile(subject, self._view_of(key)))
+            return list(self.controller.reconcile(subject, self._view_of(key, found)))
         except Exception as defect:  # noqa: BLE001 - one of the two places that catch everything
             return defect
 
@@ -655,10 +669,6 @@ def ref_of(target: Object | Ref) -> Ref:
     kind = kind_of(target)
     key = key_of(target)
     return Ref(kind.api_version, kind.name, key.namespace, key.name, target.metadata.uid)
-
-
-def _typed(entry: Entry | None) -> Object | None:
-    return entry.typed if entry else None
 
 
 def _subject(entry: Entry | None, controller: Controller) -> Any:

@@ -28,16 +28,18 @@ log = logging.getLogger("trimtab.cache")
 
 def without_owners(raw: Raw) -> Raw:
     """The object without its managedFields: often more than half of it, and read by nobody but the server."""
-    metadata = raw["metadata"]
-    if "managedFields" not in metadata:
+    if "managedFields" not in raw["metadata"]:
         return raw
-    return {**raw, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+    metadata = raw["metadata"].copy()
+    del metadata["managedFields"]
+    return {**raw, "metadata": metadata}
 
 
 class Entry:
     """One object: as it is on the wire, but for who owns its fields, and, once somebody asked, as a typed value."""
 
-    __slots__ = ("_kind", "_typed", "name", "raw", "revision")
+    __slots__ = ("_kind", "name", "raw", "revision", "typed")
+    typed: Object
 
     def __init__(self, raw: Raw, kind: Kind | None) -> None:
         metadata = raw["metadata"]
@@ -45,15 +47,15 @@ class Entry:
         self.name: Name = (metadata.get("namespace", ""), metadata["name"])
         self.revision: str = metadata.get("resourceVersion", "")
         self._kind = kind
-        self._typed: Object | None = None
 
-    @property
-    def typed(self) -> Object:
-        if self._typed is None:
-            if self._kind is None:
-                raise TypeError(f"{self.raw.get('kind')} has no type of ours")
-            self._typed = self._kind.decode(self.raw)
-        return self._typed
+    def __getattr__(self, name: str) -> Object:
+        """The typed value, when it is asked for the first time; from then on it is an attribute like any other."""
+        if name != "typed":
+            raise AttributeError(name)
+        if self._kind is None:
+            raise TypeError(f"{self.raw.get('kind')} has no type of ours")
+        self.typed = self._kind.decode(self.raw)
+        return self.typed
 
     @property
     def value(self) -> "Object | Raw":
@@ -142,8 +144,11 @@ class Table:
     def _file(self, old: Entry | None, new: Entry | None) -> None:
         self.changes += 1
         for index, shelves in self._indexes.values():
-            before = set(index.values(old.typed)) if old else set()
-            after = set(index.values(new.typed)) if new else set()
+            held: Iterable[str] = index.values(old.typed) if old else ()
+            holds: Iterable[str] = index.values(new.typed) if new else ()
+            if held == holds:  # as with nearly every change
+                continue
+            before, after = set(held), set(holds)
             for value in before - after:
                 shelves[value].discard(cast("Entry", old).name)
                 if not shelves[value]:

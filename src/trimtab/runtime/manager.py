@@ -31,6 +31,8 @@ class Manager:
     ) -> None:
         self.around = around
         self.beats = [Beat(controller, around) for controller in controllers]
+        self.looking_afar = [beat for beat in self.beats if beat.controller.member_wakes]
+        """Those whom changes in members concern."""
         self._propagatable = propagatable
         self._tasks: list[asyncio.Task[None]] = []
         self.started = False

@@ -14,7 +14,7 @@ LONGEST_RETRY_SECONDS = 300.0
 class WorkQueue(Generic[K]):
     """A keyed queue with delays and back-off, on the clock of the running loop (virtual or not)."""
 
-    def __init__(self, rank: Callable[[K], int] = lambda _: 0) -> None:
+    def __init__(self, rank: Callable[[K], int] | None = None) -> None:
         self._rank = rank
         self._ready: list[tuple[int, int, K]] = []
         self._waiting: set[K] = set()
@@ -41,7 +41,7 @@ class WorkQueue(Generic[K]):
         elif key not in self._waiting:
             self._waiting.add(key)
             self._count += 1
-            heapq.heappush(self._ready, (-self._rank(key), self._count, key))
+            heapq.heappush(self._ready, (-self._rank(key) if self._rank else 0, self._count, key))
             self._wakeup.set()
 
     def add_after(self, key: K, seconds: float) -> None:
