@@ -86,10 +86,11 @@ class Structural:
         return self._finish(obj, old, cel, causes, only="status")
 
     def _finish(self, obj: Raw, old: Raw | None, cel: Cel | None, causes: list[Cause], only: str = "") -> list[Cause]:
+        new = obj if old is None else {key: value for key, value in obj.items() if value is not old.get(key)}
         if self._embedded is not None:
-            self._embedded(obj, "", causes)
+            self._embedded(new, "", causes)
         if self._doubles is not None:
-            causes.extend(self._new_doubles(self._doubles, obj, old))
+            causes.extend(self._new_doubles(self._doubles, new, old))
         if cel is None or not self._has_rules:
             return causes
         if any(cause.reason in _STOPS_RULES for cause in causes):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from trimtab.api.patch.ownership import Comparison, FieldSet, compare, difference, intersection, is_field_set, union
+from trimtab.api.patch.ownership import Comparison, FieldSet, compare, difference, is_field_set, union
 from trimtab.api.patch.shape import Shape
 from trimtab.api.value import Raw
 
@@ -21,6 +21,9 @@ UNTRACKED = frozenset(
     }
 )
 """Members of metadata that the server writes and nobody owns."""
+_HEAD = frozenset({"apiVersion", "kind", "metadata"})
+_WHOLE = frozenset({"manager", "operation", "apiVersion", "fieldsType", "fieldsV1"})
+"""What an entry says at least."""
 MOST_UPDATERS = 10
 """Beyond this many, the oldest Update entries are folded into one."""
 _ANCIENT = "ancient-changes"
@@ -38,6 +41,8 @@ class Manager(NamedTuple):
 class Owned(NamedTuple):
     fields: FieldSet
     time: str | None = None
+    entry: Raw | None = None
+    """As it stands in the list, if it does: most owners stay as they are."""
 
 
 Owners = dict[Manager, Owned]
@@ -55,7 +60,10 @@ def read_owners(entries: Any) -> Owners:
                 entry.get("subresource", ""),
             )
             fields = entry.get("fieldsV1")
-            owners[manager] = Owned(fields if isinstance(fields, dict) else {}, entry.get("time"))
+            whole = isinstance(fields, dict) and entry.keys() >= _WHOLE
+            owners[manager] = Owned(
+                fields if isinstance(fields, dict) else {}, entry.get("time"), entry if whole else None
+            )
     return owners
 
 
@@ -71,6 +79,8 @@ def _sort_key(item: tuple[Manager, Owned]) -> tuple[str, str, str, str, str]:
 
 
 def _entry(manager: Manager, owned: Owned) -> Raw:
+    if owned.entry is not None:
+        return owned.entry
     entry: Raw = {"manager": manager.name, "operation": manager.operation, "apiVersion": manager.api_version}
     if owned.time is not None:
         entry["time"] = owned.time
@@ -82,7 +92,8 @@ def _entry(manager: Manager, owned: Owned) -> Raw:
 
 def write_owners(owners: Owners) -> list[Raw]:
     """The managedFields list of these owners, Apply entries first, then by time."""
-    return [_entry(manager, owned) for manager, owned in sorted(owners.items(), key=_sort_key)]
+    ordered = sorted(owners.items(), key=_sort_key) if len(owners) > 1 else owners.items()
+    return [_entry(manager, owned) for manager, owned in ordered]
 
 
 def with_owners(obj: Raw, owners: Owners) -> Raw:
@@ -106,26 +117,24 @@ def owners_for_update(old: Raw | None, new: Raw, *, subresource: str = "") -> Ow
 
 def trackable(obj: Raw, only: Sequence[str] = (), without: Sequence[str] = ()) -> Raw:
     """The part of an object that can be owned through a path."""
-    part = {
-        key: value
-        for key, value in obj.items()
-        if key not in ("apiVersion", "kind", "metadata") and key not in without and (not only or key in only)
-    }
-    if not only:
-        part["metadata"] = {k: v for k, v in (obj.get("metadata") or {}).items() if k not in UNTRACKED}
+    if only:
+        return {key: obj[key] for key in only if key in obj}
+    part = {key: value for key, value in obj.items() if key not in _HEAD and key not in without}
+    part["metadata"] = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in UNTRACKED}
     return part
 
 
 def taken_from(owners: Owners, changes: Comparison, writer: Manager | None = None) -> Owners:
     """What the other owners keep after these changes; those who keep nothing are gone."""
     changed = union(changes.modified, changes.added)
+    touched = changed.keys() | changes.removed.keys()
     kept: Owners = {}
     for manager, owned in owners.items():
         fields = owned.fields
-        if manager != writer:
-            fields = difference(difference(fields, intersection(fields, changed)), changes.removed)
+        if manager != writer and not touched.isdisjoint(fields):
+            fields = difference(difference(fields, changed), changes.removed)
         if fields:
-            kept[manager] = owned._replace(fields=fields)
+            kept[manager] = owned if fields is owned.fields else Owned(fields, owned.time)
     return kept
 
 

@@ -154,9 +154,7 @@ def _granular(value: Any, shape: Shape) -> bool:
     """Whether the members of this value are owned one by one."""
     if not value:
         return False
-    if isinstance(value, dict):
-        return shape.form is Form.MAP or shape.form is Form.ANY
-    return isinstance(value, list) and (shape.form is Form.KEYED or shape.form is Form.SET)
+    return shape.maps_merge if isinstance(value, dict) else isinstance(value, list) and shape.lists_merge
 
 
 def everything(value: Any, shape: Shape) -> FieldSet:

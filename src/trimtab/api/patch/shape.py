@@ -37,6 +37,8 @@ class Shape:
         self.blank: Raw = blank or {}
         """What an object is before anybody has written it: native kinds have fields that are always there."""
         self.form = _form(self.schema)
+        self.maps_merge = self.form in (Form.MAP, Form.ANY)
+        self.lists_merge = self.form in (Form.KEYED, Form.SET)
         self.keys: tuple[str, ...] = tuple(self.schema.get("x-kubernetes-list-map-keys", ()))
         self.patch_key: str = self.schema.get("x-kubernetes-patch-merge-key", "")
         self.patch_strategy: frozenset[str] = frozenset(self.schema.get("x-kubernetes-patch-strategy", "").split(","))

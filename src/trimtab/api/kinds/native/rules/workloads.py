@@ -1,6 +1,6 @@
 """What kube-apiserver refuses in workloads: Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs, CronJobs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from trimtab.api.complaints import forbidden, invalid, not_supported, required
@@ -74,6 +74,21 @@ def _same_selector(new: Raw, old: Raw | None) -> Iterator[Cause]:
         )
 
 
+_Check = Callable[[Raw, Raw | None], Sequence[Cause]]
+
+
+def _of_the_spec(check: _Check) -> _Check:
+    """A spec that was there before has been judged before: most writes change the status or some label."""
+
+    def judge(new: Raw, old: Raw | None) -> Sequence[Cause]:
+        if old is not None and new.get("spec") == old.get("spec"):
+            return ()
+        return check(new, old)
+
+    return judge
+
+
+@_of_the_spec
 def check_deployment(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = common.part(new, "spec")
     found = [*_counts(spec, "replicas"), *_selection(spec, "deployment")]
@@ -108,6 +123,7 @@ def _as_go(strategy: Raw) -> Raw:
     return {"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")}
 
 
+@_of_the_spec
 def check_replica_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = common.part(new, "spec")
     return [
@@ -119,6 +135,7 @@ def check_replica_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
     ]
 
 
+@_of_the_spec
 def check_replication_controller(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = common.part(new, "spec")
     labels = spec.get("selector") or {}
@@ -135,6 +152,7 @@ def check_replication_controller(new: Raw, old: Raw | None) -> Sequence[Cause]:
     return [*found, *pods.template(spec["template"], "spec.template"), *_always_restarts(spec)]
 
 
+@_of_the_spec
 def check_stateful_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = common.part(new, "spec")
     found: list[Cause] = []
@@ -168,6 +186,7 @@ def _stateful_strategy(strategy: Raw) -> Iterator[Cause]:
         yield invalid(field, _as_go(strategy), "must be 'RollingUpdate' or 'OnDelete'")
 
 
+@_of_the_spec
 def check_daemon_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = common.part(new, "spec")
     found: list[Cause] = [*_selection(spec, "daemonset", needed=False), *_template(spec), *_always_restarts(spec)]
@@ -211,6 +230,7 @@ def job_spec(spec: Raw, field: str) -> Iterator[Cause]:
 _JOB_FIXED = ("completions", "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex")
 
 
+@_of_the_spec
 def check_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = common.part(new, "spec")
     found = list(job_spec(spec, "spec"))
@@ -223,6 +243,7 @@ def check_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
     return found
 
 
+@_of_the_spec
 def check_cron_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec, name = common.part(new, "spec"), common.part(new, "metadata").get("name", "")
     found: list[Cause] = []
