@@ -1,10 +1,22 @@
 """Only what changed is sent, and only what the controller owns."""
 
 import pytest
+from builders import NOON, binding, item
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.runtime.commit import NotYours, alike_where, difference, graft, refuse_foreign_fields, with_version
+from trimtab.api.kind import wire
+from trimtab.api.kinds.work import Binding
+from trimtab.api.value import Condition
+from trimtab.runtime.commit import (
+    NotYours,
+    alike_where,
+    difference,
+    graft,
+    refuse_foreign_fields,
+    unlike,
+    with_version,
+)
 
 json_values = st.recursive(
     st.booleans() | st.integers() | st.text(max_size=3),
@@ -34,6 +46,26 @@ def test_the_patch_leads_from_one_to_the_other(before, after) -> None:
 @given(objects)
 def test_no_change_is_no_patch(same) -> None:
     assert difference(same, same) == {}
+
+
+PLACED = binding(clusters={"m1": 2, "m2": 0})
+SAID = Condition(type="Scheduled", status="True", reason="Success", last_transition_time=NOON)
+STATES = [
+    binding(clusters={}),
+    PLACED,
+    PLACED.but(status=PLACED.status.but(conditions=(SAID,), scheduler_observed_generation=2)),
+    PLACED.but(metadata=PLACED.metadata.but(labels={}, annotations={"a": "b"}, finalizers=())),
+    PLACED.but(spec=PLACED.spec.but(placement=None, replicas=0, propagate_deps=True)),
+    PLACED.but(status=PLACED.status.but(last_scheduled_time=NOON, aggregated_status=(item("m1", status={"x": 1}),))),
+]
+
+
+@pytest.mark.parametrize("after", STATES)
+@pytest.mark.parametrize("before", STATES)
+def test_what_differs_of_two_values_makes_of_one_on_the_wire_the_other(before: Binding, after: Binding) -> None:
+    here, there = unlike(before, after)
+    assert merge(wire(before), difference(here, there, wire(before))) == wire(after)
+    assert (here == there == {}) is (before is after)
 
 
 def test_fields_of_list_items_that_we_do_not_model_survive() -> None:

@@ -1,8 +1,8 @@
 """From wishes to writes: send only what changed, only what the controller owns, with the version it was thought from."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -66,8 +66,7 @@ def writes_for(
     seen: Object, wished: Object, raw: Raw, owned: tuple[str, ...], subjects: tuple[type[Object], ...]
 ) -> Iterator[Write]:
     """The patches that turn what was `seen` into what is `wished`: the object first, its status after."""
-    before, after = unlike(seen, wished)
-    patch = difference(as_json(before), as_json(after), raw)
+    patch = difference(*unlike(seen, wished), raw)
     if not patch:
         return
     refuse_foreign_fields(patch, owned, type(seen), subjects)
@@ -78,49 +77,79 @@ def writes_for(
         yield Write("status", {"status": status})
 
 
-def unlike(one: V, other: V) -> tuple[V, V]:
-    """Both values without the members that are the very same: most of a wish is what was seen, handed on."""
-    here: dict[str, Any] = {}
-    there: dict[str, Any] = {}
-    for name, blank in _blanks(type(one)):
+def unlike(one: V, other: V) -> tuple[Raw, Raw]:
+    """What two values have that the other has not, as it is on the wire: most of a wish is what was seen, handed on."""
+    here: Raw = {}
+    there: Raw = {}
+    for name, member in _members(type(one)):
         mine, yours = getattr(one, name), getattr(other, name)
         if mine is yours:
-            here[name] = there[name] = blank()
-        elif isinstance(mine, Value) and type(mine) is type(yours):
-            here[name], there[name] = unlike(mine, yours)
-    return one.but(**here), other.but(**there)
+            continue
+        if isinstance(mine, Value) and type(mine) is type(yours):
+            inner = unlike(mine, yours)
+            if any(inner):
+                here[member.spelled], there[member.spelled] = inner
+        elif mine != yours:
+            if not member.is_unsaid(mine):
+                here[member.spelled] = plain(mine)
+            if not member.is_unsaid(yours):
+                there[member.spelled] = plain(yours)
+    return here, there
+
+
+class Member(NamedTuple):
+    """A field of a type: how it is spelled on the wire, and what it holds when it is left unsaid there."""
+
+    spelled: str
+    blank: Any
+    empty: Any
+    """The type of the container that is left unsaid when there is nothing in it."""
+
+    def is_unsaid(self, value: Any) -> bool:
+        """As the encoder sees it."""
+        return value is self.blank or (type(value) is self.empty and not value)
 
 
 @cache
-def _blanks(type_: type[Value]) -> tuple[tuple[str, Callable[[], Any]], ...]:
-    """The members of a type that may be left unsaid, and what they hold then."""
-    return tuple((field.name, blank) for field in msgspec.structs.fields(type_) if (blank := _blank(field)))
+def _members(type_: type[Value]) -> tuple[tuple[str, Member], ...]:
+    return tuple(
+        (field.name, Member(field.encode_name, field.default, field.default_factory))
+        for field in msgspec.structs.fields(type_)
+    )
 
 
-def _blank(field: msgspec.structs.FieldInfo) -> Callable[[], Any] | None:
-    if field.default_factory is not msgspec.NODEFAULT:
-        return cast("Callable[[], Any]", field.default_factory)
-    return None if field.default is msgspec.NODEFAULT else lambda: field.default
-
-
-def as_json(thing: Value) -> Raw:
+def plain(value: Any) -> Any:
     """Through JSON, so that tuples become lists, as the server holds them."""
-    return cast("Raw", msgspec.json.decode(msgspec.json.encode(thing)))
+    if value is None or type(value) in (str, int, bool):
+        return value
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def refuse_foreign_fields(
     patch: Raw, owned: tuple[str, ...], type_: type[Object], subjects: tuple[type[Object], ...]
 ) -> None:
     """Complain when the patch leaves the fields that were declared."""
+    prefixes = _prefixes(owned, type_, subjects)
+    if prefixes is None:
+        return
+    for path in _paths(patch):
+        if not f"{path}.".startswith(prefixes):
+            raise NotYours(f"{kind_of(type_).name}.{path}")
+
+
+@cache
+def _prefixes(
+    owned: tuple[str, ...], type_: type[Object], subjects: tuple[type[Object], ...]
+) -> tuple[str, ...] | None:
+    """How the paths of the fields begin that were declared for objects of this type; None when all of them were."""
     name = kind_of(type_).name
     if name in owned:
-        return
-    prefixes = [own.removeprefix(name + ".") for own in owned if own.startswith(name + ".")]
+        return None
+    named = [f"{own}." for own in owned]
+    prefixes = [own.removeprefix(f"{name}.") for own in named if own.startswith(f"{name}.")]
     if type_ in subjects:
-        prefixes += [own for own in owned if not own[:1].isupper()]
-    for path in _paths(patch):
-        if not any(path == own or path.startswith(own + ".") for own in prefixes):
-            raise NotYours(f"{name}.{path}")
+        prefixes += [own for own in named if not own[:1].isupper()]
+    return tuple(prefixes)
 
 
 def _paths(patch: Raw, prefix: str = "") -> Iterator[str]:
