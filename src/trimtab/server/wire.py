@@ -4,6 +4,7 @@ A stored value is the object's JSON without kind, apiVersion and resourceVersion
 missing is the same for all objects of a resource, or known to the store, and is put in front when it is sent.
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -67,14 +68,16 @@ class Recent:
     """The latest writes, by key: most objects are written several times in a row, and decoded for each."""
 
     def __init__(self) -> None:
-        self._events: dict[str, Event] = {}
+        self._events: OrderedDict[str, Event] = OrderedDict()
 
     def note(self, event: Event) -> None:
-        self._events.pop(event.key, None)
-        if event.entry is not None:
-            self._events[event.key] = event
-            if len(self._events) > _RECENT:
-                del self._events[next(iter(self._events))]
+        if event.entry is None:
+            self._events.pop(event.key, None)
+            return
+        self._events[event.key] = event
+        self._events.move_to_end(event.key)
+        if len(self._events) > _RECENT:
+            self._events.popitem(last=False)
 
     def decoded(self, served: Served, entry: Entry) -> Raw:
         """The object of an entry, which may be known to others, too, and must not change."""
