@@ -125,6 +125,20 @@ def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch
         talk(server, once)
 
 
+@pytest.mark.parametrize("unasked", [1, 20, -1, None])
+def test_what_a_server_says_unasked_does_not_pass_for_an_answer(unasked: int | None) -> None:
+    server = Server(said(b"a") + said(b"unasked")[:unasked], said(b"b"), said(b"c"))
+
+    async def slowly(asked: Lines) -> list[bytes]:
+        bodies = []
+        for number in range(3):
+            bodies.append((await asked.ask("GET", f"/{number}", {})).body)
+            await asyncio.sleep(0.05)
+        return bodies
+
+    assert talk(server, slowly) == [b"a", b"b", b"c"]
+
+
 def test_more_than_there_are_lines_wait_their_turn() -> None:
     server = Server(*(said(b"a") for _ in range(6)))
 

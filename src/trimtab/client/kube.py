@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -380,8 +381,13 @@ def _change(line: bytes) -> Change:
 
 
 def _query(given: Mapping[str, str | int]) -> str:
-    said = {key: value for key, value in given.items() if value not in ("", None)}
-    return "?" + urlencode(said) if said else ""
+    said = tuple([(key, value) for key, value in given.items() if value not in ("", None)])
+    return _encoded(said) if said else ""
+
+
+@lru_cache(maxsize=64)
+def _encoded(said: tuple[tuple[str, str | int], ...]) -> str:
+    return "?" + urlencode(said)
 
 
 def _target(path: str, query: Mapping[str, str | int]) -> str:

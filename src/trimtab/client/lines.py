@@ -11,10 +11,13 @@ import httptools
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 60.0
+LOOKS_PER_ANSWER = 12
+"""How often within those seconds it is looked who waits for too long."""
 IDLE_SECONDS = 60.0
 """A line that was silent for longer may have been cut by somebody on the way, and is not used again."""
 REPEATABLE = frozenset(("GET", "PUT", "DELETE"))
 PORTS = {"https": 443, "http": 80}
+HEEDED = frozenset((b"content-encoding", b"retry-after"))
 GZIP = 31
 """What zlib calls a gzip stream."""
 LARGEST_ANSWER = 512 << 20
@@ -49,19 +52,19 @@ class Line(asyncio.Protocol):
         self._size = 0
         self._begun = False
         self.used = 0.0
-        """When it fell silent; 0 while it has carried nothing yet."""
+        """When it last took a request or fell silent; 0 while it has carried nothing yet."""
 
     @property
     def open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
     async def ask(self, request: bytes) -> Reply:
-        loop = asyncio.get_running_loop()
-        self._answer = loop.create_future()
-        self._parser = httptools.HttpResponseParser(self)
-        self._headers, self._parts, self._size, self._begun = {}, [], 0, False
         if self._transport is None or self._transport.is_closing():
             raise Broken("the connection is closed", silent=True)
+        loop = asyncio.get_running_loop()
+        self._answer = loop.create_future()
+        self._headers, self._parts, self._size, self._begun = {}, [], 0, False
+        self.used = loop.time()
         self._transport.write(request)
         try:
             return await self._answer
@@ -70,6 +73,10 @@ class Line(asyncio.Protocol):
             raise
         finally:
             self.used = loop.time()
+
+    def give_up(self) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(TimeoutError("the server does not answer"))
 
     def close(self) -> None:
         if self._transport is not None:
@@ -97,8 +104,13 @@ class Line(asyncio.Protocol):
 
     # what the parser tells us
 
+    def on_message_begin(self) -> None:
+        if self._answer is None or self._answer.done():
+            self.close()  # what it says without being asked must not pass for the next answer
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.lower()] = value.decode("latin-1")
+        if (heeded := name.lower()) in HEEDED:
+            self._headers[heeded] = value.decode("latin-1")
 
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
@@ -142,13 +154,14 @@ class Lines:
         self._busy: set[Line] = set()
         self._free = asyncio.Semaphore(at_once)
         self._common = f"Host: {parts.netloc.rpartition('@')[2]}\r\n"
+        self._next_look: asyncio.TimerHandle | None = None
 
     async def ask(self, method: str, target: str, headers: dict[str, str], body: bytes = b"") -> Reply:
         """One request and its answer; a connection that breaks is an OSError, one that hangs a TimeoutError."""
         told = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         length = f"Content-Length: {len(body)}\r\n" if body or method != "GET" else "Accept-Encoding: gzip\r\n"
         head = f"{method} {self._prefix}{target} HTTP/1.1\r\n{self._common}{told}{length}\r\n"
-        async with self._free, asyncio.timeout(ANSWER_SECONDS):
+        async with self._free:
             return await self._carried(method, head.encode("latin-1") + body)
 
     async def _carried(self, method: str, request: bytes) -> Reply:
@@ -156,6 +169,8 @@ class Lines:
             line = self._rested() or await self._new()
             fresh = not line.used
             self._busy.add(line)
+            if self._next_look is None:
+                self._look_later()
             try:
                 reply = await line.ask(request)
             except Broken as fault:
@@ -168,6 +183,19 @@ class Lines:
                 return reply
             finally:
                 self._busy.discard(line)
+
+    def _look_later(self) -> None:
+        self._next_look = asyncio.get_running_loop().call_later(ANSWER_SECONDS / LOOKS_PER_ANSWER, self._look)
+
+    def _look(self) -> None:
+        """Give up who waits for too long: one alarm for all, for one of its own costs a request as much as reading its answer."""
+        self._next_look = None
+        latest = asyncio.get_running_loop().time() - ANSWER_SECONDS
+        for line in self._busy:
+            if line.used < latest:
+                line.give_up()
+        if self._busy:
+            self._look_later()
 
     def _rested(self) -> Line | None:
         now = asyncio.get_running_loop().time()
@@ -190,6 +218,8 @@ class Lines:
         return line
 
     def close(self) -> None:
+        if self._next_look is not None:
+            self._next_look.cancel()
         for line in (*self._idle, *self._busy):
             line.close()
         self._idle.clear()
