@@ -1,6 +1,7 @@
 """One beat of one controller: take a key, build the View, call the pure function, carry out its wishes."""
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -46,6 +47,8 @@ BEGUN_ATTEMPTS = 4
 PARALLEL = 16
 PARALLEL_AFAR = 64
 """How many keys of a controller may wait for their writes at once: more where the writes go to members, which answer later."""
+BEATS_IN_A_ROW = 8
+"""After so many beats without a write, others have their turn."""
 NAMESPACES = "namespaces"
 REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
 log = logging.getLogger("trimtab.beat")
@@ -274,20 +277,24 @@ class Beat:
         """Think for ever; several keys may be waiting for their writes at once, no key twice."""
         limit = asyncio.Semaphore(self._parallel)
         running: set[asyncio.Task[None]] = set()
+
+        def finished(task: asyncio.Task[None]) -> None:
+            running.discard(task)
+            limit.release()
+
         try:
-            while True:
+            for beats in itertools.count(1):
                 await limit.acquire()
                 keys = await self.queue.take(self.controller.batch)
-                wishes = self._without_memories(self._think(keys))
-                if not any(wishes.values()):
-                    self._leave_alone(wishes)
+                wishes = self._without_idle(self._without_memories(self._think(keys)))
+                if wishes:
+                    task = asyncio.get_running_loop().create_task(self._carry_out(wishes))
+                    running.add(task)
+                    task.add_done_callback(finished)
+                else:
                     limit.release()
-                    await asyncio.sleep(0)  # others have their turn, however many keys need nothing
-                    continue
-                task = asyncio.get_running_loop().create_task(self._carry_out(wishes))
-                running.add(task)
-                task.add_done_callback(running.discard)
-                task.add_done_callback(lambda _: limit.release())
+                    if beats % BEATS_IN_A_ROW == 0:
+                        await asyncio.sleep(0)  # others have their turn, however many keys need nothing
         finally:
             for task in running:
                 task.cancel()
@@ -337,12 +344,24 @@ class Beat:
                 self._around.memory.keep(*cast("Remember", wished.pop(0)))
         return wishes
 
-    def _leave_alone(self, keys: Iterable[Key]) -> None:
-        """Nothing is wished for, as for most keys most of the time: no task is needed to write nothing."""
-        for key in keys:
-            self._faults.pop(key, None)
-            self.queue.succeeded(key)
-            self.queue.done(key)
+    def _without_idle(self, wishes: dict[Key, list[Wish] | Exception]) -> dict[Key, list[Wish] | Exception]:
+        """Nothing is to be written for many keys, and for some only later: no task is needed for that."""
+        left: dict[Key, list[Wish] | Exception] = {}
+        for key, wished in wishes.items():
+            if isinstance(wished, list) and all(isinstance(wish, Again) for wish in wished):
+                self._book(key, wished)
+                self.queue.done(key)
+            else:
+                left[key] = wished
+        return left
+
+    def _book(self, key: Key, wishes: list[Wish]) -> None:
+        """All went well; think again when it was asked for."""
+        self._faults.pop(key, None)
+        self.queue.succeeded(key)
+        again = [wish.seconds for wish in wishes if isinstance(wish, Again)]
+        if again:
+            self.queue.add_after(key, min(again))
 
     async def _carry_out(self, wishes: dict[Key, list[Wish] | Exception]) -> None:
         if len(wishes) == 1:
@@ -358,13 +377,9 @@ class Beat:
             self.queue.done(key)
             return
         try:
-            again = [w.seconds for w in wishes if isinstance(w, Again)]
             for wish in wishes:
                 await self._grant(key, wish)
-            self._faults.pop(key, None)
-            self.queue.succeeded(key)
-            if again:
-                self.queue.add_after(key, min(again))
+            self._book(key, wishes)
         except Conflict as conflict:
             log.debug("%s thinks again about %s: %s", self.controller.name, key, conflict)
             self.queue.retry(key)
