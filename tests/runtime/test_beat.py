@@ -379,3 +379,26 @@ def test_who_never_wants_to_hear_of_its_subjects_is_woken_by_others_alone() -> N
         assert [key for topic, key in stage.manager.around.memory if topic == "seen"] == ["a"]
 
     play(only(seen, "status", changed=never, wakes=[Wake(Secret, named_alike)]), story)
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_of_routine_nobody_hears_where_the_profile_does_not_say_so(batch: int) -> None:
+    def notes_of(source: ConfigMap) -> Iterator[Note]:
+        about = Ref("v1", "ConfigMap", "default", source.name, source.metadata.uid)
+        yield Note(about, "Looked", "as always", "copier", routine=True)
+        yield Note(about, "Found", "something", "copier")
+
+    def alone(source: ConfigMap, view: View) -> Iterator[Wish]:
+        yield from notes_of(source)
+
+    def together(sources: list[ConfigMap], view: View) -> Iterator[tuple[ConfigMap, Wish]]:
+        for source in sources:
+            yield from ((source, note) for note in notes_of(source))
+
+    async def story(stage: Stage) -> None:
+        await stage.make("a")
+        await asyncio.sleep(2)
+        told = (await stage.user.list(EVENTS, "default")).items
+        assert {event["reason"] for event in told if event["involvedObject"]["name"] == "a"} == {"Found"}
+
+    play(only(together if batch > 1 else alone, "status", batch=batch), story)

@@ -62,7 +62,7 @@ def waits_for_another(work: Work, key: Key, view: View) -> bool:
     return (
         held.left(view) > 0
         and (other is None or marks.condition_of(other.status.conditions, "Applied") is None)
-        and held.cluster in expected_clusters(binding)
+        and any(target.name == held.cluster for target in binding.spec.clusters)
         and cluster_answers(held.cluster, view)
     )
 

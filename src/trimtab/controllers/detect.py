@@ -118,7 +118,7 @@ def detect(template: Raw, view: View) -> Iterator[Wish]:
         return
     if marks.labels_of(template).get(marks.CLAIMED_BY):
         return
-    key = marks.ref_of_raw(template)._replace(uid="")
+    key = marks.place_of_raw(template)
     known: Said | None = view.recall("template", key)
     policy, lost = claimant(template, view)
     if lost:
@@ -130,7 +130,6 @@ def detect(template: Raw, view: View) -> Iterator[Wish]:
         yield from brought_along(template, view)
         yield Remember("template", key, said(template, None))
         return
-    now = said(template, policy)
     if policy_priority(selectors_of(policy), template):
         if missing := missing_overrides(policy, view):
             yield from waited_for(missing, template, policy, view)
@@ -139,9 +138,12 @@ def detect(template: Raw, view: View) -> Iterator[Wish]:
         if claim != template:
             yield Make(claim, seen=template)  # and with the claim in place it is looked at again
             return
+        now = said(template, policy)
         by_the_user = known is None or known.by_the_user != now.by_the_user
         yield from apply(template, policy, view, by_the_user=by_the_user, news=known != now)
-    yield Remember("template", key, now)
+        yield Remember("template", key, now)
+    else:
+        yield Remember("template", key, said(template, policy))
 
 
 class Said(NamedTuple):

@@ -12,6 +12,7 @@ from trimtab.controllers.detect import selectors_of
 from trimtab.controllers.render import divided_completions, render, told_fault
 from trimtab.interpret.match import policy_priority
 from trimtab.interpret.operations import Uninterpretable
+from trimtab.interpret.prune import prune
 from trimtab.interpret.revise import OverrideFault
 
 DIRECTLY_SECONDS = 5.0
@@ -150,14 +151,14 @@ def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iter
     """Render every target; what is already there as it should be costs nothing."""
     seen = {work.namespace: work for work in works}
     shares = targets(binding)
-    completions = divided_completions(binding, template, shares)
+    completions, pruned = divided_completions(binding, template, shares), prune(template)
     cause = cause_of(binding, template, view)
     fresh = view.recall("dispatched", marks.ref_of(binding)) != cause
     failures: list[str] = []
     changed = False
     for target in shares:
         try:
-            work, notes = render(binding, target, template, completions, view)
+            work, notes = render(binding, target, template, pruned, completions, view)
         except Uninterpretable as fault:
             failures.append(str(fault))
             continue

@@ -136,7 +136,7 @@ def withdraw(work: Work, cluster: Cluster | None, view: View) -> Iterator[Wish]:
         return
     if cluster is not None and is_ready(cluster):
         for manifest in work.spec.workload.manifests:
-            ref = marks.ref_of_raw(manifest)._replace(uid="")
+            ref = marks.place_of_raw(manifest)
             seen = view.member(cluster.name, ref)
             if strategy_of(manifest) == READ_ONLY:
                 continue
@@ -188,9 +188,8 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
     if work.spec.suspend_dispatching:
         yield from observed(work, cluster, dispatching(work, now, suspended=True), view)
         return
-    conditions = dispatching(work, now, suspended=False)
     if not is_ready(cluster):
-        yield from told(work, work.status.but(conditions=conditions))
+        yield from told(work, work.status.but(conditions=dispatching(work, now, suspended=False)))
         yield Again(NOT_READY_SECONDS)
         return
     inquiries = inquiries_of(work, cluster)
@@ -207,16 +206,14 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
         yield from (wish for item in unseen for wish in (item.memory, item.look) if wish is not None)
         return
     yield from dropped(work, deliveries, cluster, view)
-    yield from complained(work, deliveries, conditions, cluster, view)
+    yield from complained(work, deliveries, cluster, view)
     yield from sent(work, deliveries, cluster, view)
     yield from appointments(deliveries, inquired=bool(inquiries))
     if all(item.wish is None and not item.problem for item in deliveries):
-        yield from report(work, deliveries, conditions, view)
+        yield from report(work, deliveries, dispatching(work, now, suspended=False), view)
 
 
-def complained(
-    work: Work, deliveries: list[Delivery], conditions: tuple[Condition, ...], cluster: Cluster, view: View
-) -> Iterator[Wish]:
+def complained(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Wish]:
     """What cannot be applied, or could not be last time, stands in a condition; the first time it is told, too."""
     problems = [item.problem for item in deliveries if item.problem]
     if view.fault is not None and view.fault.cluster and not is_overtaken(view.fault, deliveries):
@@ -225,8 +222,10 @@ def complained(
         return
     wrong = marks.all_of(problems)
     message = f"Failed to apply all manifests ({len(deliveries) - len(problems)}/{len(deliveries)}): {wrong}"
-    failed = condition("Applied", "False", "AppliedFailed", message, view.now.replace(microsecond=0))
-    yield from told(work, work.status.but(conditions=marks.with_condition(conditions, failed)))
+    now = view.now.replace(microsecond=0)
+    failed = condition("Applied", "False", "AppliedFailed", message, now)
+    conditions = marks.with_condition(dispatching(work, now, suspended=False), failed)
+    yield from told(work, work.status.but(conditions=conditions))
     if view.profile.tell_routine or is_news(work, failed):
         yield from tell_failure(work, deliveries, cluster, wrong)
 
@@ -258,7 +257,7 @@ def appointments(deliveries: list[Delivery], *, inquired: bool) -> Iterator[Wish
 
 def observed(work: Work, cluster: Cluster, conditions: tuple[Condition, ...], view: View) -> Iterator[Wish]:
     """Nothing is sent; but how that fares which was sent before is still told."""
-    refs = [marks.ref_of_raw(manifest)._replace(uid="") for manifest in work.spec.workload.manifests]
+    refs = [marks.place_of_raw(manifest) for manifest in work.spec.workload.manifests]
     sights = [view.member(cluster.name, ref) for ref in refs]
     there = [raw for raw in sights if raw is not None and not isinstance(raw, Unseen) and is_managed(raw)]
     applied = marks.is_true(work.status.conditions, "Applied")
@@ -280,7 +279,7 @@ def inquiries_of(work: Work, cluster: Cluster) -> dict[int, Inquire]:
     user = f"system:serviceaccount:{namespace}:{name}"
     found: dict[int, Inquire] = {}
     for number, manifest in enumerate(work.spec.workload.manifests):
-        ref = marks.ref_of_raw(manifest)._replace(uid="")
+        ref = marks.place_of_raw(manifest)
         if strategy_of(manifest) == READ_ONLY:
             verbs = ["get"]
         else:
@@ -300,7 +299,7 @@ def answer_to(inquiry: Inquire, view: View) -> bool | None:
 
 
 def forbidden(manifest: Raw, view: View) -> Delivery:
-    ref = marks.ref_of_raw(manifest)._replace(uid="")
+    ref = marks.place_of_raw(manifest)
     group = ref.api_version.rpartition("/")[0]
     problem = (
         f"not allowed to apply the resource {group} {ref.kind}, {ref.namespace} {ref.name}, will try again in 1m0s"
@@ -331,7 +330,7 @@ def dropped(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View
 
 def delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
     """What the member needs to be told, given what is there."""
-    ref = marks.ref_of_raw(manifest)._replace(uid="")
+    ref = marks.place_of_raw(manifest)
     strategy, seen = strategy_of(manifest), view.member(cluster.name, ref)
     if strategy == READ_ONLY:
         return sight(ref, manifest, seen, cluster, view)
@@ -455,12 +454,12 @@ def report(work: Work, deliveries: list[Delivery], conditions: tuple[Condition, 
         statuses.append(status)
         notes += said
     wanted = WorkStatus(conditions=marks.with_condition(conditions, applied), manifest_statuses=tuple(statuses))
-    if wanted != work.status:
-        yield from told(work, wanted)
+    yield from told(work, wanted)
     versions = tuple(item.seen["metadata"].get("resourceVersion") for item in deliveries if item.seen is not None)
-    if view.recall("reflected", marks.ref_of(work)) != versions:
+    own = marks.ref_of(work)
+    if view.recall("reflected", own) != versions:
         yield from notes
-        yield Remember("reflected", marks.ref_of(work), versions)
+        yield Remember("reflected", own, versions)
 
 
 def told(work: Work, status: WorkStatus) -> Iterator[Wish]:

@@ -298,7 +298,7 @@ def has_generation(subject: ManifestWork, work: Work, view: View) -> bool:
     for manifest in work.spec.workload.manifests:
         if marks.annotations_of(manifest).get(marks.UPDATE_STRATEGY) in ("CreateOnly", "ReadOnly", "Completed"):
             continue
-        seen = view.member(subject.namespace, marks.ref_of_raw(manifest)._replace(uid=""))
+        seen = view.member(subject.namespace, marks.place_of_raw(manifest))
         if seen is None:
             return False
         if isinstance(seen, Unseen):

@@ -135,6 +135,12 @@ def ref_of_raw(raw: Raw) -> Ref:
     return Ref(raw["apiVersion"], raw["kind"], metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))
 
 
+def place_of_raw(raw: Raw) -> Ref:
+    """Where the object is, whichever one is there."""
+    metadata = raw["metadata"]
+    return Ref(raw["apiVersion"], raw["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
 def labels_of(raw: Raw) -> dict[str, str]:
     return raw["metadata"].get("labels") or {}
 

@@ -11,7 +11,6 @@ from trimtab.decide.divide import apportion
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import fnv1a, work_name
 from trimtab.interpret.operations import Operation
-from trimtab.interpret.prune import prune
 from trimtab.interpret.revise import Applied, Overridden, OverrideFault, applied_annotation, override
 
 OVERRIDE_SOURCE = "override-manager"
@@ -29,11 +28,14 @@ def is_workload(binding: Binding) -> bool:
 
 
 def render(
-    binding: Binding, target: TargetCluster, template: Raw, completions: Mapping[str, int], view: View
+    binding: Binding, target: TargetCluster, template: Raw, pruned: Raw, completions: Mapping[str, int], view: View
 ) -> Rendered:
-    """The Work for one target cluster. Raises `Uninterpretable` or `OverrideFault`."""
+    """The Work for one target cluster; `pruned` is the template as it leaves the host.
+
+    Raises `Uninterpretable` or `OverrideFault`.
+    """
     interpreter: Interpreter = view.part("interpreter")
-    manifest = prune(template)
+    manifest = pruned
     if is_workload(binding) and interpreter.interprets(
         (template["apiVersion"], template["kind"]), Operation.REVISE_REPLICA
     ):

@@ -12,7 +12,7 @@ from trimtab.api.value import Value
 from trimtab.decide.ask import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, STATIC, Ask
 from trimtab.decide.framework import marks, objections, prioritizers, verdicts
 from trimtab.decide.karmada import Decision
-from trimtab.decide.pipeline import Attempt, Failure, all_filters, all_objections, scores_for, spared_columns
+from trimtab.decide.pipeline import Attempt, Failure, all_filters, all_objections, feasible, scores_for, spared_columns
 from trimtab.decide.spread import Refusal
 
 NAMES_KEPT = 5
@@ -123,6 +123,8 @@ def record(decision: Decision, now: datetime) -> DecisionRecord:
 def _refused(ask: Ask, decision: Decision) -> Iterator[RefusedClusters]:
     """By the filter that objects first, as `all_objections` has it, but by arrays: fleets may be large."""
     fleet = decision.fleet
+    if feasible(ask, fleet).mask.all():
+        return
     spared = spared_columns(ask, fleet)
     open_ = np.ones(len(fleet), dtype=bool)
     for plugin in all_filters(ask):

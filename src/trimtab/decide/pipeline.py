@@ -94,9 +94,7 @@ class Attempt:
 
     @lazily
     def feasible(self) -> Sifted:
-        ask = self.ask
-        spared = spared_columns(ask, self.fleet) if ask.placed else ()
-        return _sieve(len(filters), ask.gates.without).sift(ask, self.fleet, spared)
+        return feasible(self.ask, self.fleet)
 
     @lazily
     def allocatable(self) -> Array:
@@ -322,6 +320,12 @@ def _filters(registered: int, without: frozenset[str]) -> tuple[Filter[Ask, Clus
 @lru_cache(maxsize=64)
 def _sieve(registered: int, without: frozenset[str]) -> Sieve[Ask, Cluster]:
     return Sieve((_STAYS, *_filters(registered, without)))
+
+
+def feasible(ask: Ask, fleet: Fleet[Cluster]) -> Sifted:
+    """The clusters to which no filter objects."""
+    spared = spared_columns(ask, fleet) if ask.placed else ()
+    return _sieve(len(filters), ask.gates.without).sift(ask, fleet, spared)
 
 
 def scores_for(ask: Ask) -> tuple[Score[Ask, Cluster], ...]:

@@ -1,5 +1,7 @@
 """The names that bindings and Works get, letter for letter, because users' tools look them up."""
 
+from functools import lru_cache
+
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -20,6 +22,7 @@ def binding_name(kind: str, name: str) -> str:
     return f"{name.replace(':', '.')}-{kind}".lower()
 
 
+@lru_cache(maxsize=1024)  # the Works of one workload, a cluster after the other, all have the same
 def work_name(kind: str, name: str, namespace: str = "") -> str:
     plain = name.replace(":", ".").lower()
     subject = "-".join(part for part in (namespace, plain, kind) if part).lower()

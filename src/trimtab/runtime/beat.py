@@ -220,9 +220,6 @@ class Beat:
     def _view_of(self, key: Key, found: Entry | None) -> LiveView:
         return LiveView(self._around, self._faults.get(key), self._profile_in(key, found))
 
-    def _profile_of(self, key: Key) -> Profile:
-        return self._profile_in(key, self._find(key))
-
     def _profile_in(self, key: Key, found: Entry | None) -> Profile:
         return self._around.profile_in(home_of(found.raw) if found is not None else key.namespace)
 
@@ -315,8 +312,9 @@ class Beat:
             if found is None:
                 self._faults.pop(key, None)
                 return list(self.controller.gone(key, self._view_of(key, None))) if self.controller.gone else []
-            subject = _subject(found, self.controller)
-            return list(self.controller.reconcile(subject, self._view_of(key, found)))
+            view = self._view_of(key, found)
+            wishes = self.controller.reconcile(_subject(found, self.controller), view)
+            return [wish for wish in wishes if _is_heard(wish, view.profile)]
         except Exception as defect:  # noqa: BLE001 - one of the two places that catch everything
             return defect
 
@@ -328,12 +326,13 @@ class Beat:
             if found := self._find(key):
                 subject = _subject(found, self.controller)
                 by_subject[id(subject)] = key
-                profile = self._profile_of(key)
+                profile = self._profile_in(key, found)
                 together.setdefault(profile.name, (profile, []))[1].append(subject)
         for profile, subjects in together.values():
             view = LiveView(self._around, profile=profile)
             for subject, wish in cast("Any", self.controller.reconcile(subjects, view)):
-                cast("list[Wish]", wishes[by_subject[id(subject)]]).append(wish)
+                if _is_heard(wish, profile):
+                    cast("list[Wish]", wishes[by_subject[id(subject)]]).append(wish)
         return wishes
 
     def _without_memories(self, wishes: dict[Key, list[Wish] | Exception]) -> dict[Key, list[Wish] | Exception]:
@@ -414,8 +413,6 @@ class Beat:
             case Again():
                 return
             case Note():
-                if wish.routine and not self._profile_of(key).tell_routine:
-                    return
                 self._around.recorder.tell(wish, self._around.clock.now())
             case Remember(topic, at, value):
                 self._around.memory.keep(topic, at, value)
@@ -684,6 +681,11 @@ def ref_of(target: Object | Ref) -> Ref:
     kind = kind_of(target)
     key = key_of(target)
     return Ref(kind.api_version, kind.name, key.namespace, key.name, target.metadata.uid)
+
+
+def _is_heard(wish: Wish, profile: Profile) -> bool:
+    """Routine is told only where the profile says so."""
+    return profile.tell_routine or not (isinstance(wish, Note) and wish.routine)
 
 
 def _subject(entry: Entry | None, controller: Controller) -> Any:
