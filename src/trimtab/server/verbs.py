@@ -258,7 +258,7 @@ class Verbs:
             return [*(one for make in beside for one in make(draft)), operation]
 
         written = await (self.store.transact(propose) if beside else self.store.commit([operation]))
-        self._recent.note(written.events[-1])
+        self._recent.note(served, written.events[-1])
         if told := self.after_writes.get(served.group):
             told()
         return written

@@ -64,27 +64,34 @@ def decoded(event: Event, served: Served, value: bytes, revision: int) -> Raw:
     return raw
 
 
+class _Decoded(NamedTuple):
+    served: Served
+    revision: int
+    obj: Raw
+
+
 class Recent:
     """The latest writes, by key: most objects are written several times in a row, and decoded for each."""
 
     def __init__(self) -> None:
-        self._events: OrderedDict[str, Event] = OrderedDict()
+        self._written: OrderedDict[str, _Decoded] = OrderedDict()
 
-    def note(self, event: Event) -> None:
-        if event.entry is None:
-            self._events.pop(event.key, None)
+    def note(self, served: Served, event: Event) -> None:
+        if event.entry is None or served.inward:
+            self._written.pop(event.key, None)
             return
-        self._events[event.key] = event
-        self._events.move_to_end(event.key)
-        if len(self._events) > _RECENT:
-            self._events.popitem(last=False)
+        obj = decoded(event, served, event.entry.value, event.revision)
+        self._written[event.key] = _Decoded(served, event.revision, obj)
+        self._written.move_to_end(event.key)
+        if len(self._written) > _RECENT:
+            self._written.popitem(last=False)
 
     def decoded(self, served: Served, entry: Entry) -> Raw:
         """The object of an entry, which may be known to others, too, and must not change."""
-        event = self._events.get(entry.key)
-        if event is None or event.revision != entry.mod_revision:
+        found = self._written.get(entry.key)
+        if found is None or found.revision != entry.mod_revision or found.served is not served:
             return unpack(served, entry.value, entry.mod_revision)
-        return decoded(event, served, entry.value, entry.mod_revision)
+        return found.obj
 
 
 def _numbered(written: Raw, revision: int) -> Raw:
