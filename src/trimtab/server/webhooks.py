@@ -82,8 +82,6 @@ class Webhooks:
     def _hooks(self, prefix: str, attributes: Attributes, obj: Raw | None, old: Raw | None) -> Iterator[Hook]:
         if attributes.where.served.group == _OWN_GROUP:
             return  # a webhook must not be able to make itself unremovable
-        if not self._store.count(prefix):
-            return
         for entry in self._store.list(prefix).entries:
             for spec in orjson.loads(entry.value).get("webhooks") or ():
                 hook = Hook(spec.get("name", ""), spec)
@@ -105,6 +103,8 @@ class Webhooks:
         return _selects(hook.spec["namespaceSelector"], labels_of(entry.value) if entry else {})
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
+        if not self._store.count(_MUTATING):
+            return obj
         for hook in self._hooks(_MUTATING, attributes, obj, old):
             response = await self._ask(hook, attributes, obj, old)
             if response is not None and response.get("patch"):
@@ -112,6 +112,8 @@ class Webhooks:
         return obj
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
+        if not self._store.count(_VALIDATING):
+            return
         hooks = list(self._hooks(_VALIDATING, attributes, obj, old))
         if hooks:
             await asyncio.gather(*(self._ask(hook, attributes, obj, old) for hook in hooks))

@@ -136,12 +136,13 @@ class Index:
 
     def apply(self, events: Iterable[Event]) -> None:
         """Make durable events visible and wake who watches them."""
-        touched = {id(self._broad): self._broad}
+        touched: dict[str, Shelf] = {}
         for event in events:
             shelf = self._shelf(event.key)
             self._place(shelf, event)
             self._remember(shelf, event)
-            touched[id(shelf)] = shelf
+            touched[shelf.name] = shelf
+        self._broad.wake()
         for shelf in touched.values():
             shelf.wake()
 
@@ -168,8 +169,7 @@ class Index:
 
     def since(self, prefix: str, revision: int, limit: int) -> tuple[Sequence[Event], int]:
         """The events after `revision`, at most `limit`, and the revision up to which they tell everything."""
-        events = self._events_after(prefix, revision)
-        found = [event for event in events if event.key.startswith(prefix)]
+        found = self._events_after(prefix, revision)
         if len(found) > limit:
             return found[:limit], found[limit - 1].revision
         return found, max(revision, self.revision)
@@ -271,17 +271,20 @@ class Index:
 
     def _events_after(self, prefix: str, revision: int) -> Sequence[Event]:
         if prefix.count("/") >= 4:
-            shelf = self._shelves.get(shelf_name(prefix))
+            name = shelf_name(prefix)
+            shelf = self._shelves.get(name)
             if shelf is None:
                 return ()
             # A shelf where nothing was dropped since owes its quiet watcher nothing, however far others have come.
             if revision < shelf.trimmed:
                 raise too_old(revision, self.compacted)
-            return shelf.since(revision)
+            events = shelf.since(revision)
+            return events if name == prefix else [event for event in events if event.key.startswith(prefix)]
         if revision < self.compacted:
             raise too_old(revision, self.compacted)
         if self._latest and self._latest[0].revision <= revision + 1:  # whoever keeps up need not look at every shelf
-            return list(takewhile(lambda event: event.revision > revision, reversed(self._latest)))[::-1]
+            latest = takewhile(lambda event: event.revision > revision, reversed(self._latest))
+            return [event for event in latest if event.key.startswith(prefix)][::-1]
         shelves = (shelf for name, shelf in self._shelves.items() if name.startswith(prefix))
         return sorted((event for shelf in shelves for event in shelf.since(revision)), key=revision_of)
 

@@ -1,10 +1,10 @@
 """The store: one order of writes, acknowledged when durable, read and watched from memory."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from trimtab import errors
 from trimtab.store.entry import Entry, Event, Page
@@ -82,10 +82,10 @@ class Store:
             raise too_old(revision, self.compacted)
         return Watch(self._index, prefix, revision, limit)
 
-    async def commit(self, operations: Iterable[Operation]) -> Written:
+    def commit(self, operations: Iterable[Operation]) -> Coroutine[Any, Any, Written]:
         """All operations or none; raises `Mismatch` where a condition does not hold."""
         staged = tuple(operations)
-        return await self.transact(lambda _: staged)
+        return self.transact(lambda _: staged)
 
     async def transact(self, propose: Proposal) -> Written:
         """Commit what `propose` makes of the newest state; nobody writes between its reads and its writes.

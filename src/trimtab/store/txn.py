@@ -1,6 +1,6 @@
 """Transactions: operations with their conditions, judged one after another against the newest state."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from trimtab import errors
@@ -94,23 +94,21 @@ class Draft:
         """Judge and stage one transaction; if it is refused, nothing of it stays."""
         self._leans = False
         try:
-            operations = list(propose(self))
+            operations = tuple(propose(self))
             self._judge(operations)
         except Exception as refusal:
             if self._leans:
                 raise Unsettled from refusal
             raise
-        events = tuple(event for operation in operations if (event := self._stage(operation)))
+        events = [event for operation in operations if (event := self._stage(operation))]
         self.events += events
-        return Written(self._revision, events)
+        return Written(self._revision, tuple(events))
 
-    def _judge(self, operations: Iterable[Operation]) -> None:
-        seen: set[str] = set()
+    def _judge(self, operations: Sequence[Operation]) -> None:
+        if len(operations) > 1:
+            _refuse_twins(operations)
         for operation in operations:
             key, expected = operation.key, operation.expected
-            if key in seen:
-                raise ValueError(f"two operations on {key} in one transaction")
-            seen.add(key)
             if isinstance(operation, Put) and type(operation.value) is not bytes:
                 raise TypeError(f"the value of {key} is {type(operation.value).__name__}, not bytes")
             if not key.isascii():
@@ -135,6 +133,14 @@ class Draft:
         self._revision = revision
         self._pending[key] = entry
         return Event(key, revision, entry, previous, memo)
+
+
+def _refuse_twins(operations: Sequence[Operation]) -> None:
+    seen: set[str] = set()
+    for operation in operations:
+        if operation.key in seen:
+            raise ValueError(f"two operations on {operation.key} in one transaction")
+        seen.add(operation.key)
 
 
 Proposal = Callable[[Draft], Iterable[Operation]]
