@@ -9,7 +9,7 @@ decisions[0].targets, decisions[0].condition, explain(decisions[0])
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -20,6 +20,9 @@ from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.pipeline import NO_FIT, NO_ROOM, Attempt, Failure, Shares
+
+Request: TypeAlias = tuple[tuple[str, int], ...]
+"""What one replica needs of each resource."""
 
 REASONS = {NO_FIT: "NoClusterFit", NO_ROOM: "Unschedulable"}
 SUCCESS = "Binding has been scheduled successfully."
@@ -166,18 +169,24 @@ def book(decision: Decision, fleet: Fleet[Cluster]) -> Fleet[Cluster]:
         return fleet
     had = {fleet.index[name]: replicas for name, replicas in ask.placed if name in fleet.index}
     gains = {column: n - had.get(column, 0) for column, n in shares.by_column().items() if n > had.get(column, 0)}
-    return _reserve(ask, gains, fleet)
+    return _reserve(ask.request or (), gains, fleet)
 
 
-def _reserve(ask: Ask, gains: Mapping[int, int], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
+def _reserve(request: Request, gains: Mapping[int, int], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
     if not gains:
         return fleet
     columns, replicas = np.array(list(gains)), np.array(list(gains.values()))
-    return fleet.reserve(columns, {r: n * replicas for r, n in (("pods", 1), *(ask.request or ()))})
+    return fleet.reserve(columns, {r: n * replicas for r, n in (("pods", 1), *request)})
 
 
 def reserve_moves(moves: Iterable[tuple[Ask, Sequence[tuple[str, int]]]], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
     """The fleet in which the room is taken that moves in flight will need: asks, and what is still to arrive where."""
-    for ask, arriving in moves:
-        fleet = _reserve(ask, {fleet.index[name]: n for name, n in arriving if name in fleet.index}, fleet)
+    gains: dict[Request, dict[int, int]] = {}
+    for ask, arriving in moves:  # many workloads of one size are one sum, and not an array each
+        gained = gains.setdefault(ask.request or (), {})
+        for name, n in arriving:
+            if (column := fleet.index.get(name)) is not None:
+                gained[column] = gained.get(column, 0) + n
+    for request, gained in gains.items():
+        fleet = _reserve(request, gained, fleet)
     return fleet
