@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from trimtab.api.kind import kind_of
+from trimtab.api.kind import key_of, kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import AggregatedStatusItem, Binding, Work
 from trimtab.api.value import Condition, Key, Raw
@@ -29,6 +29,11 @@ class Waiting(NamedTuple):
     seconds: float
     cluster: str = ""
     """One that has not answered; while this is so, whatever the others say changes nothing."""
+
+    def is_outdated(self, binding: Binding) -> bool:
+        """Whether it was about an earlier placement."""
+        scheduled = binding.status.last_scheduled_time
+        return scheduled is not None and self.since < scheduled
 
     def left(self, view: View) -> float:
         return self.seconds - (view.now - self.since).total_seconds()
@@ -54,13 +59,15 @@ def binding_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[
 
 def waits_for_another(work: Work, key: Key, view: View) -> bool:
     """Whether the report of this Work's binding waits for another cluster, and a timer is set for when it waits no more."""
-    binding = marks.binding_at(view, key.namespace, key.name)
-    held = waiting(binding, view) if binding is not None else None
-    if binding is None or held is None or held.cluster in ("", marks.cluster_of(work.namespace)):
+    held: Waiting | None = view.recall(WAITING, key)
+    if held is None or held.cluster in ("", marks.cluster_of(work.namespace)):
         return False
+    binding = marks.binding_at(view, key.namespace, key.name)
     other = view.get(Work, marks.execution_namespace(held.cluster), work.name)
     return (
-        held.left(view) > 0
+        binding is not None
+        and not held.is_outdated(binding)
+        and held.left(view) > 0
         and (other is None or marks.condition_of(other.status.conditions, "Applied") is None)
         and any(target.name == held.cluster for target in binding.spec.clusters)
         and cluster_answers(held.cluster, view)
@@ -147,19 +154,18 @@ def more_to_come(binding: Binding, works: list[Work], view: View) -> tuple[Wish,
     if held.cluster in missing:
         return (Again(left),)
     last = max(missing)  # works are sent in the order of the names, so that the others have probably answered before
-    return Remember(WAITING, marks.ref_of(binding), held._replace(cluster=last)), Again(left)
+    return Remember(WAITING, key_of(binding), held._replace(cluster=last)), Again(left)
 
 
 def waiting(binding: Binding, view: View) -> Waiting | None:
     """Since when the report of this placement waits, if it does."""
-    held: Waiting | None = view.recall(WAITING, marks.ref_of(binding))
-    scheduled = binding.status.last_scheduled_time
-    return None if held is None or (scheduled is not None and held.since < scheduled) else held
+    held: Waiting | None = view.recall(WAITING, key_of(binding))
+    return None if held is None or held.is_outdated(binding) else held
 
 
 def next_report(binding: Binding, view: View) -> Iterator[Wish]:
     """While answers are still missing, each report waits twice as long as the one before."""
-    key = marks.ref_of(binding)
+    key = key_of(binding)
     held: Waiting | None = view.recall(WAITING, key)
     if held is not None:
         yield Remember(WAITING, key, Waiting(view.now, min(LONGEST_ANSWER_SECONDS, held.seconds * 2)))
@@ -167,7 +173,7 @@ def next_report(binding: Binding, view: View) -> Iterator[Wish]:
 
 def forgotten(binding: Binding, view: View) -> Iterator[Wish]:
     """With no Work left there is nobody to wait for, and no timer is set."""
-    key = marks.ref_of(binding)
+    key = key_of(binding)
     held: Waiting | None = view.recall(WAITING, key)
     if held is not None and held.cluster:
         yield Remember(WAITING, key, held._replace(cluster=""))

@@ -37,7 +37,7 @@ class Interpreter:
 
     def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool:
         """Whether any level has a rule for (apiVersion, kind) and `operation`."""
-        return any(level.interprets(gvk, operation) for level in self._levels)
+        return self._level(gvk, operation) is not None
 
     def key(self, operation: Operation, *objects: Raw) -> tuple[str, ...]:
         """What an answer depends on: the rule's generation and each object's version; equal keys, equal answers."""
@@ -48,7 +48,10 @@ class Interpreter:
         return (operation, *gvk, rule, *versions)
 
     def _level(self, gvk: tuple[str, str], operation: Operation) -> Level | None:
-        return next((level for level in self._levels if level.interprets(gvk, operation)), None)
+        for level in self._levels:
+            if level.interprets(gvk, operation):
+                return level
+        return None
 
     def ask(self, operation: Operation, *arguments: Any) -> Any:
         """The answer of the first level that has a rule; raises `Uninterpretable`."""

@@ -68,4 +68,5 @@ def uprooted(thing: Raw, *path: str) -> Raw:
 
 def kind_of(obj: Raw) -> tuple[str, str]:
     """apiVersion and kind: what interpreters are chosen by."""
-    return text(obj, "apiVersion"), text(obj, "kind")
+    version, kind = obj.get("apiVersion"), obj.get("kind")
+    return version if isinstance(version, str) else "", kind if isinstance(kind, str) else ""

@@ -6,32 +6,35 @@ from trimtab.api.value import Raw
 from trimtab.interpret.native.retain import TOKEN_SECRET
 from trimtab.interpret.places import dig, planted, table, tables, text, uprooted
 
-_METADATA = (
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-    "ownerReferences",
-    "finalizers",
+_METADATA = frozenset(
+    (
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+        "ownerReferences",
+        "finalizers",
+    )
 )
-_CONTROLLER_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
-_JOB_LABELS = (*_CONTROLLER_LABELS, "job-name", "batch.kubernetes.io/job-name")
+_REVISIONS = frozenset(("deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"))
+_CONTROLLER_LABELS = frozenset(("controller-uid", "batch.kubernetes.io/controller-uid"))
+_JOB_LABELS = _CONTROLLER_LABELS | {"job-name", "batch.kubernetes.io/job-name"}
+_ADDRESSES = frozenset(("clusterIP", "clusterIPs"))
 
 
-def _without(obj: Raw, path: tuple[str, ...], keys: tuple[str, ...]) -> Raw:
+def _without(obj: Raw, path: tuple[str, ...], keys: frozenset[str]) -> Raw:
     held = dig(obj, *path)
-    if not isinstance(held, dict) or not any(key in held for key in keys):
+    if not isinstance(held, dict) or keys.isdisjoint(held):
         return obj
     return planted(obj, {key: value for key, value in held.items() if key not in keys}, *path)
 
 
 def _deployment(obj: Raw) -> Raw:
-    keys = ("deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history")
-    return _without(obj, ("metadata", "annotations"), keys)
+    return _without(obj, ("metadata", "annotations"), _REVISIONS)
 
 
 def _job(obj: Raw) -> Raw:
@@ -52,7 +55,7 @@ def _service_account(obj: Raw) -> Raw:
 
 def _service(obj: Raw) -> Raw:
     address = table(obj, "spec").get("clusterIP")
-    return obj if address in (None, "None") else _without(obj, ("spec",), ("clusterIP", "clusterIPs"))
+    return obj if address in (None, "None") else _without(obj, ("spec",), _ADDRESSES)
 
 
 def _secret(obj: Raw) -> Raw:

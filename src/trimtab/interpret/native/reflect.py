@@ -33,8 +33,13 @@ class NoTemplateGeneration(Exception):
 
 def numbers(status: Raw, fields: tuple[str, ...]) -> Raw:
     """The numbers named by `fields`, zeros left out where Kubernetes leaves them out."""
-    found = {field.lstrip("!"): number(status, field.lstrip("!")) for field in fields}
-    return {key: value for key, value in found.items() if value or f"!{key}" in fields}
+    found: Raw = {}
+    for field in fields:
+        name = field.lstrip("!")
+        value = number(status, name)
+        if value or name != field:
+            found[name] = value
+    return found
 
 
 def given(status: Raw, *fields: str) -> Raw:
