@@ -10,7 +10,7 @@ from trimtab.api.value import Condition
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Fault, Gone, Inquire, Look, Make, Note, Remember, Within
 from trimtab.controllers.dispatch import dispatch
-from trimtab.controllers.execute import digest, execute
+from trimtab.controllers.execute import execute, fingerprint
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.prune import prune
 
@@ -288,7 +288,7 @@ def test_what_a_work_no_longer_has_leaves_the_member() -> None:
 def test_the_first_change_of_an_object_that_was_exactly_as_sent_is_put_back() -> None:
     work = work_for()
     (manifest,) = work.spec.workload.manifests
-    memory = {("sent", place(work)): digest(prune(manifest))}
+    memory = {("sent", place(work)): fingerprint(prune(manifest))}
     exact = view(cluster("m1"), work, members={place(work): live(work)})
     exact.memory.update(memory)
     memory |= {(w.topic, w.key): w.value for w in execute(work, exact) if isinstance(w, Remember)}

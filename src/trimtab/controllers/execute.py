@@ -1,6 +1,5 @@
 """Work -> the object in the member, and what the member says of it -> Work status."""
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -238,7 +237,7 @@ def sent(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -
             yield item.memory
         if item.wish is not None:
             yield Within(cluster.name, item.wish)
-            yield Remember("sent", (cluster.name, item.ref), digest(prune(item.wish.wanted)))
+            yield Remember("sent", (cluster.name, item.ref), fingerprint(prune(item.wish.wanted)))
         if item.wish is not None or (fresh and not item.problem):
             yield from tell_success(work, item, cluster)
     if fresh:
@@ -417,8 +416,12 @@ def reconciled(manifest: Raw, seen: Raw, interpreter: Interpreter) -> Raw:
     return wanted
 
 
-def digest(pruned: Raw) -> bytes:
-    return hashlib.blake2b(orjson.dumps(pruned, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
+def fingerprint(pruned: Raw) -> int:
+    """A number to know the object by, as long as this process lives, as what is remembered does.
+
+    Python's own hash is keyed with a secret and takes no lock; hashlib gives up the interpreter for texts of this size.
+    """
+    return hash(orjson.dumps(pruned, option=orjson.OPT_SORT_KEYS))
 
 
 def is_as_sent(cluster: str, ref: Ref, wanted: Raw, seen: Raw, view: View) -> tuple[bool, Remember | None]:
@@ -433,7 +436,7 @@ def is_as_sent(cluster: str, ref: Ref, wanted: Raw, seen: Raw, view: View) -> tu
         # From now on any difference is somebody's doing, and none of the member's defaults.
         exact = last is not None and (settled is None or settled[0] != last)
         return True, Remember("settled", (cluster, ref), (last, last)) if exact else None
-    sent, found = digest(mine), digest(theirs)
+    sent, found = fingerprint(mine), fingerprint(theirs)
     if last != sent:
         return False, None
     if settled is None or settled[0] != sent:

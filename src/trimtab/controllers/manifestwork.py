@@ -24,8 +24,8 @@ from trimtab.api.kinds.work import ManifestStatus, Work, WorkloadTemplate, WorkS
 from trimtab.api.value import Condition, Key, Meta, Raw
 from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Gone, MemberWake, Ref, Unseen, View, Wake, Wish, controller
+from trimtab.controllers.detect import digest
 from trimtab.controllers.dispatch import renewed
-from trimtab.controllers.execute import digest
 from trimtab.controllers.feedback import COMPLETE, feedback, is_by_rule, is_complete, judged, summed_up
 from trimtab.controllers.render import marked
 from trimtab.controllers.worksets import SET_LABEL
