@@ -316,6 +316,6 @@ def test_a_hundred_stores_in_memory_cost_next_to_nothing() -> None:
     async def story() -> None:
         stores = [Store() for _ in range(100)]
         await asyncio.gather(*(store.create(pod("a"), b"") for store in stores))
-        assert all(store._thread is None for store in stores)
+        assert all(store._scribe is None for store in stores)
 
     asyncio.run(story())

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from trimtab import errors
 from trimtab.store.entry import Entry, Event, Page
 from trimtab.store.index import Index, Keep, too_old
+from trimtab.store.scribe import Scribe
 from trimtab.store.sqlite import Batch, Journal, damaged
 from trimtab.store.txn import ABSENT, Delete, Draft, Operation, Proposal, Put, Unsettled, Written
 from trimtab.store.watch import Watch
@@ -32,7 +33,7 @@ class Store:
         self.fault: errors.StoreFault | None = None  # why the last write failed; None again once one succeeds
         self._index = Index(keep)
         self._journal = journal
-        self._thread = ThreadPoolExecutor(1, "store") if journal else None
+        self._scribe = Scribe() if journal else None
         self._queue: list[_Waiting] = []
         self._stale: list[int] = []
         self._busy = False
@@ -128,12 +129,12 @@ class Store:
         if self._closing:
             return
         self._closing = True
-        if self._journal and self._thread:
+        if self._journal and self._scribe:
             if self._busy:
                 self._idle = asyncio.get_running_loop().create_future()
                 await self._idle
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._journal.close)
-            self._thread.shutdown()
+            await self._scribe.done(self._journal.close)
+            self._scribe.stop()
         self._index.close()
 
     def _kick(self) -> None:
@@ -151,8 +152,8 @@ class Store:
         batch = Batch(draft.events, self._stale, self._index.compacted)
         self._stale = []
         assert self._journal is not None
-        writing = asyncio.get_running_loop().run_in_executor(self._thread, self._journal.write, batch)
-        writing.add_done_callback(lambda done: self._finish(group, batch, done))
+        assert self._scribe is not None
+        self._scribe.do(partial(self._journal.write, batch), partial(self._finish, group, batch))
 
     def _judge(self, draft: Draft) -> Sequence[tuple[_Waiting, Written]]:
         """Stage the queue in its order; refuse at once what the durable state refuses."""
@@ -169,8 +170,7 @@ class Store:
                 transaction.outcome.set_exception(refusal)
         return group
 
-    def _finish(self, group: Sequence[tuple[_Waiting, Written]], batch: Batch, done: "asyncio.Future[None]") -> None:
-        failure = done.exception()
+    def _finish(self, group: Sequence[tuple[_Waiting, Written]], batch: Batch, failure: Exception | None) -> None:
         if failure is None:
             self.fault = None
             self._settle(group, batch.events)
