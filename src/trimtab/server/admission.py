@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from msgspec import Struct
+
 from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
@@ -13,7 +15,7 @@ from trimtab.store.entry import Entry
 from trimtab.store.txn import Proposal
 
 
-class Attributes(NamedTuple):
+class Attributes(Struct, frozen=True):
     """What a write is about."""
 
     operation: str
@@ -75,7 +77,7 @@ class Admission:
 
     async def check_place(self, attributes: Attributes) -> None:
         """Refuse to create in a namespace that is missing or ending."""
-        served, namespace, name, _ = attributes.where
+        served, namespace, name = attributes.where.served, attributes.where.namespace, attributes.where.name
         if not served.kind.namespaced or "list" not in served.verbs:
             return
         entry = self._lookup(f"/registry/core/namespaces/{namespace}")

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from trimtab.api.kind import Kind
 from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
 from trimtab.api.value import Raw
@@ -135,7 +137,7 @@ class Served:
         return f"{self.prefix}{namespace}/" if namespace else self.prefix
 
 
-class Where(NamedTuple):
+class Where(Struct, frozen=True):
     """One object, or the collection it lives in when it has no name."""
 
     served: Served

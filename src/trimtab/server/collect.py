@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from trimtab.api.value import Raw
 from trimtab.errors import ApiFault, Conflict, NotFound
@@ -295,7 +296,7 @@ class Collector:
                 left += self._verbs.store.count(served.under(name))
         if left:
             return True  # the last of them to go wakes this up again
-        await self._change(where._replace(subresource="finalize"), lambda old: {**old, "spec": {"finalizers": []}})
+        await self._change(replace(where, subresource="finalize"), lambda old: {**old, "spec": {"finalizers": []}})
         return True
 
 

@@ -28,7 +28,8 @@ class Escalation:
         return kind.group == GROUP
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
-        served, namespace, name, _ = attributes.where
+        where = attributes.where
+        served, namespace, name = where.served, where.namespace, where.name
         user = attributes.caller.user
         if obj is None or MASTERS in user.groups:
             return
@@ -57,7 +58,8 @@ class Escalation:
         return orjson.loads(entry.value).get("rules") or [] if entry else []
 
     def _check(self, user: User, rules: list[Raw], attributes: Attributes) -> None:
-        served, namespace, name, _ = attributes.where
+        where = attributes.where
+        served, namespace, name = where.served, where.namespace, where.name
         missing = [
             action
             for rule in rules

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from trimtab.api.complaints import invalid, not_supported
 from trimtab.api.duration import duration, is_duration, told
@@ -197,7 +198,7 @@ class Evictions:
         if MASTERS not in caller.user.groups and caller.user.name != "system:kube-scheduler":
             raise Forbidden("only the scheduler may evict several pods in one step")
         pairs = (one.partition("/") for one in text.split(",") if one)
-        return [where._replace(namespace=namespace, name=name) for namespace, _, name in pairs]
+        return [replace(where, namespace=namespace, name=name) for namespace, _, name in pairs]
 
 
 class _Case:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypedDict
 
+from msgspec import Struct
+
 from trimtab.api.kind import Default, Validate
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import known, message, message_name
@@ -22,7 +24,7 @@ _OWN_RULES = {"binding", "ephemeralcontainers", "resize", "finalize"}
 _META = "meta.v1.ObjectMeta"
 
 
-class Wanted(NamedTuple):
+class Wanted(Struct, frozen=True):
     """An object that should be; one that was applied already says who owns its fields."""
 
     obj: Raw

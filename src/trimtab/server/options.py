@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import orjson
+from msgspec import Struct
 
 from trimtab.errors import BadRequest, Cause
 from trimtab.server import refuse
@@ -35,7 +36,7 @@ class ListOptions(NamedTuple):
     initial_events: bool | None = None
 
 
-class WriteOptions(NamedTuple):
+class WriteOptions(Struct, frozen=True):
     manager: str = ""
     dry_run: bool = False
     validation: str = "Warn"

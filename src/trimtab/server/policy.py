@@ -46,7 +46,7 @@ class PolicyAdmission:
         return {**obj, "metadata": {**metadata, "labels": labels, "finalizers": finalizers}}
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
-        served, _, _, subresource = attributes.where
+        served, subresource = attributes.where.served, attributes.where.subresource
         if attributes.operation == "DELETE":
             if old is not None and (old["metadata"].get("labels") or {}).get(PROTECTED) == "Always":
                 said = f"This resource is protected, please make sure to remove the label: {PROTECTED}"

@@ -4,7 +4,10 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from trimtab.api.value import Raw
 from trimtab.clock import Clock, timestamp
@@ -52,7 +55,7 @@ Computed = Callable[[], Iterable[Raw]]
 """Tells all objects of a kind that is never stored, as they are now."""
 
 
-class Outcome(NamedTuple):
+class Outcome(Struct, frozen=True):
     """What a write did."""
 
     found: Found
@@ -178,7 +181,7 @@ class Verbs:
         for _ in range(_NAMES if stem else 1):
             if stem:
                 metadata["name"] = stem[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
-            attributes = Attributes("CREATE", where._replace(name=metadata.get("name") or ""), caller, options.dry_run)
+            attributes = Attributes("CREATE", replace(where, name=metadata.get("name") or ""), caller, options.dry_run)
             await self.admission.check_place(attributes)
             fresh = await self._born(wanted, options, attributes)
             key = served.key(where.namespace, metadata["name"])
@@ -285,7 +288,7 @@ class Verbs:
 
     async def update(self, where: Where, obj: Raw, options: WriteOptions, caller: Caller) -> Outcome:
         served, name = where.served, where.name
-        metadata = self._addressed(where._replace(name=""), obj)
+        metadata = self._addressed(replace(where, name=""), obj)
         if metadata.get("name", "") != name:
             said = f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({name})"
             raise refuse.bad_request(said if metadata.get("name") else "name must be provided")
@@ -383,7 +386,7 @@ class Verbs:
         attributes: Attributes,
         beside: Sequence[Proposal],
     ) -> Outcome:
-        served, _, name, subresource = attributes.where
+        served, name, subresource = attributes.where.served, attributes.where.name, attributes.where.subresource
         new = carry_over(served, wanted.obj, old, subresource)
         new = self.fitter.complete(served, new)
         if not wanted.applied:

@@ -191,7 +191,8 @@ async def _post(url: str, body: Raw, context: ssl.SSLContext) -> bytes:
 
 
 def _review(attributes: Attributes, obj: Raw | None, old: Raw | None) -> Raw:
-    served, namespace, name, subresource = attributes.where
+    where = attributes.where
+    served, namespace, name, subresource = where.served, where.namespace, where.name, where.subresource
     kind = {"group": served.group, "version": served.version, "kind": served.kind.name}
     resource = {"group": served.group, "version": served.version, "resource": served.resource}
     request: Raw = {

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import orjson
+from msgspec import Struct
 
 from trimtab.api.value import Raw
 from trimtab.server.catalogue import Served
@@ -120,7 +121,7 @@ def labels_of(value: bytes) -> dict[str, str]:
     return _known_decoder.decode(value).metadata.labels or {}
 
 
-class Found(NamedTuple):
+class Found(Struct, frozen=True):
     """One object, as stored."""
 
     served: Served

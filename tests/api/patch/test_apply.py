@@ -35,6 +35,12 @@ def test_the_first_to_apply_owns_the_leaves() -> None:
     assert owners(made) == {"m1": {"f:data": {"f:k": {}}}}
 
 
+def test_whoever_applies_something_else_has_done_so_now() -> None:
+    live = applied(None, config_map(k="v"), "m1")
+    later = apply(live, config_map(k="w"), CONFIG_MAP, "m1", "2026-01-02T00:00:00Z", api_version="v1", kind="ConfigMap")
+    assert [entry["time"] for entry in later["metadata"]["managedFields"]] == ["2026-01-02T00:00:00Z"]
+
+
 def test_another_value_for_an_owned_field_is_a_conflict() -> None:
     live = applied(None, config_map(k="v"), "m1")
     with pytest.raises(Conflict) as refusal:

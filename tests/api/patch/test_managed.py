@@ -110,6 +110,14 @@ def test_a_write_that_changes_nothing_changes_no_time() -> None:
     assert track_update(first, first, CONFIG_MAP, RAW, "t2") == first
 
 
+def test_a_write_changes_the_time_of_its_own_entry_and_of_no_other() -> None:
+    first = track_update(None, config_map(k="v", n="1"), CONFIG_MAP, RAW, "t1")
+    second = track_update(first, {**first, "data": {"k": "v", "n": "2"}}, CONFIG_MAP, EDITOR, "t2")
+    third = track_update(second, {**second, "data": {"k": "v", "n": "3"}}, CONFIG_MAP, EDITOR, "t3")
+    times = [[(one["manager"], one["time"]) for one in obj["metadata"]["managedFields"]] for obj in (second, third)]
+    assert times == [[("raw", "t1"), ("editor", "t2")], [("raw", "t1"), ("editor", "t3")]]
+
+
 def test_a_client_that_sends_no_list_does_not_delete_it() -> None:
     first = track_update(None, config_map(k="v"), CONFIG_MAP, RAW, "t1")
     assert owners(track_update(first, config_map(k="v"), CONFIG_MAP, EDITOR, "t2")) == owners(first)

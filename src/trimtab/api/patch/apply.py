@@ -271,7 +271,7 @@ def apply(
     if live is not None and with_owners(made, owners) == live:
         return live
     if writer in owners:
-        owners[writer] = owners[writer]._replace(time=now)
+        owners[writer] = Owned(owners[writer].fields, now)
     return with_owners(made, owners)
 
 

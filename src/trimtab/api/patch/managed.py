@@ -1,7 +1,9 @@
 """Keeps `metadata.managedFields`: after every write, whoever changed a field owns it and nobody else does."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from trimtab.api.patch.ownership import Comparison, FieldSet, compare, difference, is_field_set, union
 from trimtab.api.patch.shape import Shape
@@ -29,7 +31,7 @@ MOST_UPDATERS = 10
 _ANCIENT = "ancient-changes"
 
 
-class Manager(NamedTuple):
+class Manager(Struct, frozen=True, order=True):
     """Who writes, how, in which version, through which subresource: one entry of managedFields each."""
 
     name: str
@@ -38,7 +40,7 @@ class Manager(NamedTuple):
     subresource: str = ""
 
 
-class Owned(NamedTuple):
+class Owned(Struct, frozen=True):
     fields: FieldSet
     time: str | None = None
     entry: Raw | None = None
@@ -104,14 +106,18 @@ def with_owners(obj: Raw, owners: Owners) -> Raw:
     return {**obj, "metadata": metadata}
 
 
+_FORGETTING: tuple[Any, ...] = ([{}], [_entry(Manager("", "", ""), Owned({}))])
+"""One empty entry is how a client asks to forget all ownership."""
+
+
 def owners_for_update(old: Raw | None, new: Raw, *, subresource: str = "") -> Owners:
     """Whose list counts: the one sent, unless it is absent or senseless, or came through a subresource."""
     live = (old or {}).get("metadata", {}).get("managedFields")
     sent = new.get("metadata", {}).get("managedFields")
     if subresource:
         return read_owners(live)
-    if isinstance(sent, list) and sent in ([{}], [_entry(Manager("", "", ""), Owned({}))]):
-        return {}  # one empty entry is how a client asks to forget all ownership
+    if sent in _FORGETTING:
+        return {}
     return read_owners(live) if sent == live else _read_sent(sent) or read_owners(live)
 
 

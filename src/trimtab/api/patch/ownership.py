@@ -216,7 +216,7 @@ def _members(value: Any, shape: Shape) -> dict[str, tuple[Any, Shape]]:
 
 
 def _compare(old: Any, new: Any, shape: Shape) -> Any:
-    """A `Comparison` of what is inside, or `_LEAF_CHANGED`, or None when nothing differs."""
+    """The three parts of a `Comparison` of what is inside, or `_LEAF_CHANGED`, or None when nothing differs."""
     if old == new:
         return None
     if not (_granular(old, shape) or _granular(new, shape)):
@@ -243,10 +243,10 @@ def _compare(old: Any, new: Any, shape: Shape) -> Any:
             removed[element] = everything(item, inner)
     if shape.form is Form.ANY and None not in (old, new) and isinstance(old, dict) != isinstance(new, dict):
         modified["."] = LEAF  # it became another type of value
-    return Comparison(added, modified, removed)
+    return added, modified, removed
 
 
-def _compare_maps(old: Raw, new: Raw, shape: Shape) -> Comparison:
+def _compare_maps(old: Raw, new: Raw, shape: Shape) -> tuple[FieldSet, FieldSet, FieldSet]:
     """The same for two maps, which is what nearly everything is: without a table of their members."""
     members, rest = shape.fields, shape.rest or ANYTHING
     added: FieldSet = {}
@@ -271,10 +271,10 @@ def _compare_maps(old: Raw, new: Raw, shape: Shape) -> Comparison:
     for name, item in old.items():
         if name not in new:
             removed[f"f:{name}"] = everything(item, members.get(name) or rest)
-    return Comparison(added, modified, removed)
+    return added, modified, removed
 
 
 def compare(old: Raw, new: Raw, shape: Shape) -> Comparison:
     """What changed between two whole objects."""
     found = _compare(old, new, shape)
-    return found if isinstance(found, Comparison) else _SAME
+    return Comparison(*found) if isinstance(found, tuple) else _SAME
