@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import orjson
 
+from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 from trimtab.server import refuse
@@ -13,6 +14,7 @@ from trimtab.server.admission import Attributes
 from trimtab.store.log import Store
 
 _CLASSES, _ORDER = "/registry/scheduling.k8s.io/priorityclasses/", "/registry/trimtab.dev/priorityorders/default"
+_PRIORITY_CLASSES, _ORDERS = "priorityclasses.scheduling.k8s.io", "priorityorders.trimtab.dev"
 
 
 class Priorities:
@@ -21,15 +23,18 @@ class Priorities:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def concerns(self, kind: Kind) -> bool:
+        return kind.id in (_ORDERS, _PRIORITY_CLASSES)
+
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
         where = attributes.where
         kind = where.served.kind.id
         if obj is None or where.subresource or attributes.operation not in ("CREATE", "UPDATE"):
             return
-        if kind == "priorityorders.trimtab.dev":
+        if kind == _ORDERS:
             names = (obj.get("spec") or {}).get("names") or ()
             self._refuse(attributes, [_misplaced(*pair) for pair in _contradictions(names, self._values())])
-        elif kind == "priorityclasses.scheduling.k8s.io" and (order := self._store.get(_ORDER)) is not None:
+        elif kind == _PRIORITY_CLASSES and (order := self._store.get(_ORDER)) is not None:
             names, own = (orjson.loads(order.value).get("spec") or {}).get("names") or (), obj["metadata"]["name"]
             found = _contradictions(names, {**self._values(), own: obj.get("value", 0)})
             self._refuse(attributes, [_misvalued(own, *pair) for pair in found if own in (pair[0].name, pair[1].name)])
