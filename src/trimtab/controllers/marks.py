@@ -205,7 +205,10 @@ def all_bindings(view: View) -> list[Binding]:
 
 
 def condition_of(conditions: Iterable[Condition], type_: str) -> Condition | None:
-    return next((c for c in conditions if c.type == type_), None)
+    for condition in conditions:
+        if condition.type == type_:
+            return condition
+    return None
 
 
 def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import logging
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
@@ -285,7 +285,7 @@ class Beat:
                 keys = await self.queue.take(self.controller.batch)
                 wishes = self._without_idle(self._without_memories(self._think(keys)))
                 if wishes:
-                    task = asyncio.get_running_loop().create_task(self._carry_out(wishes))
+                    task = asyncio.get_running_loop().create_task(self._carried_out(wishes))
                     running.add(task)
                     task.add_done_callback(finished)
                 else:
@@ -314,7 +314,7 @@ class Beat:
                 return list(self.controller.gone(key, self._view_of(key, None))) if self.controller.gone else []
             view = self._view_of(key, found)
             wishes = self.controller.reconcile(_subject(found, self.controller), view)
-            return [wish for wish in wishes if _is_heard(wish, view.profile)]
+            return list(wishes) if view.profile.tell_routine else [wish for wish in wishes if not _is_routine(wish)]
         except Exception as defect:  # noqa: BLE001 - one of the two places that catch everything
             return defect
 
@@ -331,7 +331,7 @@ class Beat:
         for profile, subjects in together.values():
             view = LiveView(self._around, profile=profile)
             for subject, wish in cast("Any", self.controller.reconcile(subjects, view)):
-                if _is_heard(wish, profile):
+                if profile.tell_routine or not _is_routine(wish):
                     cast("list[Wish]", wishes[by_subject[id(subject)]]).append(wish)
         return wishes
 
@@ -362,11 +362,11 @@ class Beat:
         if again:
             self.queue.add_after(key, min(again))
 
-    async def _carry_out(self, wishes: dict[Key, list[Wish] | Exception]) -> None:
-        if len(wishes) == 1:
-            await self._settle(*wishes.popitem())
-        else:
-            await asyncio.gather(*(self._settle(key, wished) for key, wished in wishes.items()))
+    def _carried_out(self, wishes: dict[Key, list[Wish] | Exception]) -> Coroutine[Any, Any, None]:
+        return self._settle(*wishes.popitem()) if len(wishes) == 1 else self._settle_all(wishes)
+
+    async def _settle_all(self, wishes: dict[Key, list[Wish] | Exception]) -> None:
+        await asyncio.gather(*(self._settle(key, wished) for key, wished in wishes.items()))
 
     async def _settle(self, key: Key, wishes: list[Wish] | Exception) -> None:
         """Write one key's wishes, and book how it went."""
@@ -683,9 +683,9 @@ def ref_of(target: Object | Ref) -> Ref:
     return Ref(kind.api_version, kind.name, key.namespace, key.name, target.metadata.uid)
 
 
-def _is_heard(wish: Wish, profile: Profile) -> bool:
-    """Routine is told only where the profile says so."""
-    return profile.tell_routine or not (isinstance(wish, Note) and wish.routine)
+def _is_routine(wish: Wish) -> bool:
+    """Told only where the profile says so."""
+    return isinstance(wish, Note) and wish.routine
 
 
 def _subject(entry: Entry | None, controller: Controller) -> Any:

@@ -18,7 +18,9 @@ class Memory(dict[tuple[str, Hashable], Any]):
 
     def keep(self, topic: str, key: Hashable, value: Any) -> None:
         self[topic, key] = value
-        order = self._order.setdefault(topic, OrderedDict())
+        order = self._order.get(topic)
+        if order is None:
+            order = self._order[topic] = OrderedDict()
         order[key] = None
         order.move_to_end(key)
         if len(order) > MOST_OF.get(topic, MOST):
