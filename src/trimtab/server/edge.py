@@ -26,7 +26,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 BODY_LIMIT = 3 * 1024 * 1024
-_BODY_SECONDS = 60.0
 _SEND_SECONDS = 60.0
 """How long a client may leave its connection full before it is dropped."""
 _GZIP_FROM = 128 * 1024
@@ -56,7 +55,7 @@ class Edge:
         ask = _ask(scope)
         began = time.perf_counter()
         try:
-            ask.body = await _body(scope, receive)
+            ask.body = await _body(receive)
             answer = await self._handler.answer(ask)
         except ApiFault as fault:
             answer = fault_answer(fault, protobuf=ask.protobuf)
@@ -67,16 +66,16 @@ class Edge:
             answer = fault_answer(InternalError("Internal error occurred: the server failed; its log says how"))
         if isinstance(answer, Stream):
             self.requests.count(ask.method, 200, None)
-            await self._stream(answer, ask, receive, send)
+            await self._stream(answer, ask, scope, receive, send)
         else:
             self.requests.count(ask.method, answer.code, time.perf_counter() - began)
             await _send(answer, ask, send)
 
-    async def _stream(self, answer: Stream, ask: Ask, receive: Receive, send: Send) -> None:
+    async def _stream(self, answer: Stream, ask: Ask, scope: Scope, receive: Receive, send: Send) -> None:
         """Send lines as they come until they end, the client leaves, or it stops reading."""
         await send({"type": "http.response.start", "status": 200, "headers": _common_headers(answer, ask)})
         await send({"type": "http.response.body", "body": b"", "more_body": True})
-        sender = asyncio.ensure_future(_pump(answer, send))
+        sender = asyncio.ensure_future(_pump(answer, send, scope.get("is_congested", lambda: True)))
         listener = asyncio.ensure_future(_left(receive))
         self._streams.add(sender)
         try:
@@ -132,22 +131,21 @@ def _address(scope: Scope) -> str:
     return f"{server[0]}:{server[1]}" if server else ""
 
 
-async def _body(scope: Scope, receive: Receive) -> bytes:
-    """The whole body, if it is not too long and does not take forever."""
+async def _body(receive: Receive) -> bytes:
+    """The whole body, if it is not too long; whoever listens sees to it that it does not take forever."""
     parts: list[bytes] = []
     size = 0
-    async with asyncio.timeout(_BODY_SECONDS):
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _Gone
-            part = message.get("body", b"")
-            size += len(part)
-            if size > BODY_LIMIT:
-                raise TooLarge(f"Request entity too large: limit is {BODY_LIMIT}")
-            parts.append(part)
-            if not message.get("more_body"):
-                return b"".join(parts) if len(parts) > 1 else part
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _Gone
+        part = message.get("body", b"")
+        size += len(part)
+        if size > BODY_LIMIT:
+            raise TooLarge(f"Request entity too large: limit is {BODY_LIMIT}")
+        parts.append(part)
+        if not message.get("more_body"):
+            return b"".join(parts) if len(parts) > 1 else part
 
 
 def fault_answer(fault: ApiFault, *, protobuf: bool = False) -> Answer:
@@ -211,9 +209,9 @@ async def _send(answer: Answer, ask: Ask, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"" if ask.method == "HEAD" else body})
 
 
-async def _pump(answer: Stream, send: Send) -> None:
+async def _pump(answer: Stream, send: Send, is_congested: Callable[[], bool]) -> None:
     async for chunk in answer.lines:
-        async with asyncio.timeout(_SEND_SECONDS):
+        async with asyncio.timeout(_SEND_SECONDS if is_congested() else None):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 

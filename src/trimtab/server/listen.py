@@ -19,23 +19,32 @@ logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # that a client trie
 _HEADER_LIMIT = 1024 * 1024
 _HEADER_SECONDS = 30.0
 """How long a client may take to say what it wants."""
+_BODY_SECONDS = 60.0
+"""How long it may then take to send what belongs to it."""
 
 
 class Protocol(HttpToolsProtocol):
-    """Knows the user of the connection's certificate, and cuts off endless headers."""
+    """Knows the user of the connection's certificate, and cuts off requests that do not end."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.certificate_user = user_of_certificate(transport.get_extra_info("peercert"))
         self.head_size = 0
         self.head_done = False
+        self.whole = False
+        """Whether what was said so far is a whole request."""
         self.impatience: asyncio.TimerHandle | None = None
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         scope: dict[str, Any] = self.scope  # type: ignore[assignment]
         scope["certificate_user"] = self.certificate_user
-        self.head_done = False
+        scope["is_congested"] = self._is_congested
+        self.head_done = self.whole = False
+
+    def _is_congested(self) -> bool:
+        """Whether sending would wait for the client to read."""
+        return self.flow.write_paused
 
     def on_headers_complete(self) -> None:
         self.head_done, self.head_size = True, 0
@@ -43,7 +52,8 @@ class Protocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self.head_done = False
+        self.head_done, self.whole = False, True
+        self._calm()
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -57,14 +67,16 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if not self.head_done:
-            if self.impatience is None:
-                self.impatience = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+            self.whole = False
             self.head_size += len(data)
             if self.head_size > _HEADER_LIMIT:
                 self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
                 self.transport.close()
                 return
         super().data_received(data)
+        if not self.whole and self.impatience is None:  # most requests come in one piece, and need no alarm
+            patience = _BODY_SECONDS if self.head_done else _HEADER_SECONDS
+            self.impatience = self.loop.call_later(patience, self.transport.close)
 
 
 class _Quiet(uvicorn.Server):
