@@ -53,22 +53,22 @@ def binding_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[
     work = new or old
     if work is None or (key := key_of_binding(work)) is None:
         return
-    if new is None or new.metadata.deletion_timestamp is not None or not waits_for_another(new, key, view):
+    if new is None or new.metadata.deletion_timestamp is not None or not waits_for_an_answer(new, key, view):
         yield key
 
 
-def waits_for_another(work: Work, key: Key, view: View) -> bool:
-    """Whether the report of this Work's binding waits for another cluster, and a timer is set for when it waits no more."""
+def waits_for_an_answer(work: Work, key: Key, view: View) -> bool:
+    """Whether the report of this Work's binding still waits for a cluster, and a timer is set for when it waits no more."""
     held: Waiting | None = view.recall(WAITING, key)
-    if held is None or held.cluster in ("", marks.cluster_of(work.namespace)):
+    if held is None or not held.cluster:
         return False
     binding = marks.binding_at(view, key.namespace, key.name)
-    other = view.get(Work, marks.execution_namespace(held.cluster), work.name)
+    awaited = view.get(Work, marks.execution_namespace(held.cluster), work.name)
     return (
         binding is not None
         and not held.is_outdated(binding)
         and held.left(view) > 0
-        and (other is None or marks.condition_of(other.status.conditions, "Applied") is None)
+        and (awaited is None or marks.condition_of(awaited.status.conditions, "Applied") is None)
         and any(target.name == held.cluster for target in binding.spec.clusters)
         and cluster_answers(held.cluster, view)
     )
