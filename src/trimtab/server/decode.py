@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import chain
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,6 +15,7 @@ from trimtab.server.scanner import complaint
 
 _MEDIA = {"", JSON}
 _KEYS = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
+_SPACED_KEY = re.compile(rb'"\s+:')
 _HEAD_TYPE = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 _SUMMARY = 30
 DEEPEST = 512
@@ -34,7 +36,10 @@ def _count(value: Any) -> int:
 
 def _duplicates(text: bytes, obj: Any) -> list[str]:
     """Paths of repeated keys; the slow search runs only when the count of keys says there are some."""
-    if sum(1 for found in _KEYS.findall(text) if found) == _count(obj):
+    keys = _count(obj)
+    if text.count(b'":') == keys and not _SPACED_KEY.search(text):
+        return []  # there are no more keys than such places, and no fewer than the object has
+    if sum(1 for found in _KEYS.findall(text) if found) == keys:
         return []
     return _repeated(json.loads(text, object_pairs_hook=_Pairs), "")
 
@@ -88,14 +93,13 @@ def loads(text: bytes) -> Any:
         raise ValueError("exceeded max depth") from None
 
 
-def _depth(value: Any, room: int) -> bool:
-    if room < 0:
-        return False
-    if isinstance(value, dict):
-        return all(_depth(item, room - 1) for item in value.values() if type(item) in (dict, list))
-    if isinstance(value, list):
-        return all(_depth(item, room - 1) for item in value if type(item) in (dict, list))
-    return True
+def _too_deep(obj: Raw) -> bool:
+    """Whether more than so many objects and lists stand in each other; looked at level by level, for Python's own stack is short."""
+    level: list[Any] = [obj]
+    for _ in range(DEEPEST + 1):
+        inside = chain.from_iterable(one.values() if isinstance(one, dict) else one for one in level)
+        level = [item for item in inside if type(item) in (dict, list)]
+    return bool(level)
 
 
 def summary(body: bytes) -> str:
@@ -128,7 +132,7 @@ def read_body(media: str, body: bytes, api_version: str, kind: str) -> Body:
         why = f"json: cannot unmarshal {_go_name(obj)} into Go value of type {_HEAD_TYPE}"
         raise unrecognized(kind, f"couldn't get version/kind; json parse error: {why}", body)
     _check_head(obj, kind, body)
-    if not _depth(obj, DEEPEST):
+    if body.count(b"{") + body.count(b"[") > DEEPEST and _too_deep(obj):
         raise unrecognized(kind, "couldn't get version/kind; json parse error: exceeded max depth", body)
     return Body(obj, _duplicates(body, obj))
 
