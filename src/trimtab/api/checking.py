@@ -62,6 +62,9 @@ Check = Callable[[Any, Place, list[Problem]], None]
 _TYPE_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _GO_FORMATS = {int: "int64", float: "float64"}
 _UNPLACED = "<nil>"
+_PASSED = 256
+"""How many texts each place of a schema knows to fit: the same types, reasons and moments come again and again."""
+_SHORT = 128
 _INTEGER_FORMATS = {"int32": range(-(1 << 31), 1 << 31), "int64": range(-(1 << 63), 1 << 63)}
 
 
@@ -80,10 +83,20 @@ def compile_check(schema: Raw) -> Check | None:
     on_null = [step for step in (of_type, enumeration) if step is not None]
     if not steps:
         return None
+    passed: set[str] = set()
 
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
-        for step in on_null if value is None else steps:
-            step(value, place, problems)
+        if type(value) is not str:
+            for step in on_null if value is None else steps:
+                step(value, place, problems)
+        elif value not in passed:
+            before = len(problems)
+            for step in steps:
+                step(value, place, problems)
+            if len(problems) == before and len(value) <= _SHORT:
+                if len(passed) >= _PASSED:
+                    passed.clear()
+                passed.add(value)
 
     return check
 

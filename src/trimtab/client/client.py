@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol
 
+from msgspec import Struct
+
 from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 
@@ -58,7 +60,7 @@ class Listing(NamedTuple):
     revision: str
 
 
-class Change(NamedTuple):
+class Change(Struct, frozen=True):
     """One line of a watch. A BOOKMARK carries only a revision; an ERROR is raised, never handed over."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]

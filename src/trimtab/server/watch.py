@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Literal, NamedTuple
 
 import orjson
+from msgspec import Struct
 
 from trimtab.api.value import Raw
 from trimtab.errors import Expired, Unavailable
@@ -20,7 +21,7 @@ _BEFORE_END = 2.0
 """How long before its time-out a watch sends a last bookmark."""
 
 
-class Seen(NamedTuple):
+class Seen(Struct, frozen=True):
     """One event as a particular watcher sees it."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]

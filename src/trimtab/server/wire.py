@@ -65,7 +65,7 @@ def decoded(event: Event, served: Served, value: bytes, revision: int) -> Raw:
     return raw
 
 
-class _Decoded(NamedTuple):
+class _Decoded(Struct, frozen=True):
     served: Served
     revision: int
     obj: Raw

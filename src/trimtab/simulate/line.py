@@ -95,7 +95,7 @@ class Line:
                 return
             if self.delay:
                 await asyncio.sleep(self.delay)
-            yield [change._replace(object=_lean(change.object)) for change in news] if self._lean else news
+            yield [Change(change.type, _lean(change.object)) for change in news] if self._lean else news
 
     async def _next(self, changes: AsyncIterator[Sequence[Change]]) -> Sequence[Change]:
         """The next news, unless the line is cut while we wait for them."""

@@ -1,7 +1,9 @@
 """Transactions: operations with their conditions, judged one after another against the newest state."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from trimtab import errors
 from trimtab.store.entry import Entry, Event
@@ -10,7 +12,7 @@ from trimtab.store.index import Index
 ABSENT = 0  # as an expected revision: the key must not exist
 
 
-class Put(NamedTuple):
+class Put(Struct, frozen=True):
     """Write a key; `expected` is the mod_revision it must have, `ABSENT`, or None for whatever it is."""
 
     key: str
@@ -20,14 +22,14 @@ class Put(NamedTuple):
     """What the writer has already made of the value, for those who watch."""
 
 
-class Delete(NamedTuple):
+class Delete(Struct, frozen=True):
     """Remove a key; one that is not there stays that way and takes no revision, unless it was expected."""
 
     key: str
     expected: int | None = None
 
 
-class Check(NamedTuple):
+class Check(Struct, frozen=True):
     """Let the transaction pass only if the key still has this mod_revision (or is `ABSENT`)."""
 
     key: str
@@ -37,7 +39,7 @@ class Check(NamedTuple):
 Operation = Put | Delete | Check
 
 
-class Written(NamedTuple):
+class Written(Struct, frozen=True):
     """What a transaction did: its events in the order of its operations, and the store's revision with it."""
 
     revision: int

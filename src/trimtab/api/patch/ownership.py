@@ -6,9 +6,10 @@ A set is a tree of path elements: `f:name` a member, `k:{...}` a list item by it
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from trimtab.api.patch.shape import ANYTHING, Form, Shape
 from trimtab.api.value import Raw
@@ -193,7 +194,7 @@ def applied(value: Any, shape: Shape) -> FieldSet:
     return fields
 
 
-class Comparison(NamedTuple):
+class Comparison(Struct, frozen=True):
     """How one object differs from another, as sets of fields."""
 
     added: FieldSet
