@@ -103,3 +103,17 @@ def test_a_webhook_that_cannot_be_reached_counts_as_its_policy_says(tmp_path: Pa
         assert (await wire("POST", CONFIG_MAPS, {"metadata": {"name": "x"}})).status == status
 
     with_hook(tmp_path, story)
+
+
+def test_a_webhook_is_asked_from_the_moment_it_is_configured_until_it_is_not_any_more(tmp_path: Path) -> None:
+    async def story(wire: Wire, url: str, bundle: bytes) -> None:
+        hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+        bad = {"metadata": {"name": "bad"}}
+        assert (await wire("POST", CONFIG_MAPS, bad)).status == 201
+        await wire("DELETE", f"{CONFIG_MAPS}/bad")
+        await wire("POST", hooks, configuration("ValidatingWebhookConfiguration", f"{url}/validate", bundle))
+        assert (await wire("POST", CONFIG_MAPS, bad)).status == 403
+        await wire("DELETE", f"{hooks}/hook")
+        assert (await wire("POST", CONFIG_MAPS, bad)).status == 201
+
+    with_hook(tmp_path, story)

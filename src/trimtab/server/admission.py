@@ -51,13 +51,13 @@ class Conditional(Protocol):
 
 @runtime_checkable
 class Selective(Protocol):
-    """A link that has a say about some kinds only; the others are not kept waiting for it."""
+    """A link that has a say about some kinds or operations only; the others are not kept waiting for it."""
 
-    def concerns(self, kind: Kind) -> bool: ...
+    def concerns(self, kind: Kind, operation: str) -> bool: ...
 
 
 class _Links(NamedTuple):
-    """Those who have a say about one kind."""
+    """Those who have a say about one operation on one kind."""
 
     mutating: Sequence[Mutating]
     validating: Sequence[Validating]
@@ -72,7 +72,7 @@ class Admission:
     def __init__(self, lookup: Callable[[str], Entry | None], plugins: Sequence[Plugin] = ()) -> None:
         self._lookup = lookup
         self._plugins = plugins
-        self._links: dict[str, _Links] = {}
+        self._links: dict[tuple[str, str], _Links] = {}
         self._conditional = [plugin for plugin in plugins if isinstance(plugin, Conditional)]
 
     async def check_place(self, attributes: Attributes) -> None:
@@ -89,15 +89,21 @@ class Admission:
             raise refuse.forbidden(served.resource, served.group, name, said, [cause])
 
     def _about(self, attributes: Attributes) -> _Links:
-        kind = attributes.where.served.kind
-        found = self._links.get(kind.id)
+        kind, operation = attributes.where.served.kind, attributes.operation
+        found = self._links.get((kind.id, operation))
         if found is None:
-            concerned = [one for one in self._plugins if not isinstance(one, Selective) or one.concerns(kind)]
-            found = self._links[kind.id] = _Links(
+            concerned = [
+                one for one in self._plugins if not isinstance(one, Selective) or one.concerns(kind, operation)
+            ]
+            found = self._links[kind.id, operation] = _Links(
                 [plugin for plugin in concerned if isinstance(plugin, Mutating)],
                 [plugin for plugin in concerned if isinstance(plugin, Validating)],
             )
         return found
+
+    def forget(self) -> None:
+        """Somebody may concern himself with other kinds than before."""
+        self._links.clear()
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
         for plugin in self._about(attributes).mutating:

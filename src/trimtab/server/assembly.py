@@ -44,6 +44,7 @@ from trimtab.server.rules import rules
 from trimtab.server.subresources import Output, Subresources
 from trimtab.server.uids import random_uid
 from trimtab.server.verbs import Computed, Verbs
+from trimtab.server.webhooks import GROUP as WEBHOOK_GROUP
 from trimtab.server.webhooks import Webhooks
 from trimtab.store.log import Store
 from trimtab.telemetry import Sample
@@ -94,6 +95,7 @@ class ApiServer:
         self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)
         self.verbs.computed.update(settings.computed)
         self.verbs.after_writes[RBAC_GROUP] = self.authorizer.forget
+        self.verbs.after_writes[WEBHOOK_GROUP] = self.admission.forget
         tokens = Tokens(settings.token_key or secrets.token_bytes(32), store.get)
         self.authenticator = Authenticator(tokens, settings.static_tokens, settings.clock.now)
         self.patcher = Patcher(self.verbs)

@@ -33,7 +33,7 @@ class Births:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def concerns(self, kind: Kind) -> bool:
+    def concerns(self, kind: Kind, operation: str) -> bool:
         return kind.id in _COMPLETED
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:

@@ -9,7 +9,7 @@ from trimtab.server.admission import Attributes
 class Inside:
     """An admission plugin: in a cluster a budget is over pods unless it says otherwise."""
 
-    def concerns(self, kind: Kind) -> bool:
+    def concerns(self, kind: Kind, operation: str) -> bool:
         return kind.id == "disruptionbudgets.trimtab.dev"
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.errors import Cause, Forbidden
 from trimtab.server.admission import Attributes
@@ -28,6 +29,10 @@ class PolicyAdmission:
 
     def __init__(self, new_id: Callable[[], str] = random_uid) -> None:
         self._new_id = new_id
+
+    def concerns(self, kind: Kind, operation: str) -> bool:
+        ruled = kind.admission_defaults or kind.admission_validators or kind.id in PERMANENT_IDS
+        return bool(ruled) or operation == "DELETE"
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
         if attributes.where.subresource:

@@ -23,7 +23,7 @@ class Priorities:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def concerns(self, kind: Kind) -> bool:
+    def concerns(self, kind: Kind, operation: str) -> bool:
         return kind.id in (_ORDERS, _PRIORITY_CLASSES)
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:

@@ -29,7 +29,7 @@ class Quotas:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def concerns(self, kind: Kind) -> bool:
+    def concerns(self, kind: Kind, operation: str) -> bool:
         return kind.id == "pods"
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:

@@ -9,7 +9,7 @@ from trimtab.server.admission import Attributes
 class Rememberings:
     """An admission plugin: whoever writes a PodDisruptionBudget anew does not wipe out when pods went under it."""
 
-    def concerns(self, kind: Kind) -> bool:
+    def concerns(self, kind: Kind, operation: str) -> bool:
         return kind.id == "poddisruptionbudgets.policy"
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:

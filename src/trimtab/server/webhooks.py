@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from trimtab.api.kind import Kind
 from trimtab.api.patch.json_patch import apply_json_patch
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.api.value import Raw
@@ -22,7 +23,7 @@ from trimtab.store.log import Store
 _PREFIX = "/registry/admissionregistration.k8s.io/"
 _MUTATING = f"{_PREFIX}mutatingwebhookconfigurations/"
 _VALIDATING = f"{_PREFIX}validatingwebhookconfigurations/"
-_OWN_GROUP = "admissionregistration.k8s.io"
+GROUP = "admissionregistration.k8s.io"
 _FAULTS = {kind.code: kind for kind in reversed(ApiFault.__subclasses__())}
 _LIMIT = 8 * 1024 * 1024
 
@@ -79,9 +80,11 @@ class Webhooks:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def concerns(self, kind: Kind, operation: str) -> bool:
+        """Nothing until somebody configures webhooks, and never these themselves: none may make itself unremovable."""
+        return kind.group != GROUP and bool(self._store.count(_MUTATING) or self._store.count(_VALIDATING))
+
     def _hooks(self, prefix: str, attributes: Attributes, obj: Raw | None, old: Raw | None) -> Iterator[Hook]:
-        if attributes.where.served.group == _OWN_GROUP:
-            return  # a webhook must not be able to make itself unremovable
         for entry in self._store.list(prefix).entries:
             for spec in orjson.loads(entry.value).get("webhooks") or ():
                 hook = Hook(spec.get("name", ""), spec)
@@ -103,8 +106,6 @@ class Webhooks:
         return _selects(hook.spec["namespaceSelector"], labels_of(entry.value) if entry else {})
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        if not self._store.count(_MUTATING):
-            return obj
         for hook in self._hooks(_MUTATING, attributes, obj, old):
             response = await self._ask(hook, attributes, obj, old)
             if response is not None and response.get("patch"):
@@ -112,8 +113,6 @@ class Webhooks:
         return obj
 
     async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
-        if not self._store.count(_VALIDATING):
-            return
         hooks = list(self._hooks(_VALIDATING, attributes, obj, old))
         if hooks:
             await asyncio.gather(*(self._ask(hook, attributes, obj, old) for hook in hooks))
