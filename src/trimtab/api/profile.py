@@ -45,7 +45,10 @@ class Profile(Value):
         int, Field("A cluster not ready for so long gets a NoExecute taint; 0 is never.", minimum=0)
     ]
     rebalancer_waits_for_moves: Annotated[
-        bool, Field("A rebalancer has finished when every item's phase is terminal; else when every item is stamped.")
+        bool,
+        Field(
+            "A rebalancer ends when every item's phase is terminal, and keeps its schedule; else when all are stamped."
+        ),
     ]
     always_write_own_fields: Annotated[
         bool, Field("Fields that only we know are always written; else only where a policy uses them.")
