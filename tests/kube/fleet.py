@@ -230,7 +230,7 @@ class RealFleet:
             spec = {"provider": wanted.provider, "region": wanted.region, "zones": list(wanted.zones)}
             forgotten = dict.fromkeys(self._labels_of(wanted.name))
             body = {"metadata": {"labels": forgotten | wanted.labels}, "spec": spec}
-            await self.client.patch(CLUSTERS, "", wanted.name, body)
+            await self.client.patch(CLUSTERS, "", wanted.name, body, manager="owner")
         self._plan = plan
 
     def _labels_of(self, member: str) -> Mapping[str, str]:

@@ -1,7 +1,6 @@
 """Events: what controllers tell people, told once and counted when it repeats."""
 
 import asyncio
-import contextlib
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -59,8 +58,7 @@ class Recorder:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                with contextlib.suppress(ApiFault, OSError, TimeoutError):
-                    await self._write(batch)
+                await self._write(batch)
         finally:
             self._writer = None
 
@@ -78,12 +76,15 @@ class Recorder:
             else:
                 again[name] = (note, now)
             self._keep(note, name, count + 1)
+        writes = [self._raised(note, name, now) for name, (note, now) in again.items()]
         if fresh:
-            await self._client.record(list(fresh.values()))
-        for name, (note, now) in again.items():
-            await self._raise_count(note, name, now)
+            writes.append(self._client.record(list(fresh.values())))
+        for lost in await asyncio.gather(*writes, return_exceptions=True):
+            if lost is not None and not isinstance(lost, ApiFault | OSError | TimeoutError):
+                raise lost
 
-    async def _raise_count(self, note: Note, name: str, now: datetime) -> None:
+    async def _raised(self, note: Note, name: str, now: datetime) -> None:
+        """The count of an event that was told before, one more time."""
         count = self._told[note][1] if note in self._told else 1
         try:
             await self._client.patch(EVENTS, namespace_of(note), name, _repeated(count, now), manager=note.source)
