@@ -1,6 +1,7 @@
 """Events: what controllers tell people, told once and counted when it repeats."""
 
 import asyncio
+import contextlib
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -58,7 +59,8 @@ class Recorder:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                await self._write(batch)
+                with contextlib.suppress(ApiFault, OSError, TimeoutError):
+                    await self._write(batch)
         finally:
             self._writer = None
 
@@ -76,15 +78,12 @@ class Recorder:
             else:
                 again[name] = (note, now)
             self._keep(note, name, count + 1)
-        writes = [self._raised(note, name, now) for name, (note, now) in again.items()]
         if fresh:
-            writes.append(self._client.record(list(fresh.values())))
-        for lost in await asyncio.gather(*writes, return_exceptions=True):
-            if lost is not None and not isinstance(lost, ApiFault | OSError | TimeoutError):
-                raise lost
+            await self._client.record(list(fresh.values()))
+        for name, (note, now) in again.items():
+            await self._raise_count(note, name, now)
 
-    async def _raised(self, note: Note, name: str, now: datetime) -> None:
-        """The count of an event that was told before, one more time."""
+    async def _raise_count(self, note: Note, name: str, now: datetime) -> None:
         count = self._told[note][1] if note in self._told else 1
         try:
             await self._client.patch(EVENTS, namespace_of(note), name, _repeated(count, now), manager=note.source)
