@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from trimtab.api.kinds.native import codec
 from trimtab.api.value import Raw
@@ -32,6 +33,12 @@ class Silent(LocalClient):
         self.asked: list[int] = []
         self.seconds = 0.0
         self.failing = False
+        self.refused = ""
+
+    async def patch(self, resource: Resource, namespace: str, name: str, patch: Raw, **more: Any) -> Raw:
+        if self.refused and name.startswith(self.refused):
+            raise Unavailable("not now")
+        return await super().patch(resource, namespace, name, patch, **more)
 
     async def record(self, events: Sequence[Raw]) -> None:
         self.asked.append(len(events))
@@ -122,6 +129,20 @@ def test_a_server_that_fails_costs_the_events_it_failed_on_and_no_later_ones():
         recorder.tell(note("late"), NOW)
         await recorder.written()
         assert await counts(client) == {"early: all is well": 1, "late: all is well": 1}
+
+    tell(story)
+
+
+def test_a_count_that_cannot_be_raised_keeps_no_other_from_being_raised():
+    async def story(recorder: Recorder, client: Silent) -> None:
+        for name in ("first", "second"):
+            recorder.tell(note(name), NOW)
+        await recorder.written()
+        client.refused = "first"
+        for name in ("first", "second"):
+            recorder.tell(note(name), NOW)
+        await recorder.written()
+        assert await counts(client) == {"first: all is well": 1, "second: all is well": 2}
 
     tell(story)
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import datetime
 
 from trimtab.api.value import Raw
@@ -16,7 +16,6 @@ from trimtab.errors import ApiFault, NotFound
 REMEMBERED = 8192
 MOST_WAITING = 16_384
 """What is told while the API server does not answer; beyond this the newest are lost, as news of a long outage may be."""
-
 LAST_WORDS_SECONDS = 2.0
 
 
@@ -59,8 +58,7 @@ class Recorder:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                with contextlib.suppress(ApiFault, OSError, TimeoutError):
-                    await self._write(batch)
+                await self._write(batch)
         finally:
             self._writer = None
 
@@ -79,9 +77,9 @@ class Recorder:
                 again[name] = (note, now)
             self._keep(note, name, count + 1)
         if fresh:
-            await self._client.record(list(fresh.values()))
+            await _attempted(self._client.record(list(fresh.values())))
         for name, (note, now) in again.items():
-            await self._raise_count(note, name, now)
+            await _attempted(self._raise_count(note, name, now))
 
     async def _raise_count(self, note: Note, name: str, now: datetime) -> None:
         count = self._told[note][1] if note in self._told else 1
@@ -97,6 +95,12 @@ class Recorder:
         self._told.move_to_end(note)
         if len(self._told) > REMEMBERED:
             self._told.popitem(last=False)
+
+
+async def _attempted(write: Awaitable[None]) -> None:
+    """What is refused, or cannot be sent, is lost, and takes nothing else with it."""
+    with contextlib.suppress(ApiFault, OSError, TimeoutError):
+        await write
 
 
 def _repeated(count: int, now: datetime) -> Raw:

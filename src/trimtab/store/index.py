@@ -22,9 +22,7 @@ class Keep(NamedTuple):
     revisions: int = 20_000
     seconds: float = 600.0
     size: int = 16 * 1024 * 1024  # bytes of values that newer ones replaced
-    memos: int = (
-        128  # of the latest events, that keep what watchers have made of them for each other while it is at hand
-    )
+    memos: int = 128  # of the latest events, that keep what watchers made of them for each other
 
 
 class Row(NamedTuple):
