@@ -11,7 +11,7 @@ import yaml
 from simulate.scenery import BUDGETS, DEPLOYMENTS, NODES, PODS, deployment, in_a_member, workload
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.selectors import LabelSelector
-from trimtab.api.value import OwnerReference
+from trimtab.api.value import OwnerReference, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
 from trimtab.decide.pods.avoid import ANNOTATION, Avoidance, Signature, entries_of, text_of
@@ -508,11 +508,12 @@ def test_on_a_cluster_that_is_not_ours_a_full_avoid_list_forgets_who_ends_first_
         note = {"metadata": {"annotations": {ANNOTATION: text_of(entries)}}}
         await member.client.patch(NODES, "", "one-node-1", note)
         config = read_config({"rescheduler.yaml": "{preset: aggressive, objectives: [{name: UnderutilisedNodes}]}"})
-        found = await Rescheduler(Unmindful(member.inside), clock=LoopClock(), profile=TRIMTAB, fixed=config).round()
+        unmindful = Unmindful(member.inside)
+        found = await Rescheduler(unmindful, clock=LoopClock(), profile=TRIMTAB, fixed=config).round()
         assert found is not None
         assert len(found.moves) == 1
-        node = await member.client.get(NODES, "", "one-node-1")
-        kept = {one.pod_signature.pod_controller.name for one in entries_of(node["metadata"]["annotations"])}
+        (noted,) = unmindful.patched  # the member forgets owners that do not exist, as soon as it looks
+        kept = {one.pod_signature.pod_controller.name for one in entries_of(noted["metadata"]["annotations"])}
         assert len(kept) == 32
         assert "job-0" not in kept
         assert "job-1" in kept
@@ -525,10 +526,11 @@ def test_on_a_cluster_that_is_not_ours_a_full_avoid_list_forgets_who_ends_first_
 
 
 class Unmindful:
-    """An API server whose evictions know nothing of avoid lists."""
+    """An API server whose evictions know nothing of avoid lists, and what was patched there."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.patched: list[Raw] = []
 
     def __getattr__(self, verb: str) -> Any:
         return getattr(self._client, verb)
@@ -537,6 +539,11 @@ class Unmindful:
         *where, body = words
         del body["metadata"]["annotations"]["trimtab.dev/prefer-avoid"]
         return await self._client.submit(*where, body)
+
+    async def patch(self, *words: Any, **more: Any) -> Raw:
+        answer = await self._client.patch(*words, **more)
+        self.patched.append(answer)
+        return answer
 
 
 def test_monitoring_is_told_of_moves_and_of_those_that_were_in_vain() -> None:
