@@ -174,3 +174,18 @@ def test_nodes_come_and_go_and_pods_follow() -> None:
         assert sum(pod.spec.node_name == "late" for pod in member.pods) == 3
 
     in_a_member(story)
+
+
+def test_a_machine_that_takes_the_place_of_a_deleted_one_lives_on_when_the_news_of_that_come_late() -> None:
+    async def story(member: Member) -> None:
+        plan = member.kubelets.machines["one-node-1"].plan
+        await member.client.delete(NODES, "", "one-node-1")
+        earlier = member.cache.table(NODES).entries[("", "one-node-1")]  # the news are still on their way
+        await member.add_node(plan)
+        assert earlier.raw["metadata"]["uid"] != member.kubelets.machines["one-node-1"].uid
+        await asyncio.sleep(1)
+        await member.client.create(DEPLOYMENTS, deployment(replicas=6))
+        await asyncio.sleep(30)
+        assert sum(pod.ready for pod in member.pods if pod.spec.node_name == "one-node-1") == 2
+
+    in_a_member(story)

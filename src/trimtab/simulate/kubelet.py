@@ -52,6 +52,8 @@ class Machine:
         self.plan = plan
         self.address = f"172.{16 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
         self.room: Amounts = amounts(plan.pool.amounts)
+        self.uid = ""
+        """Of the node object that stands for it."""
         self.up = True
         self.pressures: set[str] = set()
         """`memory`, `disk`, `pid`, `cpu`: what the node is short of."""
@@ -117,7 +119,8 @@ class Kubelets:
 
     async def _register(self, machine: Machine) -> None:
         try:
-            await self._client.create(NODES, node_object(machine, self._clock.now()), manager="kubelet")
+            made = await self._client.create(NODES, node_object(machine, self._clock.now()), manager="kubelet")
+            machine.uid = made["metadata"]["uid"]
         except AlreadyExists:
             await self._report_ready(machine)
         if self._shape.heartbeat:
@@ -144,7 +147,8 @@ class Kubelets:
         before = cast("Node", known.typed).status.conditions if known is not None else ()
         body = {"status": {"conditions": node_conditions(self._clock.now(), machine.pressures, before)}}
         with contextlib.suppress(NotFound):
-            await self._client.patch(NODES, "", machine.plan.name, body, subresource="status", manager="kubelet")
+            node = await self._client.patch(NODES, "", machine.plan.name, body, subresource="status", manager="kubelet")
+            machine.uid = node["metadata"]["uid"]
 
     # heartbeats
 
@@ -229,6 +233,8 @@ class Kubelets:
         """Nobody will ever report on the pods of a node that was deleted: they are removed."""
         if new is not None or old is None or old.name[1] not in self.machines:
             return
+        if self.machines[old.name[1]].uid != old.raw["metadata"]["uid"]:
+            return  # late news of an earlier node of this name
         del self.machines[old.name[1]]
         for key, life in self._lives.items():
             if life.node == old.name[1]:
