@@ -15,6 +15,7 @@ from trimtab.controllers.contract import Again, Make, Remember
 from trimtab.controllers.dispatch import dispatch
 from trimtab.interpret.interpreter import Interpreter
 
+SCHEDULED = Condition(type="Scheduled", status="True", reason="Success", last_transition_time=NOON)
 READY = {"replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "updatedReplicas": 2}
 
 
@@ -28,7 +29,8 @@ def applied(work, health="Healthy", **status):
 
 
 def scene(*shares, profile=None, **fields):
-    placed = binding(clusters=dict(shares), **fields)
+    bare = binding(clusters=dict(shares), **fields)
+    placed = bare.but(status=bare.status.but(conditions=(*bare.status.conditions, SCHEDULED)))
     seen = FakeView([], raws=[deployment()], parts={"interpreter": Interpreter.of()})
     made = works(list(dispatch(placed, seen)))
     clusters = [cluster(name) for name, _ in shares]
@@ -68,6 +70,22 @@ def test_while_a_cluster_has_not_answered_it_waits_a_moment() -> None:
     assert later.value == (seen.now, 2 * memory.value.seconds, "")  # the next such report waits twice as long
     assert marks.condition_of(said.status.conditions, "FullyApplied").status == "False"
     assert said.status.aggregated_status[1].health == "Unknown"
+
+
+def test_the_report_waits_a_moment_for_the_scheduler_to_say_that_it_is_done() -> None:
+    placed, made, view = scene(("m1", 2))
+    unsaid = placed.but(status=placed.status.but(conditions=()))
+    seen = view(*map(applied, made.values()))
+    memory, again = aggregate(unsaid, seen)
+    assert again == Again(0.25)
+    seen.memory[memory.topic, memory.key] = memory.value
+    assert list(aggregate(unsaid, seen)) == [again]
+    (said,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
+    assert [c.type for c in said.status.conditions] == ["Scheduled", "FullyApplied"]
+    seen.now = seen.now.replace(second=30)
+    assert any(isinstance(w, ResourceBinding) for w in aggregate(unsaid, seen))  # but not for ever
+    other = unsaid.but(spec=unsaid.spec.but(scheduler_name="somebody-else"))
+    assert any(isinstance(w, ResourceBinding) for w in aggregate(other, view(*map(applied, made.values()))))
 
 
 def test_while_it_waits_for_one_cluster_what_the_others_say_is_not_looked_at() -> None:

@@ -14,11 +14,13 @@ from trimtab.controllers import marks
 from trimtab.controllers.contract import Again, Make, Note, Remember, View, Wake, Wish, controller
 from trimtab.controllers.dispatch import expected_clusters, works_of
 from trimtab.controllers.execute import is_ready
+from trimtab.controllers.schedule import is_ours
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import Operation, Uninterpretable
 
 ANSWER_SECONDS = 5.0
 LONGEST_ANSWER_SECONDS = 20.0
+SCHEDULER_SECONDS = 0.25
 WAITING = "waiting for answers"
 
 
@@ -145,16 +147,33 @@ def more_to_come(binding: Binding, works: list[Work], view: View) -> tuple[Wish,
     """
     answered = {marks.cluster_of(w.namespace) for w in works if marks.condition_of(w.status.conditions, "Applied")}
     missing = [name for name in expected_clusters(binding) - answered if cluster_answers(name, view)]
-    if not missing:
+    placing = is_being_placed(binding)
+    if not missing and not placing:
         return None
-    held = waiting(binding, view) or Waiting(view.now, ANSWER_SECONDS)
+    before = waiting(binding, view)
+    held = before or Waiting(view.now, ANSWER_SECONDS)
     left = held.left(view)
     if left <= 0:
         return None
+    if not missing:
+        again = Again(min(left, SCHEDULER_SECONDS))
+        return (again,) if before else (Remember(WAITING, key_of(binding), held), again)
     if held.cluster in missing:
         return (Again(left),)
     last = max(missing)  # works are sent in the order of the names, so that the others have probably answered before
     return Remember(WAITING, key_of(binding), held._replace(cluster=last)), Again(left)
+
+
+def is_being_placed(binding: Binding) -> bool:
+    """Whether the scheduler has said where, but not yet that it is done: on a distant API server these are two writes.
+
+    A report that came between them would tell of the end of the story before its beginning.
+    """
+    return (
+        bool(binding.spec.clusters)
+        and is_ours(binding)
+        and marks.condition_of(binding.status.conditions, "Scheduled") is None
+    )
 
 
 def waiting(binding: Binding, view: View) -> Waiting | None:
