@@ -7,11 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from builders import NOON
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.config import ConfigMap, Secret
+from trimtab.api.kinds.work import ResourceBinding, TargetCluster
 from trimtab.api.profile import TRIMTAB
-from trimtab.api.value import Key, Meta
+from trimtab.api.value import Condition, Key, Meta
 from trimtab.client.client import EVENTS, Client, resource_of
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
@@ -40,6 +42,12 @@ from trimtab.store.log import Store
 
 MAPS = resource_of(kind_of(ConfigMap))
 SECRETS = resource_of(kind_of(Secret))
+BINDINGS = resource_of(kind_of(ResourceBinding))
+HEAD = {
+    "apiVersion": "work.karmada.io/v1alpha2",
+    "kind": "ResourceBinding",
+    "metadata": {"name": "b", "namespace": "default"},
+}
 
 
 class Nobody:
@@ -402,3 +410,60 @@ def test_of_routine_nobody_hears_where_the_profile_does_not_say_so(batch: int) -
         assert {event["reason"] for event in told if event["involvedObject"]["name"] == "a"} == {"Found"}
 
     play(only(together if batch > 1 else alone, "status", batch=batch), story)
+
+
+def placed(binding: ResourceBinding, _: View) -> Iterator[Wish]:
+    """Says where, and that it is said."""
+    if not binding.spec.clusters:
+        spec = binding.spec.but(clusters=(TargetCluster(name="m1"),))
+        said = Condition(type="Scheduled", status="True", reason="Success", last_transition_time=NOON)
+        yield binding.but(spec=spec, status=binding.status.but(conditions=(said,)))
+
+
+def placer() -> Controller:
+    registry: Registry[Controller] = Registry("controller")
+    controller(ResourceBinding, writes=["spec.clusters", "status"], registry=registry, name="placer")(placed)
+    return registry["placer"]
+
+
+async def placements(stage: Stage) -> list[tuple[int, int, int]]:
+    """Generation, places and conditions of a binding, as who watches it is told."""
+    made = await stage.user.create(
+        BINDINGS, {**HEAD, "spec": {"resource": {"apiVersion": "v1", "kind": "Secret", "name": "s"}}}
+    )
+    seen: list[tuple[int, int, int]] = []
+    async with asyncio.timeout(30):
+        async for changes in stage.user.watch(BINDINGS, "default", revision=made["metadata"]["resourceVersion"]):
+            for obj in (change.object for change in changes):
+                conditions = (obj.get("status") or {}).get("conditions") or ()
+                seen.append((obj["metadata"]["generation"], len(obj["spec"].get("clusters", ())), len(conditions)))
+            if seen[-1][1:] == (1, 1):
+                return seen
+    raise AssertionError(seen)
+
+
+def test_an_object_and_its_status_are_written_in_one_step_where_the_server_is_our_own() -> None:
+    async def story(stage: Stage) -> None:
+        assert await placements(stage) == [(2, 1, 1)]
+
+    play(placer(), story)
+
+
+class Between(LocalClient):
+    """Takes no status with an object, like any server afar, and somebody else writes before it is said."""
+
+    takes_status = False
+
+    async def patch(self, resource, namespace, name, patch, **more):
+        if more.get("subresource"):
+            await super().patch(resource, namespace, name, {"metadata": {"labels": {"by": "somebody"}}})
+        return await super().patch(resource, namespace, name, patch, **more)
+
+
+def test_elsewhere_the_status_follows_although_somebody_else_wrote_in_between() -> None:
+    async def story(stage: Stage) -> None:
+        assert await placements(stage) == [(2, 1, 0), (2, 1, 0), (2, 1, 1)]
+        found = await stage.user.get(BINDINGS, "default", "b")
+        assert found["metadata"]["labels"] == {"by": "somebody"}
+
+    play(placer(), story, Between)

@@ -7,7 +7,7 @@ import pytest
 
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.errors import AlreadyExists, Conflict, NotFound
+from trimtab.errors import AlreadyExists, Conflict, Invalid, NotFound
 from trimtab.server.assembly import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.log import Store
@@ -15,6 +15,14 @@ from trimtab.store.log import Store
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")
+BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
+WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
 
 
 def config_map(name: str, **data: str) -> dict:
@@ -186,5 +194,28 @@ def test_what_a_client_was_shown_stays_as_it_was_however_the_object_is_written_a
         assert [one["data"]["k"] for one, _ in shown] == ["0", "1", "2", "3", "4"]
         assert all(orjson.dumps(one) == text for one, text in shown)
         assert (await client.get(CONFIG_MAPS, "default", "a"))["data"] == {"k": "5"}
+
+    live(story)
+
+
+def test_only_a_typed_patch_says_the_status_with_the_object_and_only_where_no_webhook_has_a_say() -> None:
+    async def story(client):
+        head = {"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding"}
+        spec = {"resource": {"apiVersion": "v1", "kind": "Secret", "name": "s"}}
+        await client.create(BINDINGS, {**head, "metadata": {"name": "b", "namespace": "default"}, "spec": spec})
+        both = {"spec": {"replicas": 2}, "status": {"schedulerObservedGeneration": 2}}
+        untyped = await client.patch(BINDINGS, "default", "b", both)
+        assert (untyped["metadata"]["generation"], untyped.get("status")) == (2, None)
+        both["spec"]["replicas"] = 3
+        typed = await client.patch(BINDINGS, "default", "b", both, typed=True, manager="us")
+        assert (typed["metadata"]["generation"], typed["status"]) == (3, {"schedulerObservedGeneration": 2})
+        (ours,) = [one for one in typed["metadata"]["managedFields"] if one["manager"] == "us"]
+        assert ours["fieldsV1"].keys() == {"f:spec", "f:status"}
+        with pytest.raises(Invalid):
+            await client.patch(BINDINGS, "default", "b", {"status": {"conditions": 3}, "spec": {}}, typed=True)
+        assert client.takes_status
+        hook = {"apiVersion": WEBHOOKS.api_version, "kind": WEBHOOKS.kind, "metadata": {"name": "h"}, "webhooks": []}
+        await client.create(WEBHOOKS, hook)
+        assert not client.takes_status
 
     live(story)

@@ -77,6 +77,11 @@ class Answer(NamedTuple):
 class Client(Protocol):
     """One API server, as one user."""
 
+    @property
+    def takes_status(self) -> bool:
+        """Whether a typed patch of an object may say its status as well: a server in this process writes both in one step."""
+        ...
+
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw: ...
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing: ...

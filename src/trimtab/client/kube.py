@@ -214,6 +214,10 @@ class KubeClient:
                     if changes := [_change(line) for line in lines if line]:
                         yield changes
 
+    @property
+    def takes_status(self) -> bool:
+        return False
+
     async def create(
         self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False, typed: bool = False
     ) -> Raw:

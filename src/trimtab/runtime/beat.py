@@ -487,7 +487,8 @@ class Beat:
         )
 
     def _differences(self, before: Object, after: Object, raw: Raw) -> Iterator[Write]:
-        return writes_for(before, after, raw, self.controller.writes, self.controller.subjects)
+        whole = self._around.client.takes_status
+        return writes_for(before, after, raw, self.controller.writes, self.controller.subjects, whole=whole)
 
     @property
     def _manager(self) -> str:

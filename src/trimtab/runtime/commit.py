@@ -63,14 +63,15 @@ def _keep_unknown(item: Any, known: Raw, raw: Raw) -> Any:
 
 
 def writes_for(
-    seen: Object, wished: Object, raw: Raw, owned: tuple[str, ...], subjects: tuple[type[Object], ...]
+    seen: Object, wished: Object, raw: Raw, owned: tuple[str, ...], subjects: tuple[type[Object], ...], *, whole: bool
 ) -> Iterator[Write]:
-    """The patches that turn what was `seen` into what is `wished`: the object first, its status after."""
+    """The patches that turn what was `seen` into what is `wished`: one for the `whole`, or its status after the rest."""
     patch = difference(*unlike(seen, wished), raw)
     if not patch:
         return
     refuse_foreign_fields(patch, owned, type(seen), subjects)
-    status = patch.pop("status", None) if kind_of(seen).status else None
+    apart = kind_of(seen).status and not (whole and len(patch) > 1)
+    status = patch.pop("status", None) if apart else None
     if patch:
         yield Write("", patch)
     if status is not None:

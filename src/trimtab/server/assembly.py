@@ -90,7 +90,8 @@ class ApiServer:
         plugins: list[Plugin] = [Births(store), Priorities(store), Escalation(store, self.authorizer)]
         if settings.several_budgets:
             plugins += [Rememberings(), Doubts(store)]
-        plugins += [*(make(store) for make in settings.store_plugins), *settings.plugins, Webhooks(store)]
+        self.webhooks = Webhooks(store)
+        plugins += [*(make(store) for make in settings.store_plugins), *settings.plugins, self.webhooks]
         self.admission = Admission(store.get, plugins)
         self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)
         self.verbs.computed.update(settings.computed)

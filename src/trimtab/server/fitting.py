@@ -189,12 +189,12 @@ class Fitter:
             made = self._shapes[served] = shape_of(served.schema)
         return made
 
-    def owned(self, where: Where, obj: Raw, old: Raw | None, manager: str, now: str) -> Raw:
+    def owned(self, where: Where, obj: Raw, old: Raw | None, manager: str, now: str, *, whole: bool = False) -> Raw:
         """The object with managedFields that say what this write changed."""
         served = where.served
         writer = Manager(manager, "Update", served.api_version, where.subresource)
         moment = None if where.subresource == "scale" else now  # scaling is noted without its time
-        return track_update(old, obj, self.shape(served), writer, moment, **part_of(where))
+        return track_update(old, obj, self.shape(served), writer, moment, **({} if whole else part_of(where)))
 
 
 def _touched(new: Raw, known: Raw) -> Raw:

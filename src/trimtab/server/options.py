@@ -41,6 +41,8 @@ class WriteOptions(Struct, frozen=True):
     dry_run: bool = False
     validation: str = "Warn"
     force: bool = False
+    whole: bool = False
+    """The status is said as well, where usually a path of its own is for it; never asked for over HTTP."""
 
 
 class DeleteOptions(NamedTuple):

@@ -56,7 +56,7 @@ def give_birth(served: Served, obj: Raw) -> None:
         obj["status"] = {**obj.get("status", {}), "storedVersions": stored}
 
 
-def carry_over(served: Served, new: Raw, old: Raw, subresource: str) -> Raw:
+def carry_over(served: Served, new: Raw, old: Raw, subresource: str, *, whole: bool = False) -> Raw:
     """The object that a write through this path makes: what the path does not own stays as it was."""
     before, after = old["metadata"], new["metadata"]
     if subresource == "status":
@@ -75,7 +75,7 @@ def carry_over(served: Served, new: Raw, old: Raw, subresource: str) -> Raw:
         _take(metadata, before, key)
     if subresource == "binding":
         return made  # gives a pod its node and says so in its status, in one step
-    if served.kind.status and subresource != "approval":
+    if served.kind.status and subresource != "approval" and not whole:
         _take(made, old, "status")
     if served.kind.id == "namespaces":
         made["spec"] = old.get("spec", {})

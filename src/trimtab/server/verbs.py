@@ -387,11 +387,11 @@ class Verbs:
         beside: Sequence[Proposal],
     ) -> Outcome:
         served, name, subresource = attributes.where.served, attributes.where.name, attributes.where.subresource
-        new = carry_over(served, wanted.obj, old, subresource)
+        new = carry_over(served, wanted.obj, old, subresource, whole=options.whole)
         new = self.fitter.complete(served, new)
         if not wanted.applied:
             manager, now = options.manager or attributes.caller.agent, timestamp(self.clock.now())
-            new = self.fitter.owned(attributes.where, new, old, manager, now)
+            new = self.fitter.owned(attributes.where, new, old, manager, now, whole=options.whole)
         new = await self.admission.mutate(attributes, new, old)
         causes = update_causes(new["metadata"], old["metadata"], served.kind.id)
         causes += self.fitter.complaints(served, new, old, subresource)

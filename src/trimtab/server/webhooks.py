@@ -82,7 +82,11 @@ class Webhooks:
 
     def concerns(self, kind: Kind, operation: str) -> bool:
         """Nothing until somebody configures webhooks, and never these themselves: none may make itself unremovable."""
-        return kind.group != GROUP and bool(self._store.count(_MUTATING) or self._store.count(_VALIDATING))
+        return kind.group != GROUP and self.configured
+
+    @property
+    def configured(self) -> bool:
+        return bool(self._store.count(_MUTATING) or self._store.count(_VALIDATING))
 
     def _hooks(self, prefix: str, attributes: Attributes, obj: Raw | None, old: Raw | None) -> Iterator[Hook]:
         for entry in self._store.list(prefix).entries:

@@ -76,6 +76,10 @@ class Line:
             if self._fault is not None:
                 raise self._fault()
 
+    @property
+    def takes_status(self) -> bool:
+        return self._inner.takes_status
+
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
         return await self.through(lambda: self._inner.get(resource, namespace, name))
 
