@@ -3,9 +3,10 @@
 import json
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from kube.rig import ControlPlane, kubectl
 
 DEPLOYMENT = {
@@ -89,8 +90,19 @@ def test_etcd_may_leave_and_return(host: ControlPlane) -> None:
     assert "before-the-outage" in names(host, "configmaps")
 
 
-def test_a_member_turns_a_deployment_into_pods_on_nodes(member: ControlPlane) -> None:
+@pytest.fixture
+def lone_node(member: ControlPlane) -> Iterator[ControlPlane]:
+    """A member with a node that nobody looks after: what others want to run must not land there."""
     kubectl(member, "create", "-f", "-", given=json.dumps(NODE))
+    yield member
+    kubectl(member, "delete", "deployment", "web", "--ignore-not-found")
+    eventually(lambda: not names(member, "replicasets"))
+    kubectl(member, "delete", "pods", "--all", "--force")
+    kubectl(member, "delete", "node", "node-1")
+
+
+def test_a_member_turns_a_deployment_into_pods_on_nodes(lone_node: ControlPlane) -> None:
+    member = lone_node
     status = json.dumps({"status": NODE["status"]})
     kubectl(member, "patch", "node", "node-1", "--subresource=status", "--type=merge", "-p", status)
     kubectl(member, "create", "-f", "-", given=json.dumps(DEPLOYMENT))
