@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
-from kube.fleet import HEARTBEAT_SECONDS, Loop, Watched
+from kube.fleet import HEARTBEAT_SECONDS, PATIENCE_SECONDS, Loop, Watched
 from kube.rig import ControlPlane, kubectl
 from kube.test_rig import eventually
 
@@ -50,7 +50,7 @@ class Cluster:
         await self._kubelets.start()
 
     def close(self) -> None:
-        kubectl(self.plane, "delete", "namespace", NAMESPACE, "--timeout=240s")
+        kubectl(self.plane, "delete", "namespace", NAMESPACE, f"--timeout={PATIENCE_SECONDS:.0f}s")
         self._loop.do(self._stop())
         self._loop.close()
 
@@ -84,6 +84,11 @@ class Cluster:
     def allowed(self, budget: str) -> int | None:
         status = self._loop.do(self._client.get(BUDGETS, NAMESPACE, budget)).get("status") or {}
         return status.get("disruptionsAllowed") if status.get("observedGeneration") else None
+
+    def all_ready(self, app: str, replicas: int) -> None:
+        eventually(
+            lambda: self.ready(app) == replicas, lambda: kubectl(self.plane, "get", "nodes,pods", "-A", "-o", "wide")
+        )
 
     def deploy(self, app: str, replicas: int, **annotations: str) -> None:
         labels = {"app": app}
@@ -129,7 +134,7 @@ def on(pods: list[Raw], node: str) -> list[str]:
 
 def test_a_node_is_drained_at_the_pace_of_its_budget(cluster: Cluster) -> None:
     cluster.deploy("web", 4)
-    eventually(lambda: cluster.ready("web") == 4)
+    cluster.all_ready("web", 4)
     cluster.guard("web", "web", 1, maxUnavailable=1)
     node = cluster.pods("web")[0]["spec"]["nodeName"]
     told = cluster.run(drain, node, "--dry-run")
@@ -142,7 +147,7 @@ def test_a_node_is_drained_at_the_pace_of_its_budget(cluster: Cluster) -> None:
 
 def test_two_budgets_that_the_server_does_not_judge_are_named(cluster: Cluster) -> None:
     cluster.deploy("twice", 1)
-    eventually(lambda: cluster.ready("twice") == 1)
+    cluster.all_ready("twice", 1)
     cluster.guard("one", "twice", 1, maxUnavailable=1)
     cluster.guard("two", "twice", 1, maxUnavailable=1)
     (pod,) = cluster.pods("twice")
@@ -156,7 +161,7 @@ def test_two_budgets_that_the_server_does_not_judge_are_named(cluster: Cluster) 
 
 def test_a_pod_is_deleted_through_its_budget_unless_one_says_otherwise(cluster: Cluster) -> None:
     cluster.deploy("kept", 1)
-    eventually(lambda: cluster.ready("kept") == 1)
+    cluster.all_ready("kept", 1)
     cluster.guard("kept", "kept", 0, minAvailable=1)
     (pod,) = cluster.pods("kept")
     name = pod["metadata"]["name"]
@@ -168,12 +173,12 @@ def test_a_pod_is_deleted_through_its_budget_unless_one_says_otherwise(cluster: 
     told = cluster.run(delete, "pod", name, "-n", NAMESPACE, "--direct")
     assert told.return_value == 0
     eventually(lambda: [one["metadata"]["name"] for one in cluster.pods("kept")] != [name])
-    eventually(lambda: cluster.ready("kept") == 1)
+    cluster.all_ready("kept", 1)
 
 
 def test_where_a_surge_is_allowed_the_replacement_comes_first(cluster: Cluster) -> None:
     cluster.deploy("only", 1, **{"trimtab.dev/surge": "Allowed"})
-    eventually(lambda: cluster.ready("only") == 1)
+    cluster.all_ready("only", 1)
     cluster.guard("only", "only", 0, minAvailable=1)
     (pod,) = cluster.pods("only")
     node = pod["spec"]["nodeName"]

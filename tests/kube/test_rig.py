@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from kube.fleet import PATIENCE_SECONDS
 from kube.rig import ControlPlane, kubectl
 
 DEPLOYMENT = {
@@ -43,10 +44,11 @@ def names(plane: ControlPlane, kind: str) -> set[str]:
     return {item["metadata"]["name"] for item in listed(plane, kind)}
 
 
-def eventually(true: Callable[[], bool], seconds: float = 240) -> None:
-    deadline = time.monotonic() + seconds
+def eventually(true: Callable[[], bool], state: Callable[[], str] = lambda: "") -> None:
+    """Wait until it is so; what is the case instead is told when patience ends."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not true():
-        assert time.monotonic() < deadline, "it did not become true in time"
+        assert time.monotonic() < deadline, f"it did not become true in time\n{state()}"
         time.sleep(0.3)
 
 
@@ -59,7 +61,7 @@ def test_the_server_tells_which_release_it_is(host: ControlPlane) -> None:
 def test_a_host_deletes_namespaces_but_runs_no_workloads(host: ControlPlane) -> None:
     kubectl(host, "create", "namespace", "doomed")
     kubectl(host, "create", "-f", "-", given=json.dumps(DEPLOYMENT))
-    kubectl(host, "delete", "namespace", "doomed", "--timeout=240s")
+    kubectl(host, "delete", "namespace", "doomed", f"--timeout={PATIENCE_SECONDS:.0f}s")
     assert "doomed" not in names(host, "namespaces")
     assert names(host, "replicasets") == set()
     kubectl(host, "delete", "deployment", "web")
