@@ -76,11 +76,12 @@ class Recorder:
             else:
                 again[name] = (note, now)
             self._keep(note, name, count + 1)
-        writes = [self._raise_count(note, name, now) for name, (note, now) in again.items()]
         if fresh:
-            writes.append(self._client.record(list(fresh.values())))
-        # At once: in a row, a hundred repetitions at a distant API server are told seconds too late.
-        await asyncio.gather(*map(_attempted, writes))
+            await _attempted(self._client.record(list(fresh.values())))
+        if again:
+            # At once: in a row, a hundred repetitions at a distant API server would be told seconds too late.
+            raises = (self._raise_count(note, name, now) for name, (note, now) in again.items())
+            await asyncio.gather(*map(_attempted, raises))
 
     async def _raise_count(self, note: Note, name: str, now: datetime) -> None:
         count = self._told[note][1] if note in self._told else 1
