@@ -19,7 +19,7 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers import marks, moves
 from trimtab.controllers.contract import Again, Note, Steps
-from trimtab.controllers.schedule import affected_bindings, schedule
+from trimtab.controllers.schedule import affected_bindings, needs_a_look, schedule
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover
@@ -304,3 +304,50 @@ def test_a_cluster_that_turns_out_to_serve_something_is_considered(profile: Prof
     joined = known.but(status=known.status.but(api_enablements=()))
     view = FakeView([subject, able("m1"), known], profile=profile)
     assert len(list(affected_bindings(joined, known, view))) == looked_at
+
+
+@pytest.mark.parametrize(
+    ("observed_before", "observed", "looked_at"),
+    [
+        (2, 3, False),  # the place and the verdict came in one step
+        (2, 2, True),  # the verdict is still to come, or somebody else changed the spec
+        (3, 3, True),  # whoever changed the spec here did not say so in the status
+    ],
+)
+def test_a_change_of_the_spec_needs_a_look_unless_the_scheduler_said_in_the_same_step_that_it_has_seen_it(
+    observed_before: int, observed: int, looked_at: bool
+) -> None:
+    before = binding(status_scheduler_observed_generation=observed_before)
+    after = binding(clusters={"m1": 1}, status_scheduler_observed_generation=observed)
+    assert needs_a_look(before, after.but(metadata=after.metadata.but(generation=3))) is looked_at
+
+
+@pytest.mark.parametrize(
+    ("profile", "rule", "looks"),
+    [
+        (UPSTREAM, {"replicaSchedulingType": "Duplicated"}, [Again(0.0)]),
+        (UPSTREAM, EVENLY, []),
+        (TRIMTAB, {"replicaSchedulingType": "Duplicated"}, []),
+    ],
+)
+def test_upstream_tells_twice_of_what_is_not_divided(profile: Profile, rule: Any, looks: list[Any]) -> None:
+    fresh = web({}, rule={"replicaScheduling": rule})
+    first = seen(fresh.but(spec=fresh.spec.but(replicas=2)), profile=profile)
+    assert [wish for wish in first if isinstance(wish, Again)] == looks
+    (after,) = written(first)
+    again = seen(after.but(metadata=after.metadata.but(generation=3)), profile=profile)
+    assert [wish for wish in again if isinstance(wish, Again)] == []
+    told = [wish.reason for wish in again if isinstance(wish, Note)]
+    assert told == ["ScheduleBindingSucceed"] * 2 * len(looks)
+
+
+def test_who_may_move_only_in_part_is_looked_at_again_at_once_and_told_why_the_rest_stays() -> None:
+    careful = budget(max_unavailable=1, surge="Never")
+    hasty = {marks.MOVE_MODE: "AtOnce"}
+    subject, clusters = web({"m1": 4}), [able("m1"), able("m2")]
+    view = FakeView(
+        [subject, *clusters, careful], parts={"fleet": Picture(clusters)}, raws=[deployment(annotations=hasty)]
+    )
+    wishes = [wish for _, wish in schedule([subject], view)]
+    after = written(wishes)[-1]
+    assert (shares(after), wishes[-1]) == ({"m1": 3, "m2": 1}, Again(0.0))

@@ -89,6 +89,13 @@ def test_room_that_was_given_away_is_free_again_when_the_reservation_lapses() ->
     assert memory["fleet", "next lapse"] is None
 
 
+def test_a_reservation_lapses_in_time_although_nobody_looked_since_the_room_was_given_away() -> None:
+    tables, memory, keep = keeper()
+    tables.says(None, member("m1", 10))
+    give(keep, memory, ASKED, (("m1", 4),))
+    assert allocatable(ASKED, keep.at(EPOCH + RESERVED_FOR)).tolist() == [10]
+
+
 def test_who_asks_again_because_nothing_was_written_finds_its_own_room_and_has_it_once() -> None:
     tables, memory, keep = keeper()
     tables.says(None, member("m1", 10))

@@ -54,11 +54,17 @@ def is_ours(binding: Binding) -> bool:
 def needs_a_look(old: Binding | None, new: Binding) -> bool:
     return (
         old is None
-        or old.metadata.generation != new.metadata.generation
+        or (old.metadata.generation != new.metadata.generation and not is_own_step(old, new))
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
         or (is_ours(new) and not is_ours(old))
         or bool(old.status.holds and not new.status.holds)
     )
+
+
+def is_own_step(old: Binding, new: Binding) -> bool:
+    """Whether the scheduler itself changed the spec, and said in the same step that it has seen the outcome."""
+    seen = new.status.scheduler_observed_generation
+    return seen == new.metadata.generation and seen != old.status.scheduler_observed_generation
 
 
 def affected_bindings(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
@@ -371,6 +377,12 @@ def outcome(binding: Binding, decision: Decision, intent: Intent, view: View, bu
         yield from notes(binding, decision)
     if decision.retry:
         yield Again(patience(decision, view))
+    elif repeats and moved and not is_divided(decision):
+        yield Again(0.0)  # upstream looks at its own write, and of these it decides and tells again
+
+
+def is_divided(decision: Decision) -> bool:
+    return decision.ask.workload and decision.ask.plan.strategy != DUPLICATED
 
 
 def freed(binding: Binding, view: View) -> Binding:
@@ -411,9 +423,11 @@ def relocated(binding: Binding, decision: Decision, intent: Intent, view: View, 
         yield from started(binding, begun, intent.cause)
         if begun.complete:
             yield from notes(binding, decision)
-    if refusal is not None and not begun.holds:
+    if refusal is not None and moved:
+        yield Again(0.0)  # why the rest does not follow is said when there is nothing but the rest
+    elif refusal is not None and not begun.holds:
         # Who has only just been turned down may have missed that the budget changed meanwhile.
-        patience = ARRIVAL_SECONDS if moved or not is_blocked(binding) else BLOCKED_SECONDS
+        patience = BLOCKED_SECONDS if is_blocked(binding) else ARRIVAL_SECONDS
         until = (refusal.until - view.now).total_seconds() if refusal.until is not None else patience
         yield Again(max(0.0, until) + 0.001)
 

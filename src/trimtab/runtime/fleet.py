@@ -57,7 +57,7 @@ class FleetKeeper:
 
     def at(self, now: datetime, deciding: Mapping[Key, Ask] | None = None) -> Fleet[Cluster]:
         """The fleet as it stands, for those about whom something is to be decided."""
-        self._adopt(now)
+        self._adopt()
         fleet = self._fleet
         if self._changed:
             here = [cluster for cluster in self._changed.values() if cluster is not None]
@@ -79,12 +79,12 @@ class FleetKeeper:
         self._fleet = fleet.at(now)
         return self._fleet
 
-    def _adopt(self, now: datetime) -> None:
+    def _adopt(self) -> None:
         """Take over the picture that the last batch left, in which its room is taken."""
         left = self._memory.pop(("fleet", "given away"), None)
         if left is not None:
             self._fleet, gains = left
-            until = by_the_second(now + RESERVED_FOR)
+            until = by_the_second(self._fleet.now + RESERVED_FOR)  # from when it was given, whenever somebody looks
             for key, ask, arriving in gains:
                 if arriving:
                     self._given.pop(key, None)
