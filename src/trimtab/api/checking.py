@@ -65,21 +65,15 @@ _UNPLACED = "<nil>"
 _PASSED = 256
 """How many texts each place of a schema knows to fit: the same types, reasons and moments come again and again."""
 _SHORT = 128
-_INTEGER_FORMATS = {"int32": range(-(1 << 31), 1 << 31), "int64": range(-(1 << 63), 1 << 63)}
+INTEGER_FORMATS = {"int32": range(-(1 << 31), 1 << 31), "int64": range(-(1 << 63), 1 << 63)}
 
 
 def compile_check(schema: Raw) -> Check | None:
     """None when every value passes."""
-    of_type, composites = _type(schema), _composites(schema)
-    simple = (_text(schema), _format(schema), _number(schema), _enumeration(schema))
-    if not any((composites, *simple)):  # as most objects and lists are: one call for the type and what is inside
-        if schema.get("type") == "object":
-            return _members(schema, of_type) or of_type
-        if schema.get("type") == "array":
-            return _items(schema, of_type) or of_type
-    text, format_, number, enumeration = simple
-    inside = (of_type, composites, text, format_, number, _items(schema), enumeration, _members(schema))
-    steps = [step for step in inside if step is not None]
+    of_type, enumeration = _type(schema), _enumeration(schema)
+    text, format_, number = _text(schema), _format(schema), _number(schema)
+    in_order = (of_type, _composites(schema), text, format_, number, _items(schema), enumeration, _members(schema))
+    steps = [step for step in in_order if step is not None]
     on_null = [step for step in (of_type, enumeration) if step is not None]
     if not steps:
         return None
@@ -101,15 +95,15 @@ def compile_check(schema: Raw) -> Check | None:
     return check
 
 
-def _types(schema: Raw) -> tuple[str, ...]:
+def types_in(schema: Raw) -> tuple[str, ...]:
     if schema.get("x-kubernetes-int-or-string") and not schema.get("type"):
         return ("integer", "string")
     return (schema["type"],) if schema.get("type") else ()
 
 
 def _type(schema: Raw) -> Check | None:
-    types, nullable, format_ = _types(schema), bool(schema.get("nullable")), schema.get("format", "")
-    if format_ not in FORMATS and format_ not in _INTEGER_FORMATS:
+    types, nullable, format_ = types_in(schema), bool(schema.get("nullable")), schema.get("format", "")
+    if format_ not in FORMATS and format_ not in INTEGER_FORMATS:
         format_ = ""  # an unknown format says nothing
     if not types:
         return None
@@ -155,8 +149,6 @@ def _unplaced(text: str, place: Place) -> Problem:
 def _composites(schema: Raw) -> Check | None:
     makers = (("anyOf", _any_of), ("oneOf", _one_of), ("allOf", _all_of))
     steps = [make([compile_check(s) for s in schema[key]]) for key, make in makers if schema.get(key)]
-    if schema.get("anyOf") == [{"type": "integer"}, {"type": "string"}]:
-        steps[0] = _int_or_string(steps[0])
     if schema.get("not"):
         steps.append(_not(compile_check(schema["not"])))
     if not steps:
@@ -180,16 +172,6 @@ def _any_of(branches: Sequence[Check | None]) -> Check:
         problems.append(_unplaced(f'"{name_of(place)}" must validate at least one schema (anyOf)', place))
         nearest: list[Problem] = min(failures, key=len)
         problems.extend(nearest)
-
-    return check
-
-
-def _int_or_string(fallback: Check) -> Check:
-    """The usual anyOf of int-or-string fields, without trying its branches on what obviously fits."""
-
-    def check(value: Any, place: Place, problems: list[Problem]) -> None:
-        if type(value) is not str and type(value) is not int:
-            fallback(value, place, problems)
 
     return check
 
@@ -266,15 +248,15 @@ def _format(schema: Raw) -> Check | None:
 
 
 def _out_of_range(value: float, first_type: str, format_: str) -> bool:
-    if first_type != "integer" or format_ not in _INTEGER_FORMATS:
+    if first_type != "integer" or format_ not in INTEGER_FORMATS:
         return False
     if isinstance(value, float) and not value.is_integer():
         return True
-    return int(value) not in _INTEGER_FORMATS[format_]
+    return int(value) not in INTEGER_FORMATS[format_]
 
 
 def _number(schema: Raw) -> Check | None:
-    types, format_ = _types(schema), schema.get("format", "")
+    types, format_ = types_in(schema), schema.get("format", "")
     first_type = types[0] if types else ""
     least, most, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
     open_below, open_above = bool(schema.get("exclusiveMinimum")), bool(schema.get("exclusiveMaximum"))
@@ -304,23 +286,18 @@ def _number(schema: Raw) -> Check | None:
     return check
 
 
-def _items(schema: Raw, otherwise: Check | None = None) -> Check | None:
-    """What lists must satisfy; `otherwise` is asked about what is no list."""
+def _items(schema: Raw) -> Check | None:
     inner = compile_check(schema["items"]) if isinstance(schema.get("items"), dict) else None
-    plain = _plain_type(schema["items"]) if inner is not None else None
     least, most, unique = schema.get("minItems"), schema.get("maxItems"), bool(schema.get("uniqueItems"))
     if inner is None and least is None and most is None and not unique:
         return None
 
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
         if type(value) is not list:
-            if otherwise is not None:
-                otherwise(value, place, problems)
             return
         if inner is not None:
             for i, item in enumerate(value):
-                if type(item) is not plain:
-                    inner(item, (place, i), problems)
+                inner(item, (place, i), problems)
         if least is not None and len(value) < least:
             text = f"{name_of(place)} in body should have at least {least} items"
             problems.append(_problem(invalid(name_of(place), len(value), text), place))
@@ -352,16 +329,6 @@ def _enumeration(schema: Raw) -> Check | None:
     return check
 
 
-_LIMITS = frozenset(("enum", "pattern", "minLength", "maxLength", "format", "anyOf", "oneOf", "allOf", "not"))
-
-
-def _plain_type(schema: Raw) -> type | None:
-    """The Python type of which every value passes, where there is one: most fields are such."""
-    if _LIMITS & schema.keys():
-        return None
-    return {"string": str, "boolean": bool}.get(schema.get("type", ""))
-
-
 _first = itemgetter(0)
 
 
@@ -384,35 +351,30 @@ def _size(schema: Raw) -> Callable[[int, Place, list[Problem]], bool] | None:
     return fits
 
 
-def _members(schema: Raw, otherwise: Check | None = None) -> Check | None:
-    """What objects must satisfy; `otherwise` is asked about what is no object."""
+def _members(schema: Raw) -> Check | None:
     properties = schema.get("properties") or {}
     additional = schema.get("additionalProperties")
     rest = compile_check(additional) if isinstance(additional, dict) else None
-    rest_plain = _plain_type(additional) if isinstance(additional, dict) else None
     needed = tuple(schema.get("required") or ())
     all_needed = frozenset(needed)
     fits = _size(schema)
     inners = {key: inner for key, child in properties.items() if (inner := compile_check(child)) is not None}
-    plain = {key: _plain_type(child) for key, child in properties.items()}
     if not inners and rest is None and not needed and fits is None:
         return None
 
     def check(value: Any, place: Place, problems: list[Problem]) -> None:
         if type(value) is not dict:
-            if otherwise is not None:
-                otherwise(value, place, problems)
             return
         if fits is not None and not fits(len(value), place, problems):
             return
         if rest is not None:
             for key, item in value.items():
-                if key not in properties and type(item) is not rest_plain:
+                if key not in properties:
                     rest(item, (place, key), problems)
         before = so_far = len(problems)
         complained: list[tuple[str, list[Problem]]] = []
         for key, item in value.items():
-            if key in inners and type(item) is not plain[key]:
+            if key in inners:
                 inners[key](item, (place, key), problems)
                 if len(problems) > so_far:
                     complained.append((key, problems[so_far:]))

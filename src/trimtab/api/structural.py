@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
-from trimtab.api.checking import Path, Problem, compile_check
+from trimtab.api.checking import Check, Path, Problem, compile_check
 from trimtab.api.complaints import (
     duplicate,
     forbidden,
@@ -12,6 +13,7 @@ from trimtab.api.complaints import (
     invalid_without_value,
     required,
 )
+from trimtab.api.mould import Mould
 from trimtab.api.names import service_name_faults
 from trimtab.api.shaping import compile_fill, compile_prune
 from trimtab.api.value import Raw
@@ -44,6 +46,24 @@ Walk = Callable[[Any, str, list[Cause]], None]
 """Adds the complaints about a value and all below it."""
 
 
+class _Checked:
+    """What a schema says about values: most fit at a glance, and only the others are looked at piece by piece."""
+
+    def __init__(self, schema: Raw) -> None:
+        self._schema = schema
+        self._mould = Mould(schema)
+
+    @cached_property
+    def _closely(self) -> Check | None:
+        return compile_check(self._schema)
+
+    def problems(self, value: Any) -> list[Problem]:
+        found: list[Problem] = []
+        if not self._mould.fits(value) and self._closely is not None:
+            self._closely(value, None, found)
+        return found
+
+
 class Structural:
     """What a schema does to objects."""
 
@@ -51,9 +71,8 @@ class Structural:
         self.schema = schema
         self._prune = compile_prune(schema, root=True)
         self._fill = compile_fill(schema)
-        self._check = compile_check(schema)
-        self._status_schema: Raw | None = (schema.get("properties") or {}).get("status")
-        self._status_check = compile_check(self._status_schema) if self._status_schema else None
+        self._status_schema: Raw = (schema.get("properties") or {}).get("status") or {}
+        self._whole, self._status = _Checked(schema), _Checked(self._status_schema)
         self._doubles = _compile_walk(schema, _doubles_in)
         self._embedded = _compile_walk(_inside(schema), _heads_of)
         self._has_rules = _mentions(schema, "x-kubernetes-validations")
@@ -71,18 +90,14 @@ class Structural:
 
     def check(self, obj: Raw, old: Raw | None = None, cel: Cel | None = None) -> list[Cause]:
         """Complaints about a whole object; what was already there and did not change is forgiven."""
-        problems: list[Problem] = []
-        if self._check is not None:
-            self._check(obj, None, problems)
-        return self._finish(obj, old, cel, [p.cause for p in _forgive(problems, self.schema, obj, old)])
+        problems = _forgive(self._whole.problems(obj), self.schema, obj, old)
+        return self._finish(obj, old, cel, [problem.cause for problem in problems])
 
     def check_status(self, obj: Raw, old: Raw | None = None, cel: Cel | None = None) -> list[Cause]:
         """Complaints about the status alone, as on a write through the status subresource."""
-        problems: list[Problem] = []
         status, before = obj.get("status"), (old or {}).get("status")
-        if self._status_check is not None and "status" in obj:
-            self._status_check(status, None, problems)
-        causes = [_under("status", p.cause) for p in _forgive(problems, self._status_schema or {}, status, before)]
+        problems = self._status.problems(status) if "status" in obj else []
+        causes = [_under("status", p.cause) for p in _forgive(problems, self._status_schema, status, before)]
         return self._finish(obj, old, cel, causes, only="status")
 
     def _finish(self, obj: Raw, old: Raw | None, cel: Cel | None, causes: list[Cause], only: str = "") -> list[Cause]:

@@ -1,0 +1,103 @@
+"""What fits at a glance is what a close look has nothing to say about."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trimtab.api.checking import Problem, compile_check
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.work import ResourceBinding
+from trimtab.api.mould import Mould
+from trimtab.api.schema import schema_for
+from trimtab.api.value import Raw
+
+NAMES = st.sampled_from(["a", "b", 'with "quotes"', "back\\slash", "two\nlines", ""])
+BOUNDS = st.sampled_from([-1, 0, 1, 2, 2.5, 1 << 70])
+LIMITS: dict[str, st.SearchStrategy[Any]] = {
+    "nullable": st.booleans(),
+    "enum": st.lists(st.sampled_from(["x", "yy", 1, True, None, {}]), max_size=3),
+    "minLength": BOUNDS,
+    "maxLength": BOUNDS,
+    "minItems": BOUNDS,
+    "maxItems": BOUNDS,
+    "minimum": BOUNDS,
+    "maximum": BOUNDS,
+    "exclusiveMinimum": st.booleans(),
+    "multipleOf": st.sampled_from([2, 3]),
+    "pattern": st.just("^x"),
+    "format": st.sampled_from(["int32", "int64", "date-time", "ipv4", "unknown"]),
+    "uniqueItems": st.booleans(),
+    "minProperties": st.sampled_from([0, 1]),
+    "x-kubernetes-int-or-string": st.booleans(),
+    "anyOf": st.sampled_from([[{"type": "integer"}, {"type": "string"}], [{"type": "string", "maxLength": 1}]]),
+    "oneOf": st.just([{"type": "string"}, {"type": "string", "maxLength": 1}]),
+    "not": st.just({"type": "string", "enum": ["x"]}),
+    "required": st.lists(NAMES, max_size=2),
+}
+TYPES = ("string", "integer", "number", "boolean", "array", "object")
+
+
+def _schema(parts: tuple[str | None, Raw, Raw]) -> Raw:
+    type_, limits, inside = parts
+    return {**({"type": type_} if type_ else {}), **limits, **inside}
+
+
+def _with(inner: st.SearchStrategy[Raw]) -> st.SearchStrategy[Raw]:
+    inside = st.fixed_dictionaries(
+        {},
+        optional={"items": inner, "properties": st.dictionaries(NAMES, inner), "additionalProperties": inner},
+    )
+    limits = st.fixed_dictionaries({}, optional=LIMITS)
+    few = limits.map(lambda found: dict(list(found.items())[:2]))
+    return st.tuples(st.sampled_from((None, *TYPES)), few, inside).map(_schema)
+
+
+SCHEMAS = st.recursive(_with(st.just({})), _with, max_leaves=4)
+SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([1 << 40, 1 << 80, "x", "yy", "\ud800", ""])
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=6
+)
+
+
+def complaints(schema: Raw, value: Any) -> list[Problem]:
+    found: list[Problem] = []
+    if (check := compile_check(schema)) is not None:
+        check(value, None, found)
+    return found
+
+
+@settings(max_examples=400)
+@given(SCHEMAS, VALUES)
+def test_nobody_complains_about_what_fits_at_a_glance(schema: Raw, value: Any) -> None:
+    if Mould(schema).fits(value):
+        assert complaints(schema, value) == []
+
+
+@pytest.mark.parametrize("type_", TYPES)
+def test_a_number_with_a_fraction_fits_only_where_one_is_asked_for(type_: str) -> None:
+    assert Mould({"type": type_}).fits(1.5) == (type_ == "number")
+
+
+def test_a_whole_number_in_the_clothes_of_a_fraction_is_left_to_the_close_look() -> None:
+    assert not Mould({"type": "integer"}).fits(1.0)
+    assert complaints({"type": "integer"}, 1.0) == []
+
+
+def test_moments_and_amounts_of_our_own_kinds_fit_at_a_glance() -> None:
+    binding: Raw = {
+        "apiVersion": "work.karmada.io/v1alpha2",
+        "kind": "ResourceBinding",
+        "metadata": {"name": "web"},
+        "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "clusters": [{"name": "one", "replicas": 2}],
+            "replicaRequirements": {"resourceRequest": {"cpu": "100m", "memory": 1}},
+        },
+        "status": {"lastScheduledTime": "2030-01-01T00:00:00Z"},
+    }
+    mould = Mould(schema_for(kind_of(ResourceBinding)))
+    assert mould.fits(binding)
+    assert not mould.fits({**binding, "status": {"lastScheduledTime": "noon"}})
+    assert not mould.fits({**binding, "spec": {**binding["spec"], "clusters": [{"replicas": 2}]}})
