@@ -49,6 +49,8 @@ HEAD = {
     "metadata": {"name": "b", "namespace": "default"},
 }
 
+SECRET = {"apiVersion": "v1", "kind": "Secret"}
+
 
 class Nobody:
     """A fleet without members."""
@@ -467,3 +469,64 @@ def test_elsewhere_the_status_follows_although_somebody_else_wrote_in_between() 
         assert found["metadata"]["labels"] == {"by": "somebody"}
 
     play(placer(), story, Between)
+
+
+class Counting(LocalClient):
+    """Remembers the names of what it was asked to create, step by step."""
+
+    steps: list[list[str]] = []
+
+    async def create(self, resource, obj, **more):
+        self.steps.append([obj["metadata"]["name"]])
+        return await super().create(resource, obj, **more)
+
+    async def create_together(self, resource, objects, **more):
+        self.steps.append([obj["metadata"]["name"] for obj in objects])
+        return await super().create_together(resource, objects, **more)
+
+
+def three(source: ConfigMap, view: View) -> Iterator[Wish]:
+    """Makes three Secrets once, and says that it has made them all, or which it could not."""
+    if view.fault is not None:
+        yield Note(Ref("v1", "ConfigMap", "default", source.name), "Failed", view.fault.message, "us")
+        yield Again(3600)
+        return
+    if view.get(Secret, "default", f"{source.name}0") is None:
+        yield from (copied(f"{source.name}{number}", "") for number in range(3))
+    yield Note(Ref("v1", "ConfigMap", "default", source.name), "Complete", "all are there", "us")
+
+
+async def told(stage: Stage) -> list[str]:
+    await stage.until(lambda: _some(stage))
+    return [event["message"] for event in (await stage.user.list(EVENTS, "default")).items]
+
+
+async def _some(stage: Stage) -> bool:
+    return bool((await stage.user.list(EVENTS, "default")).items)
+
+
+def test_several_new_objects_of_a_kind_are_created_in_one_step() -> None:
+    Counting.steps = []
+
+    async def story(stage: Stage) -> None:
+        await stage.make("a")
+        assert await told(stage) == ["all are there"]
+        assert Counting.steps == [["a0", "a1", "a2"]]
+        made = [one["metadata"] for one in (await stage.user.list(SECRETS, "default")).items]
+        assert [one["name"] for one in made] == ["a0", "a1", "a2"]
+        assert [beat.writes for beat in stage.manager.beats] == [3]
+
+    play(only(three, "Secret"), story, Counting)
+
+
+def test_where_one_of_them_is_refused_those_before_it_are_there_and_those_after_it_are_not() -> None:
+    Counting.steps = []
+
+    async def story(stage: Stage) -> None:
+        await stage.user.create(SECRETS, {**SECRET, "metadata": {"name": "a1", "namespace": "default"}})
+        await stage.make("a")
+        assert await told(stage) == ['secrets "a1" already exists']
+        assert Counting.steps == [["a0", "a1", "a2"], ["a0"], ["a1"]]
+        assert [one["metadata"]["name"] for one in (await stage.user.list(SECRETS, "default")).items] == ["a0", "a1"]
+
+    play(only(three, "Secret"), story, Counting)

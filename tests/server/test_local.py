@@ -29,11 +29,11 @@ def config_map(name: str, **data: str) -> dict:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
 
 
-def live(story):
+def live(story, *plugins):
     """Run `story(client)` against a fresh server in virtual time."""
 
     async def run():
-        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        server = ApiServer(Store(), Settings(clock=LoopClock(), plugins=plugins))
         await server.start()
         client: Client = LocalClient(server)
         try:
@@ -219,3 +219,44 @@ def test_only_a_typed_patch_says_the_status_with_the_object_and_only_where_no_we
         assert not client.takes_status
 
     live(story)
+
+
+class Counted:
+    """Has a say in the very step that writes a binding of this name."""
+
+    def proviso(self, attributes, obj):
+        return (lambda _: ()) if obj["metadata"]["name"] == "counted" else None
+
+    async def validate(self, attributes, obj, old) -> None:
+        """Nothing is wrong with it."""
+
+
+def bindings(*names: str) -> list[dict]:
+    head = {"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding"}
+    spec = {"resource": {"apiVersion": "v1", "kind": "Secret", "name": "s"}}
+    return [{**head, "metadata": {"name": name, "namespace": "default"}, "spec": spec} for name in names]
+
+
+def test_objects_created_together_are_told_of_together_and_are_what_they_would_be_one_by_one() -> None:
+    async def story(client):
+        revision = (await client.list(BINDINGS)).revision
+        made = await client.create_together(BINDINGS, bindings("a", "b"), manager="us")
+        async for changes in client.watch(BINDINGS, revision=revision):
+            assert [change.object for change in changes] == made
+            break
+        alone = await client.create(BINDINGS, bindings("c")[0], manager="us", typed=True)
+        mine = ("name", "uid", "resourceVersion")
+        together, single = ({k: v for k, v in one["metadata"].items() if k not in mine} for one in (made[0], alone))
+        assert (together, made[0]["spec"]) == (single, alone["spec"])
+
+    live(story)
+
+
+@pytest.mark.parametrize("second", ["there", "Not A Name", "counted"])
+def test_none_is_created_where_one_would_be_refused_or_be_counted(second: str) -> None:
+    async def story(client):
+        await client.create(BINDINGS, bindings("there")[0])
+        assert await client.create_together(BINDINGS, bindings("a", second)) is None
+        assert [one["metadata"]["name"] for one in (await client.list(BINDINGS)).items] == ["there"]
+
+    live(story, Counted())

@@ -98,6 +98,12 @@ class Client(Protocol):
         """`typed`: it was written from a value of one of our types, and holds nothing that its kind does not know."""
         ...
 
+    async def create_together(
+        self, resource: Resource, objects: Sequence[Raw], *, manager: str = "trimtab"
+    ) -> Sequence[Raw] | None:
+        """Create typed objects in one step; None, and nothing is created, where they have to be created one by one."""
+        ...
+
     async def record(self, events: Sequence[Raw]) -> None:
         """Create whole core Events, each with a name of its own; one that is refused keeps none of the others away."""
         ...

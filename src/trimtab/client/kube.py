@@ -225,6 +225,12 @@ class KubeClient:
         namespace = obj["metadata"].get("namespace", "")
         return _object(await self._ask("POST", resource.path(namespace), query, obj))
 
+    async def create_together(
+        self, resource: Resource, objects: Sequence[Raw], *, manager: str = "trimtab"
+    ) -> Sequence[Raw] | None:
+        """Kubernetes knows no such step."""
+        return None
+
     async def record(self, events: Sequence[Raw]) -> None:
         told = (self.create(EVENTS, event, manager=event["reportingComponent"]) for event in events)
         for answer in await asyncio.gather(*told, return_exceptions=True):

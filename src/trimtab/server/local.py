@@ -13,7 +13,7 @@ from trimtab.server import refuse
 from trimtab.server.answer import Answer, Ask
 from trimtab.server.assembly import ApiServer
 from trimtab.server.caller import SYSTEM, Caller, User
-from trimtab.server.catalogue import Where
+from trimtab.server.catalogue import Served, Where
 from trimtab.server.decode import Body
 from trimtab.server.edge import fault_answer
 from trimtab.server.fitting import Wanted
@@ -78,11 +78,27 @@ class LocalClient:
     ) -> Raw:
         metadata = obj.get("metadata") or {}
         where, caller = self._where(resource, metadata.get("namespace") or ""), self._caller(manager)
-        fitter = self._verbs.fitter
-        known = typed and not fitter.is_native(where.served)
-        understood = obj if known else fitter.understand(where.served, Body(obj, []), "Ignore", caller)
+        understood = self._understood(where.served, obj, caller, typed=typed)
         options = WriteOptions(manager, dry_run, "Ignore")
         return _written(await self._verbs.create(where, Wanted(understood), options, caller))
+
+    async def create_together(
+        self, resource: Resource, objects: Sequence[Raw], *, manager: str = "trimtab"
+    ) -> Sequence[Raw] | None:
+        """Where one is refused, who creates them one by one learns which, and why."""
+        served, caller = self._where(resource).served, self._caller(manager)
+        try:
+            understood = [self._understood(served, obj, caller, typed=True) for obj in objects]
+            outcomes = await self._verbs.create_together(served, understood, WriteOptions(manager), caller)
+        except ApiFault:
+            return None
+        return [_written(outcome) for outcome in outcomes] or None
+
+    def _understood(self, served: Served, obj: Raw, caller: Caller, *, typed: bool) -> Raw:
+        fitter = self._verbs.fitter
+        if typed and not fitter.is_native(served):
+            return obj
+        return fitter.understand(served, Body(obj, []), "Ignore", caller)
 
     async def record(self, events: Sequence[Raw]) -> None:
         await self._verbs.record(self._where(EVENTS).served, events, self._caller("trimtab"))

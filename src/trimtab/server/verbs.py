@@ -33,7 +33,7 @@ from trimtab.server.strategy import carry_over, give_birth, prepare_create
 from trimtab.server.turns import Turns
 from trimtab.server.uids import random_uid
 from trimtab.server.wire import Batch, Found, Recent, memo_of, pack, unpack
-from trimtab.store.entry import Entry
+from trimtab.store.entry import Entry, Event
 from trimtab.store.log import Store
 from trimtab.store.txn import ABSENT, Delete, Draft, Mismatch, Operation, Proposal, Put, Written
 
@@ -184,22 +184,35 @@ class Verbs:
             attributes = Attributes("CREATE", replace(where, name=metadata.get("name") or ""), caller, options.dry_run)
             await self.admission.check_place(attributes)
             fresh = await self._born(wanted, options, attributes)
-            key = served.key(where.namespace, metadata["name"])
-            value = pack(served.inward(fresh) if served.inward else fresh)
+            put = _birth(served, served.key(where.namespace, metadata["name"]), fresh)
             if options.dry_run:
-                if self.store.get(key) is None:
-                    return Outcome(Found(served, value, None), created=True)
+                if self.store.get(put.key) is None:
+                    return Outcome(Found(served, put.value, None), created=True)
             else:
                 try:
-                    written = await self._commit(
-                        served,
-                        Put(key, value, ABSENT, memo_of(served, fresh)),
-                        *self.admission.provisos(attributes, fresh),
-                    )
-                    return Outcome(Found(served, value, written.events[-1].revision, written.events[-1]), created=True)
+                    written = await self._commit(served, put, *self.admission.provisos(attributes, fresh))
+                    return _created(served, put, written.events[-1])
                 except Mismatch:
                     pass
         raise refuse.already_exists(served.resource, served.group, metadata["name"])
+
+    async def create_together(
+        self, served: Served, objects: Iterable[Raw], options: WriteOptions, caller: Caller
+    ) -> Sequence[Outcome]:
+        """Create named objects in one step, or none where one is refused, or where something else depends on one of them."""
+        puts = []
+        for obj in objects:
+            where = Where(served, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+            attributes = Attributes("CREATE", where, caller)
+            await self.admission.check_place(attributes)
+            fresh = await self._born(Wanted(obj), options, attributes)
+            if self.admission.provisos(attributes, fresh):
+                return ()
+            puts.append(_birth(served, where.key, fresh))
+        written = await self.store.commit(puts)
+        for event in written.events:
+            self._noted(served, event)
+        return [_created(served, put, event) for put, event in zip(puts, written.events, strict=True)]
 
     async def seed(self, objects: Iterable[Raw], caller: Caller) -> None:
         """Create those of `objects` that do not exist yet, all in one step."""
@@ -261,10 +274,13 @@ class Verbs:
             return [*(one for make in beside for one in make(draft)), operation]
 
         written = await (self.store.transact(propose) if beside else self.store.commit([operation]))
-        self._recent.note(served, written.events[-1])
+        self._noted(served, written.events[-1])
+        return written
+
+    def _noted(self, served: Served, event: Event) -> None:
+        self._recent.note(served, event)
         if told := self.after_writes.get(served.group):
             told()
-        return written
 
     def _addressed(self, where: Where, obj: Raw) -> Raw:
         """The metadata of a body, which may leave out what the URL says but not contradict it."""
@@ -470,6 +486,14 @@ class Verbs:
         except ApiFault as fault:
             if fault.code != 404:  # somebody else was faster
                 raise
+
+
+def _birth(served: Served, key: str, fresh: Raw) -> Put:
+    return Put(key, pack(served.inward(fresh) if served.inward else fresh), ABSENT, memo_of(served, fresh))
+
+
+def _created(served: Served, put: Put, event: Event) -> Outcome:
+    return Outcome(Found(served, put.value, event.revision, event), created=True)
 
 
 def _invalid(served: Served, name: str, causes: Sequence[Cause]) -> Invalid:

@@ -123,6 +123,11 @@ class Line:
         )
         return _lean(answer) if self._lean else answer
 
+    async def create_together(
+        self, resource: Resource, objects: Sequence[Raw], *, manager: str = "trimtab"
+    ) -> Sequence[Raw] | None:
+        return await self.through(lambda: self._inner.create_together(resource, objects, manager=manager))
+
     async def record(self, events: Sequence[Raw]) -> None:
         await self.through(lambda: self._inner.record(events))
 
