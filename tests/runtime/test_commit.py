@@ -11,10 +11,10 @@ from trimtab.api.value import Condition
 from trimtab.runtime.commit import (
     NotYours,
     alike_where,
+    changes,
     difference,
     graft,
     refuse_foreign_fields,
-    unlike,
     with_version,
 )
 
@@ -63,9 +63,9 @@ STATES = [
 @pytest.mark.parametrize("after", STATES)
 @pytest.mark.parametrize("before", STATES)
 def test_what_differs_of_two_values_makes_of_one_on_the_wire_the_other(before: Binding, after: Binding) -> None:
-    here, there = unlike(before, after)
-    assert merge(wire(before), difference(here, there, wire(before))) == wire(after)
-    assert (here == there == {}) is (before is after)
+    patch = changes(before, after, wire(before))
+    assert merge(wire(before), patch) == wire(after)
+    assert (not patch) is (before is after)
 
 
 def test_fields_of_list_items_that_we_do_not_model_survive() -> None:

@@ -5,6 +5,8 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import astuple
+from msgspec.structs import fields as fields_of
 
 from trimtab.api.kind import kind_of
 from trimtab.api.value import Object, Raw, Value
@@ -66,7 +68,7 @@ def writes_for(
     seen: Object, wished: Object, raw: Raw, owned: tuple[str, ...], subjects: tuple[type[Object], ...], *, whole: bool
 ) -> Iterator[Write]:
     """The patches that turn what was `seen` into what is `wished`: one for the `whole`, or its status after the rest."""
-    patch = difference(*unlike(seen, wished), raw)
+    patch = changes(seen, wished, raw)
     if not patch:
         return
     refuse_foreign_fields(patch, owned, type(seen), subjects)
@@ -78,24 +80,19 @@ def writes_for(
         yield Write("status", {"status": status})
 
 
-def unlike(one: V, other: V) -> tuple[Raw, Raw]:
-    """What two values have that the other has not, as it is on the wire: most of a wish is what was seen, handed on."""
-    here: Raw = {}
-    there: Raw = {}
-    for name, member in _members(type(one)):
-        mine, yours = getattr(one, name), getattr(other, name)
-        if mine is yours:
+def changes(before: V, after: V, raw: Any) -> Raw:
+    """The difference of two values of a type: most of a wish is what was seen, handed on, and need not be looked at."""
+    raw = raw if isinstance(raw, dict) else {}
+    patch: Raw = {}
+    for member, old, new in zip(_members(type(before)), astuple(before), astuple(after), strict=True):
+        if old is new:
             continue
-        if isinstance(mine, Value) and type(mine) is type(yours):
-            inner = unlike(mine, yours)
-            if any(inner):
-                here[member.spelled], there[member.spelled] = inner
-        elif mine != yours:
-            if not member.is_unsaid(mine):
-                here[member.spelled] = plain(mine)
-            if not member.is_unsaid(yours):
-                there[member.spelled] = plain(yours)
-    return here, there
+        if isinstance(old, Value) and type(old) is type(new):
+            if inner := changes(old, new, raw.get(member.spelled)):
+                patch[member.spelled] = inner
+        elif old != new:
+            patch |= difference(member.said(old), member.said(new), raw)
+    return patch
 
 
 class Member(NamedTuple):
@@ -106,17 +103,15 @@ class Member(NamedTuple):
     empty: Any
     """The type of the container that is left unsaid when there is nothing in it."""
 
-    def is_unsaid(self, value: Any) -> bool:
-        """As the encoder sees it."""
-        return value is self.blank or (type(value) is self.empty and not value)
+    def said(self, value: Any) -> Raw:
+        """What an object with this value has on the wire."""
+        unsaid = value is self.blank or (type(value) is self.empty and not value)
+        return {} if unsaid else {self.spelled: plain(value)}
 
 
 @cache
-def _members(type_: type[Value]) -> tuple[tuple[str, Member], ...]:
-    return tuple(
-        (field.name, Member(field.encode_name, field.default, field.default_factory))
-        for field in msgspec.structs.fields(type_)
-    )
+def _members(type_: type[Value]) -> tuple[Member, ...]:
+    return tuple(Member(field.encode_name, field.default, field.default_factory) for field in fields_of(type_))
 
 
 def plain(value: Any) -> Any:
@@ -131,11 +126,8 @@ def refuse_foreign_fields(
 ) -> None:
     """Complain when the patch leaves the fields that were declared."""
     prefixes = _prefixes(owned, type_, subjects)
-    if prefixes is None:
-        return
-    for path in _paths(patch):
-        if not f"{path}.".startswith(prefixes):
-            raise NotYours(f"{kind_of(type_).name}.{path}")
+    if prefixes is not None and (foreign := _beyond(prefixes, patch)):
+        raise NotYours(f"{kind_of(type_).name}.{foreign}")
 
 
 @cache
@@ -153,12 +145,15 @@ def _prefixes(
     return tuple(prefixes)
 
 
-def _paths(patch: Raw, prefix: str = "") -> Iterator[str]:
+def _beyond(prefixes: tuple[str, ...], patch: Raw, above: str = "") -> str:
+    """The path of the first field in the patch that begins with none of these; empty when there is none."""
     for name, value in patch.items():
-        if isinstance(value, dict) and value:
-            yield from _paths(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name
+        path = f"{above}{name}."
+        if not path.startswith(prefixes):
+            foreign = _beyond(prefixes, value, path) if isinstance(value, dict) and value else above + name
+            if foreign:
+                return foreign
+    return ""
 
 
 def alike_where(patch: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
