@@ -6,7 +6,7 @@ import logging
 from collections.abc import Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from trimtab.api.kind import find_kind, key_of, kind_of, wire
 from trimtab.api.profile import PROFILES, Profile
@@ -43,6 +43,8 @@ from trimtab.runtime.notes import Recorder
 from trimtab.runtime.queue import WorkQueue
 
 T = TypeVar("T", bound=Object)
+Thought: TypeAlias = tuple[Key, list[Wish] | Exception]
+"""A key, and what is wished for it, or the defect that kept the controller from wishing."""
 BEGUN_ATTEMPTS = 4
 PARALLEL = 16
 PARALLEL_AFAR = 64
@@ -272,39 +274,39 @@ class Beat:
 
     async def run(self) -> None:
         """Think for ever; several keys may be waiting for their writes at once, no key twice."""
-        limit = asyncio.Semaphore(self._parallel)
         running: set[asyncio.Task[None]] = set()
+        ended = asyncio.Event()
 
         def finished(task: asyncio.Task[None]) -> None:
             running.discard(task)
-            limit.release()
+            ended.set()
 
         try:
             for beats in itertools.count(1):
-                await limit.acquire()
+                while len(running) >= self._parallel:
+                    ended.clear()
+                    await ended.wait()
                 keys = await self.queue.take(self.controller.batch)
-                wishes = self._without_idle(self._without_memories(self._think(keys)))
-                if wishes:
-                    task = asyncio.get_running_loop().create_task(self._carried_out(wishes))
+                thoughts = [thought for thought in self._think(keys) if not self._is_done(*thought)]
+                if thoughts:
+                    task = asyncio.get_running_loop().create_task(self._carried_out(thoughts))
                     running.add(task)
                     task.add_done_callback(finished)
-                else:
-                    limit.release()
-                    if beats % BEATS_IN_A_ROW == 0:
-                        await asyncio.sleep(0)  # others have their turn, however many keys need nothing
+                elif beats % BEATS_IN_A_ROW == 0:
+                    await asyncio.sleep(0)  # others have their turn, however many keys need nothing
         finally:
             for task in running:
                 task.cancel()
 
-    def _think(self, keys: list[Key]) -> dict[Key, list[Wish] | Exception]:
+    def _think(self, keys: list[Key]) -> list[Thought]:
         """Call the pure function; a defect in it costs this key a retry, never the loop its life."""
         self.beats += len(keys)
         try:
             if self.controller.batch > 1:
                 return self._think_together(keys)
         except Exception as defect:  # noqa: BLE001 - one of the two places that catch everything
-            return dict.fromkeys(keys, defect)
-        return {key: self._think_alone(key) for key in keys}
+            return [(key, defect) for key in keys]
+        return [(key, self._think_alone(key)) for key in keys]
 
     def _think_alone(self, key: Key) -> list[Wish] | Exception:
         found = self._find(key)
@@ -318,8 +320,8 @@ class Beat:
         except Exception as defect:  # noqa: BLE001 - one of the two places that catch everything
             return defect
 
-    def _think_together(self, keys: list[Key]) -> dict[Key, list[Wish] | Exception]:
-        wishes: dict[Key, list[Wish] | Exception] = {key: [] for key in keys}
+    def _think_together(self, keys: list[Key]) -> list[Thought]:
+        wishes: dict[Key, list[Wish]] = {key: [] for key in keys}
         together: dict[str, tuple[Profile, list[Any]]] = {}
         by_subject = {}
         for key in keys:
@@ -332,27 +334,24 @@ class Beat:
             view = LiveView(self._around, profile=profile)
             for subject, wish in cast("Any", self.controller.reconcile(subjects, view)):
                 if profile.tell_routine or not _is_routine(wish):
-                    cast("list[Wish]", wishes[by_subject[id(subject)]]).append(wish)
-        return wishes
+                    wishes[by_subject[id(subject)]].append(wish)
+        return list(wishes.items())
 
-    def _without_memories(self, wishes: dict[Key, list[Wish] | Exception]) -> dict[Key, list[Wish] | Exception]:
-        """Remember now what is to be remembered before anything is written: the next thought comes before the first
-        write does, and has to know of the slot or the room that was given away."""
-        for wished in wishes.values():
-            while isinstance(wished, list) and wished and isinstance(wished[0], Remember):
-                self._around.memory.keep(*cast("Remember", wished.pop(0)))
-        return wishes
+    def _is_done(self, key: Key, wishes: list[Wish] | Exception) -> bool:
+        """Whether nothing is to be written, or only later: no task is needed for that.
 
-    def _without_idle(self, wishes: dict[Key, list[Wish] | Exception]) -> dict[Key, list[Wish] | Exception]:
-        """Nothing is to be written for many keys, and for some only later: no task is needed for that."""
-        left: dict[Key, list[Wish] | Exception] = {}
-        for key, wished in wishes.items():
-            if isinstance(wished, list) and all(isinstance(wish, Again) for wish in wished):
-                self._book(key, wished)
-                self.queue.done(key)
-            else:
-                left[key] = wished
-        return left
+        What is to be remembered before anything is written is remembered now: the next thought comes before the first
+        write does, and has to know of the slot or the room that was given away.
+        """
+        if isinstance(wishes, Exception):
+            return False
+        while wishes and isinstance(wishes[0], Remember):
+            self._around.memory.keep(*cast("Remember", wishes.pop(0)))
+        if not all(isinstance(wish, Again) for wish in wishes):
+            return False
+        self._book(key, wishes)
+        self.queue.done(key)
+        return True
 
     def _book(self, key: Key, wishes: list[Wish]) -> None:
         """All went well; think again when it was asked for."""
@@ -362,11 +361,11 @@ class Beat:
         if again:
             self.queue.add_after(key, min(again))
 
-    def _carried_out(self, wishes: dict[Key, list[Wish] | Exception]) -> Coroutine[Any, Any, None]:
-        return self._settle(*wishes.popitem()) if len(wishes) == 1 else self._settle_all(wishes)
+    def _carried_out(self, thoughts: list[Thought]) -> Coroutine[Any, Any, None]:
+        return self._settle(*thoughts[0]) if len(thoughts) == 1 else self._settle_all(thoughts)
 
-    async def _settle_all(self, wishes: dict[Key, list[Wish] | Exception]) -> None:
-        await asyncio.gather(*(self._settle(key, wished) for key, wished in wishes.items()))
+    async def _settle_all(self, thoughts: list[Thought]) -> None:
+        await asyncio.gather(*(self._settle(*thought) for thought in thoughts))
 
     async def _settle(self, key: Key, wishes: list[Wish] | Exception) -> None:
         """Write one key's wishes, and book how it went."""
