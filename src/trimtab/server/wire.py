@@ -18,7 +18,7 @@ from trimtab.store.entry import Entry, Event
 
 _START = len(b'{"metadata":{')
 _RECENT = 512
-_LEFT_OUT = ("apiVersion", "kind", "metadata")
+_LEFT_OUT = ("apiVersion", "kind")
 
 
 class _Metadata(msgspec.Struct):
@@ -34,10 +34,14 @@ _known_decoder = msgspec.json.Decoder(_Known)
 
 def pack(obj: Raw) -> bytes:
     """The stored form of an object."""
-    metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
-    rest = {key: value for key, value in obj.items() if key not in _LEFT_OUT}
+    metadata = {**obj["metadata"]}
+    metadata.pop("resourceVersion", None)
+    stored = {"metadata": metadata, **obj}
+    stored["metadata"] = metadata  # which is first all the same
+    for key in _LEFT_OUT:
+        stored.pop(key, None)
     # a copy of its own size: what orjson hands out keeps the whole buffer it was written into
-    return bytes(memoryview(orjson.dumps({"metadata": metadata, **rest})))
+    return bytes(memoryview(orjson.dumps(stored)))
 
 
 def unpack(served: Served, value: bytes, revision: int) -> Raw:

@@ -100,7 +100,8 @@ def write_owners(owners: Owners) -> list[Raw]:
 
 def with_owners(obj: Raw, owners: Owners) -> Raw:
     """The object with this managedFields list; without one when nobody owns anything."""
-    metadata = {key: value for key, value in obj.get("metadata", {}).items() if key != "managedFields"}
+    metadata = {**obj.get("metadata", {})}
+    metadata.pop("managedFields", None)
     if owners:
         metadata["managedFields"] = write_owners(owners)
     return {**obj, "metadata": metadata}

@@ -62,6 +62,8 @@ def union(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def _without(one: FieldSet, other: FieldSet) -> FieldSet | None:
+    if not is_member(other) and one.keys().isdisjoint(other):
+        return one
     rest = difference({k: v for k, v in one.items() if k != "."}, other) if one else {}
     if is_member(one) and not is_member(other):
         return {**_SELF, **rest} if rest else LEAF
@@ -69,16 +71,17 @@ def _without(one: FieldSet, other: FieldSet) -> FieldSet | None:
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in `one` but not in `other`."""
-    if not other:
+    """What is in `one` but not in `other`; the very same when nothing is in both."""
+    if one.keys().isdisjoint(other):
         return one
     rest: FieldSet = {}
+    same = True
     for element, node in one.items():
-        if element not in other:
-            rest[element] = node
-        elif element != "." and (left := _without(node, other[element])) is not None:
+        left = node if element not in other else _without(node, other[element]) if element != "." else None
+        same = same and left is node
+        if left is not None:
             rest[element] = left
-    return rest
+    return one if same else rest
 
 
 def _both(one: FieldSet, other: FieldSet) -> FieldSet | None:
