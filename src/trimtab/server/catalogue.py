@@ -8,6 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from trimtab.api.kind import Kind
+from trimtab.api.kinds.native.fields import known, message_name
 from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
 from trimtab.api.value import Raw
 
@@ -88,6 +89,12 @@ class Served:
     @cached_property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def message(self) -> str:
+        """What Kubernetes itself reads such objects as; empty for kinds that are not its own."""
+        name = message_name(self.api_version, self.kind.name)
+        return name if not self.kind.custom and known(name) else ""
 
     @cached_property
     def json_only(self) -> bool:

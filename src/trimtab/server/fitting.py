@@ -47,7 +47,6 @@ class Fitter:
         self._further = further
         self._structural: dict[Served, Structural] = {}
         self._shapes: dict[Served, Shape] = {}
-        self._native: dict[Served, bool] = {}
 
     def structural(self, served: Served) -> Structural:
         made = self._structural.get(served)
@@ -58,14 +57,6 @@ class Fitter:
     def forget(self, served: Served) -> None:
         self._structural.pop(served, None)
         self._shapes.pop(served, None)
-        self._native.pop(served, None)
-
-    def is_native(self, served: Served) -> bool:
-        found = self._native.get(served)
-        if found is None:
-            found = not served.kind.custom and known(message_name(served.api_version, served.kind.name))
-            self._native[served] = found
-        return found
 
     # reading
 
@@ -117,8 +108,8 @@ class Fitter:
 
     def read(self, served: Served, obj: Raw) -> Read:
         """Unknown fields dropped and named; `codec.Unreadable` where a type does not fit at all."""
-        if self.is_native(served):
-            body, unknown = codec.read(message_name(served.api_version, served.kind.name), obj)
+        if served.message:
+            body, unknown = codec.read(served.message, obj)
             return Read(body, [f'unknown field "{path}"' for path in unknown])
         metadata = obj.get("metadata") or {}
         if not isinstance(metadata, dict):
@@ -149,9 +140,7 @@ class Fitter:
 
     def blank_status(self, served: Served) -> Raw | None:
         """The status of a native object that nobody has reported on yet; None when none is shown."""
-        if not self.is_native(served):
-            return None
-        field = message(message_name(served.api_version, served.kind.name)).json.get("status")
+        field = message(served.message).json.get("status") if served.message else None
         return codec.empty(field.type) if field is not None and field.always else None
 
     def complete(self, served: Served, obj: Raw) -> Raw:
@@ -159,7 +148,7 @@ class Fitter:
 
         What its schema refuses as it came is not put right: a kube-apiserver with our definitions could not do that.
         """
-        if self.is_native(served):
+        if served.message:
             return _filled(obj, served.kind.defaults)
         obj = self.structural(served).fill(obj)
         put_right = _filled(obj, served.kind.defaults)
@@ -167,7 +156,7 @@ class Fitter:
 
     def complaints(self, served: Served, obj: Raw, old: Raw | None, subresource: str = "") -> list[Cause]:
         found: list[Cause] = []
-        if not self.is_native(served):
+        if not served.message:
             structural = self.structural(served)
             check = structural.check_status if subresource == "status" else structural.check
             found += check(obj, old, self._cel)
@@ -182,7 +171,7 @@ class Fitter:
 
     def shape(self, served: Served) -> Shape:
         """How the parts of an object merge."""
-        if self.is_native(served):
+        if served.message:
             return native_shape(served.api_version, served.kind.name)
         made = self._shapes.get(served)
         if made is None:

@@ -95,10 +95,9 @@ class LocalClient:
         return [_written(outcome) for outcome in outcomes] or None
 
     def _understood(self, served: Served, obj: Raw, caller: Caller, *, typed: bool) -> Raw:
-        fitter = self._verbs.fitter
-        if typed and not fitter.is_native(served):
+        if typed and not served.message:
             return obj
-        return fitter.understand(served, Body(obj, []), "Ignore", caller)
+        return self._verbs.fitter.understand(served, Body(obj, []), "Ignore", caller)
 
     async def record(self, events: Sequence[Raw]) -> None:
         await self._verbs.record(self._where(EVENTS).served, events, self._caller("trimtab"))

@@ -7,8 +7,6 @@ from trimtab.api.value import Raw
 from trimtab.errors import Cause
 from trimtab.server.refuse import quoted
 
-_SAFE_LABELS: set[tuple[str, str]] = set()
-"""Pairs already found valid: the same labels come again and again."""
 _ANNOTATIONS_LIMIT = 256 * 1024
 _STANDARD_FINALIZERS = {"orphan", "foregroundDeletion", "kubernetes"}
 _PATH_NAMED = {
@@ -47,18 +45,10 @@ def name_causes(metadata: Raw, kind_id: str) -> list[Cause]:
     return causes + [invalid("metadata.name", name, fault) for fault in _name_faults(name, kind_id)]
 
 
-def _label_causes(labels: Raw) -> list[Cause]:
-    new = {key: value for key, value in labels.items() if (key, value) not in _SAFE_LABELS}
-    causes = list(common.labels(new, "metadata.labels")) if new else []
-    if not causes and len(_SAFE_LABELS) < 10_000:
-        _SAFE_LABELS.update(new.items())
-    return causes
-
-
 def _annotation_causes(annotations: Raw) -> list[Cause]:
     field = "metadata.annotations"
     causes = list(common.annotations(annotations, field))
-    if sum(len(key) + len(value) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT:
+    if sum(map(len, annotations)) + sum(map(len, annotations.values())) > _ANNOTATIONS_LIMIT:
         causes.append(too_long(field, _ANNOTATIONS_LIMIT))
     return causes
 
@@ -98,7 +88,7 @@ def metadata_causes(metadata: Raw, kind_id: str) -> list[Cause]:
     """Everything wrong with the metadata of a new object."""
     causes = name_causes(metadata, kind_id)
     if labels := metadata.get("labels"):
-        causes += _label_causes(labels)
+        causes += common.labels(labels, "metadata.labels")
     if annotations := metadata.get("annotations"):
         causes += _annotation_causes(annotations)
     if owners := metadata.get("ownerReferences"):
@@ -110,9 +100,9 @@ def metadata_causes(metadata: Raw, kind_id: str) -> list[Cause]:
 
 def update_causes(new: Raw, old: Raw, kind_id: str) -> list[Cause]:
     """Everything wrong with changing the metadata from `old` to `new`."""
-    causes = []
+    causes: list[Cause] = []
     if (labels := new.get("labels")) and labels != old.get("labels"):
-        causes += _label_causes(labels)
+        causes += common.labels(labels, "metadata.labels")
     if (annotations := new.get("annotations")) and annotations != old.get("annotations"):
         causes += _annotation_causes(annotations)
     if (owners := new.get("ownerReferences")) and owners != old.get("ownerReferences"):

@@ -106,7 +106,7 @@ class Patcher:
             raise _misfit(new, "json: cannot unmarshal the patched object into an object")
         made: Raw = {**new, "apiVersion": served.api_version, "kind": served.kind.name}
         metadata = made.setdefault("metadata", {})
-        if validation == KNOWN and not self._fitter.is_native(served):
+        if validation == KNOWN and not served.message:
             _check_address(metadata, old["metadata"])
             return made
         try:
