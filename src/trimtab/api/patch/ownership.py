@@ -163,18 +163,19 @@ def _granular(value: Any, shape: Shape) -> bool:
 
 def everything(value: Any, shape: Shape) -> FieldSet:
     """The set of a value that was not there before: it, and all that is in it."""
-    if not _granular(value, shape):
+    if not value:
         return LEAF
-    fields: FieldSet = {".": LEAF}
-    if isinstance(value, dict):
+    if type(value) is dict and shape.maps_merge:
         members, rest = shape.fields, shape.rest or ANYTHING
+        fields: FieldSet = {".": LEAF}
         for name, item in value.items():
             holds = item and type(item) in _CONTAINERS
-            fields[f"f:{name}"] = everything(item, members.get(name) or rest) if holds else LEAF
-    else:
-        for element, item in items_by_element(value, shape).items():
-            fields[element] = everything(item, shape.item)
-    return fields
+            fields["f:" + name] = everything(item, members.get(name) or rest) if holds else LEAF
+        return fields
+    if type(value) is list and shape.lists_merge:
+        inner = shape.item
+        return {".": LEAF, **{key: everything(item, inner) for key, item in items_by_element(value, shape).items()}}
+    return LEAF
 
 
 def applied(value: Any, shape: Shape) -> FieldSet:
@@ -223,10 +224,10 @@ def _compare(old: Any, new: Any, shape: Shape) -> Any:
     """The three parts of a `Comparison` of what is inside, or `_LEAF_CHANGED`, or None when nothing differs."""
     if old == new:
         return None
+    if type(old) is dict and type(new) is dict:
+        return _compare_maps(old, new, shape) if shape.maps_merge else _LEAF_CHANGED
     if not (_granular(old, shape) or _granular(new, shape)):
         return _LEAF_CHANGED
-    if type(old) is dict and type(new) is dict:
-        return _compare_maps(old, new, shape)
     before, after = _members(old, shape), _members(new, shape)
     added: FieldSet = {}
     modified: FieldSet = {}
@@ -259,22 +260,22 @@ def _compare_maps(old: Raw, new: Raw, shape: Shape) -> tuple[FieldSet, FieldSet,
     for name, item in new.items():
         if name not in old:
             holds = item and type(item) in _CONTAINERS
-            added[f"f:{name}"] = everything(item, members.get(name) or rest) if holds else LEAF
+            added["f:" + name] = everything(item, members.get(name) or rest) if holds else LEAF
         elif (before := old[name]) is not item:
             if type(item) not in _CONTAINERS and type(before) not in _CONTAINERS:
                 if before != item:
-                    modified[f"f:{name}"] = LEAF
+                    modified["f:" + name] = LEAF
                 continue
             found = _compare(before, item, members.get(name) or rest)
             if found is _LEAF_CHANGED:
-                modified[f"f:{name}"] = LEAF
+                modified["f:" + name] = LEAF
             elif found is not None:
                 for target, part in zip((added, modified, removed), found, strict=True):
                     if part:
-                        target[f"f:{name}"] = LEAF if part == _SELF else part
+                        target["f:" + name] = LEAF if part == _SELF else part
     for name, item in old.items():
         if name not in new:
-            removed[f"f:{name}"] = everything(item, members.get(name) or rest)
+            removed["f:" + name] = everything(item, members.get(name) or rest)
     return added, modified, removed
 
 
