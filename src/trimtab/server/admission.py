@@ -75,7 +75,7 @@ class Admission:
         self._links: dict[tuple[str, str], _Links] = {}
         self._conditional = [plugin for plugin in plugins if isinstance(plugin, Conditional)]
 
-    async def check_place(self, attributes: Attributes) -> None:
+    def check_place(self, attributes: Attributes) -> None:
         """Refuse to create in a namespace that is missing or ending."""
         served, namespace, name = attributes.where.served, attributes.where.namespace, attributes.where.name
         if not served.kind.namespaced or "list" not in served.verbs:
@@ -105,14 +105,13 @@ class Admission:
         """Somebody may concern himself with other kinds than before."""
         self._links.clear()
 
-    async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        for plugin in self._about(attributes).mutating:
-            obj = await plugin.mutate(attributes, obj, old)
-        return obj
+    def mutating(self, attributes: Attributes) -> Sequence[Mutating]:
+        """Who may change this write, in order; for most there is nobody to wait for."""
+        return self._about(attributes).mutating
 
-    async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
-        for plugin in self._about(attributes).validating:
-            await plugin.validate(attributes, obj, old)
+    def validating(self, attributes: Attributes) -> Sequence[Validating]:
+        """Who may refuse it."""
+        return self._about(attributes).validating
 
     def provisos(self, attributes: Attributes, obj: Raw) -> list[Proposal]:
         """What must still hold when the object is written, whoever wrote in between."""

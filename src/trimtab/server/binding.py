@@ -40,7 +40,7 @@ class Bindings:
         node = target_of(body)
         now = timestamp(self._verbs.clock.now())
 
-        async def bound(old: Raw) -> Wanted:
+        def bound(old: Raw) -> Wanted:
             return Wanted(_bound(old, node, now))
 
         beside = [_expecting(where.name, node, body, caller)] if self._guarded else []

@@ -272,7 +272,7 @@ class Collector:
         await self._change(where, dropped)
 
     async def _change(self, where: Where, change: Change) -> None:
-        async def changed(old: Raw) -> Wanted:
+        def changed(old: Raw) -> Wanted:
             return Wanted(change(old))
 
         await self._verbs.change(where, changed, WriteOptions(manager=self._caller.agent), self._caller)

@@ -205,7 +205,7 @@ class Definitions:
         }
 
     async def _write(self, name: str, changes: Raw) -> None:
-        async def changed(old: Raw) -> Wanted:
+        def changed(old: Raw) -> Wanted:
             return Wanted({**old, **changes})
 
         where = Where(self._served, "", name, "status" if "status" in changes else "")

@@ -125,7 +125,9 @@ class Evictions:
         places = [where, *self._together(where, annotations.get(f"{_PREFIX}together", ""), caller)]
         for place in places:
             old = unpack(place.served, self._verbs.entry(place).value, 0)
-            await self._verbs.admission.validate(Attributes("DELETE", place, caller, dry_run), None, old)
+            attributes = Attributes("DELETE", place, caller, dry_run)
+            for judge in self._verbs.admission.validating(attributes):
+                await judge.validate(attributes, None, old)
         late: list[ApiFault] = []
         costs: list[str] = []
 

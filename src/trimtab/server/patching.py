@@ -79,7 +79,7 @@ class Patcher:
         return await self.change(where, self.reader(media, ask.body, where.served), options, ask.caller)
 
     async def change(self, where: Where, apply: Apply, options: WriteOptions, caller: Caller) -> Outcome:
-        async def changed(old: Raw) -> Wanted:
+        def changed(old: Raw) -> Wanted:
             return Wanted(self._fit(where.served, apply(old), old, options.validation, caller))
 
         return await self._verbs.change(where, changed, options, caller)
@@ -130,7 +130,7 @@ class Patcher:
             made = self._applied(where, None, config, options)
             return await self._verbs.create(where, Wanted(made, applied=True), options, caller)
 
-        async def changed(old: Raw) -> Wanted:
+        def changed(old: Raw) -> Wanted:
             return Wanted(self._applied(where, old, config, options), applied=True)
 
         return await self._verbs.change(where, changed, options, caller)

@@ -79,7 +79,7 @@ class Scaling:
         return self._patcher.reader(media, ask.body, where.served)
 
     async def _write(self, ask: Ask, where: Where, change: Apply, options: WriteOptions) -> Answer:
-        async def scaled(old: Raw) -> Wanted:
+        def scaled(old: Raw) -> Wanted:
             return Wanted(self._scaled(where, old, change(self.shown(where, old, strict=False))))
 
         outcome = await self._verbs.change(where, scaled, options, ask.caller)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -47,7 +47,7 @@ _CREATE_ON_UPDATE = {"leases.coordination.k8s.io", "events", "nodes", "endpoints
 
 _AS_THEY_COME = WriteOptions()
 
-Change = Callable[[Raw], Awaitable[Wanted]]
+Change = Callable[[Raw], Wanted]
 """Makes the object that should be, out of the one that is, which stays as it was."""
 
 
@@ -182,8 +182,8 @@ class Verbs:
             if stem:
                 metadata["name"] = stem[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
             attributes = Attributes("CREATE", replace(where, name=metadata.get("name") or ""), caller, options.dry_run)
-            await self.admission.check_place(attributes)
-            fresh = await self._born(wanted, options, attributes)
+            self.admission.check_place(attributes)
+            fresh = await self._born(wanted, options, attributes, self._moment())
             put = _birth(served, served.key(where.namespace, metadata["name"]), fresh)
             if options.dry_run:
                 if self.store.get(put.key) is None:
@@ -200,12 +200,12 @@ class Verbs:
         self, served: Served, objects: Iterable[Raw], options: WriteOptions, caller: Caller
     ) -> Sequence[Outcome]:
         """Create named objects in one step, or none where one is refused, or where something else depends on one of them."""
-        puts = []
+        puts, now = [], self._moment()
         for obj in objects:
             where = Where(served, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
             attributes = Attributes("CREATE", where, caller)
-            await self.admission.check_place(attributes)
-            fresh = await self._born(Wanted(obj), options, attributes)
+            self.admission.check_place(attributes)
+            fresh = await self._born(Wanted(obj), options, attributes, now)
             if self.admission.provisos(attributes, fresh):
                 return ()
             puts.append(_birth(served, where.key, fresh))
@@ -216,7 +216,7 @@ class Verbs:
 
     async def seed(self, objects: Iterable[Raw], caller: Caller) -> None:
         """Create those of `objects` that do not exist yet, all in one step."""
-        writes = []
+        writes, now = [], self._moment()
         for obj in objects:
             served = self.catalogue.of_kind(obj["apiVersion"], obj["kind"])
             if served is None:
@@ -224,7 +224,7 @@ class Verbs:
             where = Where(served, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
             if self.store.get(where.key) is None:
                 attributes = Attributes("CREATE", where, caller)
-                fresh = await self._born(Wanted(obj), WriteOptions(manager=caller.agent), attributes)
+                fresh = await self._born(Wanted(obj), WriteOptions(manager=caller.agent), attributes, now)
                 writes.append(Put(where.key, pack(fresh), ABSENT))
         if writes:
             await self.store.commit(writes)
@@ -234,13 +234,13 @@ class Verbs:
 
         They come whole, and nobody else ever writes them: their fields are not read again, and have no owners.
         """
-        writes = []
+        writes, now = [], self._moment()
         for event in events:
             where = Where(served, event["metadata"]["namespace"], event["metadata"]["name"])
             attributes = Attributes("CREATE", where, caller)
             with contextlib.suppress(ApiFault):
-                await self.admission.check_place(attributes)
-                fresh = await self._born(Wanted(event, applied=True), _AS_THEY_COME, attributes)
+                self.admission.check_place(attributes)
+                fresh = await self._born(Wanted(event, applied=True), _AS_THEY_COME, attributes, now)
                 put = Put(where.key, pack(fresh))
                 if provisos := self.admission.provisos(attributes, fresh):
                     await self._commit(served, put, *provisos)
@@ -249,9 +249,12 @@ class Verbs:
         if writes:
             await self.store.commit(writes)
 
-    async def _born(self, wanted: Wanted, options: WriteOptions, attributes: Attributes) -> Raw:
+    def _moment(self) -> str:
+        return timestamp(self.clock.now())
+
+    async def _born(self, wanted: Wanted, options: WriteOptions, attributes: Attributes, now: str) -> Raw:
         where, obj = attributes.where, wanted.obj
-        served, now = where.served, timestamp(self.clock.now())
+        served = where.served
         obj = {**obj, "metadata": {**obj["metadata"]}}
         prepare_create(served, obj, self.fitter.blank_status(served))
         obj = self.fitter.complete(served, obj)
@@ -259,12 +262,14 @@ class Verbs:
             obj = self.fitter.owned(where, obj, None, options.manager or attributes.caller.agent, now)
         obj = {**obj, "metadata": {**obj["metadata"], "uid": self._new_uid(), "creationTimestamp": now}}
         give_birth(served, obj)
-        obj = await self.admission.mutate(attributes, obj, None)
+        for link in self.admission.mutating(attributes):
+            obj = await link.mutate(attributes, obj, None)
         causes = metadata_causes(obj["metadata"], served.kind.id)
         causes += self.fitter.complaints(served, obj, None)
         if causes:
             raise _invalid(served, obj["metadata"].get("name") or "", causes)
-        await self.admission.validate(attributes, obj, None)
+        for judge in self.admission.validating(attributes):
+            await judge.validate(attributes, obj, None)
         return obj
 
     async def _commit(self, served: Served, operation: Put | Delete, *beside: Proposal) -> Written:
@@ -312,7 +317,7 @@ class Verbs:
         if creates and self.store.get(where.key) is None:
             return await self.create(where, Wanted(obj), options, caller)
 
-        async def replaced(_: Raw) -> Wanted:
+        def replaced(_: Raw) -> Wanted:
             return Wanted({**obj, "metadata": {**metadata}})
 
         return await self.change(where, replaced, options, caller, replaces=True)
@@ -350,7 +355,7 @@ class Verbs:
         served, name = where.served, where.name
         entry = self.entry(where)
         old = self._recent.decoded(served, entry)
-        wanted = await change(old)
+        wanted = change(old)
         pinned = self._check_identity(served, old["metadata"], wanted.obj, replaces=replaces)
         try:
             attributes = Attributes("UPDATE", where, caller, options.dry_run)
@@ -406,14 +411,16 @@ class Verbs:
         new = carry_over(served, wanted.obj, old, subresource, whole=options.whole)
         new = self.fitter.complete(served, new)
         if not wanted.applied:
-            manager, now = options.manager or attributes.caller.agent, timestamp(self.clock.now())
-            new = self.fitter.owned(attributes.where, new, old, manager, now, whole=options.whole)
-        new = await self.admission.mutate(attributes, new, old)
+            manager = options.manager or attributes.caller.agent
+            new = self.fitter.owned(attributes.where, new, old, manager, self._moment(), whole=options.whole)
+        for link in self.admission.mutating(attributes):
+            new = await link.mutate(attributes, new, old)
         causes = update_causes(new["metadata"], old["metadata"], served.kind.id)
         causes += self.fitter.complaints(served, new, old, subresource)
         if causes:
             raise _invalid(served, name, causes)
-        await self.admission.validate(attributes, new, old)
+        for judge in self.admission.validating(attributes):
+            await judge.validate(attributes, new, old)
         value = pack(served.inward(new) if served.inward else new)
         # the same members in another order are as long
         if len(value) == len(entry.value) and (value == entry.value or _same(new, old)):
@@ -445,7 +452,8 @@ class Verbs:
             old = unpack(served, entry.value, entry.mod_revision)
             _check_preconditions(served, old, options)
             attributes = Attributes("DELETE", where, caller, options.dry_run)
-            await self.admission.validate(attributes, None, old)
+            for judge in self.admission.validating(attributes):
+                await judge.validate(attributes, None, old)
             plan = plan_deletion(served, old, options, self.clock.now())
             beside = self.beside_deletion(where, options, caller)
             try:
