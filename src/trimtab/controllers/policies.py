@@ -34,6 +34,8 @@ def policy_of_lost_binding(
     if old is None:
         return
     gone = set(marks.policy_ids_of_binding(old)) - set(marks.policy_ids_of_binding(new) if new is not None else ())
+    if not gone:
+        return  # as with nearly every change, and there may be many policies
     for policy in (*view.all(PropagationPolicy, old.namespace or None), *view.all(ClusterPropagationPolicy)):
         if policy.metadata.deletion_timestamp is not None and marks.policy_id(policy) in gone:
             yield key_of(policy)
