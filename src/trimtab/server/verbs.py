@@ -45,8 +45,6 @@ _TOGETHER = 32
 """How many objects of a collection are deleted at once."""
 _CREATE_ON_UPDATE = {"leases.coordination.k8s.io", "events", "nodes", "endpoints", "limitranges"}
 
-_AS_THEY_COME = WriteOptions()
-
 Change = Callable[[Raw], Wanted]
 """Makes the object that should be, out of the one that is, which stays as it was."""
 
@@ -240,7 +238,8 @@ class Verbs:
             attributes = Attributes("CREATE", where, caller)
             with contextlib.suppress(ApiFault):
                 self.admission.check_place(attributes)
-                fresh = await self._born(Wanted(event, applied=True), _AS_THEY_COME, attributes, now)
+                whole = {**event, "metadata": {**event["metadata"], "uid": self._new_uid(), "creationTimestamp": now}}
+                fresh = await self._admitted(attributes, whole)
                 put = Put(where.key, pack(fresh))
                 if provisos := self.admission.provisos(attributes, fresh):
                     await self._commit(served, put, *provisos)
@@ -255,13 +254,18 @@ class Verbs:
     async def _born(self, wanted: Wanted, options: WriteOptions, attributes: Attributes, now: str) -> Raw:
         where, obj = attributes.where, wanted.obj
         served = where.served
-        obj = {**obj, "metadata": {**obj["metadata"]}}
+        obj = {**obj, "metadata": {**obj["metadata"]}}  # nobody else's, from here on
         prepare_create(served, obj, self.fitter.blank_status(served))
         obj = self.fitter.complete(served, obj)
         if not wanted.applied:
             obj = self.fitter.owned(where, obj, None, options.manager or attributes.caller.agent, now)
-        obj = {**obj, "metadata": {**obj["metadata"], "uid": self._new_uid(), "creationTimestamp": now}}
+        obj["metadata"] |= {"uid": self._new_uid(), "creationTimestamp": now}
         give_birth(served, obj)
+        return await self._admitted(attributes, obj)
+
+    async def _admitted(self, attributes: Attributes, obj: Raw) -> Raw:
+        """A new object as admission leaves it, if nobody has anything against it."""
+        served = attributes.where.served
         for link in self.admission.mutating(attributes):
             obj = await link.mutate(attributes, obj, None)
         causes = metadata_causes(obj["metadata"], served.kind.id)
