@@ -69,7 +69,7 @@ class LocalClient:
         choice = choose(where.served, labels, fields)
         following = self._verbs.store.watch(where.served.under(where.namespace), int(revision))
         async for events in following:
-            changes = [change for event in events if (change := _change(event, where, choice)) is not None]
+            changes = [change for event in events if (change := _change(event, where.served, choice)) is not None]
             if changes:
                 yield changes
 
@@ -184,15 +184,12 @@ def _written(outcome: Outcome) -> Raw:
     found = outcome.found
     if found.event is None or found.event.entry is None:
         return found.raw()
-    return decoded(found.event, found.served, found.value, found.revision or 0)
+    return decoded(found.event, found.served)
 
 
-def _change(event: Event, where: Where, choice: Choice) -> Change | None:
+def _change(event: Event, served: Served, choice: Choice) -> Change | None:
     """What a watcher is told; objects are decoded once for all who watch without a choice."""
+    if choice is EVERYTHING:
+        return Change(event.type, decoded(event, served))
     found = seen(event, choice)
-    if found is None:
-        return None
-    served = where.served
-    if choice is not EVERYTHING:
-        return Change(found.type, unpack(served, found.value, found.revision))
-    return Change(found.type, decoded(event, served, found.value, found.revision))
+    return Change(found.type, unpack(served, found.value, found.revision)) if found is not None else None

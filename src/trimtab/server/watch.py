@@ -66,8 +66,7 @@ def _encode(event: Event, choice: Choice, view: View, make_line: Line) -> bytes:
         event.memo = {}
     made: bytes | None = event.memo.get(view.name)
     if made is None:
-        value = event.value if event.value is not None else event.prev_value or b""
-        made = event.memo[view.name] = make_line(event.type, view.show(value, event.revision))
+        made = event.memo[view.name] = make_line(event.type, view.show(event.shown, event.revision))
     return made
 
 

@@ -57,15 +57,16 @@ def memo_of(served: Served, obj: Raw) -> dict[str, Any] | None:
     return None if served.inward else {f"written {served.api_version}": obj}
 
 
-def decoded(event: Event, served: Served, value: bytes, revision: int) -> Raw:
-    """The object of an event, made once for all who are told of it whole."""
-    if event.memo is None:
-        event.memo = {}
+def decoded(event: Event, served: Served) -> Raw:
+    """The object of an event, or what it was when it went; made once for all who are told of it whole."""
+    memo = event.memo
+    if memo is None:
+        memo = event.memo = {}
     name = f"raw {served.api_version}"
-    raw: Raw | None = event.memo.get(name)
+    raw: Raw | None = memo.get(name)
     if raw is None:
-        written = event.memo.get(f"written {served.api_version}")
-        raw = event.memo[name] = _numbered(written, revision) if written else unpack(served, value, revision)
+        written, revision = memo.get(f"written {served.api_version}"), event.revision
+        raw = memo[name] = _numbered(written, revision) if written else unpack(served, event.shown, revision)
     return raw
 
 
@@ -85,8 +86,7 @@ class Recent:
         if event.entry is None or served.inward:
             self._written.pop(event.key, None)
             return
-        obj = decoded(event, served, event.entry.value, event.revision)
-        self._written[event.key] = _Decoded(served, event.revision, obj)
+        self._written[event.key] = _Decoded(served, event.revision, decoded(event, served))
         self._written.move_to_end(event.key)
         if len(self._written) > _RECENT:
             self._written.popitem(last=False)

@@ -34,6 +34,12 @@ class Event(Struct, eq=False, gc=False):
         return self.entry.value if self.entry else None
 
     @property
+    def shown(self) -> bytes:
+        """What a watcher of the key is shown: what it holds now, or what it held last."""
+        entry = self.entry or self.previous
+        return entry.value if entry else b""
+
+    @property
     def prev_value(self) -> bytes | None:
         return self.previous.value if self.previous else None
 
