@@ -252,7 +252,7 @@ def test_objects_created_together_are_told_of_together_and_are_what_they_would_b
     live(story)
 
 
-@pytest.mark.parametrize("second", ["there", "Not A Name", "counted"])
+@pytest.mark.parametrize("second", ["there", "Not A Name", "counted", "a"])
 def test_none_is_created_where_one_would_be_refused_or_be_counted(second: str) -> None:
     async def story(client):
         await client.create(BINDINGS, bindings("there")[0])

@@ -198,19 +198,20 @@ class Verbs:
         self, served: Served, objects: Iterable[Raw], options: WriteOptions, caller: Caller
     ) -> Sequence[Outcome]:
         """Create named objects in one step, or none where one is refused, or where something else depends on one of them."""
-        puts, now = [], self._moment()
+        puts: dict[str, Put] = {}
+        now = self._moment()
         for obj in objects:
             where = Where(served, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
             attributes = Attributes("CREATE", where, caller)
             self.admission.check_place(attributes)
             fresh = await self._born(Wanted(obj), options, attributes, now)
-            if self.admission.provisos(attributes, fresh):
+            if where.key in puts or self.admission.provisos(attributes, fresh):
                 return ()
-            puts.append(_birth(served, where.key, fresh))
-        written = await self.store.commit(puts)
+            puts[where.key] = _birth(served, where.key, fresh)
+        written = await self.store.commit(puts.values())
         for event in written.events:
             self._noted(served, event)
-        return [_created(served, put, event) for put, event in zip(puts, written.events, strict=True)]
+        return [_created(served, put, event) for put, event in zip(puts.values(), written.events, strict=True)]
 
     async def seed(self, objects: Iterable[Raw], caller: Caller) -> None:
         """Create those of `objects` that do not exist yet, all in one step."""
