@@ -8,6 +8,7 @@ import pytest
 from trimtab import errors
 from trimtab.store.index import Keep
 from trimtab.store.log import Store
+from trimtab.store.sqlite import Batch, Journal
 from trimtab.store.txn import Check, Delete, Draft, Mismatch, Operation, Put
 
 PODS = "/registry//pods/"
@@ -100,6 +101,28 @@ async def test_a_counter_that_many_debit_at_once_is_never_overdrawn(store: Store
     final = store.get(BUDGET)
     assert final is not None
     assert final.value == b"0"
+
+
+async def test_who_writes_a_turn_of_the_loop_later_is_written_in_one_go_with_the_first(
+    on_disk: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[int] = []
+    write = Journal.write
+
+    def counted(journal: Journal, batch: Batch) -> None:
+        groups.append(len(batch.events))
+        write(journal, batch)
+
+    monkeypatch.setattr(Journal, "write", counted)
+    store = on_disk()
+
+    async def a_turn_later() -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await store.create(pod("b"), b"")
+
+    await asyncio.gather(store.create(pod("a"), b""), a_turn_later())
+    assert groups == [2]
 
 
 async def test_a_transaction_sees_the_list_as_its_own_group_leaves_it(store: Store) -> None:

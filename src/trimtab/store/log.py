@@ -14,6 +14,8 @@ from trimtab.store.sqlite import Batch, Journal, damaged
 from trimtab.store.txn import ABSENT, Delete, Draft, Operation, Proposal, Put, Unsettled, Written
 from trimtab.store.watch import Watch
 
+TURNS_TO_JOIN = 4
+
 
 class _Waiting(NamedTuple):
     """A transaction in the queue, and who waits for its end."""
@@ -138,10 +140,20 @@ class Store:
         self._index.close()
 
     def _kick(self) -> None:
-        """Start a group commit, unless one is under way; whoever writes in this turn of the loop still joins it."""
+        """Start a group commit, unless one is under way."""
         if not self._busy:
             self._busy = True
-            asyncio.get_running_loop().call_soon(self._dispatch)
+            self._gather(TURNS_TO_JOIN)
+
+    def _gather(self, turns: int) -> None:
+        """Let the loop turn a few times before the group is written: whoever writes meanwhile joins it.
+
+        A busy loop has much to do in a turn, and many join; an idle one turns at once, and nobody waits.
+        """
+        if turns:
+            asyncio.get_running_loop().call_soon(self._gather, turns - 1)
+        else:
+            self._dispatch()
 
     def _dispatch(self) -> None:
         draft = Draft(self._index)
