@@ -16,6 +16,7 @@ CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
+WORKS = Resource("work.karmada.io", "v1alpha1", "works", "Work")
 WEBHOOKS = Resource(
     "admissionregistration.k8s.io",
     "v1",
@@ -229,6 +230,20 @@ class Counted:
 
     async def validate(self, attributes, obj, old) -> None:
         """Nothing is wrong with it."""
+
+
+def test_a_number_that_becomes_a_truth_value_is_written() -> None:
+    def manifests(value: object) -> dict:
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "free": value}
+        return {"spec": {"workload": {"manifests": [manifest]}}}
+
+    async def story(client):
+        head = {"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work"}
+        await client.create(WORKS, {**head, "metadata": {"name": "w", "namespace": "default"}, **manifests(1)})
+        await client.patch(WORKS, "default", "w", manifests(True))
+        assert (await client.get(WORKS, "default", "w"))["spec"]["workload"]["manifests"][0]["free"] is True
+
+    live(story)
 
 
 def bindings(*names: str) -> list[dict]:
