@@ -143,12 +143,11 @@ def aggregate(binding: Binding, view: View) -> Iterator[Wish]:
 def more_to_come(binding: Binding, works: list[Work], view: View) -> tuple[Wish, ...] | None:
     """While some cluster has not answered yet, wait a moment: one report of three says more than three of one.
 
-    For those that cannot answer, because they are not ready, nobody has to wait.
+    For those that cannot answer, because they are not ready, nobody has to wait. For the scheduler's word, everybody has.
     """
     answered = {marks.cluster_of(w.namespace) for w in works if marks.condition_of(w.status.conditions, "Applied")}
     missing = [name for name in expected_clusters(binding) - answered if cluster_answers(name, view)]
-    placing = is_being_placed(binding)
-    if not missing and not placing:
+    if not missing and not is_being_placed(binding):
         return None
     before = waiting(binding, view)
     held = before or Waiting(view.now, ANSWER_SECONDS)
