@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: help setup up test soak lint compat flows bench bench-peers demo kube kube-up test-kube bench-kube lock
+.PHONY: help setup up test soak lint compat flows writes bench bench-peers demo kube kube-up test-kube bench-kube lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ compat: $(READY) ## recorded decisions of the peers; FILES="a.jsonl.gz b.jsonl.g
 
 flows: $(READY) ## recorded flows of a live Karmada control plane; DIR=folder for others, PROFILE=trimtab for ours
 	@$(BIN)/python tests/compat/flows.py $(if $(PROFILE),--profile $(PROFILE)) $(DIR)
+
+writes: $(READY) ## the ordered writes of the controllers in every flow and story, both profiles, against the recorded ones
+	@$(BIN)/python tests/compat/writes.py $(if $(RECORD),--record) $(NAMES)
 
 bench: $(READY) ## measure; writes JSON below bench/results (PARTS="decide server" for some)
 	@$(BIN)/python -m bench $(PARTS)

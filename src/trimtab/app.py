@@ -279,8 +279,11 @@ class Embedded:
         directory: Path | None = None,
         scripts: Executor = run_script,
         probe_seconds: float = 10.0,
+        wrap_client: Callable[[Client, str], Client] = lambda client, cluster: client,
     ) -> None:
+        """`wrap_client` wraps the clients of the control plane: one for the host (cluster is empty), one per member."""
         learn_everything()
+        self._wrap_client = wrap_client
         self.host = host
         self.client = LocalClient(host)
         self.world = World(fleet, seed=seed, clock=clock, profile=profile, directory=directory)
@@ -301,7 +304,9 @@ class Embedded:
 
     def _connect(self, cluster: Cluster) -> Client | None:
         member = self.world.members.get(cluster.name)
-        return member.client if member is not None and cluster.spec.api_endpoint == endpoint_of(member.name) else None
+        if member is None or cluster.spec.api_endpoint != endpoint_of(member.name):
+            return None
+        return self._wrap_client(member.client, member.name)
 
     def _behind(self, name: str) -> Server | KubeClient | None:
         """Who serves the API of a cluster."""
@@ -366,7 +371,7 @@ class Embedded:
         await self.start_plane()
 
     async def start_plane(self) -> None:
-        self.plane = self._make_plane(LocalClient(self.host))
+        self.plane = self._make_plane(self._wrap_client(LocalClient(self.host), ""))
         await self.plane.start()
 
     async def stop_plane(self) -> None:

@@ -193,8 +193,10 @@ class EmbeddedStage:
 class Flow:
     """One recorded flow, replayed."""
 
-    def __init__(self, folder: Path, profile: Profile = UPSTREAM) -> None:
+    def __init__(self, folder: Path, profile: Profile = UPSTREAM, **options: Any) -> None:
+        """`options` are passed on to the embedded fleet."""
         self.folder = folder
+        self._options = options
         self.profile = profile
         self.service: Service | None = None
         """Who counts ready replicas, where the stage lets us look so closely."""
@@ -212,9 +214,13 @@ class Flow:
     async def _run(self) -> list[Difference]:
         clock = LoopClock()
         uids = RecordedUids(self.expect["uids"])
-        host = ApiServer(Store(), Settings(clock=clock, plugins=[PolicyAdmission(), UidAdmission(uids)], new_uid=uids))
+        host = ApiServer(
+            Store(), Settings(clock=clock, plugins=[PolicyAdmission(uids), UidAdmission(uids)], new_uid=uids)
+        )
         await host.start()
-        fleet = Embedded(flows_fleet(), host=host, clock=clock, profile=self.profile, settings=AS_RECORDED)
+        fleet = Embedded(
+            flows_fleet(), host=host, clock=clock, profile=self.profile, settings=AS_RECORDED, **self._options
+        )
         await fleet.start()
         self.service = Service({member.name: member.server.store for member in fleet.world})
         self.service.start()

@@ -100,8 +100,8 @@ class Watchful:
         return bool(self.expectation.that) and not self.met
 
 
-def new_fleet(story: Story, clock: Clock) -> Embedded:
-    """A host in memory and the members of the story; the host is to be started first."""
+def new_fleet(story: Story, clock: Clock, **options: Any) -> Embedded:
+    """A host in memory and the members of the story; the host is to be started first. `options` are Embedded's."""
     dice = random.Random(f"{story.seed}/host")  # noqa: S311 - a story must be repeatable
     uids = seeded_uids(dice)
     settings = Settings(clock=clock, plugins=[PolicyAdmission(uids)], new_uid=uids, token_key=dice.randbytes(32))
@@ -113,13 +113,16 @@ def new_fleet(story: Story, clock: Clock) -> Embedded:
         profile=PROFILES[story.profile],
         settings=story.settings,
         seed=story.seed,
+        **options,
     )
 
 
-async def play_in_memory(story: Story, tell: Tell, progress: Callable[[float], None] = lambda _: None) -> float:
+async def play_in_memory(
+    story: Story, tell: Tell, progress: Callable[[float], None] = lambda _: None, **options: Any
+) -> float:
     """Play the story on the running loop's clock; how long it took there. `Failed` when it does not come true."""
     clock = LoopClock()
-    fleet = new_fleet(story, clock)
+    fleet = new_fleet(story, clock, **options)
     await fleet.host.start()
     try:
         await fleet.start()

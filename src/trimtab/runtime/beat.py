@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
@@ -53,6 +54,8 @@ BEATS_IN_A_ROW = 8
 """After so many beats without a write, others have their turn."""
 NAMESPACES = "namespaces"
 REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
+CONTROLLER: ContextVar[str] = ContextVar("controller", default="")
+"""The name of the controller that the running task works for; tasks inherit it from the one that starts them."""
 log = logging.getLogger("trimtab.beat")
 
 
@@ -274,6 +277,7 @@ class Beat:
 
     async def run(self) -> None:
         """Think for ever; several keys may be waiting for their writes at once, no key twice."""
+        CONTROLLER.set(self.controller.name)
         running: set[asyncio.Task[None]] = set()
         ended = asyncio.Event()
 
