@@ -9,7 +9,7 @@ from compat.writes import Run, first_difference, mask, recorded_writes, runs, wr
 REPRESENTATIVES = ["rebalancer-success", "taint-noexecute", "duplicated", "drain-a-cluster", "manifestwork"]
 
 
-@pytest.mark.parametrize("run", runs(REPRESENTATIVES), ids=lambda run: f"{run.profile}-{run.name}")
+@pytest.mark.parametrize("run", list(runs(REPRESENTATIVES)), ids=lambda run: f"{run.profile}-{run.name}")
 def test_writes_are_as_recorded(run: Run) -> None:
     assert not first_difference(recorded_writes(run), writes_of(run))
 

@@ -143,7 +143,7 @@ def writes_of(run: Run) -> list[str]:
     story = read_story(run.path).but(profile=run.profile)
     try:
         run_virtually(
-            play_in_memory(story, lambda at, text: None, wrap_client=wrap),
+            play_in_memory(story, lambda *_: None, wrap_client=wrap),
             patience=REAL_SECONDS_PER_RUN,
         )
     except Failed as failed:
