@@ -10,7 +10,7 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.client.client import Resource
 from trimtab.clock import WallClock
 from trimtab.runtime.cache import Cache, Entry
-from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.simulate.binder import Binder
 from trimtab.store.log import Store

@@ -20,8 +20,8 @@ from trimtab.app import Embedded
 from trimtab.client.client import Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import NotFound
-from trimtab.server.assembly import ApiServer, Settings
-from trimtab.server.policy import PolicyAdmission
+from trimtab.server.admission.peer_webhooks import PolicyAdmission
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.member import seeded_uids
 from trimtab.store.log import Store

@@ -51,11 +51,11 @@ from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Cache, Entry
 from trimtab.runtime.fleet import FleetKeeper
 from trimtab.runtime.manager import Manager
-from trimtab.server import refuse
-from trimtab.server.answer import Answer, Ask
-from trimtab.server.assembly import ApiServer
-from trimtab.server.authorize import Action
+from trimtab.server.apiserver import ApiServer
+from trimtab.server.auth.authorize import Action
+from trimtab.server.http.messages import Answer, Ask
 from trimtab.server.local import LocalClient
+from trimtab.server.registry import api_errors
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.world import World
 from trimtab.telemetry import Sample
@@ -279,7 +279,7 @@ class Embedded:
         directory: Path | None = None,
         scripts: Executor = run_script,
         probe_seconds: float = 10.0,
-        wrap_client: Callable[[Client, str], Client] = lambda client, cluster: client,
+        wrap_client: Callable[[Client, str], Client] = lambda client, _: client,
     ) -> None:
         """`wrap_client` wraps the clients of the control plane: one for the host (cluster is empty), one per member."""
         learn_everything()
@@ -312,7 +312,7 @@ class Embedded:
         """Who serves the API of a cluster."""
         held = self.host.store.get(f"/registry/cluster.karmada.io/clusters/{name}")
         if held is None:
-            raise refuse.not_found("clusters", "cluster.karmada.io", name)
+            raise api_errors.not_found("clusters", "cluster.karmada.io", name)
         cluster = cast("Cluster", kind_of(Cluster).decode(orjson.loads(held.value)))
         if self._connect(cluster) is not None:
             return self.world[name].answer
@@ -325,7 +325,7 @@ class Embedded:
         if room == "placements":
             return self._placement_told(ask, names)
         if ask.method != "GET":
-            raise refuse.no_such_method()
+            raise api_errors.no_such_method()
         resource = "clusterresourcebindings" if len(names) == 1 else "resourcebindings"
         held = self.host.store.get("/".join(("/registry/work.karmada.io", resource, *names)))
         if room != "bindings" or held is None or self.plane is None:

@@ -13,9 +13,9 @@ from trimtab.app import Embedded
 from trimtab.client.client import Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import AlreadyExists, Forbidden
-from trimtab.server.answer import Answer, Ask
-from trimtab.server.assembly import ApiServer, Settings
-from trimtab.server.caller import User
+from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.auth.user import User
+from trimtab.server.http.messages import Answer, Ask
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.store.log import Store
 

@@ -10,7 +10,7 @@ from trimtab.api.value import Raw
 from trimtab.app import Plane
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.log import Store
 

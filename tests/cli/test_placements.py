@@ -10,7 +10,7 @@ from trimtab.cli.shared_placements import placement_explained
 from trimtab.client.client import resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import InputFault
-from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.log import Store
 

@@ -42,9 +42,9 @@ from trimtab.client.client import Client, Resource  # noqa: E402
 from trimtab.clock import LoopClock, run_virtually  # noqa: E402
 from trimtab.errors import ApiFault  # noqa: E402
 from trimtab.interpret.names import work_name  # noqa: E402
-from trimtab.server.assembly import ApiServer, Settings  # noqa: E402
+from trimtab.server.admission.peer_webhooks import PolicyAdmission  # noqa: E402
+from trimtab.server.apiserver import ApiServer, Settings  # noqa: E402
 from trimtab.server.local import LocalClient  # noqa: E402
-from trimtab.server.policy import PolicyAdmission  # noqa: E402
 from trimtab.simulate.fleet import flows_fleet  # noqa: E402
 from trimtab.store.log import Store  # noqa: E402
 

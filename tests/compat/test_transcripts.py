@@ -19,11 +19,11 @@ import pytest
 from trimtab.api import protobuf
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import BadRequest
-from trimtab.server.assembly import ApiServer, Settings
-from trimtab.server.caller import AUTHENTICATED, MASTERS, User
-from trimtab.server.catalogue import Served
-from trimtab.server.routes import Target, resolve, truthy, verb_of
-from trimtab.server.wire import pack, unpack
+from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
+from trimtab.server.http.routes import Target, resolve, truthy, verb_of
+from trimtab.server.registry.resources import Served
+from trimtab.server.storage.object_codec import pack, unpack
 from trimtab.store.log import Store
 from trimtab.store.txn import Delete, Put
 

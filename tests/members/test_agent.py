@@ -8,7 +8,7 @@ from trimtab.app import Plane
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.members.agent import CONTROLLERS, Heartbeat
-from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.log import Store
 

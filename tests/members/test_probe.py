@@ -7,7 +7,7 @@ from trimtab.clock import LoopClock, run_virtually
 from trimtab.members.probe import Prober, enablements
 from trimtab.members.roster import MemberHandle
 from trimtab.runtime.cache import Cache
-from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.log import Store
 

@@ -11,7 +11,7 @@ from trimtab.controllers.contract import UNSEEN, Ref
 from trimtab.errors import InputFault, NotFound
 from trimtab.members.roster import FOREIGN_SECONDS, Roster
 from trimtab.runtime.cache import Cache
-from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.log import Store
 

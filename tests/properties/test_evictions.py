@@ -15,7 +15,7 @@ from server.asgi import Answered, Wire
 from server.test_eviction import BUDGETS, CUSTOM, PDBS, PODS, POLICY, READY, evict, merge
 from trimtab.api.value import Raw
 from trimtab.decide.pods.guard import RATE
-from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.simulate.member import of_a_member
 from trimtab.store.log import Store
 

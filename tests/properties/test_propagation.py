@@ -13,7 +13,7 @@ from trimtab.app import Embedded
 from trimtab.cli.shared_stage import Stage, new_fleet
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.server.assembly import ApiServer
+from trimtab.server.apiserver import ApiServer
 from trimtab.server.local import LocalClient
 from trimtab.simulate.story import parse_story
 from trimtab.store.entry import Event

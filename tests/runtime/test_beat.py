@@ -35,7 +35,7 @@ from trimtab.registry import Registry
 from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import Manager
-from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.daemon import Daemon
 from trimtab.server.local import LocalClient
 from trimtab.store.log import Store

@@ -13,7 +13,7 @@ from trimtab.controllers.contract import Note, Ref
 from trimtab.errors import Unavailable
 from trimtab.runtime import notes
 from trimtab.runtime.notes import Recorder, event_for
-from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.log import Store
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from trimtab.clock import LoopClock, run_virtually
-from trimtab.server.assembly import ApiServer, Settings
-from trimtab.server.caller import AUTHENTICATED, MASTERS, User
+from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.store.log import Store
 
 ADMIN = User("admin", (MASTERS, AUTHENTICATED))

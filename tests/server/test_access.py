@@ -3,8 +3,8 @@
 import pytest
 
 from server.asgi import Wire, with_wire
-from trimtab.server.authenticate import user_of_certificate
-from trimtab.server.caller import AUTHENTICATED, User
+from trimtab.server.auth.authenticate import user_of_certificate
+from trimtab.server.auth.user import AUTHENTICATED, User
 
 ALICE = User("alice", (AUTHENTICATED,))
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -1,5 +1,5 @@
 from server.asgi import Wire, with_wire
-from trimtab.server.binding import BINDER, SEEN
+from trimtab.server.subresources.binding import BINDER, SEEN
 
 PODS = "/api/v1/namespaces/default/pods"
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from trimtab.server.cells import age, duration, pod_status, selector_text
+from trimtab.server.printers.builtin_columns import age, duration, pod_status, selector_text
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from trimtab.errors import BadRequest
-from trimtab.server.decode import DEEPEST, read_body
+from trimtab.server.http.body_decoding import DEEPEST, read_body
 
 
 @pytest.mark.parametrize(

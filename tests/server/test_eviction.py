@@ -10,10 +10,10 @@ from trimtab.client.kubeconfig import Credentials
 from trimtab.decide.pods.avoid import ANNOTATION, MOST, entries_of
 from trimtab.decide.pods.guard import RATE
 from trimtab.errors import ApiFault
-from trimtab.server.assembly import ApiServer, Settings
-from trimtab.server.caller import AUTHENTICATED, MASTERS, User
-from trimtab.server.certificates import ensure_authority
-from trimtab.server.listen import Listener
+from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.auth.certificates import ensure_authority
+from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
+from trimtab.server.http.listener import Listener
 from trimtab.store.log import Store
 
 PODS = "/api/v1/namespaces/default/pods"

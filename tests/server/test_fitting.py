@@ -8,10 +8,10 @@ import pytest
 from drawing import Case, definitions, drawn, full
 from trimtab.app import learn_everything
 from trimtab.errors import ApiFault
-from trimtab.server.assembly import ApiServer, Settings
-from trimtab.server.catalogue import Catalogue
-from trimtab.server.fitting import Fitter
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
+from trimtab.server.registry.object_schema import Fitter
+from trimtab.server.registry.resources import Catalogue
 from trimtab.store.log import Store
 
 DEFINITIONS = list(definitions())

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.asgi import Wire, with_wire
-from trimtab.server.catalogue import Served
+from trimtab.server.registry.resources import Served
 
 KEYS = [
     "metadata",

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from trimtab.server import listen
-from trimtab.server.listen import Listener
+from trimtab.server.http import listener
+from trimtab.server.http.listener import Listener
 
 
 async def hello(scope, receive, send) -> None:
@@ -48,17 +48,17 @@ def test_an_ordinary_request_is_answered() -> None:
 
 
 def test_endless_headers_are_cut_off(monkeypatch) -> None:
-    monkeypatch.setattr(listen, "_HEADER_LIMIT", 4096)
+    monkeypatch.setattr(listener, "_HEADER_LIMIT", 4096)
     assert talk(b"GET / HTTP/1.1\r\n", b"x: " + b"y" * 8192 + b"\r\n").startswith(b"HTTP/1.1 431 ")
 
 
 def test_headers_that_never_end_are_not_waited_for(monkeypatch) -> None:
-    monkeypatch.setattr(listen, "_HEADER_SECONDS", 0.05)
+    monkeypatch.setattr(listener, "_HEADER_SECONDS", 0.05)
     assert talk(b"GET / HTTP/1.1\r\n", b"x: y\r\n", pause=0.1) == b""
 
 
 def test_a_body_that_never_ends_is_not_waited_for(monkeypatch) -> None:
-    monkeypatch.setattr(listen, "_BODY_SECONDS", 0.05)
+    monkeypatch.setattr(listener, "_BODY_SECONDS", 0.05)
     assert talk(b"POST / HTTP/1.1\r\ncontent-length: 9\r\n\r\n", b"half", pause=0.1, app=slow_hello) == b""
 
 
@@ -66,8 +66,8 @@ def test_a_body_that_never_ends_is_not_waited_for(monkeypatch) -> None:
     "more", [b"", b"content-length: 4\r\n", b"upgrade: websocket\r\nconnection: upgrade, close\r\n"]
 )
 def test_who_has_said_everything_may_wait_for_the_answer(monkeypatch, more: bytes) -> None:
-    monkeypatch.setattr(listen, "_HEADER_SECONDS", 0.05)
-    monkeypatch.setattr(listen, "_BODY_SECONDS", 0.05)
+    monkeypatch.setattr(listener, "_HEADER_SECONDS", 0.05)
+    monkeypatch.setattr(listener, "_BODY_SECONDS", 0.05)
     body = b"body" if b"length" in more else b""
     close = b"" if b"upgrade" in more else b"connection: close\r\n"
     told = talk(b"POST / HTTP/1.1\r\n" + close + more + b"\r\n", body, app=slow_hello)

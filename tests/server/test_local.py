@@ -8,7 +8,7 @@ import pytest
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import AlreadyExists, Conflict, Invalid, NotFound
-from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.log import Store
 

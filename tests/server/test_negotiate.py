@@ -3,7 +3,7 @@
 import pytest
 
 from trimtab.errors import NotAcceptable
-from trimtab.server.negotiate import JSON, PROTOBUF, YAML, Form, form_of, prefers_protobuf, wants_pretty
+from trimtab.server.http.negotiation import JSON, PROTOBUF, YAML, Form, form_of, prefers_protobuf, wants_pretty
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from trimtab.server.pages import Pages
+from trimtab.server.http.probe_pages import Pages
 
 
 def told(method: str, path: str) -> tuple[int, bytes]:

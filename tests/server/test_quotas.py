@@ -5,8 +5,8 @@ import pytest
 
 from server.asgi import Wire
 from trimtab.errors import Forbidden
-from trimtab.server.assembly import ApiServer, Settings
-from trimtab.server.quotas import Quotas
+from trimtab.server.admission.priority_quota import Quotas
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.store.log import Store
 
 PODS = "/api/v1/namespaces/default/pods"

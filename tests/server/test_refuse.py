@@ -1,7 +1,7 @@
 """Refusals say what is wrong, all of it, and each thing once."""
 
 from trimtab.errors import Cause
-from trimtab.server.refuse import invalid
+from trimtab.server.registry.api_errors import invalid
 
 
 def test_what_two_checks_find_wrong_is_said_once_and_listed_twice() -> None:

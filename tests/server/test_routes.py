@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.server.routes import Target, resolve, verb_of
+from trimtab.server.http.routes import Target, resolve, verb_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.server.scanner import complaint
+from trimtab.server.http.go_json_errors import complaint
 
 
 @pytest.mark.parametrize(

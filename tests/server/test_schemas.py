@@ -9,9 +9,9 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from trimtab.server.assembly import ApiServer, Settings
-from trimtab.server.caller import AUTHENTICATED, MASTERS, User
-from trimtab.server.listen import Listener
+from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
+from trimtab.server.http.listener import Listener
 from trimtab.store.log import Store
 
 TOKEN = "t0ken"

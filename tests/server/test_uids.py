@@ -3,7 +3,7 @@
 import os
 from uuid import RFC_4122, UUID
 
-from trimtab.server.uids import random_uid
+from trimtab.server.storage.uids import random_uid
 
 
 def test_an_id_is_a_random_uuid_as_the_standard_writes_it() -> None:

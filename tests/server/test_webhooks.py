@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from server.asgi import Wire
-from trimtab.server.assembly import ApiServer
-from trimtab.server.certificates import ensure_authority
+from trimtab.server.apiserver import ApiServer
+from trimtab.server.auth.certificates import ensure_authority
 from trimtab.store.log import Store
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from server.asgi import Wire, with_wire
-from trimtab.server.assembly import ApiServer
-from trimtab.server.edge import BODY_LIMIT
+from trimtab.server.apiserver import ApiServer
+from trimtab.server.http.asgi import BODY_LIMIT
 from trimtab.store.log import Store
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -6,7 +6,7 @@ from simulate.scenery import DEPLOYMENTS, NODES, deployment, in_a_member
 from trimtab.api.selectors import LabelSelector
 from trimtab.client.client import Resource
 from trimtab.errors import NotFound
-from trimtab.server.assembly import ApiServer
+from trimtab.server.apiserver import ApiServer
 from trimtab.server.local import LocalClient
 from trimtab.simulate.member import Member
 from trimtab.simulate.usage import Load

@@ -16,10 +16,10 @@ from trimtab.cli.shared import Document, documents
 from trimtab.controllers.contract import UNSEEN, Index, Ref, Unseen
 from trimtab.errors import Cause, InputFault
 from trimtab.registry import discover
-from trimtab.server.assembly import served_by
-from trimtab.server.catalogue import Served
-from trimtab.server.fitting import Fitter
-from trimtab.server.rules import rules
+from trimtab.server.apiserver import served_by
+from trimtab.server.registry.cel_rules import rules
+from trimtab.server.registry.object_schema import Fitter
+from trimtab.server.registry.resources import Served
 
 T = TypeVar("T", bound=Object)
 OUR_GROUPS = ("karmada.io", "open-cluster-management.io", "trimtab.dev")

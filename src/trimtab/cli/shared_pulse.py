@@ -62,8 +62,8 @@ async def beating(pulse: Pulse, address: str) -> AsyncIterator[None]:
     if not address:
         yield
         return
-    from trimtab.server.listen import Listener  # noqa: PLC0415 - who serves nothing need not load a server
-    from trimtab.server.pages import Pages  # noqa: PLC0415
+    from trimtab.server.http.listener import Listener  # noqa: PLC0415 - who serves nothing need not load a server
+    from trimtab.server.http.probe_pages import Pages  # noqa: PLC0415
 
     host, port = split(address)
     pages = {"/healthz": pulse.healthz, "/readyz": pulse.readyz, "/metrics": pulse.metrics}

@@ -20,9 +20,9 @@ from trimtab.client.client import Client, PatchType, Resource, resource_of
 from trimtab.clock import Clock, LoopClock
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault, TooManyRequests
 from trimtab.runtime.evicting import PODS, evict, eviction, why
-from trimtab.server.assembly import ApiServer, Settings
+from trimtab.server.admission.peer_webhooks import PolicyAdmission
+from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
-from trimtab.server.policy import PolicyAdmission
 from trimtab.simulate.behaviour import CRASH, NEVER_READY, OUT_OF_MEMORY, Spell
 from trimtab.simulate.member import Member, seeded_uids
 from trimtab.simulate.saying import HOST, Found, Ref, Saying

@@ -126,8 +126,8 @@ class House:
         from trimtab.app import Embedded  # noqa: PLC0415
         from trimtab.clock import WallClock  # noqa: PLC0415
         from trimtab.runtime.lua_worker import LuaWorker  # noqa: PLC0415
+        from trimtab.server.admission.peer_webhooks import PolicyAdmission  # noqa: PLC0415
         from trimtab.server.daemon import Daemon  # noqa: PLC0415
-        from trimtab.server.policy import PolicyAdmission  # noqa: PLC0415
         from trimtab.simulate.fleet import default_fleet  # noqa: PLC0415
 
         self.daemon = Daemon(data_dir, bind, port, plugins=[PolicyAdmission()])

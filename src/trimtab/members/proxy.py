@@ -6,9 +6,9 @@ import aiohttp
 
 from trimtab.client.kube import KubeClient
 from trimtab.errors import Unavailable
-from trimtab.server.answer import Answer, Ask, Stream
-from trimtab.server.caller import AUTHENTICATED, UNAUTHENTICATED
-from trimtab.server.routes import truthy
+from trimtab.server.auth.user import AUTHENTICATED, UNAUTHENTICATED
+from trimtab.server.http.messages import Answer, Ask, Stream
+from trimtab.server.http.routes import truthy
 
 Server = Callable[[Ask], Awaitable[Answer | Stream]]
 Find = Callable[[str], Server | KubeClient | None]

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab.server.admission import Plugin
-from trimtab.server.assembly import ApiServer, Settings
-from trimtab.server.caller import AUTHENTICATED, MASTERS, User
-from trimtab.server.certificates import ensure_authority, write_secret
-from trimtab.server.kubeconfig import write_kubeconfig
-from trimtab.server.listen import Listener
+from trimtab.server.admission.chain import Plugin
+from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.auth.certificates import ensure_authority, write_secret
+from trimtab.server.auth.kubeconfig import write_kubeconfig
+from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
+from trimtab.server.http.listener import Listener
 from trimtab.store.log import Store
 
 

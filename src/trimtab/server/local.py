@@ -9,21 +9,21 @@ from trimtab.api.value import Raw
 from trimtab.client.client import EVENTS, Change, Listing, PatchType, Propagation, Resource
 from trimtab.client.client import Answer as Fetched
 from trimtab.errors import ApiFault
-from trimtab.server import refuse
-from trimtab.server.answer import Answer, Ask
-from trimtab.server.assembly import ApiServer
-from trimtab.server.caller import SYSTEM, Caller, User
-from trimtab.server.catalogue import Served, Where
-from trimtab.server.decode import Body
-from trimtab.server.edge import fault_answer
-from trimtab.server.fitting import Wanted
-from trimtab.server.negotiate import JSON
-from trimtab.server.options import DeleteOptions, ListOptions, WriteOptions
-from trimtab.server.patching import JSON_PATCH, KNOWN, MERGE, STRATEGIC
-from trimtab.server.selecting import EVERYTHING, Choice, choose
-from trimtab.server.verbs import Outcome
-from trimtab.server.watch import seen
-from trimtab.server.wire import decoded, unpack
+from trimtab.server.apiserver import ApiServer
+from trimtab.server.auth.user import SYSTEM, Caller, User
+from trimtab.server.http.asgi import fault_answer
+from trimtab.server.http.body_decoding import Body
+from trimtab.server.http.messages import Answer, Ask
+from trimtab.server.http.negotiation import JSON
+from trimtab.server.http.options import DeleteOptions, ListOptions, WriteOptions
+from trimtab.server.registry import api_errors
+from trimtab.server.registry.object_schema import Wanted
+from trimtab.server.registry.patch_requests import JSON_PATCH, KNOWN, MERGE, STRATEGIC
+from trimtab.server.registry.resource_store import Outcome
+from trimtab.server.registry.resources import Served, Where
+from trimtab.server.registry.selector_matching import EVERYTHING, Choice, choose
+from trimtab.server.registry.watch import seen
+from trimtab.server.storage.object_codec import decoded, unpack
 from trimtab.store.entry import Event
 
 _MEDIA = {"merge": MERGE, "json": JSON_PATCH, "strategic": STRATEGIC}
@@ -40,7 +40,7 @@ class LocalClient:
     def _where(self, resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> Where:
         served = self._server.catalogue.find(resource.group, resource.version, resource.plural)
         if served is None:
-            raise refuse.no_such_path()
+            raise api_errors.no_such_path()
         return Where(served, namespace if served.kind.namespaced else "", name, subresource)
 
     def _at(self, resource: Resource, obj: Raw, subresource: str = "") -> Where:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trimtab.server.edge import Edge, Receive, Scope, Send
+from trimtab.server.http.asgi import Edge, Receive, Scope, Send
 
 
 class Mount:

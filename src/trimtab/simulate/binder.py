@@ -48,8 +48,8 @@ from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache, Entry
 from trimtab.runtime.notes import Recorder
-from trimtab.server.binding import BINDER
-from trimtab.server.binding import SEEN as BIND_GENERATION
+from trimtab.server.subresources.binding import BINDER
+from trimtab.server.subresources.binding import SEEN as BIND_GENERATION
 from trimtab.simulate.ledger import READ, Ledger
 from trimtab.simulate.workloads.offspring import PODS_ON, ref
 

@@ -31,13 +31,13 @@ from trimtab.runtime.cache import Cache
 from trimtab.runtime.drain import Drain, Options
 from trimtab.runtime.manager import Manager
 from trimtab.runtime.rescheduler import Rescheduler
-from trimtab.server.answer import Answer, Ask, Stream
-from trimtab.server.assembly import ApiServer, Settings
-from trimtab.server.certificates import write_secret
-from trimtab.server.inside import Inside
+from trimtab.server.admission.member_budget_defaults import Inside
+from trimtab.server.admission.priority_quota import Quotas
+from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.auth.certificates import write_secret
+from trimtab.server.http.messages import Answer, Ask, Stream
 from trimtab.server.local import LocalClient
-from trimtab.server.quotas import Quotas
-from trimtab.server.verbs import Computed
+from trimtab.server.registry.resource_store import Computed
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.behaviour import Spell
 from trimtab.simulate.binder import Binder

@@ -10,7 +10,7 @@ from trimtab.api.value import Raw
 from trimtab.clock import Clock, timestamp
 from trimtab.decide.pods.demand import Amounts
 from trimtab.errors import ApiFault
-from trimtab.server.verbs import Computed
+from trimtab.server.registry.resource_store import Computed
 from trimtab.simulate.kubelet import Kubelets
 from trimtab.simulate.usage import Usage
 

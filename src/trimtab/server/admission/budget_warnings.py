@@ -1,0 +1,73 @@
+"""Doubts: a budget that can never let a pod go, or that cannot be read, is accepted, and its author is told so."""
+
+import msgspec
+
+from trimtab.api.kind import Kind
+from trimtab.api.kinds.disruption import DisruptionBudget
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.selectors import LabelSelector
+from trimtab.api.value import Raw
+from trimtab.decide.budget import Limit
+from trimtab.decide.pods.guard import RATE, read_rate
+from trimtab.server.admission.chain import Attributes
+from trimtab.server.storage.object_codec import labels_of
+from trimtab.store.log import Store
+
+_BUDGETS: dict[str, type[PodDisruptionBudget] | type[DisruptionBudget]] = {
+    "poddisruptionbudgets.policy": PodDisruptionBudget,
+    "disruptionbudgets.trimtab.dev": DisruptionBudget,
+}
+_POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
+NEVER = "it never lets a pod go, and nodes with its pods cannot be drained"
+
+
+class Doubts:
+    """An admission plugin that refuses nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def concerns(self, kind: Kind, operation: str) -> bool:
+        return kind.id in _BUDGETS
+
+    async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
+        type_ = _BUDGETS.get(attributes.where.served.kind.id)
+        if obj is None or type_ is None or attributes.where.subresource:
+            return
+        if (rate := _rate(obj)) is not None and rate != _rate(old) and read_rate(rate) is None:
+            name = obj["metadata"].get("name", "")
+            said = (
+                f"the annotation {RATE} is not understood: {rate}; write for example 1/1h (1..1000 in a length of time)"
+            )
+            attributes.caller.warn(f"{name}: {said}; until then it lets no pod go")
+        if old is not None and old.get("spec") == obj.get("spec"):
+            return
+        budget = msgspec.convert(obj, type_, strict=False)
+        if isinstance(budget, DisruptionBudget) and (
+            budget.spec.target == "Workloads" or budget.spec.surge == "Allowed"
+        ):
+            return
+        limit = Limit(budget.spec.min_available, budget.spec.max_unavailable)
+        count = self._matched(attributes.where.namespace, budget.spec.selector)
+        if limit != Limit() and limit.desired(100) >= 100 and limit.follows_scale:
+            attributes.caller.warn(f"{budget.name}: {self._never()}")
+        elif isinstance(limit.min_available, int) and 0 < count <= limit.min_available:
+            attributes.caller.warn(
+                f"{budget.name}: {limit.min_available} must be available and {count} are there; {self._never()}"
+            )
+
+    def _never(self) -> str:
+        entry = self._store.get(_POLICY)
+        has_floors = entry is not None and b'"minMaxUnavailable"' in entry.value
+        return NEVER + (", unless a floor of the DisruptionPolicy lets go of more" if has_floors else "")
+
+    def _matched(self, namespace: str, selector: LabelSelector | None) -> int:
+        if selector is None:
+            return 0
+        pods = self._store.list(f"/registry/core/pods/{namespace}/").entries
+        return sum(selector.matches(labels_of(entry.value)) for entry in pods)
+
+
+def _rate(budget: Raw | None) -> str | None:
+    """The rate that a PodDisruptionBudget is annotated with."""
+    return ((budget or {}).get("metadata", {}).get("annotations") or {}).get(RATE)

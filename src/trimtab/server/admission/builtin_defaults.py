@@ -1,0 +1,182 @@
+"""What Kubernetes adds to its own kinds when they are born, beyond defaults: priorities, tolerations, addresses."""
+
+import ipaddress
+from collections.abc import Iterator
+from typing import cast
+
+import orjson
+
+from trimtab.api.kind import Kind, kind_of
+from trimtab.api.kinds.disruption import DisruptionPolicy
+from trimtab.api.kinds.native.defaults import job_selector
+from trimtab.api.quantity import parse
+from trimtab.api.value import Raw
+from trimtab.server.admission.chain import Attributes
+from trimtab.server.registry import api_errors
+from trimtab.server.storage.object_codec import labels_of
+from trimtab.store.log import Store
+
+_CLASSES = "/registry/scheduling.k8s.io/priorityclasses/"
+_POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
+_SERVICES = "/registry/core/services/"
+_NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+_ADDRESSES = ipaddress.IPv4Network("10.96.0.0/12")
+_NODE_PORTS = range(30000, 32768)
+_TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TOLERATED_SECONDS = 300
+_COMPLETED = {"services", "pods", "nodes", "jobs.batch"}
+
+
+class Births:
+    """An admission plugin for the kinds of Kubernetes itself."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def concerns(self, kind: Kind, operation: str) -> bool:
+        return kind.id in _COMPLETED
+
+    async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
+        kind = attributes.where.served.kind.id
+        if kind == "services" and attributes.where.subresource == "":
+            return self._service(obj, old)
+        if attributes.operation != "CREATE":
+            return obj
+        if kind == "pods":
+            return self._pod(attributes, obj)
+        if kind == "nodes":
+            return _node(obj)
+        return job_selector(obj) if kind == "jobs.batch" and obj["metadata"].get("name") else obj
+
+    def _pod(self, attributes: Attributes, obj: Raw) -> Raw:
+        spec = {**obj.get("spec", {})}
+        given = spec.get("priorityClassName") or ""
+        chosen = given or self._class_by_rule(attributes, obj)
+        if chosen != given and self._store.get(f"{_CLASSES}{chosen}") is None:
+            why = f"a rule of the DisruptionPolicy default gives it the PriorityClass {chosen}, which does not exist"
+            raise api_errors.forbidden("pods", "", attributes.where.name, why)
+        spec |= self._priority(attributes, {**spec, "priorityClassName": chosen})
+        spec["tolerations"] = _tolerating(spec.get("tolerations") or [])
+        status = {"phase": "Pending", **obj.get("status", {}), "qosClass": quality(spec)}
+        return {**obj, "spec": spec, "status": status}
+
+    def _priority(self, attributes: Attributes, spec: Raw) -> Raw:
+        """The priority of the pod's class, or of the class that is everybody's."""
+        name = spec.get("priorityClassName") or ""
+        if name:
+            entry = self._store.get(f"{_CLASSES}{name}")
+            if entry is None:
+                why = f"no PriorityClass with name {name} was found"
+                raise api_errors.forbidden("pods", "", attributes.where.name, why)
+            chosen = orjson.loads(entry.value)
+        else:
+            chosen = min(self._global_classes(), key=lambda found: found["value"], default={})
+        found: Raw = {"priority": chosen.get("value", 0)}
+        if chosen:
+            found["priorityClassName"] = chosen["metadata"]["name"]
+        policy = spec.get("preemptionPolicy") or chosen.get("preemptionPolicy") or "PreemptLowerPriority"
+        given = spec.get("priority")
+        if given is not None and given != found["priority"]:
+            why = f"the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {found['priority']} from the given PriorityClass name"
+            raise api_errors.forbidden("pods", "", attributes.where.name, why)
+        return {**found, "preemptionPolicy": policy}
+
+    def _class_by_rule(self, attributes: Attributes, pod: Raw) -> str:
+        """The class that the first fitting rule of the DisruptionPolicy gives to a pod that names none."""
+        spec = pod.get("spec") or {}
+        entry = self._store.get(_POLICY)
+        if entry is None:
+            return ""
+        policy = cast("DisruptionPolicy", kind_of(DisruptionPolicy).decode(entry.value))
+        namespace = self._store.get(f"/registry/core/namespaces/{attributes.where.namespace}")
+        place = labels_of(namespace.value) if namespace is not None else {}
+        labels, account = pod["metadata"].get("labels") or {}, spec.get("serviceAccountName") or "default"
+        for rule in policy.spec.priority_rules:
+            here = rule.namespace_selector is None or rule.namespace_selector.matches(place)
+            meant = rule.pod_selector is None or rule.pod_selector.matches(labels)
+            if here and meant and rule.service_account in ("", account):
+                return rule.priority_class_name
+        return ""
+
+    def _global_classes(self) -> Iterator[Raw]:
+        for entry in self._store.list(_CLASSES).entries:
+            if b'"globalDefault":true' in entry.value:
+                yield orjson.loads(entry.value)
+
+    def _service(self, obj: Raw, old: Raw | None) -> Raw:
+        """Addresses and node ports of a service, which it keeps as long as it wants any."""
+        spec: Raw = {**obj.get("spec", {})}
+        if spec.get("type") == "ExternalName":
+            return obj
+        before: Raw = (old or {}).get("spec", {})
+        if not spec.get("clusterIP"):
+            spec["clusterIP"] = before.get("clusterIP") or self._free_address()
+        spec["clusterIPs"] = spec.get("clusterIPs") or [spec["clusterIP"]]
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        if spec["type"] in {"NodePort", "LoadBalancer"}:
+            spec["ports"] = self._with_node_ports(spec, before)
+        return {**obj, "spec": spec}
+
+    def _specs(self) -> Iterator[Raw]:
+        for entry in self._store.list(_SERVICES).entries:
+            yield orjson.loads(entry.value).get("spec") or {}
+
+    def _free_address(self) -> str:
+        taken = {spec.get("clusterIP") for spec in self._specs()}
+        first = int(_ADDRESSES.network_address)
+        free = (str(ipaddress.IPv4Address(first + n)) for n in range(10, _ADDRESSES.num_addresses - 1))
+        return next(address for address in free if address not in taken)
+
+    def _with_node_ports(self, spec: Raw, before: Raw) -> list[Raw]:
+        taken = {port.get("nodePort") for known in self._specs() for port in known.get("ports") or ()}
+        had = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in before.get("ports") or ()}
+        free = (port for port in _NODE_PORTS if port not in taken)
+        return [
+            {
+                **port,
+                "nodePort": port.get("nodePort") or had.get((port.get("port"), port.get("protocol"))) or next(free),
+            }
+            for port in spec.get("ports") or ()
+        ]
+
+
+def _tolerating(tolerations: list[Raw]) -> list[Raw]:
+    """Every pod may stay a while on a node that has just become unreachable."""
+    added = list(tolerations)
+    for key in _TOLERATED:
+        covered = any(t.get("key", "") in {key, ""} and t.get("effect", "") in {"NoExecute", ""} for t in tolerations)
+        if not covered:
+            added.append(
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATED_SECONDS}
+            )
+    return added
+
+
+def _node(obj: Raw) -> Raw:
+    spec = obj.get("spec") or {}
+    taints = list(spec.get("taints") or ())
+    if not any(taint.get("key") == _NOT_READY["key"] and taint.get("effect") == "NoSchedule" for taint in taints):
+        taints.append(dict(_NOT_READY))
+    return {**obj, "spec": {**spec, "taints": taints}}
+
+
+def quality(spec: Raw) -> str:
+    """The quality of service class that a pod's requests and limits make."""
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    wants = [container.get("resources") or {} for container in containers]
+    asked = [_counted(want.get("requests")) for want in wants]
+    capped = [_counted(want.get("limits")) for want in wants]
+    if not any(asked) and not any(capped):
+        return "BestEffort"
+    if all(
+        limit and set(limit) == {"cpu", "memory"} and limit == request
+        for limit, request in zip(capped, asked, strict=True)
+    ):
+        return "Guaranteed"
+    return "Burstable"
+
+
+def _counted(amounts: Raw | None) -> dict[str, object]:
+    found = {key: parse(value) for key, value in (amounts or {}).items() if key in {"cpu", "memory"}}
+    return {key: value for key, value in found.items() if value}

@@ -1,0 +1,72 @@
+"""What the admission webhooks of our peers would fill in and refuse, as the kinds declare it."""
+
+from collections.abc import Callable, Sequence
+
+from trimtab.api.kind import Kind
+from trimtab.api.value import Raw
+from trimtab.errors import Cause, Forbidden
+from trimtab.server.admission.chain import Attributes
+from trimtab.server.registry.api_errors import all_said
+from trimtab.server.storage.uids import random_uid
+
+PROTECTED = "resourcetemplate.karmada.io/deletion-protected"
+PROTECTION = "resourcedeletionprotection.karmada.io"
+PERMANENT_IDS = {
+    "propagationpolicies.policy.karmada.io": (
+        "propagationpolicy.karmada.io/permanent-id",
+        "karmada.io/propagation-policy-controller",
+    ),
+    "clusterpropagationpolicies.policy.karmada.io": (
+        "clusterpropagationpolicy.karmada.io/permanent-id",
+        "karmada.io/cluster-propagation-policy-controller",
+    ),
+}
+"""Policies are known for ever by an id of their own, and say goodbye before they go."""
+
+
+class PolicyAdmission:
+    """One link of the chain; `trimtab up` has it, a bare `trimtab apiserver` does not."""
+
+    def __init__(self, new_id: Callable[[], str] = random_uid) -> None:
+        self._new_id = new_id
+
+    def concerns(self, kind: Kind, operation: str) -> bool:
+        ruled = kind.admission_defaults or kind.admission_validators or kind.id in PERMANENT_IDS
+        return bool(ruled) or operation == "DELETE"
+
+    async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
+        if attributes.where.subresource:
+            return obj
+        kind = attributes.where.served.kind
+        for fill in kind.admission_defaults:
+            obj = fill(obj)
+        if attributes.operation == "CREATE" and kind.id in PERMANENT_IDS:
+            obj = self._introduced(obj, *PERMANENT_IDS[kind.id])
+        return obj
+
+    def _introduced(self, obj: Raw, label: str, finalizer: str) -> Raw:
+        metadata = obj["metadata"]
+        labels = {**(metadata.get("labels") or {}), label: self._new_id()}
+        finalizers = list(dict.fromkeys((*(metadata.get("finalizers") or ()), finalizer)))
+        return {**obj, "metadata": {**metadata, "labels": labels, "finalizers": finalizers}}
+
+    async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
+        served, subresource = attributes.where.served, attributes.where.subresource
+        if attributes.operation == "DELETE":
+            if old is not None and (old["metadata"].get("labels") or {}).get(PROTECTED) == "Always":
+                said = f"This resource is protected, please make sure to remove the label: {PROTECTED}"
+                raise Forbidden(f'admission webhook "{PROTECTION}" denied the request: {said}', details=False)
+            return
+        if obj is None or subresource or obj["metadata"].get("deletionTimestamp"):
+            return
+        causes: list[Cause] = []
+        for check in served.kind.admission_validators:
+            causes += check(obj, old)
+        if causes:
+            raise denied(served.kind.singular, served.group, causes)
+
+
+def denied(singular: str, group: str, causes: Sequence[Cause]) -> Forbidden:
+    """The words of an upstream webhook: what is wrong, and where."""
+    webhook = f"{singular}.karmada.io" if group.endswith("karmada.io") else f"{singular}.{group}"
+    return Forbidden(f'admission webhook "{webhook}" denied the request: {all_said(causes)}', details=False)

@@ -1,0 +1,76 @@
+"""The order of priorities: names in it must not contradict the values of their classes."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import orjson
+
+from trimtab.api.kind import Kind
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+from trimtab.server.admission.chain import Attributes
+from trimtab.server.registry import api_errors
+from trimtab.store.log import Store
+
+_CLASSES, _ORDER = "/registry/scheduling.k8s.io/priorityclasses/", "/registry/trimtab.dev/priorityorders/default"
+_PRIORITY_CLASSES, _ORDERS = "priorityclasses.scheduling.k8s.io", "priorityorders.trimtab.dev"
+
+
+class Priorities:
+    """An admission plugin for PriorityOrders, and for classes that an order names already."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def concerns(self, kind: Kind, operation: str) -> bool:
+        return kind.id in (_ORDERS, _PRIORITY_CLASSES)
+
+    async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
+        where = attributes.where
+        kind = where.served.kind.id
+        if obj is None or where.subresource or attributes.operation not in ("CREATE", "UPDATE"):
+            return
+        if kind == _ORDERS:
+            names = (obj.get("spec") or {}).get("names") or ()
+            self._refuse(attributes, [_misplaced(*pair) for pair in _contradictions(names, self._values())])
+        elif kind == _PRIORITY_CLASSES and (order := self._store.get(_ORDER)) is not None:
+            names, own = (orjson.loads(order.value).get("spec") or {}).get("names") or (), obj["metadata"]["name"]
+            found = _contradictions(names, {**self._values(), own: obj.get("value", 0)})
+            self._refuse(attributes, [_misvalued(own, *pair) for pair in found if own in (pair[0].name, pair[1].name)])
+
+    def _values(self) -> dict[str, int]:
+        stored = [orjson.loads(entry.value) for entry in self._store.list(_CLASSES).entries]
+        return {one["metadata"]["name"]: one.get("value", 0) for one in stored}
+
+    def _refuse(self, attributes: Attributes, causes: Sequence[Cause]) -> None:
+        if causes:
+            served = attributes.where.served
+            raise api_errors.invalid(served.kind.name, served.group, attributes.where.name, causes)
+
+
+class _Level(NamedTuple):
+    name: str
+    value: int
+
+
+def _contradictions(names: Sequence[str], values: Mapping[str, int]) -> list[tuple[_Level, _Level]]:
+    """Neighbours of which the one that should matter more has the lower value."""
+    known = [_Level(name, values[name]) for name in names if name in values]
+    return [(higher, lower) for higher, lower in pairwise(known) if higher.value < lower.value]
+
+
+def _misplaced(higher: _Level, lower: _Level) -> Cause:
+    said = f"stands above {lower.name}, but its value {higher.value} is lower than {lower.value}"
+    return Cause("FieldValueInvalid", f"Invalid value: {api_errors.quoted(higher.name)}: {said}", "spec.names")
+
+
+def _misvalued(own: str, higher: _Level, lower: _Level) -> Cause:
+    """The order was there first: the class must fit into it, or the order must change."""
+    value, bound = (
+        (higher.value, f"at least {lower.value}") if own == higher.name else (lower.value, f"at most {higher.value}")
+    )
+    said = (
+        f"the PriorityOrder default puts {higher.name} above {lower.name}; give it {bound}, or change the order first"
+    )
+    return Cause("FieldValueInvalid", f"Invalid value: {value}: {said}", "value")

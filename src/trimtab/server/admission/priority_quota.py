@@ -1,0 +1,62 @@
+"""Quotas per priority: a namespace may use only so much, and some priorities only where a quota speaks of them."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from trimtab.api.kind import Kind
+from trimtab.api.kinds.disruption import DisruptionPolicy
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.kinds.native.quota import ResourceQuota
+from trimtab.api.value import Raw
+from trimtab.decide.pods.allotment import covers, excess
+from trimtab.server.admission.chain import Attributes
+from trimtab.server.registry import api_errors
+from trimtab.server.storage.staged_objects import Desk
+from trimtab.store.log import Store
+from trimtab.store.txn import Draft, Operation, Proposal
+
+_QUOTAS, _PODS = "/registry/core/resourcequotas/", "/registry/core/pods/"
+_POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
+
+
+class Quotas:
+    """An admission plugin that counts what is stored, so that it is right also when nobody keeps the status.
+
+    It counts in the step that writes the pod: of two who want the last place, one gets it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def concerns(self, kind: Kind, operation: str) -> bool:
+        return kind.id == "pods"
+
+    async def validate(self, attributes: Attributes, obj: Raw | None, old: Raw | None) -> None:
+        if attributes.dry_run and obj is not None and (check := self.proviso(attributes, obj)) is not None:
+            await self._store.transact(check)
+
+    def proviso(self, attributes: Attributes, obj: Raw) -> Proposal | None:
+        where = attributes.where
+        if attributes.operation != "CREATE" or where.served.kind.id != "pods" or where.subresource:
+            return None
+        pod = msgspec.convert(obj, Pod, strict=False)
+
+        def check(draft: Draft) -> Sequence[Operation]:
+            _check(Desk(draft), pod, where.name)
+            return ()
+
+        return check
+
+
+def _check(desk: Desk, pod: Pod, name: str) -> None:
+    quotas = [quota for _, quota in desk.all(ResourceQuota, f"{_QUOTAS}{pod.namespace}/") if covers(quota, pod)]
+    policy = desk.typed(DisruptionPolicy, _POLICY)
+    limited = policy.spec.limited_priorities if policy is not None else ()
+    if pod.spec.priority_class_name in limited and not any(quota.spec.scope_selector for quota in quotas):
+        why = f"insufficient quota to match these scopes: [{{PriorityClass In [{pod.spec.priority_class_name}]}}]"
+        raise api_errors.forbidden("pods", "", name, why)
+    there = [one for _, one in desk.all(Pod, f"{_PODS}{pod.namespace}/")] if quotas else []
+    for quota in quotas:
+        if (found := excess(quota, pod, there)) is not None:
+            raise api_errors.forbidden("pods", "", name, found.message)

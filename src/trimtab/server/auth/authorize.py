@@ -1,0 +1,141 @@
+"""Who may do what: role-based access control over the roles and bindings in the store."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
+from trimtab.api.value import Raw
+from trimtab.server.auth.user import MASTERS, User
+from trimtab.store.log import Store
+
+GROUP = "rbac.authorization.k8s.io"
+RBAC = f"/registry/{GROUP}/"
+_CACHE_LIMIT = 20_000
+
+
+class Action(NamedTuple):
+    """What somebody wants to do: something to a resource, or something to a path."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+def _covers(allowed: Sequence[str], wanted: str) -> bool:
+    return "*" in allowed or wanted in allowed
+
+
+def _resource_covered(rule: Raw, action: Action) -> bool:
+    resources = rule.get("resources") or ()
+    full = action.full_resource
+    if "*" in resources or full in resources:
+        return True
+    return bool(action.subresource) and f"*/{action.subresource}" in resources
+
+
+def _path_covered(patterns: Iterable[str], path: str) -> bool:
+    return any(p in {"*", path} or (p.endswith("*") and path.startswith(p[:-1])) for p in patterns)
+
+
+def rule_allows(rule: Raw, action: Action) -> bool:
+    if not _covers(rule.get("verbs") or (), action.verb):
+        return False
+    if action.path:
+        return _path_covered(rule.get("nonResourceURLs") or (), action.path)
+    if not _covers(rule.get("apiGroups") or (), action.group) or not _resource_covered(rule, action):
+        return False
+    names = rule.get("resourceNames") or ()
+    return not names or action.name in names
+
+
+def _is_subject(subject: Raw, user: User, namespace: str) -> bool:
+    kind, name = subject.get("kind"), subject.get("name", "")
+    if kind == "User":
+        return bool(name == user.name)
+    if kind == "Group":
+        return name in user.groups
+    place = subject.get("namespace") or namespace
+    return kind == "ServiceAccount" and user.name == f"system:serviceaccount:{place}:{name}"
+
+
+class Authorizer:
+    """Answers from what it remembers until a role or binding changes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._answers: dict[tuple[User, Action], bool] = {}
+
+    def forget(self) -> None:
+        """A role or binding has changed."""
+        self._answers.clear()
+
+    def allows(self, user: User, action: Action) -> bool:
+        if MASTERS in user.groups:
+            return True
+        asked = (user, action)
+        answer = self._answers.get(asked)
+        if answer is None:
+            if len(self._answers) > _CACHE_LIMIT:
+                self._answers.clear()
+            rules = self.rules(user, action.namespace)
+            answer = self._answers[asked] = any(rule_allows(rule, action) for rule in rules)
+        return answer
+
+    def rules(self, user: User, namespace: str) -> Iterator[Raw]:
+        """Every rule that holds for the user, cluster-wide and in the namespace."""
+        yield from self._bound(user, "clusterrolebindings", "")
+        if namespace:
+            yield from self._bound(user, "rolebindings", namespace)
+
+    def _bound(self, user: User, resource: str, namespace: str) -> Iterator[Raw]:
+        prefix = f"{RBAC}{resource}/{namespace}/" if namespace else f"{RBAC}{resource}/"
+        for entry in self._store.list(prefix).entries:
+            binding = orjson.loads(entry.value)
+            if any(_is_subject(subject, user, namespace) for subject in binding.get("subjects") or ()):
+                yield from self._role_rules(binding["roleRef"], namespace)
+
+    def _role_rules(self, reference: Raw, namespace: str) -> Iterator[Raw]:
+        if reference["kind"] == "ClusterRole":
+            key = f"{RBAC}clusterroles/{reference['name']}"
+        else:
+            key = f"{RBAC}roles/{namespace}/{reference['name']}"
+        entry = self._store.get(key)
+        if entry is None:
+            return
+        role = orjson.loads(entry.value)
+        yield from role.get("rules") or ()
+        for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
+            yield from self._aggregated(selector, key)
+
+    def _aggregated(self, selector: Raw, own_key: str) -> Iterator[Raw]:
+        wanted = LabelSelector(
+            match_labels=selector.get("matchLabels") or {},
+            match_expressions=tuple(
+                LabelSelectorRequirement(
+                    key=rule["key"], operator=rule["operator"], values=tuple(rule.get("values") or ())
+                )
+                for rule in selector.get("matchExpressions") or ()
+            ),
+        )
+        for entry in self._store.list(f"{RBAC}clusterroles/").entries:
+            role = orjson.loads(entry.value)
+            if entry.key != own_key and wanted.matches(role["metadata"].get("labels") or {}):
+                yield from role.get("rules") or ()
+
+
+def denial(user: User, action: Action) -> str:
+    """Why not, in the words of Kubernetes."""
+    if action.path:
+        return f'User "{user.name}" cannot {action.verb} path "{action.path}"'
+    where = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"
+    return f'User "{user.name}" cannot {action.verb} resource "{action.full_resource}" in API group "{action.group}" {where}'

@@ -1,0 +1,97 @@
+"""Makes keys and signs certificates; loaded only when one is missing, because cryptography is heavy."""
+
+import ipaddress
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from trimtab.server.auth.certificates import Authority, write_secret
+
+_YEARS = timedelta(days=3650)
+
+
+def make_authority(authority: Authority) -> None:
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "trimtab-ca")])
+    certificate = (
+        _builder(name, name, key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(authority=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    _save(authority, "ca", certificate, key)
+
+
+def issue(authority: Authority, file: str, common_name: str, groups: Sequence[str], names: Sequence[str] = ()) -> None:
+    """Sign a certificate and keep it with its key; with `names` it is a server's, else a client's."""
+
+    signer_certificate, signer_key = authority.pair("ca")
+    issuer = x509.load_pem_x509_certificate(signer_certificate.read_bytes())
+    signer = serialization.load_pem_private_key(signer_key.read_bytes(), None)
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise TypeError(f"{signer_key} does not hold an elliptic curve key")
+    key = ec.generate_private_key(ec.SECP256R1())
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    subject = x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    purpose = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
+    builder = (
+        _builder(subject, issuer.subject, key)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+    )
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName([_general_name(n) for n in names]), critical=False)
+    _save(authority, file, builder.sign(signer, hashes.SHA256()), key)
+
+
+def _general_name(name: str) -> x509.GeneralName:
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + _YEARS)
+    )
+
+
+def _usage(*, authority: bool) -> x509.KeyUsage:
+
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _save(authority: Authority, file: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+
+    certificate_path, key_path = authority.pair(file)
+    text = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    write_secret(key_path, text)
+    write_secret(certificate_path, certificate.public_bytes(serialization.Encoding.PEM))

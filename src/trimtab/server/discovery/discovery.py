@@ -1,0 +1,155 @@
+"""Tells clients which resources exist, in the plain and in the aggregated form."""
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+
+from trimtab.api.value import Raw
+from trimtab.server.registry.resources import Catalogue, Served, Subresource
+
+AGGREGATED = "{};g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+
+
+def _storage_hash(served: Served) -> str:
+    text = f"{served.group}/{served.kind.version}/{served.kind.name}"
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+def _entry(served: Served) -> Raw:
+    kind = served.kind
+    entry: Raw = {
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.name,
+        "verbs": list(served.verbs),
+    }
+    if kind.short:
+        entry["shortNames"] = list(kind.short)
+    if kind.categories:
+        entry["categories"] = list(kind.categories)
+    if "list" in served.verbs:
+        entry["storageVersionHash"] = _storage_hash(served)
+    return entry
+
+
+def _sub_entry(served: Served, name: str, sub: Subresource) -> Raw:
+    entry: Raw = {"name": f"{served.resource}/{name}", "singularName": "", "namespaced": served.kind.namespaced}
+    if sub.version:
+        entry |= {"group": sub.group, "version": sub.version}
+    return {**entry, "kind": sub.kind or served.kind.name, "verbs": list(sub.verbs)}
+
+
+def _aggregated_entry(served: Served) -> Raw:
+    kind = served.kind
+    group, version = (served.group, served.version) if kind.custom else ("", "")
+    entry: Raw = {
+        "resource": kind.plural,
+        "responseKind": {"group": group, "version": version, "kind": kind.name},
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "singularResource": kind.singular,
+        "verbs": list(served.verbs),
+    }
+    if kind.short:
+        entry["shortNames"] = list(kind.short)
+    if kind.categories:
+        entry["categories"] = list(kind.categories)
+    if served.subresources:
+        entry["subresources"] = [
+            {
+                "subresource": name,
+                "responseKind": {
+                    "group": sub.group or group,
+                    "version": sub.version or version,
+                    "kind": sub.kind or kind.name,
+                },
+                "verbs": list(sub.verbs),
+            }
+            for name, sub in served.subresources.items()
+        ]
+    return entry
+
+
+class Discovery:
+    """The discovery documents, made once and again after the catalogue changed."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._made: dict[str, Any] = {}
+        self._seen = -1
+
+    def _cached(self, name: str, make: Callable[[], Any]) -> Any:
+        if self._seen != self._catalogue.changes:
+            self._made, self._seen = {}, self._catalogue.changes
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
+
+    def versions(self, address: str) -> Raw:
+        addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
+        return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
+
+    def group(self, name: str) -> Raw | None:
+        versions = [{"groupVersion": f"{name}/{v}", "version": v} for v in self._catalogue.versions(name)]
+        if not name or not versions:
+            return None
+        return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+
+    def groups(self) -> Raw:
+        listed = [self.group(name) for name in self._catalogue.groups()]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+
+    def resources(self, group: str, version: str) -> Raw | None:
+        listed: Raw | None = self._cached(f"{group}/{version}", lambda: self._list(group, version))
+        return listed
+
+    def _list(self, group: str, version: str) -> Raw | None:
+        found = self._catalogue.resources(group, version)
+        if not found:
+            return None
+        entries = []
+        for served in found:
+            entries.append(_entry(served))
+            entries += [_sub_entry(served, name, sub) for name, sub in served.subresources.items()]
+        head = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group else {})
+        return {**head, "groupVersion": f"{group}/{version}" if group else version, "resources": entries}
+
+    def aggregated(self, root: str, version: str) -> tuple[bytes, str]:
+        """The document for `/api` or `/apis`, and its ETag."""
+        made: tuple[bytes, str] = self._cached(f"{root} {version}", lambda: self._aggregate(root, version))
+        return made
+
+    def _aggregate(self, root: str, version: str) -> tuple[bytes, str]:
+        groups = [""] if root == "api" else self._catalogue.groups()
+        items = [self._aggregated_group(name) for name in groups]
+        body = orjson.dumps(
+            {
+                "kind": "APIGroupDiscoveryList",
+                "apiVersion": f"apidiscovery.k8s.io/{version}",
+                "metadata": {},
+                "items": items,
+            }
+        )
+        return body + b"\n", f'"{hashlib.sha512(body).hexdigest().upper()}"'
+
+    def _aggregated_group(self, name: str) -> Raw:
+        versions = [
+            {
+                "version": version,
+                "resources": [_aggregated_entry(s) for s in self._catalogue.resources(name, version)],
+                "freshness": "Current",
+            }
+            for version in self._catalogue.versions(name)
+        ]
+        return {"metadata": {"name": name} if name else {}, "versions": versions}
+
+    def paths(self, further: Iterable[str]) -> Raw:
+        """The index at `/`."""
+        found = {"/api", "/api/v1", "/apis", "/apis/", *further}
+        for group in self._catalogue.groups():
+            found.add(f"/apis/{group}")
+            found |= {f"/apis/{group}/{version}" for version in self._catalogue.versions(group)}
+        return {"paths": sorted(found)}

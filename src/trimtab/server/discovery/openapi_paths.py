@@ -1,0 +1,211 @@
+"""The paths of an OpenAPI v3 document: what may be done with each resource, and what goes in and out."""
+
+from collections.abc import Iterable, Sequence
+
+from trimtab.api.kinds.native import openapi as native
+from trimtab.api.value import Raw
+from trimtab.server.registry.resources import Served
+
+REF = "#/components/schemas/"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_BUILT_IN_MEDIA = ("application/json", "application/vnd.kubernetes.protobuf", "application/yaml")
+_CUSTOM_MEDIA = ("application/json", "application/yaml")
+_STREAM_MEDIA = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+_PATCHES = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+)
+_LIST = {
+    "allowWatchBookmarks": "boolean",
+    "continue": "string",
+    "fieldSelector": "string",
+    "labelSelector": "string",
+    "limit": "integer",
+    "resourceVersion": "string",
+    "resourceVersionMatch": "string",
+    "sendInitialEvents": "boolean",
+    "timeoutSeconds": "integer",
+    "watch": "boolean",
+}
+_WRITE = {"dryRun": "string", "fieldManager": "string", "fieldValidation": "string"}
+_DELETE = {
+    "dryRun": "string",
+    "gracePeriodSeconds": "integer",
+    "orphanDependents": "boolean",
+    "propagationPolicy": "string",
+}
+_ACTIONS = {"create": "post", "update": "put", "patch": "patch", "delete": "delete", "get": "get"}
+_WORDS = {"create": "create", "update": "replace", "patch": "patch", "delete": "delete", "get": "read"}
+_TEXTS = {
+    "dryRun": "All means: check everything, store nothing.",
+    "fieldManager": "Who makes the change.",
+    "fieldValidation": "What to do about unknown fields: Ignore, Warn or Strict.",
+    "labelSelector": "Only objects with these labels.",
+    "fieldSelector": "Only objects with these fields.",
+}
+
+
+def _parameter(name: str, kind: str) -> Raw:
+    found: Raw = {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
+    return {**found, "description": _TEXTS[name]} if name in _TEXTS else found
+
+
+def _parameters(given: dict[str, str]) -> list[Raw]:
+    return [_parameter(name, kind) for name, kind in given.items()]
+
+
+def _path_parameter(name: str) -> Raw:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}}
+
+
+def _content(media: Iterable[str], schema: str) -> Raw:
+    return {"content": {kind: {"schema": {"$ref": f"{REF}{schema}"}} for kind in media}}
+
+
+def schema_name(served: Served) -> str:
+    """The component that describes a resource."""
+    if not served.kind.custom and not served.group.endswith(".karmada.io"):
+        return native.schema_name(served.api_version, served.kind.name)
+    return ".".join([*reversed(served.group.split(".")), served.version, served.kind.name])
+
+
+class Operations:
+    """The paths of one resource."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._kind = {"group": served.group, "version": served.version, "kind": served.kind.name}
+        self._media = _CUSTOM_MEDIA if served.kind.custom else _BUILT_IN_MEDIA
+        self._schema = schema_name(served)
+        head = served.group.split(".")
+        if not served.kind.custom:
+            head = head[:1]  # kube-apiserver's own groups go by their first label
+        words = [part.capitalize() for part in head if part] or ["Core"]
+        self._operation_stem = "".join(words) + served.version.capitalize()
+        first, *further = head if served.group else ["core"]
+        self._tag = first + "".join(part.capitalize() for part in further) + f"_{served.version}"
+
+    def paths(self) -> dict[str, Raw]:
+        served = self._served
+        root = f"/apis/{served.group}/{served.version}" if served.group else f"/api/{served.version}"
+        place = "/namespaces/{namespace}" if served.kind.namespaced else ""
+        collection = f"{root}{place}/{served.resource}"
+        found = {collection: self._collection()}
+        if served.kind.namespaced and "list" in served.verbs:
+            found[f"{root}/{served.resource}"] = self._everywhere()
+        if "get" in served.verbs:
+            found[f"{collection}/{{name}}"] = self._single()
+        for name, sub in served.subresources.items():
+            component = self._sub_schema(sub.kind, sub.group, sub.version)
+            methods = {verb for verb in sub.verbs if verb in _ACTIONS}
+            found[f"{collection}/{{name}}/{name}"] = self._item(methods, component, name.capitalize())
+        return found
+
+    def _sub_schema(self, kind: str, group: str, version: str) -> str:
+        if not version:
+            return self._schema
+        return native.schema_name(f"{group}/{version}", kind)
+
+    def _operation(self, action: str, identity: str, **parts: object) -> Raw:
+        return {
+            "tags": [self._tag],
+            "operationId": identity,
+            **parts,
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": self._kind,
+        }
+
+    def _identity(self, word: str, suffix: str = "") -> str:
+        place = "Namespaced" if self._served.kind.namespaced else ""
+        return f"{word}{self._operation_stem}{place}{self._served.kind.name}{suffix}"
+
+    def _answers(self, schema: str, *codes: str, media: Sequence[str] = ()) -> Raw:
+        found: Raw = {code: {"description": "OK", **_content(media or self._media, schema)} for code in codes}
+        return {**found, "401": {"description": "Unauthorized"}}
+
+    def _list_operation(self, identity: str) -> Raw:
+        media = self._media if self._served.kind.custom else (*self._media, *_STREAM_MEDIA)
+        return self._operation("list", identity, responses=self._answers(f"{self._schema}List", "200", media=media))
+
+    def _collection(self) -> Raw:
+        verbs = self._served.verbs
+        found: Raw = {}
+        if "list" in verbs:
+            found["get"] = {**self._list_operation(self._identity("list")), "parameters": _parameters(_LIST)}
+        if "create" in verbs:
+            found["post"] = self._write("create", self._schema, "")
+        if "deletecollection" in verbs:
+            parameters = {**_LIST, **({} if self._served.kind.custom else _DELETE)}
+            identity = self._identity("delete").replace(self._operation_stem, f"{self._operation_stem}Collection", 1)
+            found["delete"] = self._operation(
+                "deletecollection",
+                identity,
+                parameters=_parameters(dict(sorted(parameters.items()))),
+                responses=self._answers(f"{META}Status", "200"),
+            )
+        return {**found, "parameters": self._shared(named=False)}
+
+    def _everywhere(self) -> Raw:
+        word = f"list{self._operation_stem}{self._served.kind.name}ForAllNamespaces"
+        return {
+            "get": self._list_operation(word),
+            "parameters": _parameters(dict(sorted({**_LIST, "pretty": "string"}.items()))),
+        }
+
+    def _single(self) -> Raw:
+        verbs = {verb for verb in self._served.verbs if verb in _ACTIONS and verb != "create"}
+        return self._item(verbs, self._schema, "")
+
+    def _item(self, verbs: set[str], schema: str, suffix: str) -> Raw:
+        found: Raw = {}
+        if "get" in verbs:
+            parameters = [_parameter("resourceVersion", "string")] if self._served.kind.custom else []
+            found["get"] = self._operation(
+                "get",
+                self._identity("read", suffix),
+                **({"parameters": parameters} if parameters else {}),
+                responses=self._answers(schema, "200"),
+            )
+        for verb in ("update", "create"):
+            if verb in verbs:
+                found[_ACTIONS[verb]] = self._write(verb, schema, suffix)
+        if "delete" in verbs:
+            found["delete"] = self._operation(
+                "delete",
+                self._identity("delete", suffix),
+                parameters=_parameters(_DELETE),
+                requestBody=_content(self._media, f"{META}DeleteOptions"),
+                responses=self._answers(f"{META}Status", "200", "202"),
+            )
+        if "patch" in verbs:
+            found["patch"] = self._patch(schema, suffix)
+        return {**found, "parameters": self._shared(named=True)}
+
+    def _write(self, verb: str, schema: str, suffix: str) -> Raw:
+        codes = ("200", "201", "202") if verb == "create" else ("200", "201")
+        return self._operation(
+            _ACTIONS[verb],
+            self._identity(_WORDS[verb], suffix),
+            parameters=_parameters(_WRITE),
+            requestBody={**_content(self._media, schema), "required": True},
+            responses=self._answers(schema, *codes),
+        )
+
+    def _patch(self, schema: str, suffix: str) -> Raw:
+        media = [kind for kind in _PATCHES if not (self._served.kind.custom and "strategic" in kind)]
+        codes = ("200",) if self._served.kind.custom else ("200", "201")
+        return self._operation(
+            "patch",
+            self._identity("patch", suffix),
+            parameters=_parameters({**_WRITE, "force": "boolean"}),
+            requestBody={**_content(media, f"{META}Patch"), "required": True},
+            responses=self._answers(schema, *codes),
+        )
+
+    def _shared(self, *, named: bool) -> list[Raw]:
+        found = [_path_parameter("name")] if named else []
+        if self._served.kind.namespaced:
+            found.append(_path_parameter("namespace"))
+        return [*found, _parameter("pretty", "string")]

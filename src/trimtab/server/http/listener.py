@@ -1,0 +1,145 @@
+"""Listens: uvicorn on a socket with TLS, handing the edge who the client certificate says it is."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from trimtab.errors import InputFault
+from trimtab.server.auth.authenticate import user_of_certificate
+from trimtab.server.auth.certificates import Authority
+
+logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # that a client tried to upgrade is the client's business
+_HEADER_LIMIT = 1024 * 1024
+_HEADER_SECONDS = 30.0
+"""How long a client may take to say what it wants."""
+_BODY_SECONDS = 60.0
+"""How long it may then take to send what belongs to it."""
+
+
+class Protocol(HttpToolsProtocol):
+    """Knows the user of the connection's certificate, and cuts off requests that do not end."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.certificate_user = user_of_certificate(transport.get_extra_info("peercert"))
+        self.head_size = 0
+        self.head_done = False
+        self.whole = False
+        """Whether what was said so far is a whole request."""
+        self.impatience: asyncio.TimerHandle | None = None
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        scope: dict[str, Any] = self.scope  # type: ignore[assignment]
+        scope["certificate_user"] = self.certificate_user
+        scope["is_congested"] = self._is_congested
+        self.head_done = self.whole = False
+
+    def _is_congested(self) -> bool:
+        """Whether sending would wait for the client to read."""
+        return self.flow.write_paused
+
+    def on_headers_complete(self) -> None:
+        self.head_done, self.head_size = True, 0
+        self._calm()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self.head_done, self.whole = False, True
+        self._calm()
+        super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._calm()
+        super().connection_lost(exc)
+
+    def _calm(self) -> None:
+        if self.impatience is not None:
+            self.impatience.cancel()
+            self.impatience = None
+
+    def data_received(self, data: bytes) -> None:
+        if not self.head_done:
+            self.whole = False
+            self.head_size += len(data)
+            if self.head_size > _HEADER_LIMIT:
+                self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
+                self.transport.close()
+                return
+        super().data_received(data)
+        if not self.whole and self.impatience is None:  # most requests come in one piece, and need no alarm
+            patience = _BODY_SECONDS if self.head_done else _HEADER_SECONDS
+            self.impatience = self.loop.call_later(patience, self.transport.close)
+
+
+class _Quiet(uvicorn.Server):
+    """A server that leaves signals to the command."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Listener:
+    """One listening address of one application."""
+
+    def __init__(
+        self, app: Any, host: str, port: int, authority: Authority | None, *, options: str = "--port or --bind"
+    ) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            self._socket = socket.create_server((host, port), family=family, backlog=2048)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise InputFault(
+                f"cannot serve on {host or 'any address'} port {port}: {why}; choose another with {options}"
+            ) from None
+        self.port: int = self._socket.getsockname()[1]
+        config = uvicorn.Config(
+            app,
+            http=Protocol,
+            ws="none",
+            loop="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=2,
+            proxy_headers=False,
+        )
+        config.load()
+        if authority is not None:
+            config.ssl = tls_context(authority)
+        self._server = _Quiet(config)
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.ensure_future(self._server.serve(sockets=[self._socket]))
+        while not self._server.started:
+            if self._task.done():
+                self._task.result()
+            await asyncio.sleep(0.001)
+
+    async def stop(self) -> None:
+        self._server.should_exit = True
+        if self._task is not None:
+            await self._task
+
+
+def tls_context(authority: Authority) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    certificate, key = authority.pair("server")
+    context.load_cert_chain(certificate, key)
+    context.load_verify_locations(authority.certificate)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.set_alpn_protocols(["http/1.1"])
+    return context

@@ -1,0 +1,34 @@
+"""A few plain pages over HTTP: what probes and scrapers ask of a process that serves no API."""
+
+from collections.abc import Callable, Mapping
+
+from trimtab.server.http.asgi import Receive, Scope, Send
+
+Page = Callable[[], tuple[int, str]]
+"""A status code and a text, as they are at the moment."""
+
+_HEADERS = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8"), (b"cache-control", b"no-store")]
+
+
+class Pages:
+    """An ASGI application that answers GET and HEAD of the paths it knows; bodies of requests are never read."""
+
+    def __init__(self, pages: Mapping[str, Page]) -> None:
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        code, text = self._told(scope["method"], scope["path"])
+        body = text.encode()
+        headers = [*_HEADERS, (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": code, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    def _told(self, method: str, path: str) -> tuple[int, str]:
+        page = self._pages.get(path)
+        if page is None:
+            return 404, f"there is {', '.join(sorted(self._pages))}\n"
+        if method not in ("GET", "HEAD"):
+            return 405, "only GET and HEAD\n"
+        return page()

@@ -1,0 +1,108 @@
+"""Tables: lists as `kubectl get` shows them, from the printers of built-in kinds and the columns of custom ones."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from trimtab.api.jsonpath import find_if_any
+from trimtab.api.kind import Column
+from trimtab.api.value import Raw
+from trimtab.errors import BadRequest
+from trimtab.server.printers.builtin_columns import Head, age, printed
+from trimtab.server.registry.resources import Served
+from trimtab.server.storage.object_codec import unpack
+
+
+def _text(values: list[Any]) -> str:
+    if not values:
+        return ""
+    value = values[0]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _custom_cell(obj: Raw, column: Column, now: datetime) -> Any:
+    values = find_if_any(obj, column.path)
+    if not values or values[0] is None:
+        return None
+    value = values[0]
+    if column.type == "date":
+        return age(value, now)
+    if column.type == "integer":
+        return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if column.type == "number":
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if column.type == "boolean":
+        return value if isinstance(value, bool) else None
+    return _text(values)
+
+
+class Printer:
+    """Turns objects of one resource into rows."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        kind = served.kind
+        columns = kind.columns or (Column("Age", ".metadata.creationTimestamp", "date"),)
+        if kind.custom:
+            heads = [Head(c.name, c.type, c.format, c.priority) for c in columns]
+            self.heads: Sequence[Head] = (Head("Name", "string", "name"), *heads)
+            self._texts = ["", *(column.text for column in columns)]
+            self._cells: Callable[[Raw, datetime], list[Any]] = lambda obj, now: [
+                obj["metadata"]["name"],
+                *(_custom_cell(obj, column, now) for column in columns),
+            ]
+        else:
+            self.heads, self._cells = printed(served.storage)
+            self._texts = [""] * len(self.heads)
+
+    def definitions(self) -> list[Raw]:
+        return [
+            {"name": h.name, "type": h.type, "format": h.format, "description": text, "priority": h.priority}
+            for h, text in zip(self.heads, self._texts, strict=True)
+        ]
+
+    def row(self, value: bytes, revision: int, now: datetime, include: str, version: str) -> Raw:
+        obj = unpack(self._served, value, revision)
+        # the printers of built-in kinds read the stored form, whichever version is asked for
+        stored = obj if self._served.kind.custom or not self._served.outward else orjson.loads(value)
+        return {"cells": self._cells(stored, now), "object": _included(obj, include, version)}
+
+
+def _included(obj: Raw, include: str, version: str) -> Raw | None:
+    if include == "None":
+        return None
+    if include == "Object":
+        return obj
+    return partial(obj, version)
+
+
+def partial(obj: Raw, version: str = "v1") -> Raw:
+    """Only what every object has."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": obj["metadata"],
+    }
+
+
+def check_include(include: str) -> str:
+    if include not in {"", "Metadata", "Object", "None"}:
+        raise BadRequest(
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": '
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
+    return include or "Metadata"
+
+
+def table(version: str, metadata: Raw, definitions: list[Raw] | None, rows: list[Raw]) -> Raw:
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": metadata,
+        "columnDefinitions": definitions,
+        "rows": rows,
+    }

@@ -1,0 +1,119 @@
+"""What a deletion does to an object: removes it, or marks it and waits for its finalizers and its grace period."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from trimtab.api.value import Raw
+from trimtab.server.http.options import DeleteOptions
+from trimtab.server.registry import api_errors
+from trimtab.server.registry.resources import Served
+
+_ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+_CRD = "customresourcedefinitions.apiextensions.k8s.io"
+CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+_PROTECTED = {"default", "kube-system", "kube-public"}
+_FINISHED = {"Succeeded", "Failed"}
+RETURNS_OBJECT = {
+    "pods",
+    "podtemplates",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "resourcequotas",
+    "serviceaccounts",
+    "namespaces",
+    "storageclasses.storage.k8s.io",
+}
+"""Kinds whose deletion answers with the object also when it is gone at once."""
+
+
+class Deletion(NamedTuple):
+    """What is to be done."""
+
+    obj: Raw
+    gone: bool
+    unchanged: bool = False
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def plan_deletion(served: Served, old: Raw, options: DeleteOptions, now: datetime) -> Deletion:
+    if served.storage == "namespaces":
+        return _plan_namespace(old, now)
+    metadata: Raw = {**old["metadata"]}
+    obj = {**old, "metadata": metadata}
+    _set_finalizers(served, metadata, options.policy)
+    if served.storage == "pods" and (plan := _plan_pod(obj, options, now)):
+        return plan
+    if not metadata.get("finalizers"):
+        _mark(metadata, now, 0)
+        return Deletion(obj, gone=True)
+    if metadata.get("deletionTimestamp"):
+        same = metadata.get("finalizers") == old["metadata"].get("finalizers")
+        if metadata.get("deletionGracePeriodSeconds"):
+            metadata |= {"deletionTimestamp": _stamp(now), "deletionGracePeriodSeconds": 0}
+            same = False
+        return Deletion(obj, gone=False, unchanged=same)
+    _mark(metadata, now, 0)
+    return Deletion(obj, gone=False)
+
+
+def _mark(metadata: Raw, now: datetime, grace: int) -> None:
+    if metadata.get("deletionTimestamp"):
+        metadata["deletionGracePeriodSeconds"] = grace
+        return
+    metadata |= {"deletionTimestamp": _stamp(now + timedelta(seconds=grace)), "deletionGracePeriodSeconds": grace}
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+
+
+def _set_finalizers(served: Served, metadata: Raw, policy: str) -> None:
+    finalizers = list(metadata.get("finalizers") or [])
+    if served.kind.id == _CRD and not metadata.get("deletionTimestamp") and CRD_FINALIZER not in finalizers:
+        finalizers.append(CRD_FINALIZER)
+    if policy:
+        finalizers = [name for name in finalizers if name not in {_ORPHAN, _FOREGROUND}]
+        finalizers += {"Orphan": [_ORPHAN], "Foreground": [_FOREGROUND]}.get(policy, [])
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+
+
+def _plan_pod(obj: Raw, options: DeleteOptions, now: datetime) -> Deletion | None:
+    """Pods on a node get time to end; None when grace plays no part."""
+    metadata, spec = obj["metadata"], obj.get("spec", {})
+    grace = options.grace
+    if grace is None:
+        grace = spec.get("terminationGracePeriodSeconds", 30)
+    grace = 1 if grace < 0 else grace
+    if not spec.get("nodeName") or obj.get("status", {}).get("phase") in _FINISHED:
+        grace = 0
+    marked = metadata.get("deletionTimestamp")
+    if not marked:
+        if grace == 0:
+            return None
+        _mark(metadata, now, grace)
+        return Deletion(obj, gone=False)
+    current = metadata.get("deletionGracePeriodSeconds") or 0
+    if current == 0 or (grace == 0 and options.grace is not None):
+        return None
+    if options.grace is None or grace >= current:
+        return Deletion(obj, gone=False, unchanged=True)
+    sooner = datetime.fromisoformat(marked) - timedelta(seconds=current - grace)
+    metadata |= {"deletionTimestamp": _stamp(sooner), "deletionGracePeriodSeconds": grace}
+    return Deletion(obj, gone=False)
+
+
+def _plan_namespace(old: Raw, now: datetime) -> Deletion:
+    name = old["metadata"]["name"]
+    if name in _PROTECTED:
+        raise api_errors.forbidden("namespaces", "", name, "this namespace may not be deleted")
+    if old["metadata"].get("deletionTimestamp"):
+        pending: Any = old.get("spec", {}).get("finalizers") or old["metadata"].get("finalizers")
+        return Deletion(old, gone=not pending, unchanged=bool(pending))
+    metadata = {**old["metadata"], "deletionTimestamp": _stamp(now)}
+    return Deletion(
+        {**old, "metadata": metadata, "status": {**old.get("status", {}), "phase": "Terminating"}}, gone=False
+    )

@@ -1,0 +1,118 @@
+"""What every object's metadata must satisfy, whatever its kind."""
+
+from trimtab.api.complaints import forbidden, invalid, required, too_long
+from trimtab.api.kinds.native.rules import common
+from trimtab.api.names import label_faults, qualified_name_faults, service_name_faults, subdomain_faults
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+from trimtab.server.registry.api_errors import quoted
+
+_ANNOTATIONS_LIMIT = 256 * 1024
+_STANDARD_FINALIZERS = {"orphan", "foregroundDeletion", "kubernetes"}
+_PATH_NAMED = {
+    "roles.rbac.authorization.k8s.io",
+    "clusterroles.rbac.authorization.k8s.io",
+    "rolebindings.rbac.authorization.k8s.io",
+    "clusterrolebindings.rbac.authorization.k8s.io",
+}
+
+
+def _name_faults(name: str, kind_id: str) -> list[str]:
+    if kind_id in _PATH_NAMED:
+        return _path_segment_faults(name)
+    if kind_id == "namespaces":
+        return label_faults(name)
+    if kind_id == "services":
+        return service_name_faults(name)
+    return subdomain_faults(name)
+
+
+def _path_segment_faults(name: str) -> list[str]:
+    """Names of roles may hold anything that fits into one part of a path."""
+    if name in {".", ".."}:
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{part}'" for part in ("/", "%") if part in name]
+
+
+def name_causes(metadata: Raw, kind_id: str) -> list[Cause]:
+    name, stem = metadata.get("name") or "", metadata.get("generateName") or ""
+    causes = []
+    if stem:
+        probe = stem.rstrip("-") or "x"
+        causes += [invalid("metadata.generateName", stem, fault) for fault in _name_faults(probe, kind_id)]
+    if not name:
+        return [*causes, required("metadata.name", "name or generateName is required")]
+    return causes + [invalid("metadata.name", name, fault) for fault in _name_faults(name, kind_id)]
+
+
+def _annotation_causes(annotations: Raw) -> list[Cause]:
+    field = "metadata.annotations"
+    causes = list(common.annotations(annotations, field))
+    if sum(map(len, annotations)) + sum(map(len, annotations.values())) > _ANNOTATIONS_LIMIT:
+        causes.append(too_long(field, _ANNOTATIONS_LIMIT))
+    return causes
+
+
+def _owner_causes(owners: list[Raw]) -> list[Cause]:
+    causes = []
+    controller = ""
+    for index, owner in enumerate(owners):
+        field = f"metadata.ownerReferences[{index}]"
+        if not owner.get("apiVersion"):
+            causes.append(invalid(f"{field}.apiVersion", "", "version must not be empty"))
+        causes += [
+            required(f"{field}.{key}", "must not be empty") for key in ("kind", "name", "uid") if not owner.get(key)
+        ]
+        if owner.get("controller"):
+            if controller:
+                why = (
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controller} and {owner.get('name')}"
+                )
+                causes.append(invalid("metadata.ownerReferences", owners, why))
+            controller = owner.get("name") or ""
+    return causes
+
+
+def _finalizer_causes(finalizers: list[str]) -> list[Cause]:
+    causes = []
+    for name in finalizers:
+        faults = qualified_name_faults(name)
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            faults.append("name is neither a standard finalizer name nor is it fully qualified")
+        causes += [invalid("metadata.finalizers", name, fault) for fault in faults]
+    return causes
+
+
+def metadata_causes(metadata: Raw, kind_id: str) -> list[Cause]:
+    """Everything wrong with the metadata of a new object."""
+    causes = name_causes(metadata, kind_id)
+    if labels := metadata.get("labels"):
+        causes += common.labels(labels, "metadata.labels")
+    if annotations := metadata.get("annotations"):
+        causes += _annotation_causes(annotations)
+    if owners := metadata.get("ownerReferences"):
+        causes += _owner_causes(owners)
+    if finalizers := metadata.get("finalizers"):
+        causes += _finalizer_causes(finalizers)
+    return causes
+
+
+def update_causes(new: Raw, old: Raw, kind_id: str) -> list[Cause]:
+    """Everything wrong with changing the metadata from `old` to `new`."""
+    causes: list[Cause] = []
+    if (labels := new.get("labels")) and labels != old.get("labels"):
+        causes += common.labels(labels, "metadata.labels")
+    if (annotations := new.get("annotations")) and annotations != old.get("annotations"):
+        causes += _annotation_causes(annotations)
+    if (owners := new.get("ownerReferences")) and owners != old.get("ownerReferences"):
+        causes += _owner_causes(owners)
+    before, after = old.get("finalizers") or [], new.get("finalizers") or []
+    if after != before:
+        causes += _finalizer_causes(after)
+        added = [name for name in after if name not in before]
+        if added and old.get("deletionTimestamp"):
+            listed = ", ".join(quoted(name) for name in added)
+            why = "no new finalizers can be added if the object is being deleted, found new finalizers "
+            causes.append(forbidden("metadata.finalizers", f"{why}[]string{{{listed}}}"))
+    return causes

@@ -1,0 +1,218 @@
+"""Makes objects fit their kind: reads them by its schema, fills in what they lack, complains about what does not fit."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, TypedDict
+
+from msgspec import Struct
+
+from trimtab.api.kind import Default, Validate
+from trimtab.api.kinds.native import codec
+from trimtab.api.kinds.native.fields import known, message, message_name
+from trimtab.api.patch.managed import Manager, track_update
+from trimtab.api.patch.shape import Shape, native_shape, shape_of
+from trimtab.api.structural import Cel, Structural
+from trimtab.api.value import Raw
+from trimtab.errors import ApiFault, BadRequest, Cause
+from trimtab.server.auth.user import Caller
+from trimtab.server.http.body_decoding import Body
+from trimtab.server.registry import api_errors
+from trimtab.server.registry.resources import Served, Where
+
+_OWN_RULES = {"binding", "ephemeralcontainers", "resize", "finalize"}
+"""Paths that may change what the main path may not."""
+_META = "meta.v1.ObjectMeta"
+
+
+class Wanted(Struct, frozen=True):
+    """An object that should be; one that was applied already says who owns its fields."""
+
+    obj: Raw
+    applied: bool = False
+
+
+class Read(NamedTuple):
+    """An object as its kind understands it, and what had to be left out for that."""
+
+    obj: Raw
+    problems: list[str]
+
+
+class Fitter:
+    """Schemas at work, for all resources of one server."""
+
+    # `further` are rules about a kind that only the server knows, because they are about serving
+    def __init__(self, cel: Cel | None = None, further: Mapping[str, Validate] = MappingProxyType({})) -> None:
+        self._cel = cel
+        self._further = further
+        self._structural: dict[Served, Structural] = {}
+        self._shapes: dict[Served, Shape] = {}
+
+    def structural(self, served: Served) -> Structural:
+        made = self._structural.get(served)
+        if made is None:
+            made = self._structural[served] = Structural(served.schema)
+        return made
+
+    def forget(self, served: Served) -> None:
+        self._structural.pop(served, None)
+        self._shapes.pop(served, None)
+
+    # reading
+
+    def understand(self, served: Served, body: Body, validation: str, caller: Caller) -> Raw:
+        """The object of a request, checked as strictly as the client asked for."""
+        obj = self._typed(served, body.obj)
+        try:
+            read = self.read(served, obj)
+        except codec.Unreadable as error:
+            raise self._unfit(served, obj, str(error)) from None
+        problems = [f'duplicate field "{path}"' for path in body.duplicates] + read.problems
+        if problems and validation == "Strict":
+            raise self._unfit(served, obj, f"strict decoding error: {', '.join(problems)}")
+        if problems and validation == "Warn":
+            for problem in problems:
+                caller.warn(problem)
+        return read.obj
+
+    def _unfit(self, served: Served, obj: Raw, why: str) -> ApiFault:
+        kind, version = obj.get("kind", ""), str(obj.get("apiVersion", "")).rpartition("/")[2]
+        return BadRequest(f'{kind} in version "{version}" cannot be handled as a {served.kind.name}: {why}')
+
+    def _typed(self, served: Served, obj: Raw) -> Raw:
+        """The object with kind and apiVersion, which must be those of the path."""
+        version, kind = obj.get("apiVersion") or "", obj.get("kind") or ""
+        if served.kind.custom:
+            if not kind or not version:
+                missing = "Kind" if not kind else "apiVersion"
+                raise BadRequest(
+                    f"the object provided is unrecognized (must be of type {served.kind.name}): "
+                    f"Object '{missing}' is missing in '{api_errors.quoted(obj)}' ({api_errors.quoted(obj)[:30]} ...)"
+                )
+            if version != served.api_version:
+                raise BadRequest(
+                    f"the API version in the data ({version}) does not match the expected API version ({served.api_version})"
+                )
+            if kind != served.kind.name:
+                raise BadRequest(f"the kind in the data ({kind}) does not match the expected kind ({served.kind.name})")
+            return obj
+        if version and kind and (version, kind) != (served.api_version, served.kind.name):
+            why = (
+                f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+            )
+            if version == served.api_version or known(message_name(version, kind)):
+                group = (served.group or "core").split(".")[0]
+                why = f"converting ({version.rpartition('/')[2]}.{kind}) to ({group}.{served.kind.name}): unknown conversion"
+            raise self._unfit(served, obj, why)
+        return {**obj, "apiVersion": served.api_version, "kind": served.kind.name}
+
+    def read(self, served: Served, obj: Raw) -> Read:
+        """Unknown fields dropped and named; `codec.Unreadable` where a type does not fit at all."""
+        if served.message:
+            body, unknown = codec.read(served.message, obj)
+            return Read(body, [f'unknown field "{path}"' for path in unknown])
+        metadata = obj.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise codec.Unreadable("json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta")
+        meta, unknown = codec.read(_META, metadata)
+        meta = {key: value for key, value in meta.items() if value is not None}
+        pruned, further = self.structural(served).prune(obj)
+        unknown = sorted([f"metadata.{path}" for path in unknown] + further)
+        return Read({**pruned, "metadata": meta}, [f'unknown field "{path}"' for path in unknown])
+
+    def read_again(self, served: Served, obj: Raw, known: Raw) -> Read:
+        """`read`, when the object was made from `known`: what the two share was read when it was stored."""
+        if served.outward is not None:
+            return self.read(served, obj)
+        had = known["metadata"]
+        touched = _touched(obj, known)
+        metadata = touched.get("metadata")
+        if isinstance(metadata, dict):
+            touched["metadata"] = _touched(metadata, had)
+        read, problems = self.read(served, touched)
+        if "metadata" not in touched:
+            read.pop("metadata", None)
+        elif isinstance(metadata, dict):
+            read["metadata"] = _rejoined(metadata, touched["metadata"], read["metadata"])
+        return Read(_rejoined(obj, touched, read), problems)
+
+    # writing
+
+    def blank_status(self, served: Served) -> Raw | None:
+        """The status of a native object that nobody has reported on yet; None when none is shown."""
+        field = message(served.message).json.get("status") if served.message else None
+        return codec.empty(field.type) if field is not None and field.always else None
+
+    def complete(self, served: Served, obj: Raw) -> Raw:
+        """Defaults of the schema, then those of the kind.
+
+        What its schema refuses as it came is not put right: a kube-apiserver with our definitions could not do that.
+        """
+        if served.message:
+            return _filled(obj, served.kind.defaults)
+        obj = self.structural(served).fill(obj)
+        put_right = _filled(obj, served.kind.defaults)
+        return obj if put_right is not obj and self.structural(served).check(obj) else put_right
+
+    def complaints(self, served: Served, obj: Raw, old: Raw | None, subresource: str = "") -> list[Cause]:
+        found: list[Cause] = []
+        if not served.message:
+            structural = self.structural(served)
+            check = structural.check_status if subresource == "status" else structural.check
+            found += check(obj, old, self._cel)
+        if subresource in _OWN_RULES or any(cause.reason == "FieldValueTypeInvalid" for cause in found):
+            return found  # the checks of a kind rely on what its schema says about types
+        for validate in served.kind.validators:
+            causes: Sequence[Cause] = validate(obj, old)
+            found += causes
+        if further := self._further.get(served.kind.id):
+            found += further(obj, old)
+        return found
+
+    def shape(self, served: Served) -> Shape:
+        """How the parts of an object merge."""
+        if served.message:
+            return native_shape(served.api_version, served.kind.name)
+        made = self._shapes.get(served)
+        if made is None:
+            made = self._shapes[served] = shape_of(served.schema)
+        return made
+
+    def owned(self, where: Where, obj: Raw, old: Raw | None, manager: str, now: str, *, whole: bool = False) -> Raw:
+        """The object with managedFields that say what this write changed."""
+        served = where.served
+        writer = Manager(manager, "Update", served.api_version, where.subresource)
+        moment = None if where.subresource == "scale" else now  # scaling is noted without its time
+        return track_update(old, obj, self.shape(served), writer, moment, **({} if whole else part_of(where)))
+
+
+def _touched(new: Raw, known: Raw) -> Raw:
+    """The members that are not the very same as before."""
+    return {key: value for key, value in new.items() if value is None or value is not known.get(key)}
+
+
+def _filled(obj: Raw, defaults: Iterable[Default]) -> Raw:
+    for fill in defaults:
+        obj = fill(obj)
+    return obj
+
+
+def _rejoined(new: Raw, touched: Raw, read: Raw) -> Raw:
+    """`new` with what has become of its touched members, and with what reading adds of its own."""
+    whole = {
+        key: read[key] if key in touched else value for key, value in new.items() if key not in touched or key in read
+    }
+    return {**whole, **{key: value for key, value in read.items() if key not in new}}
+
+
+class Part(TypedDict, total=False):
+    """The top-level fields that a path may touch, in the words of `api.patch`."""
+
+    only: Sequence[str]
+    without: Sequence[str]
+
+
+def part_of(where: Where) -> Part:
+    if where.subresource == "status":
+        return {"only": ("status",)}
+    return {"without": ("status",)} if where.served.kind.status else {}

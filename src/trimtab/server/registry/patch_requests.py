@@ -1,0 +1,203 @@
+"""Patches: which of the four kinds it is, what it makes of the object, and whether that still fits."""
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from trimtab.api.kinds.native import codec
+from trimtab.api.patch.apply import apply
+from trimtab.api.patch.json_patch import apply_json_patch
+from trimtab.api.patch.merge_patch import apply_merge_patch
+from trimtab.api.patch.strategic import apply_strategic_patch
+from trimtab.api.value import Raw
+from trimtab.clock import timestamp
+from trimtab.errors import BadRequest, Cause, Conflict, Invalid, UnsupportedMedia
+from trimtab.server.auth.user import Caller
+from trimtab.server.http.body_decoding import load_yaml, loads
+from trimtab.server.http.messages import Ask
+from trimtab.server.http.negotiation import content_media
+from trimtab.server.http.options import WriteOptions, write_options
+from trimtab.server.registry import api_errors
+from trimtab.server.registry.object_schema import Fitter, Wanted, part_of
+from trimtab.server.registry.resource_store import Outcome, Verbs
+from trimtab.server.registry.resources import Served, Where
+
+JSON_PATCH = "application/json-patch+json"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+_BUILT_IN = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
+_CUSTOM = (JSON_PATCH, MERGE, APPLY)
+_METADATA_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+"""As Go writes it, for the refusals that show the whole object."""
+KNOWN = "Known"
+"""The validation of a patch that was written from our own types: it can hold nothing that their schema does not know."""
+Apply = Callable[[Raw], Any]
+
+
+class Patcher:
+    """Turns a patch request into a change of the object it is about."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+
+    @property
+    def _fitter(self) -> Fitter:
+        return self._verbs.fitter
+
+    def check_media(self, ask: Ask, served: Served) -> str:
+        media = content_media(ask.headers.get("content-type", ""))
+        if media not in _BUILT_IN:
+            raise UnsupportedMedia("415: Unsupported Media Type", details=True)
+        if media == STRATEGIC and served.kind.custom:
+            raise UnsupportedMedia(
+                "the body of the request was in an unknown format - accepted media types include: " + ", ".join(_CUSTOM)
+            )
+        return media
+
+    async def patch(self, ask: Ask, where: Where) -> Outcome:
+        media = self.check_media(ask, where.served)
+        options = write_options("PatchOptions", ask.query, apply=media == APPLY)
+        if media == APPLY:
+            return await self.apply(where, read_applied(ask.body), options, ask.caller)
+        return await self.change(where, self.reader(media, ask.body, where.served), options, ask.caller)
+
+    async def change(self, where: Where, apply: Apply, options: WriteOptions, caller: Caller) -> Outcome:
+        def changed(old: Raw) -> Wanted:
+            return Wanted(self._fit(where.served, apply(old), old, options.validation, caller))
+
+        return await self._verbs.change(where, changed, options, caller)
+
+    def reader(self, media: str, body: bytes, served: Served) -> Apply:
+        """What the patch does to an object; refuses a body that is no patch at all."""
+        try:
+            patch = loads(body)
+        except ValueError as error:
+            why = "invalid JSON patch" if media == MERGE else f"error decoding patch: {error}"
+            raise BadRequest(why) from None
+        return self.applier(media, patch, served)
+
+    def applier(self, media: str, patch: Any, served: Served) -> Apply:
+        if media == JSON_PATCH:
+            return lambda old: apply_json_patch(old, patch)
+        if media == MERGE:
+            return lambda old: apply_merge_patch(old, patch)
+        return lambda old: apply_strategic_patch(old, patch, self._fitter.shape(served))
+
+    def _fit(self, served: Served, new: Any, old: Raw, validation: str, caller: Caller) -> Raw:
+        """The patched object, if it still is one."""
+        if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
+            raise _misfit(new, "json: cannot unmarshal the patched object into an object")
+        made: Raw = {**new, "apiVersion": served.api_version, "kind": served.kind.name}
+        metadata = made.setdefault("metadata", {})
+        if validation == KNOWN and not served.message:
+            _check_address(metadata, old["metadata"])
+            return made
+        try:
+            read = self._fitter.read_again(served, made, old)
+        except codec.Unreadable as error:
+            raise _misfit(made, str(error)) from None
+        if read.problems and validation == "Strict":
+            raise _misfit(made, f"strict decoding error: {', '.join(read.problems)}")
+        if validation == "Warn":
+            for problem in read.problems:
+                caller.warn(problem)
+        _check_address(metadata, old["metadata"])
+        return read.obj
+
+    async def apply(self, where: Where, config: Raw, options: WriteOptions, caller: Caller) -> Outcome:
+        """Server-side apply: create the object, or change what this manager owns of it."""
+        config = _placed(where, config)
+        if self._verbs.store.get(where.key) is None and not where.subresource:
+            if config["metadata"].get("uid"):
+                raise _uid_of_nothing(where, config["metadata"]["uid"])
+            made = self._applied(where, None, config, options)
+            return await self._verbs.create(where, Wanted(made, applied=True), options, caller)
+
+        def changed(old: Raw) -> Wanted:
+            return Wanted(self._applied(where, old, config, options), applied=True)
+
+        return await self._verbs.change(where, changed, options, caller)
+
+    def _applied(self, where: Where, live: Raw | None, config: Raw, options: WriteOptions) -> Raw:
+        served = where.served
+        made = apply(
+            live,
+            config,
+            self._fitter.shape(served),
+            options.manager,
+            timestamp(self._verbs.clock.now()),
+            api_version=served.api_version,
+            kind=served.kind.name,
+            force=options.force,
+            subresource=where.subresource,
+            **part_of(where),
+        )
+        try:
+            return self._fitter.read(served, made).obj
+        except codec.Unreadable as error:
+            raise _misfit(made, str(error)) from None
+
+
+def _placed(where: Where, config: Raw) -> Raw:
+    """An applied object with the address of its URL, which it may leave out but not contradict."""
+    metadata = config.get("metadata")
+    metadata = {**metadata} if isinstance(metadata, dict) else {}
+    if metadata.setdefault("name", where.name) != where.name:
+        raise BadRequest(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({where.name})"
+        )
+    if where.namespace and metadata.get("namespace", where.namespace) != where.namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    return {**config, "metadata": metadata}
+
+
+def _uid_of_nothing(where: Where, uid: str) -> Conflict:
+    said = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+    return api_errors.conflict(where.served.resource, where.served.group, where.name, said)
+
+
+def _check_address(new: Raw, old: Raw) -> None:
+    if new.get("name") != old["name"]:
+        raise BadRequest(
+            f"the name of the object ({new.get('name', '')}) does not match the name on the URL ({old['name']})"
+        )
+    if new.get("namespace", "") != old.get("namespace", ""):
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def _misfit(new: Any, why: str) -> Invalid:
+    if isinstance(new, dict) and isinstance(new.get("metadata"), dict):
+        metadata = new["metadata"]
+        ordered = {key: metadata[key] for key in (*_METADATA_ORDER, *metadata) if key in metadata}
+        rest = orjson.loads(orjson.dumps(new, option=orjson.OPT_SORT_KEYS))
+        new = {key: value if key != "metadata" else ordered for key, value in rest.items()}
+    shown = api_errors.quoted(api_errors.quoted(new))
+    return api_errors.invalid("", "", "", [Cause("FieldValueInvalid", f"Invalid value: {shown}: {why}", "patch")])
+
+
+def read_applied(body: bytes) -> Raw:
+    """The object in an apply patch, which is YAML or JSON."""
+    try:
+        applied = loads(body) if body.lstrip()[:1] == b"{" else load_yaml(body)
+    except ValueError as error:
+        raise BadRequest(f"error decoding YAML: {error}") from None
+    if not isinstance(applied, dict):
+        raise BadRequest("error decoding YAML: the document is not an object")
+    return applied

@@ -1,0 +1,186 @@
+"""Which objects a list or watch is about: label and field selectors, judged on stored bytes."""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from trimtab.api.selectors import BadSelector, Selector, parse_selector
+from trimtab.api.value import Raw
+from trimtab.errors import BadRequest
+from trimtab.server.registry.resources import Served
+from trimtab.server.storage.object_codec import labels_of
+
+_EVENT = (
+    *(
+        f"involvedObject.{part}"
+        for part in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+    ),
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+)
+_OWN_FIELDS: dict[str, tuple[str, ...]] = {
+    "pods": (
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+        "status.nominatedNodeName",
+    ),
+    "services": ("spec.clusterIP", "spec.type"),
+    "events": _EVENT,
+    "nodes": ("spec.unschedulable",),
+    "namespaces": ("status.phase",),
+    "secrets": ("type",),
+    "jobs.batch": ("status.successful",),
+    "replicationcontrollers": ("status.replicas",),
+    "replicasets.apps": ("status.replicas",),
+    "certificatesigningrequests.certificates.k8s.io": ("spec.signerName",),
+}
+_NEW_EVENT = {"regarding": "involvedObject", "reportingController": "reportingComponent"}
+"""What events.k8s.io calls fields that are stored under their older names."""
+_ZERO = {"spec.unschedulable": "false", "spec.hostNetwork": "false", "status.successful": "0", "status.replicas": "0"}
+
+
+class FieldRule(NamedTuple):
+    path: str
+    value: str
+    equal: bool
+
+
+class Choice(NamedTuple):
+    """The objects that a request is about."""
+
+    labels: Selector
+    fields: tuple[FieldRule, ...]
+
+    @property
+    def everything(self) -> bool:
+        return not self.labels.rules and not self.fields
+
+    @property
+    def single(self) -> str:
+        """The only name that can match, if the fields name one."""
+        for rule in self.fields:
+            if rule.path == "metadata.name" and rule.equal:
+                return rule.value
+        return ""
+
+    def takes(self, value: bytes) -> bool:
+        if self.labels.rules and not self.labels.matches(labels_of(value)):
+            return False
+        if not self.fields:
+            return True
+        obj = orjson.loads(value)
+        return all((_read(obj, rule.path) == rule.value) == rule.equal for rule in self.fields)
+
+
+EVERYTHING = Choice(Selector(), ())
+
+
+def _read(obj: Raw, path: str) -> str:
+    if path == "source" and isinstance(obj.get("source"), dict):
+        return str(obj["source"].get("component") or obj.get("reportingComponent") or "")
+    value: Any = obj
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _ZERO.get(path, "") if value is None else str(value)
+
+
+def _split(text: str) -> list[FieldRule]:
+    rules = []
+    for term in filter(None, text.split(",")):
+        for sign, equal in (("!=", False), ("==", True), ("=", True)):
+            path, found, value = term.partition(sign)
+            if found:
+                rules.append(FieldRule(path, value, equal))
+                break
+        else:
+            raise BadRequest(f"invalid selector: '{text}'; can't understand '{term}'")
+    return rules
+
+
+def _known(served: Served) -> Callable[[str], str]:
+    """Turns a field of the query into the stored one, or refuses it."""
+    custom = served.kind.custom
+    own = served.selectable if custom else _OWN_FIELDS.get(served.storage, ())
+
+    def known(path: str) -> str:
+        if served.storage == "events" and served.group:
+            head, dot, tail = path.partition(".")
+            path = f"{_NEW_EVENT.get(head, head)}{dot}{tail}"
+        if path in {"metadata.name", "metadata.namespace"} or path in own:
+            return path
+        if own or custom:
+            raise BadRequest(f"field label not supported: {path}")
+        raise BadRequest(f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"')
+
+    return known
+
+
+@lru_cache(maxsize=512)
+def _labels(text: str) -> Selector:
+    try:
+        return parse_selector(text)
+    except BadSelector as bad:
+        raise BadRequest(_complaint(text) or str(bad)) from bad
+
+
+_TOKEN = re.compile(r"\s*(?:(==|!=|[=!<>(),])|([^\s=!<>(),]+))")
+_OPERATORS = {"in", "notin", "=", "==", "!=", "gt", "lt", ">", "<"}
+
+
+def _complaint(text: str) -> str:
+    """What is wrong with a label selector, in the words of Kubernetes' parser; empty when it finds nothing."""
+    tokens = [match[1] or match[2] for match in _TOKEN.finditer(text)] + [""]
+    at = 0
+
+    def found(expected: str) -> str:
+        return f"unable to parse requirement: found '{tokens[at]}', expected: {expected}"
+
+    while True:
+        if tokens[at] == "!":
+            at += 1
+        if not tokens[at] or _TOKEN.fullmatch(tokens[at])[1]:  # type: ignore[index]
+            return found("!, identifier, or 'end of string'")
+        at += 1
+        if tokens[at] in {"", ","}:
+            pass
+        elif tokens[at] not in _OPERATORS:
+            return found("in, notin, =, ==, !=, gt, lt")
+        elif tokens[at] in {"in", "notin"}:
+            at += 1
+            if tokens[at] != "(":
+                return found("'('")
+            while tokens[at] not in {")", ""}:
+                at += 1
+            if not tokens[at]:
+                return found("',', ')' or identifier")
+            at += 1
+        else:
+            at += 1
+            at += bool(tokens[at] not in {"", ","})
+        if not tokens[at]:
+            return ""
+        if tokens[at] != ",":
+            return found("',' or 'end of string'")
+        at += 1
+
+
+def choose(served: Served, labels: str, fields: str) -> Choice:
+    """The choice that the two query parameters make; refuses what Kubernetes refuses."""
+    if not labels and not fields:
+        return EVERYTHING
+    known = _known(served)
+    rules = tuple(rule._replace(path=known(rule.path)) for rule in _split(fields)) if fields else ()
+    return Choice(_labels(labels), rules)

@@ -1,0 +1,104 @@
+"""What a write may and may not touch: which parts of an object belong to which path, and when its generation grows."""
+
+from trimtab.api.value import Raw
+from trimtab.server.registry.resources import Served
+
+_GENERATED = {
+    "pods",
+    "replicationcontrollers",
+    "deployments.apps",
+    "statefulsets.apps",
+    "daemonsets.apps",
+    "replicasets.apps",
+    "jobs.batch",
+    "cronjobs.batch",
+    "ingresses.networking.k8s.io",
+    "ingressclasses.networking.k8s.io",
+    "networkpolicies.networking.k8s.io",
+    "poddisruptionbudgets.policy",
+    "customresourcedefinitions.apiextensions.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "priorityclasses.scheduling.k8s.io",
+    "clusters.cluster.karmada.io",
+}
+"""Built-in kinds that count the changes of their spec."""
+_IDENTITY = ("name", "namespace", "uid", "creationTimestamp", "selfLink")
+_LIFE = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_TYPE = ("apiVersion", "kind", "metadata")
+_STATUS_AT_BIRTH = {"nodes", "persistentvolumes", "services"}
+"""Built-in kinds whose status survives creation, because the component that creates them also reports it."""
+_ANNOTATIONS_COUNT = {"deployments.apps"}
+
+
+def prepare_create(served: Served, obj: Raw, blank_status: Raw | None) -> None:
+    """Drop what a client may not say at birth; `obj` and its metadata are the caller's own copies."""
+    metadata = obj["metadata"]
+    for key in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        metadata.pop(key, None)
+    if served.kind.status and served.kind.id not in _STATUS_AT_BIRTH:
+        obj.pop("status", None)
+        if blank_status is not None:
+            obj["status"] = blank_status
+
+
+def give_birth(served: Served, obj: Raw) -> None:
+    """Add what only the server says, and nobody owns; `obj` and its metadata are the caller's own copies."""
+    if served.kind.custom or served.kind.id in _GENERATED:
+        obj["metadata"]["generation"] = 1
+    if served.kind.id == "namespaces":
+        finalizers = (obj.get("spec") or {}).get("finalizers") or []
+        obj["spec"] = {"finalizers": finalizers if "kubernetes" in finalizers else [*finalizers, "kubernetes"]}
+        obj["status"] = {"phase": "Active"}
+    if served.kind.id == "customresourcedefinitions.apiextensions.k8s.io":
+        versions = obj.get("spec", {}).get("versions") or ()
+        stored = [version.get("name", "") for version in versions if version.get("storage")]
+        obj["status"] = {**obj.get("status", {}), "storedVersions": stored}
+
+
+def carry_over(served: Served, new: Raw, old: Raw, subresource: str, *, whole: bool = False) -> Raw:
+    """The object that a write through this path makes: what the path does not own stays as it was."""
+    before, after = old["metadata"], new["metadata"]
+    if subresource == "status":
+        made = {**old, "metadata": {**before, "managedFields": after.get("managedFields", [])}}
+        if not served.kind.custom:
+            for key in ("labels", "annotations", "finalizers", "ownerReferences"):
+                _take(made["metadata"], after, key)
+        _take(made, new, "status")
+        return made
+    if subresource == "finalize":
+        finalizers = (new.get("spec") or {}).get("finalizers") or []
+        return {**old, "spec": {**old.get("spec", {}), "finalizers": finalizers}}
+    made = {**new, "apiVersion": old["apiVersion"], "kind": old["kind"]}
+    metadata = made["metadata"] = {**after}
+    for key in (*_IDENTITY, *_LIFE):
+        _take(metadata, before, key)
+    if subresource == "binding":
+        return made  # gives a pod its node and says so in its status, in one step
+    if served.kind.status and subresource != "approval" and not whole:
+        _take(made, old, "status")
+    if served.kind.id == "namespaces":
+        made["spec"] = old.get("spec", {})
+    if "generation" in metadata and _counts(served, made, old):
+        metadata["generation"] = before["generation"] + 1
+    return made
+
+
+def _take(target: Raw, source: Raw, key: str) -> None:
+    if key in source:
+        target[key] = source[key]
+    else:
+        target.pop(key, None)
+
+
+def _counts(served: Served, new: Raw, old: Raw) -> bool:
+    """Whether the change is one that a controller must look at again."""
+    ignored = (*_TYPE, "status") if served.kind.status else _TYPE
+    if _without(new, ignored) != _without(old, ignored):
+        return True
+    annotations = (obj["metadata"].get("annotations") or {} for obj in (new, old))
+    return served.kind.id in _ANNOTATIONS_COUNT and len({tuple(sorted(found.items())) for found in annotations}) > 1
+
+
+def _without(obj: Raw, ignored: tuple[str, ...]) -> Raw:
+    return {key: value for key, value in obj.items() if key not in ignored}

@@ -1,0 +1,180 @@
+"""Stored bytes and wire bytes: objects are kept ready to send, so that reading them is joining bytes.
+
+A stored value is the object's JSON without kind, apiVersion and resourceVersion, with `metadata` first. What is
+missing is the same for all objects of a resource, or known to the store, and is put in front when it is sent.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from trimtab.api.value import Raw
+from trimtab.server.registry.resources import Served
+from trimtab.store.entry import Entry, Event
+
+_START = len(b'{"metadata":{')
+_RECENT = 512
+_LEFT_OUT = ("apiVersion", "kind")
+
+
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Known(msgspec.Struct):
+    metadata: _Metadata
+
+
+_known_decoder = msgspec.json.Decoder(_Known)
+
+
+def pack(obj: Raw) -> bytes:
+    """The stored form of an object."""
+    metadata = {**obj["metadata"]}
+    metadata.pop("resourceVersion", None)
+    stored = {"metadata": metadata, **obj}
+    stored["metadata"] = metadata  # which is first all the same
+    for key in _LEFT_OUT:
+        stored.pop(key, None)
+    # a copy of its own size: what orjson hands out keeps the whole buffer it was written into
+    return bytes(memoryview(orjson.dumps(stored)))
+
+
+def unpack(served: Served, value: bytes, revision: int) -> Raw:
+    """The object as `served` shows it; the caller's own copy."""
+    stored: Raw = orjson.loads(value)
+    metadata: Raw = {"resourceVersion": str(revision), **stored.pop("metadata")}
+    obj: Raw = {"apiVersion": served.api_version, "kind": served.kind.name, "metadata": metadata, **stored}
+    return served.outward(obj) if served.outward else obj
+
+
+def memo_of(served: Served, obj: Raw) -> dict[str, Any] | None:
+    """A written object, left for those who watch so that they need not decode it; it must not change any more."""
+    return None if served.inward else {f"written {served.api_version}": obj}
+
+
+def decoded(event: Event, served: Served) -> Raw:
+    """The object of an event, or what it was when it went; made once for all who are told of it whole."""
+    memo = event.memo
+    if memo is None:
+        memo = event.memo = {}
+    name = f"raw {served.api_version}"
+    raw: Raw | None = memo.get(name)
+    if raw is None:
+        written, revision = memo.get(f"written {served.api_version}"), event.revision
+        raw = memo[name] = _numbered(written, revision) if written else unpack(served, event.shown, revision)
+    return raw
+
+
+class _Decoded(Struct, frozen=True):
+    served: Served
+    revision: int
+    obj: Raw
+
+
+class Recent:
+    """The latest writes, by key: most objects are written several times in a row, and decoded for each."""
+
+    def __init__(self) -> None:
+        self._written: OrderedDict[str, _Decoded] = OrderedDict()
+
+    def note(self, served: Served, event: Event) -> None:
+        if event.entry is None or served.inward:
+            self._written.pop(event.key, None)
+            return
+        self._written[event.key] = _Decoded(served, event.revision, decoded(event, served))
+        self._written.move_to_end(event.key)
+        if len(self._written) > _RECENT:
+            self._written.popitem(last=False)
+
+    def decoded(self, served: Served, entry: Entry) -> Raw:
+        """The object of an entry, which may be known to others, too, and must not change."""
+        found = self._written.get(entry.key)
+        if found is None or found.revision != entry.mod_revision or found.served is not served:
+            return unpack(served, entry.value, entry.mod_revision)
+        return found.obj
+
+
+def _numbered(written: Raw, revision: int) -> Raw:
+    return {**written, "metadata": {**written["metadata"], "resourceVersion": str(revision)}}
+
+
+def dress(served: Served, value: bytes, revision: int) -> bytes:
+    """The object's JSON, without a line end."""
+    if served.outward:
+        return orjson.dumps(unpack(served, value, revision))
+    return b'%b%d",%b' % (served.head, revision, value[_START:])
+
+
+def dress_item(served: Served, entry: Entry) -> bytes:
+    """The object's JSON as an item of a list."""
+    if served.outward:
+        obj = unpack(served, entry.value, entry.mod_revision)
+        if not served.kind.custom:
+            del obj["kind"], obj["apiVersion"]
+        return orjson.dumps(obj)
+    return b'%b%d",%b' % (served.item_head, entry.mod_revision, entry.value[_START:])
+
+
+def labels_of(value: bytes) -> dict[str, str]:
+    """The labels of a stored object, without decoding the rest."""
+    return _known_decoder.decode(value).metadata.labels or {}
+
+
+class Found(Struct, frozen=True):
+    """One object, as stored."""
+
+    served: Served
+    value: bytes
+    revision: int | None
+    """None for the outcome of a dry run that would create."""
+    event: Event | None = None
+    """What made it so, when it was just written: whoever watches shares what is made of it."""
+
+    def body(self) -> bytes:
+        if self.revision is None:
+            return orjson.dumps(self.raw())
+        return dress(self.served, self.value, self.revision)
+
+    def raw(self) -> Raw:
+        obj = unpack(self.served, self.value, self.revision or 0)
+        if self.revision is None:
+            del obj["metadata"]["resourceVersion"]
+        return obj
+
+
+class Batch(NamedTuple):
+    """A list, or one page of it."""
+
+    served: Served
+    entries: Sequence[Entry]
+    revision: int
+    token: str = ""
+    remaining: int | None = None
+
+    def metadata(self) -> Raw:
+        found: Raw = {"resourceVersion": str(self.revision)}
+        if self.token:
+            found["continue"] = self.token
+        if self.remaining is not None:
+            found["remainingItemCount"] = self.remaining
+        return found
+
+    def body(self) -> bytes:
+        served = self.served
+        name, version = f"{served.kind.name}List", served.api_version
+        items = b",".join([dress_item(served, entry) for entry in self.entries])
+        metadata = orjson.dumps(self.metadata())
+        if served.kind.custom:
+            metadata = orjson.dumps({"continue": "", **self.metadata()})  # said also when there is no more
+            head = f'{{"apiVersion":"{version}","items":['.encode()
+            return b'%b%b],"kind":"%b","metadata":%b}' % (head, items, name.encode(), metadata)
+        head = f'{{"kind":"{name}","apiVersion":"{version}","metadata":'.encode()
+        return b'%b%b,"items":[%b]}' % (head, metadata, items)
+
+    def raws(self) -> list[Raw]:
+        return [unpack(self.served, entry.value, entry.mod_revision) for entry in self.entries]

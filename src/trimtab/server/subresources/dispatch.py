@@ -1,0 +1,218 @@
+"""The parts of objects that have paths of their own: status, scale, eviction, binding, tokens and their like."""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Protocol
+
+from trimtab.api.value import Raw
+from trimtab.clock import timestamp
+from trimtab.errors import BadRequest, Cause, Unavailable
+from trimtab.server.auth.authenticate import ISSUER, Claims, Tokens
+from trimtab.server.http.body_decoding import read_body
+from trimtab.server.http.messages import Answer, Ask
+from trimtab.server.http.negotiation import PROTOBUF, Form, content_media
+from trimtab.server.http.options import write_options
+from trimtab.server.http.routes import truthy
+from trimtab.server.printers.responses import object_answer, raw_answer
+from trimtab.server.registry import api_errors
+from trimtab.server.registry.patch_requests import Patcher
+from trimtab.server.registry.resource_store import Verbs
+from trimtab.server.registry.resources import Catalogue, Where
+from trimtab.server.subresources.binding import Bindings
+from trimtab.server.subresources.eviction import Evictions
+from trimtab.server.subresources.scale import Scaling
+
+_SHORTEST, _USUAL, _LONGEST = 600, 3600, 1 << 32
+Act = Callable[[Ask, Where], Awaitable[Answer]]
+
+
+class Output(Protocol):
+    """What a container of a pod has written."""
+
+    def __call__(self, pod: Raw, container: str, /, *, previous: bool) -> str: ...
+
+
+def success(ask: Ask, code: int, message: str = "") -> Answer:
+    said = {"message": message} if message else {}
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", **said, "code": code}
+    return raw_answer(code, status, Form(PROTOBUF) if ask.protobuf else Form())
+
+
+class Subresources:
+    """Finds who serves a subresource, and serves the small ones."""
+
+    def __init__(
+        self, verbs: Verbs, patcher: Patcher, tokens: Tokens, *, several_budgets: bool, output: Output | None = None
+    ) -> None:
+        self._verbs = verbs
+        self._catalogue: Catalogue = verbs.catalogue
+        self._patcher = patcher
+        self._tokens = tokens
+        self._output = output
+        self._scaling = Scaling(verbs, patcher)
+        self.evictions = Evictions(verbs, several_budgets=several_budgets)
+        self._bindings = Bindings(verbs, guarded=several_budgets)
+        self._special: dict[str, Act] = {
+            "eviction": self._evict,
+            "binding": self._bind,
+            "token": self._token,
+            "log": self._log,
+            "exec": self._connect,
+            "attach": self._connect,
+            "portforward": self._connect,
+            "proxy": self._proxy,
+        }
+
+    async def answer(self, ask: Ask, where: Where, verb: str) -> Answer:
+        name = where.subresource.partition("/")[0]
+        if name == "scale":
+            return await self._scaling.answer(ask, where, verb)
+        if act := self._special.get(name):
+            return await act(ask, where)
+        return await self._whole(ask, where, verb)
+
+    async def bind(self, ask: Ask, namespace: str) -> Answer:
+        """The older way to bind a pod: the binding itself names it."""
+        body = self._read(ask, "v1", "Binding")
+        pods = self._catalogue.preferred("", "pods")
+        name = body.get("metadata", {}).get("name")
+        if pods is None or not isinstance(name, str) or not name:
+            raise BadRequest("the binding names no pod")
+        return await self._bind(ask, Where(pods, namespace, name, "binding"))
+
+    async def _whole(self, ask: Ask, where: Where, verb: str) -> Answer:
+        """A part that is shown and written as the whole object: status, finalize, approval."""
+        now = self._verbs.clock.now()
+        if verb == "get":
+            return object_answer(ask, self._verbs.get(where), 200, now)
+        if verb == "patch":
+            outcome = await self._patcher.patch(ask, where)
+            return object_answer(ask, outcome.found, 200, now)
+        options = write_options("UpdateOptions", ask.query)
+        served = where.served
+        body = read_body(
+            content_media(ask.headers.get("content-type", "")), ask.body, served.api_version, served.kind.name
+        )
+        obj = self._verbs.fitter.understand(served, body, options.validation, ask.caller)
+        outcome = await self._verbs.update(where, obj, options, ask.caller)
+        return object_answer(ask, outcome.found, 200, now)
+
+    def _read(self, ask: Ask, api_version: str, kind: str) -> Raw:
+        """A body that is an object of another kind."""
+        obj = read_body(content_media(ask.headers.get("content-type", "")), ask.body, api_version, kind).obj
+        if obj.get("kind", kind) != kind:
+            group = (api_version.rpartition("/")[0] or "core").split(".")[0]
+            version = str(obj.get("apiVersion", "")).rpartition("/")[2]
+            raise BadRequest(
+                f'{obj["kind"]} in version "{version}" cannot be handled as a {kind}: '
+                f"converting ({version}.{obj['kind']}) to ({group}.{kind}): unknown conversion"
+            )
+        if not isinstance(obj.get("metadata", {}), dict) or not isinstance(obj.get("spec", {}), dict):
+            raise BadRequest(f"{kind} cannot be read: metadata and spec must be objects")
+        return obj
+
+    async def _evict(self, ask: Ask, where: Where) -> Answer:
+        body = self._read(ask, "policy/v1", "Eviction")
+        options = write_options("CreateOptions", ask.query)
+        cost = await self.evictions.evict(where, body, ask.caller, dry_run=options.dry_run)
+        return success(ask, 201, cost)
+
+    async def _bind(self, ask: Ask, where: Where) -> Answer:
+        body = self._read(ask, "v1", "Binding")
+        options = write_options("CreateOptions", ask.query)
+        await self._bindings.bind(where, body, options, ask.caller)
+        return success(ask, 201)
+
+    async def _token(self, ask: Ask, where: Where) -> Answer:
+        body = self._read(ask, "authentication.k8s.io/v1", "TokenRequest")
+        account = self._verbs.get(where).raw()["metadata"]
+        spec = body.get("spec") or {}
+        seconds = spec.get("expirationSeconds")
+        seconds = _USUAL if seconds is None else seconds
+        if not isinstance(seconds, int) or not _SHORTEST <= seconds <= _LONGEST:
+            why = "may not specify a duration less than 10 minutes"
+            if isinstance(seconds, int) and seconds > _LONGEST:
+                why = "may not specify a duration larger than 2^32 seconds"
+            cause = Cause(
+                "FieldValueInvalid", f"Invalid value: {api_errors.quoted(seconds)}: {why}", "spec.expirationSeconds"
+            )
+            raise api_errors.invalid("TokenRequest", "authentication.k8s.io", "", [cause])
+        now = self._verbs.clock.now()
+        audiences = [str(audience) for audience in spec.get("audiences") or [ISSUER]]
+        issued = int(now.timestamp())
+        bound = spec.get("boundObjectRef")
+        claims = Claims(
+            where.namespace,
+            where.name,
+            account["uid"],
+            tuple(audiences),
+            issued,
+            issued + seconds,
+            self._bound_object(where.namespace, bound) if isinstance(bound, dict) else None,
+        )
+        expires = timestamp(now + timedelta(seconds=seconds))
+        metadata = {"name": where.name, "namespace": where.namespace, "creationTimestamp": timestamp(now)}
+        answer = {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": metadata,
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": seconds,
+                "boundObjectRef": bound if isinstance(bound, dict) else None,
+            },
+            "status": {"token": self._tokens.issue(claims), "expirationTimestamp": expires},
+        }
+        return raw_answer(201, answer, Form(PROTOBUF) if ask.protobuf else Form())
+
+    def _bound_object(self, namespace: str, bound: Raw) -> Raw:
+        kind, name = str(bound.get("kind", "")), str(bound.get("name", ""))
+        served = {"Pod": "pods", "Secret": "secrets"}.get(kind)
+        if served is None:
+            raise BadRequest(f'cannot bind token for serviceaccount to kind "{kind}"')
+        found = self._catalogue.preferred("", served)
+        if found is None:
+            raise api_errors.not_found(served, "", name)
+        uid = self._verbs.get(Where(found, namespace, name)).raw()["metadata"]["uid"]
+        return {"kind": kind, "name": name, "uid": uid}
+
+    async def _log(self, ask: Ask, where: Where) -> Answer:
+        pod = self._verbs.get(where).raw()
+        names = [
+            container.get("name")
+            for part in ("containers", "initContainers", "ephemeralContainers")
+            for container in pod.get("spec", {}).get(part) or ()
+        ]
+        wanted = ask.query.get("container", "")
+        if wanted and wanted not in names:
+            raise BadRequest(f"container {wanted} is not valid for pod {where.name}")
+        if not wanted and len(pod["spec"].get("containers") or ()) > 1:
+            listed = " ".join(str(name) for name in names)
+            raise BadRequest(f"a container name must be specified for pod {where.name}, choose one of: [{listed}]")
+        node = pod["spec"].get("nodeName")
+        if not node:
+            return Answer(204, b"", "")
+        if self._output is None:
+            raise api_errors.not_found("pods", "", node)
+        text = self._output(pod, wanted or str(names[0]), previous=truthy(ask.query.get("previous", "")))
+        return Answer(200, last_lines(text, ask.query.get("tailLines", "")).encode(), "text/plain")
+
+    async def _connect(self, ask: Ask, where: Where) -> Answer:
+        node = self._verbs.get(where).raw().get("spec", {}).get("nodeName")
+        if not node:
+            raise BadRequest(f"pod {where.name} does not have a host assigned")
+        if self._output is not None:
+            raise BadRequest(f"pod {where.name} is simulated: there is no process to {where.subresource} to")
+        raise api_errors.not_found("pods", "", node)
+
+    async def _proxy(self, ask: Ask, where: Where) -> Answer:
+        self._verbs.get(where)
+        raise Unavailable(f'no endpoints available for "{where.name}"')
+
+
+def last_lines(text: str, count: str) -> str:
+    if not count:
+        return text
+    if not count.isdecimal():
+        raise BadRequest(f"tailLines must be a number that is not negative, not {api_errors.quoted(count)}")
+    return "".join(text.splitlines(keepends=True)[-int(count) :]) if int(count) else ""

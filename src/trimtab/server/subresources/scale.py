@@ -1,0 +1,132 @@
+"""The scale of an object: how many replicas it should have, apart from everything else it says."""
+
+from typing import Any
+
+from trimtab.api.complaints import shown
+from trimtab.api.value import Raw
+from trimtab.errors import BadRequest, Cause
+from trimtab.server.http.body_decoding import read_body
+from trimtab.server.http.messages import Answer, Ask
+from trimtab.server.http.negotiation import PROTOBUF, Form, content_media
+from trimtab.server.http.options import WriteOptions, write_options
+from trimtab.server.printers.builtin_columns import selector_text
+from trimtab.server.printers.responses import raw_answer
+from trimtab.server.registry import api_errors
+from trimtab.server.registry.object_schema import Wanted
+from trimtab.server.registry.patch_requests import APPLY, Apply, Patcher, read_applied
+from trimtab.server.registry.resource_store import Verbs
+from trimtab.server.registry.resources import Served, Where
+
+_API = "autoscaling/v1"
+
+
+def _form(ask: Ask) -> Form:
+    return Form(PROTOBUF) if ask.protobuf else Form()
+
+
+def _at(obj: Any, path: str) -> Any:
+    for part in path.strip(".").split("."):
+        obj = obj.get(part) if isinstance(obj, dict) else None
+    return obj
+
+
+def _put(obj: Raw, path: list[str], value: Any) -> Raw:
+    """The object with `value` at `path`; what was not there is made."""
+    first, *rest = path
+    inner = obj.get(first)
+    return {**obj, first: _put(inner if isinstance(inner, dict) else {}, rest, value) if rest else value}
+
+
+def _selector(served: Served, obj: Raw) -> str:
+    path = served.kind.scale.selector_path if served.kind.scale else ""
+    found = _at(obj, path) if path else _at(obj, ".spec.selector") if not served.kind.custom else None
+    if isinstance(found, str):
+        return found
+    if not isinstance(found, dict):
+        return ""
+    written = found if {"matchLabels", "matchExpressions"} & set(found) else {"matchLabels": found}
+    text = selector_text(written)
+    return "" if text == "<none>" else text
+
+
+class Scaling:
+    """Shows and changes scales."""
+
+    def __init__(self, verbs: Verbs, patcher: Patcher) -> None:
+        self._verbs = verbs
+        self._patcher = patcher
+
+    async def answer(self, ask: Ask, where: Where, verb: str) -> Answer:
+        if verb == "get":
+            return raw_answer(200, self.shown(where, self._verbs.get(where).raw()), _form(ask))
+        options = write_options(
+            "UpdateOptions" if verb == "update" else "PatchOptions", ask.query, apply=self._applies(ask, verb)
+        )
+        media = content_media(ask.headers.get("content-type", ""))
+        if verb == "patch":
+            return await self._write(ask, where, self._change(ask, where), options)
+        body = read_body(media, ask.body, _API, "Scale").obj
+        return await self._write(ask, where, lambda _: body, options)
+
+    def _applies(self, ask: Ask, verb: str) -> bool:
+        return verb == "patch" and content_media(ask.headers.get("content-type", "")) == APPLY
+
+    def _change(self, ask: Ask, where: Where) -> Apply:
+        media = self._patcher.check_media(ask, where.served)
+        if media == APPLY:
+            config = read_applied(ask.body)
+            return lambda old: {**old, "spec": {**old["spec"], **(config.get("spec") or {})}}
+        return self._patcher.reader(media, ask.body, where.served)
+
+    async def _write(self, ask: Ask, where: Where, change: Apply, options: WriteOptions) -> Answer:
+        def scaled(old: Raw) -> Wanted:
+            return Wanted(self._scaled(where, old, change(self.shown(where, old, strict=False))))
+
+        outcome = await self._verbs.change(where, scaled, options, ask.caller)
+        return raw_answer(200, self.shown(where, outcome.found.raw(), strict=False), _form(ask))
+
+    def shown(self, where: Where, obj: Raw, *, strict: bool = True) -> Raw:
+        """The Scale of an object; without a number of replicas a custom resource has none."""
+        scale = where.served.kind.scale
+        if scale is None:
+            raise api_errors.not_found(where.served.resource, where.served.group, where.name)
+        replicas = _at(obj, scale.spec_path)
+        if replicas is None and strict and where.served.kind.custom:
+            raise api_errors.internal(f'the spec replicas field "{scale.spec_path}" does not exist')
+        keys = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        status: Raw = {"replicas": _at(obj, scale.status_path) or 0}
+        if selector := _selector(where.served, obj):
+            status["selector"] = selector
+        return {
+            "kind": "Scale",
+            "apiVersion": _API,
+            "metadata": {key: obj["metadata"][key] for key in keys if key in obj["metadata"]},
+            "spec": {"replicas": replicas} if replicas else {},
+            "status": status,
+        }
+
+    def _scaled(self, where: Where, old: Raw, scale: Any) -> Raw:
+        """The object with the replicas of a changed Scale."""
+        if not isinstance(scale, dict) or not isinstance(scale.get("spec") or {}, dict):
+            raise BadRequest("the Scale cannot be read: spec must be an object")
+        metadata = scale.get("metadata") or {}
+        if metadata.get("name", where.name) != where.name:
+            raise BadRequest(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({where.name})"
+            )
+        replicas = (scale.get("spec") or {}).get("replicas", 0)
+        if not isinstance(replicas, int) or isinstance(replicas, bool) or abs(replicas) >= 1 << 31:
+            raise BadRequest(
+                'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal '
+                "into Go struct field ScaleSpec.spec.replicas of type int32"
+            )
+        if replicas < 0:
+            said = f"Invalid value: {shown(replicas)}: must be greater than or equal to 0"
+            raise api_errors.invalid(
+                "Scale", "autoscaling", where.name, [Cause("FieldValueInvalid", said, "spec.replicas")]
+            )
+        path = where.served.kind.scale.spec_path if where.served.kind.scale else ".spec.replicas"
+        new = _put(old, path.strip(".").split("."), replicas)
+        version, uid = metadata.get("resourceVersion"), metadata.get("uid")
+        kept = {**new["metadata"], "resourceVersion": version or "", "uid": uid or new["metadata"]["uid"]}
+        return {**new, "metadata": kept}
