@@ -19,7 +19,7 @@ from trimtab.api.kinds.ocm import ManagedCluster, OcmPlacement
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Object
 from trimtab.controllers.contract import Wish
-from trimtab.controllers.place import place
+from trimtab.controllers.ocm.placement import place
 from trimtab.decide.ocm.ask import PlacementAsk
 from trimtab.decide.ocm.pipeline import decide
 from trimtab.decide.ocm.scene import Atlas, Scene

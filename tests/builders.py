@@ -24,7 +24,7 @@ from trimtab.api.kinds.work import (
     Work,
 )
 from trimtab.api.value import Condition, Meta, Raw
-from trimtab.controllers import marks
+from trimtab.controllers import well_known
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -77,8 +77,8 @@ def policy(name: str = "pp", *, kind: str = "Deployment", selects: str = "", **s
             uid=f"uid-{name}",
             resource_version="3",
             generation=1,
-            labels={marks.PP_ID: f"id-{name}"},
-            finalizers=(marks.POLICY_FINALIZER,),
+            labels={well_known.PP_ID: f"id-{name}"},
+            finalizers=(well_known.POLICY_FINALIZER,),
         ),
         spec=PropagationSpec(resource_selectors=(selector,)).but(**spec),
     )
@@ -92,17 +92,17 @@ def cluster_policy(name: str = "cpp", **spec: Any) -> ClusterPropagationPolicy:
             uid=f"uid-{name}",
             resource_version="3",
             generation=1,
-            labels={marks.CPP_ID: f"id-{name}"},
-            finalizers=(marks.CLUSTER_POLICY_FINALIZER,),
+            labels={well_known.CPP_ID: f"id-{name}"},
+            finalizers=(well_known.CLUSTER_POLICY_FINALIZER,),
         ),
         spec=PropagationSpec(resource_selectors=(selector,)).but(**spec),
     )
 
 
 def claimed(template: Raw, by: PropagationPolicy) -> Raw:
-    labels = {marks.PP_ID: by.metadata.labels[marks.PP_ID]}
-    annotations = {marks.PP_NAMESPACE: by.namespace, marks.PP_NAME: by.name}
-    return marks.remarked(template, labels=labels, annotations=annotations)
+    labels = {well_known.PP_ID: by.metadata.labels[well_known.PP_ID]}
+    annotations = {well_known.PP_NAMESPACE: by.namespace, well_known.PP_NAME: by.name}
+    return well_known.remarked(template, labels=labels, annotations=annotations)
 
 
 def binding(name: str = "web", *, clusters: dict[str, int] | None = None, **fields: Any) -> ResourceBinding:
@@ -117,9 +117,9 @@ def binding(name: str = "web", *, clusters: dict[str, int] | None = None, **fiel
             uid=f"uid-rb-{name}",
             resource_version="9",
             generation=2,
-            labels={marks.RB_ID: f"id-rb-{name}", marks.PP_ID: "id-pp"},
-            annotations={marks.PP_NAMESPACE: "demo", marks.PP_NAME: "pp", marks.APPLIED_PLACEMENT: "{}"},
-            finalizers=(marks.BINDING_FINALIZER,),
+            labels={well_known.RB_ID: f"id-rb-{name}", well_known.PP_ID: "id-pp"},
+            annotations={well_known.PP_NAMESPACE: "demo", well_known.PP_NAME: "pp", well_known.APPLIED_PLACEMENT: "{}"},
+            finalizers=(well_known.BINDING_FINALIZER,),
         ),
         spec=BindingSpec(
             resource=ObjectReference(
@@ -145,7 +145,7 @@ def cluster(name: str, *taints: str, ready: str = "True", **spec: Any) -> Cluste
     conditions = (Condition(type="Ready", status=ready, last_transition_time=NOON - MINUTE),) if ready else ()
     return Cluster(
         metadata=Meta(
-            name=name, uid=f"uid-{name}", resource_version="5", generation=1, finalizers=(marks.CLUSTER_FINALIZER,)
+            name=name, uid=f"uid-{name}", resource_version="5", generation=1, finalizers=(well_known.CLUSTER_FINALIZER,)
         ),
         spec=ClusterSpec(sync_mode="Push", taints=parsed).but(**spec),
         status=ClusterStatus(conditions=conditions),
@@ -158,4 +158,4 @@ def raw_of(thing: Any) -> Raw:
 
 def works(wishes: list[Any]) -> dict[str, Work]:
     """The Works among the wishes, by the cluster they are for."""
-    return {marks.cluster_of(wish.namespace): wish for wish in wishes if isinstance(wish, Work)}
+    return {well_known.cluster_of(wish.namespace): wish for wish in wishes if isinstance(wish, Work)}

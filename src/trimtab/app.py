@@ -30,9 +30,9 @@ from trimtab.client.client import Client, Resource, resource_of
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import Clock, WallClock
+from trimtab.controllers.clusters.health import Probe
 from trimtab.controllers.contract import Controller, controllers
-from trimtab.controllers.health import Probe
-from trimtab.controllers.marks import is_true, ref_of
+from trimtab.controllers.well_known import is_true, ref_of
 from trimtab.decide.explain import explain
 from trimtab.decide.ocm.ask import ask_of
 from trimtab.decide.ocm.explain import shown

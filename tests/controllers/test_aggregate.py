@@ -9,10 +9,10 @@ from trimtab.api.kinds.policy import ApplicationFailoverBehavior, FailoverBehavi
 from trimtab.api.kinds.work import ManifestStatus, ResourceBinding, WorkStatus
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Condition
-from trimtab.controllers import marks
-from trimtab.controllers.aggregate import aggregate, binding_of_work, template_edited
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Make, Remember
-from trimtab.controllers.dispatch import dispatch
+from trimtab.controllers.propagation.aggregate import aggregate, binding_of_work, template_edited
+from trimtab.controllers.propagation.dispatch import dispatch
 from trimtab.interpret.interpreter import Interpreter
 
 SCHEDULED = Condition(type="Scheduled", status="True", reason="Success", last_transition_time=NOON)
@@ -50,7 +50,7 @@ def test_all_applied_is_fully_applied_and_the_template_shows_the_sum() -> None:
         ("m1", True, "Healthy"),
         ("m2", True, "Healthy"),
     ]
-    assert marks.condition_of(said.status.conditions, "FullyApplied").status == "True"
+    assert well_known.condition_of(said.status.conditions, "FullyApplied").status == "True"
     (template,) = [w for w in wishes if isinstance(w, Make)]
     assert template.subresource == "status"
     assert template.wanted["status"]["readyReplicas"] == 4
@@ -68,7 +68,7 @@ def test_while_a_cluster_has_not_answered_it_waits_a_moment() -> None:
     (said, *_) = [w for w in wishes if isinstance(w, ResourceBinding)]
     (later,) = [w for w in wishes if isinstance(w, Remember)]
     assert later.value == (seen.now, 2 * memory.value.seconds, "")  # the next such report waits twice as long
-    assert marks.condition_of(said.status.conditions, "FullyApplied").status == "False"
+    assert well_known.condition_of(said.status.conditions, "FullyApplied").status == "False"
     assert said.status.aggregated_status[1].health == "Unknown"
 
 
@@ -177,7 +177,7 @@ def test_an_answer_to_an_older_template_is_not_full_application() -> None:
         placed, made, view = scene(("m1", 2), profile=profile)
         old = [applied(work, resourceTemplateGeneration=0) for work in made.values()]
         (said,) = [w for w in aggregate(placed, view(*old)) if isinstance(w, ResourceBinding)]
-        assert marks.condition_of(said.status.conditions, "FullyApplied").status == expected
+        assert well_known.condition_of(said.status.conditions, "FullyApplied").status == expected
 
 
 def test_of_what_was_never_sent_nothing_is_said_and_of_what_was_taken_back_that_it_is_not_applied() -> None:
@@ -186,7 +186,7 @@ def test_of_what_was_never_sent_nothing_is_said_and_of_what_was_taken_back_that_
     was = Condition(type="FullyApplied", status="True", last_transition_time=NOON)
     bare = placed.but(spec=placed.spec.but(clusters=()), status=placed.status.but(conditions=(was,)))
     (said,) = [w for w in aggregate(bare, view()) if isinstance(w, ResourceBinding)]
-    assert marks.condition_of(said.status.conditions, "FullyApplied").reason == "FullyAppliedFailed"
+    assert well_known.condition_of(said.status.conditions, "FullyApplied").reason == "FullyAppliedFailed"
 
 
 def test_a_write_that_fails_for_a_while_leaves_the_copy_as_old_and_as_settled_as_it_was() -> None:

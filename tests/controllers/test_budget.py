@@ -23,8 +23,8 @@ from trimtab.api.kinds.disruption import (
 from trimtab.api.kinds.work import Binding, Hold, Replacement, TargetCluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
-from trimtab.controllers.budget import budget
 from trimtab.controllers.contract import Again
+from trimtab.controllers.movement.budget import budget
 
 SECOND = timedelta(seconds=1)
 

@@ -10,7 +10,7 @@ from trimtab.api.kinds.ocm import (
 )
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Meta
-from trimtab.controllers.clusterset import (
+from trimtab.controllers.ocm.clusterset import (
     AUTO_UPDATE,
     STANDING,
     cluster_set,

@@ -8,13 +8,13 @@ from views import FakeView
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.work import Binding, Work
 from trimtab.api.value import Meta
-from trimtab.controllers import marks
-from trimtab.controllers.collect import collect, orphan
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Gone
+from trimtab.controllers.propagation.orphan_works import collect, orphan
 
 
 def work_of(subject: Binding, *, age: float = 0, **metadata: object) -> Work:
-    annotations = {marks.RB_NAMESPACE: subject.namespace, marks.RB_NAME: subject.name}
+    annotations = {well_known.RB_NAMESPACE: subject.namespace, well_known.RB_NAME: subject.name}
     born = NOON - timedelta(seconds=age)
     named = Meta(namespace="karmada-es-m1", name="w", annotations=annotations, creation_timestamp=born)
     return Work(metadata=named.but(**metadata))

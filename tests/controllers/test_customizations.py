@@ -5,7 +5,7 @@ from views import FakeView
 
 from trimtab.api.kinds.interpreter import ResourceInterpreterCustomization
 from trimtab.api.profile import UPSTREAM
-from trimtab.controllers.customizations import customizations
+from trimtab.controllers.propagation.customizations import customizations
 from trimtab.interpret.operations import Fault
 
 GOOD = "function InterpretHealth(observedObj) return true end"

@@ -8,9 +8,9 @@ from views import FakeView
 from trimtab.api.kinds.work import GracefulEvictionTask, ResourceBinding
 from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.value import Raw
-from trimtab.controllers import marks
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Note, Remember
-from trimtab.controllers.dependencies import concerns_dependencies, dependencies
+from trimtab.controllers.propagation.dependencies import concerns_dependencies, dependencies
 from trimtab.interpret.interpreter import Interpreter
 
 
@@ -23,7 +23,7 @@ def needy(name: str, cluster: str, **fields: Any) -> tuple[ResourceBinding, Raw]
     assert isinstance(placed, ResourceBinding)
     placed = placed.but(
         spec=placed.spec.but(propagate_deps=True),
-        metadata=placed.metadata.but(labels=placed.metadata.labels | {marks.RB_ID: f"id-{name}"}),
+        metadata=placed.metadata.but(labels=placed.metadata.labels | {well_known.RB_ID: f"id-{name}"}),
     )
     return placed, template
 
@@ -58,7 +58,7 @@ def test_a_workload_that_is_not_placed_yet_takes_nothing_along() -> None:
 def test_who_takes_nothing_along_is_not_looked_at_and_who_took_something_once_is() -> None:
     plain = binding("a", clusters={"m1": 1})
     needing, _ = needy("a", "m1")
-    finalizers = (*plain.metadata.finalizers, marks.DEPENDENCIES_FINALIZER)
+    finalizers = (*plain.metadata.finalizers, well_known.DEPENDENCIES_FINALIZER)
     once = plain.but(metadata=plain.metadata.but(finalizers=finalizers))
     assert not concerns_dependencies(None, plain)
     assert concerns_dependencies(None, needing)

@@ -9,9 +9,9 @@ from views import FakeView
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
-from trimtab.controllers import marks
-from trimtab.controllers.deschedule import Stuck, deschedule, stuck_pods
-from trimtab.controllers.health import Probe
+from trimtab.controllers import well_known
+from trimtab.controllers.clusters.health import Probe
+from trimtab.controllers.movement.unschedulable_replicas import Stuck, deschedule, stuck_pods
 
 DYNAMIC = '{"replicaScheduling":{"replicaSchedulingType":"Divided","replicaDivisionPreference":"Aggregated"}}'
 LONG_AGO = NOON - timedelta(minutes=6)
@@ -22,7 +22,7 @@ def placed(annotation=DYNAMIC, ready=2) -> ResourceBinding:
         clusters={"m1": 5, "m2": 1},
         status_aggregated_status=(item("m1", status={"readyReplicas": ready}), item("m2", status={"readyReplicas": 1})),
     )
-    annotations = made.metadata.annotations | {marks.APPLIED_PLACEMENT: annotation}
+    annotations = made.metadata.annotations | {well_known.APPLIED_PLACEMENT: annotation}
     return made.but(metadata=made.metadata.but(annotations=annotations))
 
 
@@ -67,7 +67,7 @@ def test_fixed_weights_and_upstream_without_its_descheduler_are_left_alone() -> 
 
 def test_once_in_two_minutes_is_enough() -> None:
     seen = view(waiting())
-    seen.memory["descheduled", marks.ref_of(placed())] = NOON - timedelta(seconds=119)
+    seen.memory["descheduled", well_known.ref_of(placed())] = NOON - timedelta(seconds=119)
     assert list(deschedule(placed(), seen)) == []
 
 

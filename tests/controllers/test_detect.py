@@ -6,9 +6,9 @@ from views import FakeView
 from trimtab.api.kinds.policy import PropagationPolicy
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
-from trimtab.controllers import marks
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Make, Note, Remember
-from trimtab.controllers.detect import chosen, deserves_a_look, detect, said
+from trimtab.controllers.propagation.detect import chosen, deserves_a_look, detect, said
 from trimtab.interpret.interpreter import Interpreter
 
 
@@ -22,8 +22,8 @@ def kinds(wishes, type_):
 
 def test_a_template_is_claimed_before_anything_else() -> None:
     (claim,) = kinds(detect(deployment(), view(policy())), Make)
-    assert claim.wanted["metadata"]["labels"] == {marks.PP_ID: "id-pp"}
-    assert claim.wanted["metadata"]["annotations"] == {marks.PP_NAMESPACE: "demo", marks.PP_NAME: "pp"}
+    assert claim.wanted["metadata"]["labels"] == {well_known.PP_ID: "id-pp"}
+    assert claim.wanted["metadata"]["annotations"] == {well_known.PP_NAMESPACE: "demo", well_known.PP_NAME: "pp"}
 
 
 def test_a_claimed_template_gets_a_binding_that_says_what_both_say() -> None:
@@ -71,7 +71,7 @@ def test_a_claim_by_a_policy_that_is_gone_is_given_up() -> None:
     wishes = list(detect(template, view(binding(), raws=[template])))
     (forgotten,) = kinds(wishes, ResourceBinding)
     (freed,) = kinds(wishes, Make)
-    assert marks.PP_ID not in forgotten.metadata.labels
+    assert well_known.PP_ID not in forgotten.metadata.labels
     assert freed.wanted["metadata"]["labels"] == {}
 
 
@@ -79,7 +79,7 @@ def test_a_lazy_policy_waits_for_the_users_next_edit() -> None:
     lazy = policy(activation_preference="Lazy")
     template = claimed(deployment(), lazy)
     seen = view(lazy, raws=[template])
-    key = marks.ref_of_raw(template)._replace(uid="")
+    key = well_known.ref_of_raw(template)._replace(uid="")
     seen.memory["template", key] = said(template, None)
     assert kinds(detect(template, seen), ResourceBinding) == []
     edited = claimed(deployment(replicas=9), lazy)

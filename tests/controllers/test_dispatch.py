@@ -9,9 +9,9 @@ from views import FakeView
 from trimtab.api.kinds.policy import OverridePolicy
 from trimtab.api.kinds.work import GracefulEvictionTask, Hold, TargetCluster
 from trimtab.api.profile import UPSTREAM
-from trimtab.controllers import marks
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Gone, Note, Remember
-from trimtab.controllers.dispatch import dispatch, expected_clusters, targets
+from trimtab.controllers.propagation.dispatch import dispatch, expected_clusters, targets
 from trimtab.interpret.interpreter import Interpreter
 
 
@@ -29,15 +29,15 @@ def test_each_target_gets_a_work_with_its_share() -> None:
         "m1": 2,
         "m2": 1,
     }
-    assert made["m1"].metadata.finalizers == (marks.WORK_FINALIZER,)
+    assert made["m1"].metadata.finalizers == (well_known.WORK_FINALIZER,)
 
 
 def test_the_manifest_knows_where_it_comes_from_and_lists_what_we_manage() -> None:
     (work,) = works(list(dispatch(binding(clusters={"m1": 1}), view()))).values()
     metadata = work.spec.workload.manifests[0]["metadata"]
-    assert metadata["labels"][marks.MANAGED] == "true"
-    assert metadata["annotations"][marks.WORK_NAME] == work.name
-    listed = metadata["annotations"][marks.MANAGED_ANNOTATIONS].split(",")
+    assert metadata["labels"][well_known.MANAGED] == "true"
+    assert metadata["annotations"][well_known.WORK_NAME] == work.name
+    listed = metadata["annotations"][well_known.MANAGED_ANNOTATIONS].split(",")
     assert listed == sorted(metadata["annotations"])
     assert "uid" not in metadata
 
@@ -52,7 +52,7 @@ def test_a_cluster_that_is_no_longer_a_target_loses_its_work() -> None:
     before = binding(clusters={"m1": 1, "m2": 1})
     made = works(list(dispatch(before, view())))
     wishes = list(dispatch(binding(clusters={"m1": 2}), view(*map(born, made.values()))))
-    assert [marks.cluster_of(wish.target.namespace) for wish in wishes if isinstance(wish, Gone)] == ["m2"]
+    assert [well_known.cluster_of(wish.target.namespace) for wish in wishes if isinstance(wish, Gone)] == ["m2"]
 
 
 def test_a_cluster_that_is_left_graciously_keeps_its_work_as_it_was() -> None:
@@ -119,7 +119,7 @@ def test_an_override_changes_only_the_clusters_it_means() -> None:
         n: w.spec.workload.manifests[0]["spec"]["template"]["spec"]["containers"][0]["image"] for n, w in made.items()
     }
     assert images == {"m1": "nginx:1.26", "m2": "nginx:1.25"}
-    assert marks.APPLIED_OVERRIDES in made["m1"].metadata.annotations
+    assert well_known.APPLIED_OVERRIDES in made["m1"].metadata.annotations
     assert any(isinstance(wish, Note) and wish.reason == "ApplyOverridePolicySucceed" for wish in wishes)
 
 

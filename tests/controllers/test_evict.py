@@ -9,8 +9,8 @@ from views import FakeView
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers.contract import Note
-from trimtab.controllers.evict import concerns_evictions, evict
-from trimtab.controllers.marks import TAINT_MANAGER
+from trimtab.controllers.movement.graceful_eviction import concerns_evictions, evict
+from trimtab.controllers.well_known import TAINT_MANAGER
 
 AFTER = NOON + timedelta(seconds=601)
 

@@ -7,10 +7,10 @@ from views import FakeView
 
 from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.value import Condition
-from trimtab.controllers import marks
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Fault, Gone, Inquire, Look, Make, Note, Remember, Within
-from trimtab.controllers.dispatch import dispatch
-from trimtab.controllers.execute import execute, fingerprint
+from trimtab.controllers.propagation.dispatch import dispatch
+from trimtab.controllers.propagation.execute import execute, fingerprint
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.prune import prune
 
@@ -26,7 +26,7 @@ def work_for(template=None, **fields):
 
 
 def place(work):
-    return ("m1", marks.ref_of_raw(work.spec.workload.manifests[0])._replace(uid=""))
+    return ("m1", well_known.ref_of_raw(work.spec.workload.manifests[0])._replace(uid=""))
 
 
 def live(work, **changes):
@@ -68,10 +68,10 @@ def test_a_changed_object_is_put_back_but_keeps_what_is_the_members_own() -> Non
 def test_a_label_we_no_longer_set_is_taken_away() -> None:
     work = work_for()
     there = live(work)
-    ledger = there["metadata"]["annotations"][marks.MANAGED_LABELS] + ",old"
+    ledger = there["metadata"]["annotations"][well_known.MANAGED_LABELS] + ",old"
     there["metadata"] = there["metadata"] | {
         "labels": there["metadata"]["labels"] | {"old": "x"},
-        "annotations": there["metadata"]["annotations"] | {marks.MANAGED_LABELS: ledger},
+        "annotations": there["metadata"]["annotations"] | {well_known.MANAGED_LABELS: ledger},
     }
     wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
     (write,) = [w for w in wishes if isinstance(w, Within)]
@@ -97,7 +97,7 @@ def test_an_object_of_somebody_else_is_not_touched() -> None:
     work = work_for()
     foreign = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
     wishes = list(execute(work, view(cluster("m1"), work, members={place(work): foreign})))
-    applied = marks.condition_of(wishes[0].status.conditions, "Applied")
+    applied = well_known.condition_of(wishes[0].status.conditions, "Applied")
     assert (applied.status, applied.reason) == ("False", "AppliedFailed")
     assert "already exists in the cluster m1" in applied.message
     assert not [w for w in wishes if isinstance(w, Within)]
@@ -150,7 +150,7 @@ def test_a_refusal_by_the_member_is_written_down_and_tried_again() -> None:
     work = work_for()
     refused = Fault(422, "Invalid", "spec is wrong", "m1", 1)
     wishes = list(execute(work, view(cluster("m1"), work, fault=refused)))
-    assert "(0/1): spec is wrong" in marks.condition_of(wishes[0].status.conditions, "Applied").message
+    assert "(0/1): spec is wrong" in well_known.condition_of(wishes[0].status.conditions, "Applied").message
     assert [w for w in wishes if isinstance(w, Within)]
 
 
@@ -158,7 +158,7 @@ def test_a_suspended_work_is_not_sent() -> None:
     work = work_for()
     work = work.but(spec=work.spec.but(suspend_dispatching=True))
     (said, note) = execute(work, view(cluster("m1"), work))
-    assert marks.condition_of(said.status.conditions, "Dispatching").reason == "SuspendDispatching"
+    assert well_known.condition_of(said.status.conditions, "Dispatching").reason == "SuspendDispatching"
     assert note.reason == "WorkDispatching"
 
 
@@ -209,8 +209,8 @@ def test_an_object_that_shall_stay_only_loses_our_marks() -> None:
     work = work_for(preserve_resources_on_deletion=True)
     kept, _ = execute(dying(work), view(cluster("m1"), work, members={place(work): live(work)}))
     metadata = kept.wish.wanted["metadata"]
-    assert marks.MANAGED not in metadata["labels"]
-    assert list(metadata["annotations"]) == [marks.CONFLICT_RESOLUTION]
+    assert well_known.MANAGED not in metadata["labels"]
+    assert list(metadata["annotations"]) == [well_known.CONFLICT_RESOLUTION]
 
 
 def test_a_pull_cluster_is_served_by_its_agent_alone() -> None:
@@ -223,21 +223,21 @@ def test_a_pull_cluster_is_served_by_its_agent_alone() -> None:
 def noted(work, **annotations):
     """The Work with notes on its only manifest."""
     (manifest,) = work.spec.workload.manifests
-    marked = marks.remarked(manifest, labels={}, annotations=annotations)
+    marked = well_known.remarked(manifest, labels={}, annotations=annotations)
     return work.but(spec=work.spec.but(workload=work.spec.workload.but(manifests=(marked,))))
 
 
 def test_what_is_only_created_is_left_alone_once_it_is_there() -> None:
-    work = noted(work_for(), **{marks.UPDATE_STRATEGY: "CreateOnly"})
+    work = noted(work_for(), **{well_known.UPDATE_STRATEGY: "CreateOnly"})
     assert any(isinstance(wish, Within) for wish in execute(work, view(cluster("m1"), work)))
     there = live(work, spec={"replicas": 9})
     wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
     assert not [wish for wish in wishes if isinstance(wish, Within)]
-    assert marks.is_true(wishes[0].status.conditions, "Applied")
+    assert well_known.is_true(wishes[0].status.conditions, "Applied")
 
 
 def test_what_is_only_read_is_fetched_reported_and_never_written_or_deleted() -> None:
-    work = noted(work_for(), **{marks.UPDATE_STRATEGY: "ReadOnly"})
+    work = noted(work_for(), **{well_known.UPDATE_STRATEGY: "ReadOnly"})
     where, there = place(work), live(work, spec={"replicas": 9})
     first = list(execute(work, view(cluster("m1"), work)))
     assert [type(wish) for wish in first] == [Remember, Look]
@@ -248,13 +248,15 @@ def test_what_is_only_read_is_fetched_reported_and_never_written_or_deleted() ->
     assert not [wish for wish in wishes if isinstance(wish, Within)]
     assert work.status != next(w for w in wishes if type(w) is type(work)).status
     (told,) = [wish for wish in execute(work, nothing) if type(wish) is type(work)]
-    assert "does not exist" in marks.condition_of(told.status.conditions, "Applied").message
+    assert "does not exist" in well_known.condition_of(told.status.conditions, "Applied").message
     leaving = work.but(metadata=work.metadata.but(deletion_timestamp=NOON))
     assert not [w for w in execute(leaving, view(cluster("m1"), members={where: there})) if isinstance(w, Within)]
 
 
 def test_server_side_apply_sends_what_is_not_there_and_leaves_the_fields_of_others() -> None:
-    work = noted(work_for(), **{marks.UPDATE_STRATEGY: "ServerSideApply", marks.FIELD_MANAGER: "work-agent-x!"})
+    work = noted(
+        work_for(), **{well_known.UPDATE_STRATEGY: "ServerSideApply", well_known.FIELD_MANAGER: "work-agent-x!"}
+    )
     (manifest,) = work.spec.workload.manifests
     (write,) = [w for w in execute(work, view(cluster("m1"), work)) if isinstance(w, Within)]
     assert write.wish == Make(manifest, apply_as="work-agent-x", force=True)
@@ -267,12 +269,12 @@ def test_server_side_apply_sends_what_is_not_there_and_leaves_the_fields_of_othe
 
 
 def test_a_manifest_that_is_to_stay_is_released_and_not_deleted() -> None:
-    work = noted(work_for(), **{marks.ON_DELETION: "Orphan"})
+    work = noted(work_for(), **{well_known.ON_DELETION: "Orphan"})
     leaving = work.but(metadata=work.metadata.but(deletion_timestamp=NOON))
     wishes = execute(leaving, view(cluster("m1"), members={place(work): live(work)}))
     (write,) = [w for w in wishes if isinstance(w, Within)]
     assert isinstance(write.wish, Make)
-    assert marks.MANAGED not in write.wish.wanted["metadata"]["labels"]
+    assert well_known.MANAGED not in write.wish.wanted["metadata"]["labels"]
 
 
 def test_what_a_work_no_longer_has_leaves_the_member() -> None:
@@ -299,7 +301,7 @@ def test_the_first_change_of_an_object_that_was_exactly_as_sent_is_put_back() ->
 
 def executed_by(account: str):
     work = work_for()
-    annotations = work.metadata.annotations | {marks.EXECUTOR: account}
+    annotations = work.metadata.annotations | {well_known.EXECUTOR: account}
     return work.but(metadata=work.metadata.but(annotations=annotations))
 
 
@@ -334,7 +336,7 @@ def test_what_the_executor_may_not_do_is_not_done_and_told() -> None:
 def with_notes(**notes: str):
     work = work_for()
     (manifest,) = work.spec.workload.manifests
-    marked = marks.remarked(
+    marked = well_known.remarked(
         manifest, labels={}, annotations={f"trimtab.dev/{k.replace('_', '-')}": v for k, v in notes.items()}
     )
     return work.but(spec=work.spec.but(workload=work.spec.workload.but(manifests=(marked,))))
@@ -370,7 +372,7 @@ def test_fields_that_may_change_in_the_member_are_set_when_the_manifest_changes(
     (manifest,) = work.spec.workload.manifests
     scaled = live(work, spec=manifest["spec"] | {"replicas": 9})
     assert applied(work, scaled) == []
-    old = marks.remarked(scaled, labels={}, annotations={marks.CONFIG_HASH: "of an older manifest"})
+    old = well_known.remarked(scaled, labels={}, annotations={well_known.CONFIG_HASH: "of an older manifest"})
     (again,) = applied(work, old)
     assert again.wanted["spec"]["replicas"] == 3
 

@@ -10,7 +10,7 @@ from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, Resou
 from trimtab.api.kinds.work import Binding, PreviousPlacement, TargetCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers.contract import Again
-from trimtab.controllers.failback import failback, window_of
+from trimtab.controllers.movement.failback import failback, window_of
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover

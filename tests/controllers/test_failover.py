@@ -19,7 +19,7 @@ from trimtab.api.kinds.policy import (
 from trimtab.api.kinds.work import ActiveEviction, Binding, GracefulEvictionTask, UnhealthyCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers.contract import Again, Note, Steps
-from trimtab.controllers.failover import concerns_failover, failover, rollout_of
+from trimtab.controllers.movement.failover import concerns_failover, failover, rollout_of
 from trimtab.decide.fleet import Fleet
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.sandbox import run_script

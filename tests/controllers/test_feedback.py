@@ -5,7 +5,7 @@ import pytest
 
 from trimtab.api.kinds.ocm import ManifestCondition, ManifestConfigOption
 from trimtab.api.value import Condition
-from trimtab.controllers.feedback import feedback, is_complete, judged, summed_up
+from trimtab.controllers.ocm.feedback import feedback, is_complete, judged, summed_up
 from trimtab.interpret.cel import compiler
 
 JOB: dict[str, Any] = {

@@ -9,9 +9,9 @@ from trimtab.api.kinds.cluster import Cluster, NodeSummary
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
-from trimtab.controllers import marks
+from trimtab.controllers import well_known
+from trimtab.controllers.clusters.health import Probe, Streak, health, taint_text
 from trimtab.controllers.contract import Gone, Note, Remember
-from trimtab.controllers.health import Probe, Streak, health, taint_text
 
 
 def room(name="m1"):
@@ -48,7 +48,7 @@ def test_a_joining_cluster_gets_a_room_and_is_not_used_before_it_answers() -> No
 def test_the_first_answer_counts_at_once_and_clears_the_taint() -> None:
     new = cluster("m1", "cluster.karmada.io/not-ready:NoSchedule", ready="")
     said, wishes = after(view(new, room(), probe=up()), new)
-    assert marks.is_true(said.status.conditions, "Ready")
+    assert well_known.is_true(said.status.conditions, "Ready")
     assert said.status.kubernetes_version == "v1.32.0"
     assert said.spec.taints == ()
     assert any(isinstance(w, Note) and "does not have taints" in w.message for w in wishes)
@@ -66,7 +66,7 @@ def test_a_long_silence_makes_it_not_ready_and_taints_it() -> None:
     ready = cluster("m1")
     seen = view(ready, room(), probe=down(NOON), streak=Streak("False", NOON - timedelta(seconds=31)))
     said, _ = after(seen, ready)
-    assert marks.condition_of(said.status.conditions, "Ready").reason == "ClusterNotReachable"
+    assert well_known.condition_of(said.status.conditions, "Ready").reason == "ClusterNotReachable"
     assert [(t.key, t.effect) for t in said.spec.taints] == [("cluster.karmada.io/not-ready", "NoSchedule")]
 
 
@@ -84,7 +84,7 @@ def test_a_pull_cluster_that_stops_reporting_is_unknown() -> None:
     seen = view(quiet, room())
     seen.memory["heartbeat", "m1"] = NOON - timedelta(seconds=41)
     said, _ = after(seen, quiet)
-    assert marks.condition_of(said.status.conditions, "Ready").status == "Unknown"
+    assert well_known.condition_of(said.status.conditions, "Ready").status == "Unknown"
     assert said.spec.taints[0].key == "cluster.karmada.io/unreachable"
 
 

@@ -10,7 +10,7 @@ from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec
 from trimtab.api.kinds.work import Binding, Hold, PreviousPlacement, Replacement, TargetCluster
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import Again
-from trimtab.controllers.hold import hold
+from trimtab.controllers.movement.replacement_hold import hold
 
 LATER = NOON + timedelta(seconds=600)
 

@@ -7,7 +7,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import PropagationPolicy
 from trimtab.api.value import Raw
 from trimtab.controllers.contract import Make
-from trimtab.controllers.introduce import introduce
+from trimtab.controllers.propagation.webhook_defaults import introduce
 
 SELECTOR = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 

@@ -10,8 +10,8 @@ from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec, MoveStatus
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, Hold
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import Again, Gone
-from trimtab.controllers.journal import KEPT_PER_OBJECT, journal
-from trimtab.controllers.moves import GENERATION
+from trimtab.controllers.movement.binding_moves import GENERATION
+from trimtab.controllers.movement.move_log import KEPT_PER_OBJECT, journal
 
 MINUTE = timedelta(minutes=1)
 

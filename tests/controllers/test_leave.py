@@ -20,9 +20,10 @@ from trimtab.api.kinds.policy import (
 from trimtab.api.kinds.work import Binding
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Meta
-from trimtab.controllers import marks
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Note, Steps
-from trimtab.controllers.leave import (
+from trimtab.controllers.movement.binding_moves import stalled
+from trimtab.controllers.movement.taint_eviction import (
     EVICTION_BLOCKED,
     eviction_time,
     leave,
@@ -30,7 +31,6 @@ from trimtab.controllers.leave import (
     pace_of,
     tainted_bindings,
 )
-from trimtab.controllers.moves import stalled
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover
@@ -103,7 +103,7 @@ def test_upstream_leaves_even_for_nowhere() -> None:
 def test_a_toleration_with_seconds_is_honoured() -> None:
     tolerant = binding(clusters={"m1": 3})
     rule = placement(clusterTolerations=[{"key": "x", "operator": "Exists", "tolerationSeconds": 100}])
-    marked = tolerant.metadata.annotations | {marks.APPLIED_PLACEMENT: msgspec.json.encode(rule).decode()}
+    marked = tolerant.metadata.annotations | {well_known.APPLIED_PLACEMENT: msgspec.json.encode(rule).decode()}
     tolerant = tolerant.but(metadata=tolerant.metadata.but(annotations=marked))
     wishes = seen(tolerant, able("m1", "x:NoExecute"), able("m2"))  # tainted a minute ago
     assert wishes == [Again(40.0)]
@@ -193,7 +193,7 @@ def test_what_is_to_be_preserved_must_be_known_before_a_cluster_is_left() -> Non
 def test_a_binding_is_looked_at_when_it_is_placed_or_tolerates_otherwise_and_not_for_its_status() -> None:
     before = binding(clusters={"m1": 1})
     healthier = before.but(status=before.status.but(aggregated_status=(item("m1"),)))
-    tolerant = before.but(metadata=before.metadata.but(annotations={marks.APPLIED_PLACEMENT: '{"x":1}'}))
+    tolerant = before.but(metadata=before.metadata.but(annotations={well_known.APPLIED_PLACEMENT: '{"x":1}'}))
     stuck = stalled(before, EVICTION_BLOCKED, "nowhere to go", NOON)
 
     def is_looked_at(old: Binding | None, new: Binding, *clusters: Cluster) -> bool:

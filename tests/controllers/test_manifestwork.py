@@ -26,9 +26,9 @@ from trimtab.api.kinds.ocm import (
 )
 from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier, Work, WorkStatus
 from trimtab.api.value import Condition, Meta, Object, Raw
-from trimtab.controllers import marks
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Gone
-from trimtab.controllers.manifestwork import FINALIZER, SET_LABEL, manifest_work, plural_of
+from trimtab.controllers.ocm.manifestwork import FINALIZER, SET_LABEL, manifest_work, plural_of
 from trimtab.interpret.cel import compiler
 from trimtab.interpret.interpreter import Interpreter
 
@@ -46,7 +46,7 @@ def subject(generation: int = 1, **spec: Any) -> ManifestWork:
 
 
 def beat(work: ManifestWork, *others: Object, seen: Raw | None = None) -> list[Any]:
-    place = ("m1", marks.ref_of_raw(DEPLOYMENT))
+    place = ("m1", well_known.ref_of_raw(DEPLOYMENT))
     return list(
         manifest_work(work, FakeView([work, *HERE, *others], members={place: seen} if seen else {}, parts=PARTS))
     )
@@ -73,8 +73,8 @@ def test_the_manifests_travel_in_a_work_and_take_over_what_is_there() -> None:
     work = sent(subject())
     assert work.namespace == "karmada-es-m1"
     (manifest,) = work.spec.workload.manifests
-    assert manifest["metadata"]["labels"][marks.MANAGED] == "true"
-    assert manifest["metadata"]["annotations"][marks.CONFLICT_RESOLUTION] == "overwrite"
+    assert manifest["metadata"]["labels"][well_known.MANAGED] == "true"
+    assert manifest["metadata"]["annotations"][well_known.CONFLICT_RESOLUTION] == "overwrite"
     assert not work.spec.preserve_resources_on_deletion
 
 
@@ -166,9 +166,9 @@ def test_rules_for_single_objects_travel_with_them() -> None:
         )
     ).spec.workload.manifests
     notes = manifest["metadata"]["annotations"]
-    assert notes[marks.UPDATE_STRATEGY] == "ServerSideApply"
-    assert notes[marks.FIELD_MANAGER] == "work-agent!"
-    assert notes[marks.ON_DELETION] == "Orphan"
+    assert notes[well_known.UPDATE_STRATEGY] == "ServerSideApply"
+    assert notes[well_known.FIELD_MANAGER] == "work-agent!"
+    assert notes[well_known.ON_DELETION] == "Orphan"
 
 
 def test_rules_for_another_object_do_not_count() -> None:
@@ -177,7 +177,7 @@ def test_rules_for_another_object_do_not_count() -> None:
         propagation_policy="SelectivelyOrphan", selectively_orphans=SelectivelyOrphan(orphaning_rules=(other,))
     )
     (manifest,) = sent(subject(delete_option=option)).spec.workload.manifests
-    assert marks.ON_DELETION not in manifest["metadata"]["annotations"]
+    assert well_known.ON_DELETION not in manifest["metadata"]["annotations"]
 
 
 def test_kinds_nobody_knows_have_the_plural_that_most_would_give_them() -> None:
@@ -220,7 +220,7 @@ def test_a_complete_work_is_not_applied_any_more_and_stays_complete_when_its_obj
     done = complete()
     assert {c.type: c.status for c in done.status.conditions}["Complete"] == "True"
     (manifest,) = sent(done).spec.workload.manifests
-    assert manifest["metadata"]["annotations"][marks.UPDATE_STRATEGY] == "Completed"
+    assert manifest["metadata"]["annotations"][well_known.UPDATE_STRATEGY] == "Completed"
     empty = reported(sent(done)).but(status=WorkStatus(conditions=reported(sent(done)).status.conditions))
     view = FakeView([done, *HERE, empty], parts=PARTS)
     after = next((wish for wish in manifest_work(done, view) if isinstance(wish, ManifestWork)), done)
@@ -255,8 +255,8 @@ def test_the_executor_travels_with_the_work_and_not_with_its_objects() -> None:
     account = ExecutorServiceAccount(namespace="default", name="deployer")
     executor = WorkExecutor(subject=ExecutorSubject(type="ServiceAccount", service_account=account))
     work = sent(subject(executor=executor))
-    assert work.metadata.annotations[marks.EXECUTOR] == "default/deployer"
-    assert marks.EXECUTOR not in work.spec.workload.manifests[0]["metadata"]["annotations"]
+    assert work.metadata.annotations[well_known.EXECUTOR] == "default/deployer"
+    assert well_known.EXECUTOR not in work.spec.workload.manifests[0]["metadata"]["annotations"]
 
 
 def test_fields_to_ignore_travel_with_the_hash_of_the_manifest() -> None:
@@ -264,8 +264,8 @@ def test_fields_to_ignore_travel_with_the_hash_of_the_manifest() -> None:
     strategy = UpdateStrategy(type="ServerSideApply", server_side_apply=ignored)
     (manifest,) = sent(subject(manifest_configs=(RULED.but(update_strategy=strategy),))).spec.workload.manifests
     notes = manifest["metadata"]["annotations"]
-    assert notes[marks.IGNORE_FIELDS] == '[{"condition":"OnSpokePresent","jsonPaths":[".spec.replicas"]}]'
-    assert notes[marks.CONFIG_HASH]
+    assert notes[well_known.IGNORE_FIELDS] == '[{"condition":"OnSpokePresent","jsonPaths":[".spec.replicas"]}]'
+    assert notes[well_known.CONFIG_HASH]
 
 
 def test_the_object_itself_shows_how_it_does_when_its_work_is_late() -> None:

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from trimtab.controllers.marks import permanent_id
+from trimtab.controllers.well_known import permanent_id
 
 
 @pytest.mark.parametrize("parts", [("one",), ("b1", "member-1"), ("größe", "Deployment", "web-deployment")])

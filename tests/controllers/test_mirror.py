@@ -7,9 +7,9 @@ from trimtab.api.kinds.cluster import Cluster, ClusterSpec, ClusterStatus, Resou
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm import ManagedCluster, ManagedClusterTaint
 from trimtab.api.value import Condition, Key, Meta, Object
+from trimtab.controllers.clusters.health import NOT_READY
 from trimtab.controllers.contract import Gone
-from trimtab.controllers.health import NOT_READY
-from trimtab.controllers.mirror import FINALIZER, IMPORTED, mirror, unjoined
+from trimtab.controllers.ocm.managed_cluster_sync import FINALIZER, IMPORTED, mirror, unjoined
 from trimtab.decide.ocm.selectors import SET_LABEL
 
 

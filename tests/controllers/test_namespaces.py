@@ -7,7 +7,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Meta
-from trimtab.controllers.namespaces import namespaces
+from trimtab.controllers.propagation.namespaces import namespaces
 
 CLUSTER = Cluster(metadata=Meta(name="m1"))
 ROOM = Namespace(metadata=Meta(name="karmada-es-m1"))

@@ -33,7 +33,15 @@ from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta, Object
 from trimtab.controllers.contract import Again, Gone, Note
-from trimtab.controllers.place import DISABLED, for_binding, for_cluster, for_decision, for_score, for_set, place
+from trimtab.controllers.ocm.placement import (
+    DISABLED,
+    for_binding,
+    for_cluster,
+    for_decision,
+    for_score,
+    for_set,
+    place,
+)
 from trimtab.decide.ocm.scene import PLACEMENT_LABEL, clusters_of
 
 plugins.load()

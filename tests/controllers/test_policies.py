@@ -5,24 +5,24 @@ from datetime import timedelta
 from builders import NOON, binding, claimed, cluster_policy, deployment, policy
 from views import FakeView
 
-from trimtab.controllers import marks
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Make
-from trimtab.controllers.policies import outranks, policies
+from trimtab.controllers.propagation.policy_claims import outranks, policies
 
 
 def test_a_policy_without_an_id_gets_one_and_its_finalizer() -> None:
     bare = policy()
     bare = bare.but(metadata=bare.metadata.but(labels={}, finalizers=()))
     (named,) = policies(bare, FakeView([bare]))
-    assert named.metadata.labels[marks.PP_ID]
-    assert named.metadata.finalizers == (marks.POLICY_FINALIZER,)
+    assert named.metadata.labels[well_known.PP_ID]
+    assert named.metadata.finalizers == (well_known.POLICY_FINALIZER,)
 
 
 def test_a_template_that_is_no_longer_meant_is_let_go() -> None:
     other = policy(selects="somebody-else")
     template = claimed(deployment(), other)
     forgotten, freed = policies(other, FakeView([other, binding()], raws=[template]))
-    assert marks.PP_ID not in forgotten.metadata.labels
+    assert well_known.PP_ID not in forgotten.metadata.labels
     assert isinstance(freed, Make)
 
 
@@ -39,7 +39,7 @@ def test_a_policy_of_higher_rank_takes_over_what_it_names() -> None:
     holder, strong = policy("pp"), policy("strong", selects="web", preemption="Always", priority=5)
     template = claimed(deployment(), holder)
     claim, note = policies(strong, FakeView([holder, strong], raws=[template]))
-    assert claim.wanted["metadata"]["labels"][marks.PP_ID] == "id-strong"
+    assert claim.wanted["metadata"]["labels"][well_known.PP_ID] == "id-strong"
     assert note.reason == "PreemptPolicySucceed"
     equal = policy("equal", selects="web", preemption="Always")
     assert list(policies(equal, FakeView([holder, equal], raws=[template]))) == []

@@ -16,17 +16,17 @@ from trimtab.api.kinds.policy import (
 )
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, Work
 from trimtab.api.profile import UPSTREAM
-from trimtab.controllers import marks
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again
-from trimtab.controllers.dispatch import dispatch
-from trimtab.controllers.evict import evict
+from trimtab.controllers.movement.graceful_eviction import evict
+from trimtab.controllers.propagation.dispatch import dispatch
 from trimtab.interpret.interpreter import Interpreter
 
 SECOND = timedelta(seconds=1)
 DARK, LIT = cluster("m1", ready="False"), cluster("m1")
 
 
-def leaving(then: str = "", producer: str = marks.TAINT_MANAGER, **fields: Any) -> Binding:
+def leaving(then: str = "", producer: str = well_known.TAINT_MANAGER, **fields: Any) -> Binding:
     task = GracefulEvictionTask(
         from_cluster="m1", purge_mode="Directly", producer=producer, reason="R", creation_timestamp=NOON
     )

@@ -19,7 +19,7 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers.contract import Again, Gone, Note
-from trimtab.controllers.rebalance import rebalance
+from trimtab.controllers.movement.rebalance import rebalance
 
 SECOND = timedelta(seconds=1)
 

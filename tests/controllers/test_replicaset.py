@@ -22,9 +22,9 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
 from trimtab.controllers.contract import Gone
-from trimtab.controllers.departures import SINCE
-from trimtab.controllers.replicaset import FINALIZER, PLACEMENT_NAME_LABEL, replica_set
-from trimtab.controllers.worksets import SET_LABEL, label_of
+from trimtab.controllers.ocm.manifestwork_replicaset import FINALIZER, PLACEMENT_NAME_LABEL, replica_set
+from trimtab.controllers.ocm.workset_budgets import SET_LABEL, label_of
+from trimtab.controllers.ocm.workset_eviction import SINCE
 from trimtab.decide.ocm.scene import PLACEMENT_LABEL
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}}

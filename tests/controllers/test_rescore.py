@@ -10,9 +10,9 @@ from views import FakeView
 from trimtab import plugins
 from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster
 from trimtab.api.kinds.work import Binding
-from trimtab.controllers import moves
 from trimtab.controllers.contract import Again
-from trimtab.controllers.rescore import rescore, resources_of
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.score_moves import rescore, resources_of
 from trimtab.decide.fleet import Fleet, Note
 
 plugins.load()
@@ -68,7 +68,7 @@ def test_a_better_cluster_waits_for_its_time_and_then_a_move_is_asked_for() -> N
     assert beat(waiting, {"m1": 0, "m2": 50}, 2 * MINUTE) == [Again(180.001)]
     (moving,) = beat(waiting, {"m1": 0, "m2": 50}, 5 * MINUTE)
     assert moving.spec.reschedule_triggered_at == NOON + 5 * MINUTE
-    assert moves.asked_by(moving).reason == "ScoreChange"
+    assert binding_moves.asked_by(moving).reason == "ScoreChange"
     assert moving.status.challenger is None
 
 

@@ -17,9 +17,10 @@ from trimtab.api.kinds.work import Binding, Hold
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
-from trimtab.controllers import marks, moves
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Note, Steps
-from trimtab.controllers.schedule import affected_bindings, needs_a_look, schedule
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.propagation.schedule import affected_bindings, needs_a_look, schedule
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover
@@ -55,7 +56,7 @@ def web(replicas: dict[str, int], *, rule: Any = None, **fields: Any) -> Binding
         status_aggregated_status=items,
         **{"reschedule_triggered_at": NOON, **fields},
     )
-    marked = found.metadata.annotations | {marks.APPLIED_PLACEMENT: msgspec.json.encode(placed).decode()}
+    marked = found.metadata.annotations | {well_known.APPLIED_PLACEMENT: msgspec.json.encode(placed).decode()}
     return found.but(metadata=found.metadata.but(annotations=marked))
 
 
@@ -132,7 +133,7 @@ def test_a_budget_for_other_reasons_has_no_say() -> None:
 
 @pytest.mark.parametrize(("surge", "held"), [("Never", 0), ("Allowed", 1)])
 def test_where_a_move_at_once_is_blocked_a_budget_may_offer_the_replacement_first(surge: str, held: int) -> None:
-    hasty = deployment(annotations={marks.MOVE_MODE: "AtOnce"})
+    hasty = deployment(annotations={well_known.MOVE_MODE: "AtOnce"})
     subject, clusters = web({"m1": 3, "m2": 1}), [able("m1"), able("m2")]
     careful = budget(max_unavailable=0, surge=surge)
     view = FakeView([subject, *clusters, careful], parts={"fleet": Picture(clusters)}, raws=[hasty])
@@ -161,7 +162,7 @@ def test_two_workloads_of_one_batch_do_not_spend_the_same_budget_twice() -> None
 def test_a_policy_edit_moves_at_once_unless_it_is_asked_otherwise() -> None:
     edited = web({"m1": 4}, reschedule_triggered_at=None, rule={"clusterAffinity": {"clusterNames": ["m2"]}})
     plain = edited.but(
-        metadata=edited.metadata.but(annotations=edited.metadata.annotations | {marks.APPLIED_PLACEMENT: "{}"})
+        metadata=edited.metadata.but(annotations=edited.metadata.annotations | {well_known.APPLIED_PLACEMENT: "{}"})
     )
     assert written(seen(plain))[-1].status.holds == ()
     assert [hold.reason for hold in written(seen(plain, budget(max_unavailable=1)))[-1].status.holds] == [
@@ -170,7 +171,7 @@ def test_a_policy_edit_moves_at_once_unless_it_is_asked_otherwise() -> None:
 
 
 def test_a_draining_cluster_loses_its_share_and_only_its_share() -> None:
-    draining = able("m1").but(metadata=able("m1").metadata.but(annotations={marks.DRAIN: "now"}))
+    draining = able("m1").but(metadata=able("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
     calm = web({"m1": 2, "m2": 2}, reschedule_triggered_at=None)
     after = written(seen(calm, draining, able("m2")))[-1]
     assert shares(after) == {"m2": 4}
@@ -178,7 +179,7 @@ def test_a_draining_cluster_loses_its_share_and_only_its_share() -> None:
 
 
 def test_a_drain_without_another_place_is_told_and_changes_nothing() -> None:
-    draining = able("m1").but(metadata=able("m1").metadata.but(annotations={marks.DRAIN: "now"}))
+    draining = able("m1").but(metadata=able("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
     (after,) = written(seen(web({"m1": 4}, reschedule_triggered_at=None), draining))
     assert shares(after) == {"m1": 4}
     assert [c.reason for c in after.status.conditions if c.type == "Stalled"] == ["NoFeasibleCluster"]
@@ -191,10 +192,10 @@ def test_while_something_is_held_no_further_move_begins() -> None:
 
 def test_after_a_move_was_undone_the_same_is_not_tried_at_once() -> None:
     undone = Condition(type="Stalled", status="True", reason="MoveReverted", last_transition_time=NOON - MINUTE)
-    draining = able("m1").but(metadata=able("m1").metadata.but(annotations={marks.DRAIN: "now"}))
+    draining = able("m1").but(metadata=able("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
     resting = web({"m1": 2, "m2": 2}, reschedule_triggered_at=None, status_conditions=(undone,))
     assert seen(resting, draining, able("m2")) == [Again(540.0)]
-    stamped = moves.stamped(resting, NOON, "Rebalance")
+    stamped = binding_moves.stamped(resting, NOON, "Rebalance")
     assert written(seen(stamped, able("m1"), able("m3"))) != ()
 
 
@@ -288,7 +289,7 @@ def test_what_is_available_stays_where_it_is_whatever_the_weights_say(placed: An
     clusters = [able("m1"), able("m2"), able("m3")]
     weighted = {**EVENLY, "weightPreference": {"staticWeightList": STATIC}}
     rule = {"clusterAffinity": {"clusterNames": ["m1", "m2"]}, "replicaScheduling": weighted}
-    subject = moves.stamped(web(placed, rule=rule), NOON, "Rebalance", "gentle")
+    subject = binding_moves.stamped(web(placed, rule=rule), NOON, "Rebalance", "gentle")
     items = tuple(item(name, status={"readyReplicas": n}) for name, n in ready.items())
     subject = subject.but(status=subject.status.but(aggregated_status=items))
     job = WorkloadRebalancer(metadata=Meta(name="gentle"), spec=RebalancerSpec(strategy="PreserveAvailable"))
@@ -343,7 +344,7 @@ def test_upstream_tells_twice_of_what_is_not_divided(profile: Profile, rule: Any
 
 def test_who_may_move_only_in_part_is_looked_at_again_at_once_and_told_why_the_rest_stays() -> None:
     careful = budget(max_unavailable=1, surge="Never")
-    hasty = {marks.MOVE_MODE: "AtOnce"}
+    hasty = {well_known.MOVE_MODE: "AtOnce"}
     subject, clusters = web({"m1": 4}), [able("m1"), able("m2")]
     view = FakeView(
         [subject, *clusters, careful], parts={"fleet": Picture(clusters)}, raws=[deployment(annotations=hasty)]

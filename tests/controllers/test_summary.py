@@ -5,7 +5,7 @@ import msgspec
 from trimtab.api.kinds.cluster import ResourceModel
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.controllers.summary import node_summary, resource_summary
+from trimtab.controllers.clusters.capacity import node_summary, resource_summary
 
 
 def node(name: str, cpu: str = "8", ready: str = "True") -> Node:

@@ -18,7 +18,7 @@ from properties.witness import Witness, shares
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
-from trimtab.controllers import marks
+from trimtab.controllers import well_known
 from trimtab.simulate.behaviour import NEVER_READY, Spell
 
 NUMBERS = count()
@@ -80,7 +80,7 @@ async def perform(scene: Scene, act: tuple[str, Any], *, at_once: bool = False) 
         await scene.rebalance(whom, job=f"again-{next(NUMBERS)}", **options)
     elif what in ("drain", "undrain"):
         mark = "now" if what == "drain" else None
-        await scene.edit(Cluster, whom, {"metadata": {"annotations": {marks.DRAIN: mark}}})
+        await scene.edit(Cluster, whom, {"metadata": {"annotations": {well_known.DRAIN: mark}}})
         await scene.taint(whom, *(["cluster.karmada.io/unschedulable:NoSchedule"] if mark else []))
     elif what in ("cordon", "evacuate"):
         await scene.taint(whom, f"maintenance:{'NoSchedule' if what == 'cordon' else 'NoExecute'}")

@@ -22,15 +22,16 @@ from trimtab.api.kinds.work import (
 )
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta, Object
-from trimtab.controllers import marks, moves
-from trimtab.controllers.budget import budget as keep_budget
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Gone, Remember, Steps
-from trimtab.controllers.dispatch import targets
-from trimtab.controllers.evict import evict
-from trimtab.controllers.hold import hold
-from trimtab.controllers.journal import journal
-from trimtab.controllers.leave import leave
-from trimtab.controllers.schedule import schedule
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.budget import budget as keep_budget
+from trimtab.controllers.movement.graceful_eviction import evict
+from trimtab.controllers.movement.move_log import journal
+from trimtab.controllers.movement.replacement_hold import hold
+from trimtab.controllers.movement.taint_eviction import leave
+from trimtab.controllers.propagation.dispatch import targets
+from trimtab.controllers.propagation.schedule import schedule
 from trimtab.decide.fleet import Fleet
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover
@@ -158,12 +159,12 @@ class Toy:
 
     def explained(self, before: Binding, after: Binding) -> None:
         """Every decrease of a share has its entry in the log, written before it."""
-        had, has = moves.placement(before), moves.placement(after)
+        had, has = binding_moves.placement(before), binding_moves.placement(after)
         for name, n in had.items():
             if has.get(name, 0) < n and before.spec.replicas == after.spec.replicas:
                 undone = not after.status.holds and bool(before.status.holds)
                 called_off = len(after.spec.graceful_eviction_tasks) < len(before.spec.graceful_eviction_tasks)
-                entry = self.objects.get((Move, "demo", moves.entry_name(before, name)))
+                entry = self.objects.get((Move, "demo", binding_moves.entry_name(before, name)))
                 assert entry is not None or undone or called_off, f"nobody knows why {n} replicas leave {name}"
 
     def check(self, voluntary_only: bool) -> None:
@@ -204,7 +205,7 @@ def built_binding(app: str) -> ResourceBinding:
             uid=f"rb-{app}",
             resource_version="1",
             generation=1,
-            labels={marks.PP_ID: "pp", marks.RB_ID: f"rb-{app}"},
+            labels={well_known.PP_ID: "pp", well_known.RB_ID: f"rb-{app}"},
         ),
         spec=BindingSpec(
             resource=ObjectReference(
@@ -227,9 +228,9 @@ def acted(toy: Toy, action: tuple[str, str]) -> bool:
             taints.append(Taint(key=what, effect=effect, time_added=toy.now))
         marked = {**target.metadata.annotations}
         if what == "drain":
-            marked[marks.DRAIN] = "now"
+            marked[well_known.DRAIN] = "now"
         if what == "undrain":
-            marked.pop(marks.DRAIN, None)
+            marked.pop(well_known.DRAIN, None)
         ready = target.status.conditions
         if what in ("kill", "revive"):
             status = "False" if what == "kill" else "True"
@@ -247,7 +248,7 @@ def acted(toy: Toy, action: tuple[str, str]) -> bool:
         binding = toy.binding(name)
         last = binding.status.last_scheduled_time or toy.now
         at = max(toy.now.replace(microsecond=0), last + timedelta(seconds=1))
-        stamped = moves.stamped(binding, at, "Rebalance", "job")
+        stamped = binding_moves.stamped(binding, at, "Rebalance", "job")
         toy.put(stamped.but(metadata=stamped.metadata.but(generation=binding.metadata.generation + 1)))
     if what == "forget":
         toy.memory.clear()
@@ -303,7 +304,7 @@ def test_nothing_voluntary_overspends_a_budget_or_takes_the_last_copy(budget: An
     for action, minutes in acts:
         acted(toy, action)
         toy.run(minutes, lambda: watched(toy, at_once=at_once))
-    assert all(sum(moves.placement(toy.binding(app)).values()) == 4 for app in APPS)
+    assert all(sum(binding_moves.placement(toy.binding(app)).values()) == 4 for app in APPS)
 
 
 @FEW

@@ -16,8 +16,8 @@ from trimtab.cli.shared_bar import Bar
 from trimtab.cli.shared_moves import everything
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import WallClock
-from trimtab.controllers.marks import DRAIN
-from trimtab.controllers.moves import stalled_because
+from trimtab.controllers.movement.binding_moves import stalled_because
+from trimtab.controllers.well_known import DRAIN
 from trimtab.errors import Conflict, InputFault, NotFound
 
 CORDON = "cluster.karmada.io/unschedulable"

@@ -9,7 +9,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.quantity import milli, whole
 from trimtab.cli.shared import kubeconfig_options, table, with_client
 from trimtab.client.client import Client, resource_of
-from trimtab.controllers.marks import condition_of
+from trimtab.controllers.well_known import condition_of
 
 HEADINGS = ("NAME", "READY", "VERSION", "MODE", "REGION", "NODES", "CPU FREE", "MEMORY FREE", "PODS FREE", "TAINTS")
 

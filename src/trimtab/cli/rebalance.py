@@ -15,7 +15,7 @@ from trimtab.cli.shared_forecast import forecast, shares
 from trimtab.cli.shared_moves import reference, resource_named
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import WallClock
-from trimtab.controllers.rebalance import ENDED
+from trimtab.controllers.movement.rebalance import ENDED
 from trimtab.errors import InputFault
 
 POLL_SECONDS = 1.0

@@ -13,9 +13,10 @@ from trimtab.app import learn_everything
 from trimtab.cli.shared import table
 from trimtab.cli.shared_moves import everything
 from trimtab.client.client import Client
-from trimtab.controllers import marks, moves
-from trimtab.controllers.execute import is_ready
-from trimtab.controllers.leave import applied_tolerations, eviction_time, exceeds, repelling
+from trimtab.controllers import well_known
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, exceeds, repelling
+from trimtab.controllers.propagation.execute import is_ready
 from trimtab.errors import InputFault
 
 T = TypeVar("T", bound=Object)
@@ -59,7 +60,7 @@ def lines(cluster: Cluster, scene: Scene, profile: Profile) -> Iterator[str]:
 
 
 def condition(cluster: Cluster) -> str:
-    ready = marks.condition_of(cluster.status.conditions, "Ready")
+    ready = well_known.condition_of(cluster.status.conditions, "Ready")
     if ready is None:
         return "has not reported yet"
     since = f" since {moment(ready.last_transition_time)}" if ready.last_transition_time is not None else ""
@@ -71,13 +72,13 @@ def condition(cluster: Cluster) -> str:
 def checks(cluster: Cluster, scene: Scene, profile: Profile) -> Iterator[tuple[str, str]]:
     yield "a taint NoExecute", taint_check(cluster, profile)
     yield "no storm", storm_check(scene)
-    yield "a drain", "under way" if marks.DRAIN in cluster.metadata.annotations else "none: trimtab drain-cluster"
+    yield "a drain", "under way" if well_known.DRAIN in cluster.metadata.annotations else "none: trimtab drain-cluster"
 
 
 def taint_check(cluster: Cluster, profile: Profile) -> str:
     if taints := repelling(cluster):
         return ", ".join(f"{t.key} since {moment(t.time_added)}" if t.time_added else t.key for t in taints)
-    ready = marks.condition_of(cluster.status.conditions, "Ready")
+    ready = well_known.condition_of(cluster.status.conditions, "Ready")
     if ready is None or ready.status == "True" or ready.last_transition_time is None:
         return "none, and none is due"
     if not profile.evacuate_after_seconds:
@@ -116,7 +117,7 @@ def outlook(binding: Binding, cluster: Cluster, scene: Scene) -> str:
         if task.from_cluster == cluster.name:
             since = f" since {moment(task.creation_timestamp)}" if task.creation_timestamp is not None else ""
             return f"is leaving{since}: {task.reason}, {task.purge_mode}"
-    stuck = moves.stalled_because(binding)
+    stuck = binding_moves.stalled_because(binding)
     if stuck is not None:
         return f"{stuck.reason}: {stuck.message}"
     taints = repelling(cluster)

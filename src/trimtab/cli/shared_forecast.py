@@ -18,11 +18,12 @@ from trimtab.cli.shared import Document, table
 from trimtab.cli.shared_intake import Item, Shelf
 from trimtab.cli.shared_moves import everything
 from trimtab.client.client import Client, Resource
-from trimtab.controllers import marks, moves
-from trimtab.controllers.detect import selectors_of
-from trimtab.controllers.passage import Outset, options_for, outset
-from trimtab.controllers.rebalance import binding_of, meant
-from trimtab.controllers.schedule import Intent, as_intended, gates_of, intent_of
+from trimtab.controllers import well_known
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.gate import Outset, options_for, outset
+from trimtab.controllers.movement.rebalance import binding_of, meant
+from trimtab.controllers.propagation.detect import selectors_of
+from trimtab.controllers.propagation.schedule import Intent, as_intended, gates_of, intent_of
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import Decision, decide_all
 from trimtab.decide.ocm.scene import note_of, score_note
@@ -66,9 +67,9 @@ async def previewed(client: Client, policies: Sequence[Policy], now: datetime, p
     rows: dict[str, Sequence[str]] = {}
     cases: list[Case] = []
     for policy in policies:
-        for binding in (found for found in marks.all_bindings(view) if is_governed(found, policy)):
+        for binding in (found for found in well_known.all_bindings(view) if is_governed(found, policy)):
             name, now_there = workload_of(binding), shares(binding.spec.clusters)
-            template = view.raw(marks.template_ref(binding))
+            template = view.raw(well_known.template_ref(binding))
             if template is not None and not policy_priority(selectors_of(policy), template):
                 rows[name] = (now_there, now_there, "no longer selected: it runs on, and nothing looks after it")
                 continue
@@ -88,13 +89,13 @@ async def previewed(client: Client, policies: Sequence[Policy], now: datetime, p
 def is_governed(binding: Binding, policy: Policy) -> bool:
     notes = binding.metadata.annotations
     if policy.namespace:
-        return (notes.get(marks.PP_NAMESPACE), notes.get(marks.PP_NAME)) == (policy.namespace, policy.name)
-    return notes.get(marks.CPP_NAME) == policy.name
+        return (notes.get(well_known.PP_NAMESPACE), notes.get(well_known.PP_NAME)) == (policy.namespace, policy.name)
+    return notes.get(well_known.CPP_NAME) == policy.name
 
 
 def newcomers(policy: Policy, view: Shelf) -> Iterator[str]:
     """Templates that it selects and that nobody has claimed."""
-    bound = {workload_of(binding) for binding in marks.all_bindings(view)}
+    bound = {workload_of(binding) for binding in well_known.all_bindings(view)}
     for selector in policy.spec.resource_selectors:
         for template in view.raws(selector.api_version, selector.kind, policy.namespace or selector.namespace or None):
             metadata = template["metadata"]
@@ -130,7 +131,7 @@ def named(ref: WorkloadReference) -> str:
 
 def stamped(binding: Binding, view: Shelf) -> Binding:
     last = binding.status.last_scheduled_time or view.now
-    return moves.stamped(binding, max(view.now, last + timedelta(seconds=1)), "Rebalance", JOB)
+    return binding_moves.stamped(binding, max(view.now, last + timedelta(seconds=1)), "Rebalance", JOB)
 
 
 def told(case: Case, decision: Decision, view: Shelf) -> Sequence[str]:

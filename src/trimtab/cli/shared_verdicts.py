@@ -25,11 +25,19 @@ from trimtab.api.value import Object, Raw, Value
 from trimtab.app import is_propagatable
 from trimtab.cli.shared_intake import Intake, Item, Shelf, called
 from trimtab.client.client import resource_of
-from trimtab.controllers import marks
-from trimtab.controllers.decisions import new_decision
-from trimtab.controllers.detect import RESERVED, Unready, binding_for, chosen, claimant, missing_overrides, updated
-from trimtab.controllers.place import question
-from trimtab.controllers.schedule import Intent, as_intended, gates_of, intent_of
+from trimtab.controllers import well_known
+from trimtab.controllers.ocm.placement import question
+from trimtab.controllers.ocm.placement_decisions import new_decision
+from trimtab.controllers.propagation.detect import (
+    RESERVED,
+    Unready,
+    binding_for,
+    chosen,
+    claimant,
+    missing_overrides,
+    updated,
+)
+from trimtab.controllers.propagation.schedule import Intent, as_intended, gates_of, intent_of
 from trimtab.decide import karmada
 from trimtab.decide.explain import GroupStory, TargetStory, explain
 from trimtab.decide.fleet import Fleet
@@ -184,7 +192,7 @@ def cases_of(intake: Intake, view: Shelf, fleet: Fleet[Cluster]) -> Iterator[Cas
             bound.add((found.binding.namespace, found.binding.name))
         if found is not None:
             yield found
-    for binding in marks.all_bindings(view):
+    for binding in well_known.all_bindings(view):
         if (binding.namespace, binding.name) not in bound and binding.spec.placement is not None:
             yield Case(binding, "its own placement", intent_of(binding, fleet, gates_of(view), view))
 
@@ -223,7 +231,7 @@ def unplaced(item: Item, by: str, why: str) -> Verdict:
 
 def wanted(template: Raw, policy: Policy, view: Shelf) -> Binding:
     new = binding_for(template, policy, view)
-    seen = marks.binding_at(view, new.namespace, new.name)
+    seen = well_known.binding_at(view, new.namespace, new.name)
     return new if seen is None else updated(seen, new)
 
 

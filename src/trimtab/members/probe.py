@@ -13,9 +13,9 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.client.client import Resource
 from trimtab.clock import Clock
-from trimtab.controllers.deschedule import Stuck, stuck_pods
-from trimtab.controllers.health import Probe
-from trimtab.controllers.summary import node_summary, resource_summary
+from trimtab.controllers.clusters.capacity import node_summary, resource_summary
+from trimtab.controllers.clusters.health import Probe
+from trimtab.controllers.movement.unschedulable_replicas import Stuck, stuck_pods
 from trimtab.errors import ApiFault
 from trimtab.members.roster import MemberHandle, Roster
 from trimtab.runtime.cache import Cache

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from trimtab.api.value import OwnerReference, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.controllers.contract import Note
-from trimtab.controllers.marks import ref_of_raw
+from trimtab.controllers.well_known import ref_of_raw
 from trimtab.decide.pods.avoid import (
     ANNOTATION,
     LONG,

@@ -35,7 +35,7 @@ from trimtab.controllers.contract import (
     never,
     same_rank,
 )
-from trimtab.controllers.marks import PROFILE, annotations_of, home_of
+from trimtab.controllers.well_known import PROFILE, annotations_of, home_of
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
 from trimtab.runtime.cache import Cache, Entry, Table
 from trimtab.runtime.commit import Write, alike_where, difference, with_version, writes_for

@@ -19,7 +19,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock
 from trimtab.controllers.contract import Note, Ref
-from trimtab.controllers.marks import ref_of_raw
+from trimtab.controllers.well_known import ref_of_raw
 from trimtab.decide.pods.demand import Amounts
 from trimtab.decide.pods.measures import Measures, averaged, shifted
 from trimtab.decide.pods.policy import DeschedulerPolicy, cycle, read_policy

@@ -11,7 +11,7 @@ from trimtab.api.kinds.native.event import Event
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Object
 from trimtab.controllers.contract import Index
-from trimtab.controllers.pods.avoidance import by_uid
+from trimtab.controllers.pods.avoid_list_expiry import by_uid
 from trimtab.controllers.pods.owners import replicas_of
 from trimtab.decide.pods.burden import EVICTED, LATELY, Burden, Burdens, burden
 from trimtab.decide.pods.host import Resident

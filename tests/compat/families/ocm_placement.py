@@ -22,7 +22,7 @@ from trimtab.api.kinds.ocm import (
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Object
 from trimtab.controllers.contract import Gone, Note, Wish
-from trimtab.controllers.place import place
+from trimtab.controllers.ocm.placement import place
 from trimtab.decide.ocm.answer import Answer
 from trimtab.decide.ocm.ask import ask_of
 from trimtab.decide.ocm.pipeline import Unlistable, decide

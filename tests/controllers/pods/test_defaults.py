@@ -11,7 +11,7 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.controllers.contract import Again
 from trimtab.controllers.pods.budget import over_the_same
-from trimtab.controllers.pods.defaults import Workload, default_budget, default_budget_of_pods, own_pod
+from trimtab.controllers.pods.default_budgets import Workload, default_budget, default_budget_of_pods, own_pod
 
 DEFAULTS = [
     {"priorityClassName": "critical", "maxUnavailable": 1, "rate": {"disruptions": 1, "period": "1h"}},

@@ -12,7 +12,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Key
-from trimtab.controllers import marks
+from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, View, Wake, Wish, spec_differs
 from trimtab.controllers.pods.owners import controllers_in
 from trimtab.controllers.pods.registry import inside_a_cluster
@@ -111,15 +111,15 @@ def with_superseded(budget: DisruptionBudget, view: View) -> tuple[Condition, ..
         last_transition_time=view.now.replace(microsecond=0),
         observed_generation=budget.metadata.generation,
     )
-    return marks.with_condition(conditions, said)
+    return well_known.with_condition(conditions, said)
 
 
 def with_readiness(conditions: tuple[Condition, ...], view: View) -> tuple[Condition, ...]:
     """A budget that allows nothing right now is in force all the same; one that cannot be counted is not."""
-    allowing = marks.condition_of(conditions, ALLOWED)
+    allowing = well_known.condition_of(conditions, ALLOWED)
     if allowing is not None and allowing.reason == SYNC_FAILED:
-        return marks.with_readiness(conditions, SYNC_FAILED, allowing.message, view, fault=True)
-    return marks.with_readiness(conditions, "Counted", "", view)
+        return well_known.with_readiness(conditions, SYNC_FAILED, allowing.message, view, fault=True)
+    return well_known.with_readiness(conditions, "Counted", "", view)
 
 
 def others_than(budget: DisruptionBudget, view: View) -> list[PodBudget]:

@@ -1,0 +1,262 @@
+"""What a probe saw of a cluster -> its conditions, capacity and taints; and the room where its Works live."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import (
+    APIEnablement,
+    Cluster,
+    ClusterStatus,
+    NodeSummary,
+    ResourceSummary,
+    Taint,
+)
+from trimtab.api.kinds.native.namespace import Namespace
+from trimtab.api.kinds.work import Work
+from trimtab.api.value import Condition, Key, Meta
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Again, Gone, Note, Remember, View, Wake, Wish, controller
+
+SOURCE = "cluster-controller"
+NOT_READY = "cluster.karmada.io/not-ready"
+UNREACHABLE = "cluster.karmada.io/unreachable"
+AUTOMATIC = (NOT_READY, UNREACHABLE)
+POLL_SECONDS = 10.0
+
+
+class Probe(NamedTuple):
+    """One look at a member, taken above the waterline."""
+
+    at: datetime
+    online: bool
+    healthy: bool
+    version: str = ""
+    enablements: tuple[APIEnablement, ...] = ()
+    complete: bool = True
+    """Discovery answered for every group."""
+    nodes: NodeSummary | None = None
+    resources: ResourceSummary | None = None
+    reachable: bool = True
+    """Credentials could be loaded and a client could be made."""
+    stuck: tuple[Any, ...] = ()
+    """Pods that no node takes (`deschedule.Stuck`)."""
+
+
+class Streak(NamedTuple):
+    """Since when the probes have said something else than what is published."""
+
+    status: str
+    since: datetime
+
+
+def namespace_gone(old: Namespace | None, new: Namespace | None, view: View) -> Iterator[Key]:
+    if new is None and old is not None and (cluster := well_known.cluster_of(old.name)):
+        yield Key(kind_of(Cluster).id, "", cluster)
+
+
+def work_gone(old: Work | None, new: Work | None, view: View) -> Iterator[Key]:
+    if new is None and old is not None and (cluster := well_known.cluster_of(old.namespace)):
+        found = view.get(Cluster, "", cluster)
+        if found is not None and found.metadata.deletion_timestamp is not None:
+            yield Key(kind_of(Cluster).id, "", cluster)
+
+
+@controller(
+    Cluster,
+    writes=["status", "spec.taints", "metadata.finalizers", "Namespace", "Work.metadata.finalizers"],
+    wakes=[Wake(Namespace, namespace_gone), Wake(Work, work_gone)],
+)
+def health(cluster: Cluster, view: View) -> Iterator[Wish]:
+    if cluster.metadata.deletion_timestamp is not None:
+        yield from unjoin(cluster, view)
+        return
+    yield from room_for(cluster, view)
+    after = cluster
+    if well_known.CLUSTER_FINALIZER not in cluster.metadata.finalizers:
+        finalizers = (*cluster.metadata.finalizers, well_known.CLUSTER_FINALIZER)
+        after = after.but(metadata=after.metadata.but(finalizers=finalizers))
+    streak: Streak | None = view.recall("streak", cluster.name)
+    if seen_from_here(cluster, view):
+        status, streak = judged(cluster, view.recall("probe", cluster.name), streak, view)
+        after = after.but(status=status)
+        yield Remember("streak", cluster.name, streak)
+    elif silent := gone_quiet(cluster, view):
+        after = after.but(status=silent)
+    after = after.but(spec=after.spec.but(taints=tainted(after, view)))
+    if after != cluster:
+        yield after
+    if after.spec.taints != cluster.spec.taints:
+        yield Note(well_known.ref_of(cluster), "TaintClusterSucceed", taint_text(after.spec.taints), SOURCE)
+    if wait := evacuation_wait(after, view):
+        yield Again(wait)
+    if cluster.spec.sync_mode == "Pull" and not well_known.setting(view, "agent", default=""):
+        yield Again(5)
+
+
+def seen_from_here(cluster: Cluster, view: View) -> bool:
+    agent = well_known.setting(view, "agent", default="")
+    return cluster.name == agent if agent else cluster.spec.sync_mode != "Pull"
+
+
+def room_for(cluster: Cluster, view: View) -> Iterator[Wish]:
+    name = well_known.execution_namespace(cluster.name)
+    if view.get(Namespace, "", name) is None and not well_known.setting(view, "agent", default=""):
+        yield Namespace(metadata=Meta(name=name, labels={well_known.SYSTEM: "true"}))
+        text = f"Created execution space({name}) for cluster({cluster.name})."
+        yield Note(well_known.ref_of(cluster), "CreateExecutionSpaceSucceed", text, SOURCE)
+
+
+def unjoin(cluster: Cluster, view: View) -> Iterator[Wish]:
+    """Works go first, then their room, then the bindings forget the cluster; only then does the cluster go."""
+    if well_known.setting(view, "agent", default=""):
+        return
+    name = well_known.execution_namespace(cluster.name)
+    works = view.all(Work, name)
+    unreachable = cluster.spec.sync_mode == "Pull" and not well_known.is_true(cluster.status.conditions, "Ready")
+    for work in works:
+        if unreachable and well_known.WORK_FINALIZER in work.metadata.finalizers:
+            finalizers = tuple(f for f in work.metadata.finalizers if f != well_known.WORK_FINALIZER)
+            yield work.but(metadata=work.metadata.but(finalizers=finalizers))
+    room = view.get(Namespace, "", name)
+    if room is not None:
+        if room.metadata.deletion_timestamp is None:
+            yield Gone(room)
+        yield Again(POLL_SECONDS)
+        return
+    if any(t.name == cluster.name for b in well_known.bindings_in(view, cluster.name) for t in b.spec.clusters):
+        yield Again(POLL_SECONDS)
+        return
+    finalizers = tuple(f for f in cluster.metadata.finalizers if f != well_known.CLUSTER_FINALIZER)
+    if finalizers != cluster.metadata.finalizers:
+        yield cluster.but(metadata=cluster.metadata.but(finalizers=finalizers))
+
+
+def judged(
+    cluster: Cluster, probe: Probe | None, streak: Streak | None, view: View
+) -> tuple[ClusterStatus, Streak | None]:
+    """The status after this probe; a flap shorter than the threshold changes nothing that is published."""
+    if probe is None:
+        return cluster.status, streak
+    now_seen = ready_of(probe)
+    published = well_known.condition_of(cluster.status.conditions, "Ready")
+    if published is not None and published.status != now_seen.status:
+        if streak is None or streak.status != now_seen.status:
+            streak = Streak(now_seen.status, probe.at)
+        name = "cluster-success-threshold" if now_seen.status == "True" else "cluster-failure-threshold"
+        patience = timedelta(seconds=float(well_known.setting(view, name, default=30)))
+        if probe.at - streak.since < patience:
+            return cluster.status, streak
+    status = cluster.status.but(conditions=well_known.with_condition(cluster.status.conditions, now_seen))
+    if now_seen.status == "True":
+        status = collected(status, probe)
+    return status, None
+
+
+def ready_of(probe: Probe) -> Condition:
+    """The Ready condition that this probe alone would give."""
+    if not probe.reachable:
+        return ready("False", "StatusCollectionFailed", "cannot make a client for the cluster", probe.at)
+    if not probe.online:
+        return ready("False", "ClusterNotReachable", "cluster is not reachable", probe.at)
+    if not probe.healthy:
+        text = "cluster is reachable but health endpoint responded without ok"
+        return ready("False", "ClusterNotReady", text, probe.at)
+    return ready("True", "ClusterReady", "cluster is healthy and ready to accept workloads", probe.at)
+
+
+def ready(status: str, reason: str, message: str, at: datetime) -> Condition:
+    return Condition(
+        type="Ready", status=status, reason=reason, message=message, last_transition_time=at.replace(microsecond=0)
+    )
+
+
+def collected(status: ClusterStatus, probe: Probe) -> ClusterStatus:
+    """What a ready cluster tells about itself."""
+    at = probe.at.replace(microsecond=0)
+    if probe.complete:
+        complete = Condition(
+            type="CompleteAPIEnablements",
+            status="True",
+            reason="Complete",
+            message="collected complete APIEnablements",
+            last_transition_time=at,
+        )
+    else:
+        complete = Condition(
+            type="CompleteAPIEnablements",
+            status="False",
+            reason="Partial" if probe.enablements else "Empty",
+            message="might collect partial APIEnablements" if probe.enablements else "collected empty APIEnablements",
+            last_transition_time=at,
+        )
+    return status.but(
+        kubernetes_version=probe.version,
+        api_enablements=probe.enablements,
+        node_summary=probe.nodes,
+        resource_summary=probe.resources,
+        conditions=well_known.with_condition(status.conditions, complete),
+    )
+
+
+def gone_quiet(cluster: Cluster, view: View) -> ClusterStatus | None:
+    """A Pull cluster whose agent has not reported for too long is unknown."""
+    heard: datetime | None = view.recall("heartbeat", cluster.name)
+    said = well_known.condition_of(cluster.status.conditions, "Ready")
+    if heard is None:
+        born = cluster.metadata.creation_timestamp or view.now
+        if view.now - born < timedelta(
+            seconds=float(well_known.setting(view, "cluster-startup-grace-period", default=60))
+        ):
+            return None
+        reason, message = "ClusterStatusNeverUpdated", "Clusterstatus controller never posted cluster status."
+    else:
+        if view.now - heard < timedelta(
+            seconds=float(well_known.setting(view, "cluster-monitor-grace-period", default=40))
+        ):
+            return None
+        reason, message = "ClusterStatusUnknown", "Clusterstatus controller stopped posting cluster status."
+    if said is not None and said.status == "Unknown":
+        return None
+    unknown = ready("Unknown", reason, message, view.now)
+    return cluster.status.but(conditions=well_known.with_condition(cluster.status.conditions, unknown))
+
+
+def tainted(cluster: Cluster, view: View) -> tuple[Taint, ...]:
+    """Taints by condition: a cluster that is not ready takes nothing new, and after a while gives up what it has."""
+    ready = well_known.condition_of(cluster.status.conditions, "Ready")
+    if ready is not None and ready.status == "True":
+        return tuple(taint for taint in cluster.spec.taints if taint.key not in AUTOMATIC)
+    wanted = UNREACHABLE if ready is not None and ready.status == "Unknown" else NOT_READY
+    taints = tuple(t for t in cluster.spec.taints if t.key not in AUTOMATIC or t.key == wanted)
+    now = view.now.replace(microsecond=0)
+    if not any(t.key == wanted and t.effect == "NoSchedule" for t in taints):
+        taints = (*taints, Taint(key=wanted, effect="NoSchedule", time_added=now))
+    if evacuation_wait(cluster, view) == 0 and not any(t.key == wanted and t.effect == "NoExecute" for t in taints):
+        taints = (*taints, Taint(key=wanted, effect="NoExecute", time_added=now))
+    return taints
+
+
+def evacuation_wait(cluster: Cluster, view: View) -> float | None:
+    """Seconds until a cluster that stays dark is evacuated; 0 when due, None when it never is."""
+    ready = well_known.condition_of(cluster.status.conditions, "Ready")
+    patience = int(well_known.setting(view, "evacuate-after-seconds", default=view.profile.evacuate_after_seconds))
+    if not patience or ready is None or ready.status == "True" or ready.last_transition_time is None:
+        return None
+    due = ready.last_transition_time + timedelta(seconds=patience)
+    return max(0.0, (due - view.now).total_seconds()) if due > view.now else 0.0
+
+
+def taint_text(taints: Sequence[Taint]) -> str:
+    if not taints:
+        return "Taint cluster succeed: cluster now does not have taints."
+    listed = ",".join(
+        "{"
+        + ",".join(
+            part for part in (f"Key:{t.key}", f"Value:{t.value}" if t.value else "", f"Effect:{t.effect}") if part
+        )
+        + "}"
+        for t in taints
+    )
+    return f"Taint cluster succeed: cluster now has taints([{listed}])."

@@ -1,0 +1,64 @@
+"""ClusterTaintPolicy: conditions of a cluster put taints on it and take them off again."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from trimtab.api.affinity import belongs
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.cluster import Cluster, Taint
+from trimtab.api.kinds.policy import ClusterTaintPolicy, MatchCondition
+from trimtab.api.value import Key
+from trimtab.controllers import well_known
+from trimtab.controllers.clusters.health import taint_text
+from trimtab.controllers.contract import Note, View, Wake, Wish, controller
+
+SOURCE = "cluster-taint-policy-controller"
+
+
+def clusters_of_policy(old: ClusterTaintPolicy | None, new: ClusterTaintPolicy | None, view: View) -> Iterable[Key]:
+    if new is not None and (old is None or old.spec != new.spec):
+        yield from map(key_of, view.all(Cluster))
+
+
+def condition_changed(old: Cluster | None, new: Cluster) -> bool:
+    return old is None or old.status.conditions != new.status.conditions
+
+
+@controller(
+    Cluster, writes=["spec.taints"], changed=condition_changed, wakes=[Wake(ClusterTaintPolicy, clusters_of_policy)]
+)
+def taint_policies(cluster: Cluster, view: View) -> Iterator[Wish]:
+    if cluster.metadata.deletion_timestamp is not None or not well_known.setting(view, "failover", default=True):
+        return
+    taints = list(cluster.spec.taints)
+    for policy in sorted(view.all(ClusterTaintPolicy), key=age):
+        if not belongs(policy.spec.target_clusters)(cluster):
+            continue
+        if holds(policy.spec.add_on_conditions, cluster):
+            for wanted in policy.spec.taints:
+                if not any((t.key, t.effect) == (wanted.key, wanted.effect) for t in taints):
+                    now = view.now.replace(microsecond=0)
+                    taints.append(Taint(key=wanted.key, value=wanted.value, effect=wanted.effect, time_added=now))
+        if holds(policy.spec.remove_on_conditions, cluster):
+            unwanted = {(t.key, t.effect) for t in policy.spec.taints}
+            taints = [t for t in taints if (t.key, t.effect) not in unwanted]
+    if tuple(taints) != cluster.spec.taints:
+        yield cluster.but(spec=cluster.spec.but(taints=tuple(taints)))
+        yield Note(well_known.ref_of(cluster), "TaintClusterSucceed", taint_text(taints), SOURCE)
+
+
+def age(policy: ClusterTaintPolicy) -> tuple[str, str]:
+    born = policy.metadata.creation_timestamp
+    return (born.isoformat() if born is not None else "", policy.name)
+
+
+def holds(conditions: Sequence[MatchCondition], cluster: Cluster) -> bool:
+    """All of them; none at all never holds, and neither does one about a condition the cluster does not have."""
+    return bool(conditions) and all(matches(condition, cluster) for condition in conditions)
+
+
+def matches(rule: MatchCondition, cluster: Cluster) -> bool:
+    found = well_known.condition_of(cluster.status.conditions, rule.condition_type)
+    if found is None:
+        return False
+    listed = found.status in rule.status_values
+    return listed if rule.operator == "In" else not listed

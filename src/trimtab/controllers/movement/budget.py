@@ -1,0 +1,177 @@
+"""DisruptionBudgets over workloads: what each allows now, what consumed it, and when the next move may happen."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from trimtab.api.duration import duration
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import (
+    DisruptionBudget,
+    DisruptionBudgetStatus,
+    Down,
+    EffectiveBudget,
+    InFlight,
+    RateStatus,
+)
+from trimtab.api.kinds.ocm import ManifestWork
+from trimtab.api.kinds.work import Binding, ResourceBinding
+from trimtab.api.value import Condition, Key
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Again, View, Wake, Wish, controller
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.ocm import workset_budgets
+from trimtab.controllers.propagation.execute import is_ready
+from trimtab.decide.door import Footing, Gate, cleaned, gate_of
+
+SETTLING_SECONDS = 5.0
+"""How long a granted move is believed before the binding must show it."""
+
+
+def budgets_over(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
+    binding = new or old
+    if binding is None or (old is not None and new is not None and counts_alike(old, new)):
+        return
+    for budget in view.all(DisruptionBudget, binding.namespace):
+        if binding_moves.is_over_workloads(budget):
+            yield key_of(budget)
+
+
+def counts_alike(old: Binding, new: Binding) -> bool:
+    return (
+        old.spec.clusters == new.spec.clusters
+        and old.spec.replicas == new.spec.replicas
+        and old.spec.graceful_eviction_tasks == new.spec.graceful_eviction_tasks
+        and old.status.aggregated_status == new.status.aggregated_status
+        and old.status.holds == new.status.holds
+    )
+
+
+def budgets_over_set(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
+    work = new or old or ManifestWork()
+    if old is not None and new is not None and workset_budgets.serves(old) == workset_budgets.serves(new):
+        return
+    for subject in workset_budgets.sets_of(work, view):
+        for budget in view.all(DisruptionBudget, subject.namespace):
+            if binding_moves.is_over_workloads(budget):
+                yield key_of(budget)
+
+
+def all_budgets(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+    if old is None or new is None or is_ready(old) != is_ready(new):
+        yield from (key_of(budget) for budget in view.all(DisruptionBudget) if binding_moves.is_over_workloads(budget))
+
+
+@controller(
+    DisruptionBudget,
+    writes=["status"],
+    wakes=[Wake(ResourceBinding, budgets_over), Wake(ManifestWork, budgets_over_set), Wake(Cluster, all_budgets)],
+)
+def budget(subject: DisruptionBudget, view: View) -> Iterator[Wish]:
+    if not binding_moves.is_over_workloads(subject):
+        return
+    covered = binding_moves.covered_by(subject, view)
+    pruned = without_the_past(subject, covered, view)
+    footing = binding_moves.footing(pruned, view, covered)
+    gate = gate_of(pruned, footing, view.now)
+    status = status_of(pruned, footing, gate, covered, view)
+    if status != subject.status:
+        yield subject.but(status=status)
+    waits = [SETTLING_SECONDS] if status.in_flight else []
+    if gate.next_at is not None:
+        waits.append((gate.next_at - view.now).total_seconds())
+    if pruned.spec.rate is not None and pruned.status.rate is not None and pruned.status.rate.recent:
+        oldest = min(entry.at for entry in pruned.status.rate.recent if entry.at is not None)
+        waits.append((oldest + duration(pruned.spec.rate.period) - view.now).total_seconds())
+    if pruned.spec.windows and gate.is_open:
+        waits.append(60.0)
+    if waits:
+        yield Again(max(0.0, min(waits)) + 0.001)
+
+
+def without_the_past(subject: DisruptionBudget, covered: Sequence[Binding], view: View) -> DisruptionBudget:
+    """The budget without disruptions that no longer count and moves that are over."""
+    subject = binding_moves.without_ended(subject, view)
+    workloads = {binding_moves.object_of(binding): binding for binding in covered}
+    flying = tuple(
+        entry
+        for entry in subject.status.in_flight
+        if (
+            is_leaving(entry, subject, view)
+            if workset_budgets.is_of_set(entry)
+            else is_flying(entry, workloads.get(entry.object), view)
+        )
+    )
+    status = subject.status.but(in_flight=flying)
+    if subject.spec.rate is not None:
+        recent = status.rate.recent if status.rate is not None else ()
+        kept = cleaned(recent, duration(subject.spec.rate.period), view.now)
+        status = status.but(rate=RateStatus(in_window=len(kept), limit=subject.spec.rate.disruptions, recent=kept))
+    else:
+        status = status.but(rate=None)
+    return subject.but(status=status)
+
+
+def is_leaving(entry: InFlight, subject: DisruptionBudget, view: View) -> bool:
+    """A work that was let go is under way until it is gone."""
+    age = view.now - (entry.since or view.now)
+    return workset_budgets.is_leaving(entry, subject.namespace, view) and age < binding_moves.IN_FLIGHT_AT_MOST
+
+
+def is_flying(entry: InFlight, binding: Binding | None, view: View) -> bool:
+    """A granted move is over when nothing is held back for it and the workload has all its replicas."""
+    age = view.now - (entry.since or view.now)
+    if binding is None or age >= 2 * binding_moves.IN_FLIGHT_AT_MOST:
+        return False
+    if any(hold.cluster == entry.from_ for hold in binding.status.holds):
+        return True
+    if age.total_seconds() < SETTLING_SECONDS:
+        return True
+    shares = binding_moves.placement(binding)
+    # A cluster that has not told yet that it has less still counts only for what it is to have.
+    ready = sum(min(shares.get(name, n), n) for name, n in binding_moves.ready_everywhere(binding, view).items())
+    return ready < binding_moves.desired(binding) and age < binding_moves.IN_FLIGHT_AT_MOST
+
+
+def status_of(
+    subject: DisruptionBudget, footing: Footing, gate: Gate, covered: Sequence[Binding], view: View
+) -> DisruptionBudgetStatus:
+    held = {(binding_moves.object_of(binding), hold.cluster) for binding in covered for hold in binding.status.holds}
+    voluntary = sum(e.replicas for e in subject.status.in_flight if (e.object, e.from_) not in held)
+    missing = max(0, footing.desired - footing.available)
+    status = subject.status.but(
+        observed_generation=subject.metadata.generation,
+        allowed_now=gate.allowed(footing.desired),
+        next_allowed_at=gate.next_at,
+        desired=footing.desired,
+        available=footing.available,
+        down=Down(voluntary=min(voluntary, missing), involuntary=max(0, missing - voluntary)),
+        effective=EffectiveBudget(
+            min_available=subject.spec.min_available,
+            max_unavailable=subject.spec.max_unavailable,
+            rate=subject.spec.rate,
+        ),
+    )
+    return status.but(conditions=conditions_of(subject, status, gate, view))
+
+
+def conditions_of(
+    subject: DisruptionBudget, status: DisruptionBudgetStatus, gate: Gate, view: View
+) -> tuple[Condition, ...]:
+    """Whether the budget is in force, as tools that roll things out ask it, and beside that whether it lets anything go:
+    a rate that is spent for now is no failure of whoever applied the budget."""
+    refusal = gate.refusal(view.now, replacement_first=True)
+    conditions = well_known.with_readiness(subject.status.conditions, "Counted", counted(status, gate), view)
+    allowing = Condition(
+        type="Allowing",
+        status="False" if refusal else "True",
+        reason=refusal.code if refusal else "Allowing",
+        message=refusal.message if refusal else f"{len(status.in_flight)} moves in flight",
+        last_transition_time=view.now.replace(microsecond=0),
+    )
+    return well_known.with_condition(conditions, allowing)
+
+
+def counted(status: DisruptionBudgetStatus, gate: Gate) -> str:
+    text = f"{status.available} of {status.desired} replicas are available"
+    full = gate.replicas == 0 and not gate.missing
+    return f"{text}; what moves must have its replacement ready first" if full else text

@@ -1,0 +1,155 @@
+"""The way home: a workload that fell back returns when the better place has been healthy long enough without a break."""
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+import msgspec
+
+from trimtab.api.duration import duration
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.policy import Placement
+from trimtab.api.kinds.work import Binding, PreviousPlacement
+from trimtab.api.value import Key
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Again, Note, View, Wake, Wish, controller
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.gate import SOURCE
+from trimtab.controllers.propagation.execute import is_ready
+from trimtab.controllers.propagation.schedule import candidates, gates_of, goes_home, is_ours
+from trimtab.decide.ask import ask_of
+from trimtab.decide.karmada import Decision, decide
+
+DEFAULT_WINDOW = timedelta(minutes=10)
+LONGEST_WINDOW = timedelta(days=1)
+MOST_DOUBLINGS = 16
+
+
+def homesick(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+    """A cluster came, went, opened or closed: those who wait for a better place look again, so that no flap is missed."""
+    if old is None or (new is not None and state_of(old) == state_of(new)):
+        return
+    for binding in well_known.all_bindings(view):
+        if binding.spec.placement is not None and binding.spec.placement.failback is not None and is_away(binding):
+            yield key_of(binding)
+
+
+def state_of(cluster: Cluster) -> tuple[object, ...]:
+    return is_ready(cluster), cluster.spec.taints, cluster.metadata.labels
+
+
+def concerns_home(old: Binding | None, new: Binding) -> bool:
+    return new.spec.placement is not None and new.spec.placement.failback is not None
+
+
+@controller(
+    *well_known.BINDINGS,
+    writes=["spec.rescheduleTriggeredAt", "metadata.annotations", "status.previousPlacement"],
+    changed=concerns_home,
+    wakes=[Wake(Cluster, homesick)],
+)
+def failback(binding: Binding, view: View) -> Iterator[Wish]:
+    placement = binding.spec.placement
+    if placement is None or placement.failback is None or not is_ours(binding) or not view.profile.replacement_first:
+        return
+    if binding.metadata.deletion_timestamp is not None or is_busy(binding):
+        return
+    previous = binding.status.previous_placement or PreviousPlacement()
+    if not is_away(binding):
+        if binding.status.previous_placement is not None:
+            yield remembering(binding, None)
+        return
+    if not home_is_open(binding, view):
+        if previous.healthy_since is not None or previous.undone:
+            # whatever closed it may also have mended it: the next return is tried as if it were the first
+            yield remembering(binding, previous.but(healthy_since=None, undone=0))
+        return
+    window = window_of(placement, previous.undone)
+    if previous.healthy_since is None:
+        yield remembering(binding, previous.but(healthy_since=view.now))
+        yield Again(window.total_seconds())
+        return
+    left = (previous.healthy_since + window - view.now).total_seconds()
+    if left > 0:
+        yield Again(left)
+        return
+    yield from returned(binding, view)
+
+
+def window_of(placement: Placement, undone: int = 0) -> timedelta:
+    """How long the better place must be healthy; longer after every return that had to be undone."""
+    text = placement.failback.after if placement.failback is not None else ""
+    asked = duration(text) if text else DEFAULT_WINDOW
+    if not undone:
+        return asked
+    longer = max(asked, DEFAULT_WINDOW / 2) * (1 << min(undone, MOST_DOUBLINGS))
+    return max(asked, min(longer, LONGEST_WINDOW))
+
+
+def is_busy(binding: Binding) -> bool:
+    """Something else is under way, or a fresh decision is asked for already."""
+    last, stamp = binding.status.last_scheduled_time, binding.spec.reschedule_triggered_at
+    waits = last is None or (stamp is not None and stamp > last)
+    return waits or bool(binding.status.holds or binding.spec.graceful_eviction_tasks)
+
+
+def is_away(binding: Binding) -> bool:
+    """Whether there is a better place than this: an earlier group, or the clusters that were left."""
+    if goes_home(binding):
+        previous = binding.status.previous_placement
+        return (
+            previous is not None
+            and bool(previous.clusters)
+            and home_of(previous) != set(binding_moves.placement(binding))
+        )
+    return group_of(binding) > 0
+
+
+def home_of(previous: PreviousPlacement) -> set[str]:
+    return {target.name for target in previous.clusters}
+
+
+def group_of(binding: Binding) -> int:
+    """The position of the group in use; 0 when there is none."""
+    groups = [t.affinity_name for t in binding.spec.placement.cluster_affinities] if binding.spec.placement else []
+    observed = binding.status.scheduler_observing_affinity_name
+    return groups.index(observed) if observed in groups else 0
+
+
+def home_is_open(binding: Binding, view: View) -> bool:
+    """Whether a fresh decision would lead home now."""
+    decision = decision_home(binding, view)
+    if not decision.ok:
+        return False
+    if not all(binding_moves.answers(name, view) for name, _ in decision.clusters):
+        return False
+    previous = binding.status.previous_placement
+    if goes_home(binding) and previous is not None:
+        return {name for name, _ in decision.clusters} == home_of(previous)
+    return 0 <= decision.group < group_of(binding)
+
+
+def decision_home(binding: Binding, view: View) -> Decision:
+    ask = ask_of(binding, gates=gates_of(view), candidates=candidates(binding, view))
+    ask = msgspec.structs.replace(ask, fresh=True)
+    previous = binding.status.previous_placement
+    if goes_home(binding) and previous is not None:
+        ask = msgspec.structs.replace(ask, candidates=frozenset(home_of(previous)))
+    return decide(ask, view.part("fleet").at(view.now), view.profile)
+
+
+def returned(binding: Binding, view: View) -> Iterator[Wish]:
+    """Ask for the decision that leads home; what it takes away passes the same door as every other move."""
+    stuck = binding_moves.stalled_because(binding)
+    if stuck is not None and stuck.reason == "NoFeasibleCluster":
+        return
+    at = view.now.replace(microsecond=0)
+    if binding.status.last_scheduled_time is not None:
+        at = max(at, binding.status.last_scheduled_time + timedelta(seconds=1))
+    yield binding_moves.stamped(binding, at, "Failback")
+    text = "The better place has been healthy long enough; the workload returns."
+    yield Note(well_known.ref_of(binding), "FailbackTriggered", text, SOURCE)
+
+
+def remembering(binding: Binding, previous: PreviousPlacement | None) -> Binding:
+    return binding.but(status=binding.status.but(previous_placement=previous))

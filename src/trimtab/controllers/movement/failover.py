@@ -1,0 +1,340 @@
+"""A workload that stays unhealthy in a cluster leaves it: document 002, with timers that survive restarts."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.policy import ApplicationFailoverBehavior
+from trimtab.api.kinds.work import (
+    ActiveEviction,
+    AggregatedStatusItem,
+    Binding,
+    GracefulEvictionTask,
+    Rollout,
+    UnhealthyCluster,
+)
+from trimtab.api.value import Condition
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Again, View, Wish, controller
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.placement_preview import Prospect, prospect
+from trimtab.controllers.movement.taint_eviction import (
+    LOOK_AGAIN_SECONDS,
+    MODERN,
+    departure,
+    left,
+    preserved,
+    stays,
+    unknown_state,
+)
+from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.operations import Operation
+
+FAILOVER_BLOCKED = "FailoverBlocked"
+INACTIVE = "FailoverInactive"
+"""Condition of a binding whose policy asks for a failover that cannot be."""
+BAD_ROLLOUT = "its template changed lately and it is ill in every cluster, so another cluster would be no better"
+GRACE_SECONDS = 600
+BLOCK_SECONDS = 600
+ROLLOUT_SECONDS = 600
+"""How long a roll-out may take before it has failed, where the template does not say."""
+
+
+def concerns_failover(old: Binding | None, new: Binding) -> bool:
+    """It has rules, or something of its own that is to be cleared when it has none any more."""
+    status = new.status
+    return (
+        new.spec.failover is not None
+        or bool(new.spec.active_eviction_history or status.unhealthy_clusters)
+        or status.rollout is not None
+        or well_known.is_true(status.conditions, INACTIVE)
+    )
+
+
+@controller(
+    *well_known.BINDINGS,
+    writes=[
+        "spec.clusters",
+        "spec.gracefulEvictionTasks",
+        "spec.activeEvictionHistory",
+        "status.unhealthyClusters",
+        "status.rollout",
+        "status.previousPlacement",
+        "status.conditions",
+        "Move",
+    ],
+    changed=concerns_failover,
+)
+def failover(binding: Binding, view: View) -> Iterator[Wish]:
+    rules = binding.spec.failover.application if binding.spec.failover is not None else None
+    if binding.metadata.deletion_timestamp is not None:
+        return
+    inactive = why_not_watched(binding, view)
+    if inactive or well_known.is_true(binding.status.conditions, INACTIVE):
+        said = told_inactive(binding, inactive if rules is not None else "", view)
+        if said != binding:
+            yield said
+            return
+    if inactive:
+        return
+    history, wake = remembered(binding, rules, view)
+    after = binding.but(spec=binding.spec.but(active_eviction_history=history))
+    waits = [wake] if wake is not None else []
+    if rules is not None:
+        watch = observed(binding, rules, view)
+        waits += watch.waits
+        after = after.but(status=after.status.but(unhealthy_clusters=watch.timers))
+        if view.profile.evict_only_with_target:
+            after = after.but(status=after.status.but(rollout=rollout_of(binding, view)))
+            yield from guarded(binding, after, watch._replace(waits=waits), rules, view)
+            return
+        for cluster in watch.due:
+            if unknown_state(binding, cluster, rules.state_preservation):
+                waits.append(LOOK_AGAIN_SECONDS)
+            else:
+                after = evicted(after, cluster, rules, view)
+    else:
+        after = after.but(status=after.status.but(unhealthy_clusters=(), rollout=None))
+    if after != binding:
+        yield after
+    if waits:
+        yield Again(max(0.0, min(waits)) + 0.001)
+
+
+def why_not_watched(binding: Binding, view: View) -> str:
+    """Failover needs a way to judge health, and dependencies that move along; empty when it has both."""
+    interpreter: Interpreter = view.part("interpreter")
+    resource = binding.spec.resource
+    if not interpreter.interprets((resource.api_version, resource.kind), Operation.HEALTH):
+        return f"nobody can tell whether a {resource.kind} of {resource.api_version} is healthy"
+    if not binding.spec.propagate_deps and not well_known.cluster_wide(binding):
+        return "propagateDeps is off, so what the workload needs would not move along"
+    return ""
+
+
+def told_inactive(binding: Binding, why: str, view: View) -> Binding:
+    """The binding that says why its failover does nothing, where the profile has conditions of ours."""
+    known = well_known.condition_of(binding.status.conditions, INACTIVE)
+    if not view.profile.always_write_own_fields or (known is None and not why):
+        return binding
+    said = Condition(
+        type=INACTIVE,
+        status="True" if why else "False",
+        reason="CannotWatch" if why else "Watching",
+        message=why,
+        last_transition_time=view.now.replace(microsecond=0),
+    )
+    return binding.but(status=binding.status.but(conditions=well_known.with_condition(binding.status.conditions, said)))
+
+
+class Watch(NamedTuple):
+    """What the timers say: those that run, who is due, and when to look again."""
+
+    timers: tuple[UnhealthyCluster, ...]
+    due: list[str]
+    waits: list[float]
+
+
+def observed(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -> Watch:
+    since = {timer.cluster_name: timer.since for timer in binding.status.unhealthy_clusters}
+    leaving = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
+    placed = {target.name for target in binding.spec.clusters}
+    timers: list[UnhealthyCluster] = []
+    due: list[str] = []
+    waits: list[float] = []
+    for item in binding.status.aggregated_status:
+        if item.cluster_name not in placed or item.cluster_name in leaving:
+            continue
+        started = since.get(item.cluster_name)
+        started, wait = judged(item, started, rules, view)
+        if wait is not None:
+            waits.append(wait)
+        if started is None:
+            continue
+        timers.append(UnhealthyCluster(cluster_name=item.cluster_name, since=started))
+        if not counts(item, rules):
+            continue
+        end = started + timedelta(seconds=toleration(rules, view))
+        if view.now >= end:
+            due.append(item.cluster_name)
+        else:
+            waits.append((end - view.now).total_seconds())
+    return Watch(tuple(timers), due, waits)
+
+
+def counts(item: AggregatedStatusItem, rules: ApplicationFailoverBehavior) -> bool:
+    states = rules.decision_conditions.healthy_state if rules.decision_conditions is not None else ()
+    return item.applied and item.health in (states or ("Unhealthy",))
+
+
+def toleration(rules: ApplicationFailoverBehavior, view: View) -> int:
+    said = rules.decision_conditions.toleration_seconds if rules.decision_conditions is not None else None
+    return view.profile.failover_toleration_seconds if said is None else said
+
+
+def judged(
+    item: AggregatedStatusItem, started: datetime | None, rules: ApplicationFailoverBehavior, view: View
+) -> tuple[datetime | None, float | None]:
+    """Since when this cluster counts as unhealthy (None: it does not), and when to look again."""
+    if item.health == "Healthy" or not item.applied:
+        return None, None
+    if not counts(item, rules):
+        return (started if view.profile.unknown_health_keeps_timers else None), None
+    wait = gate(item, rules, view)
+    if wait is not None:
+        return None, wait if wait > 0 else None
+    return started or view.now, None
+
+
+def gate(item: AggregatedStatusItem, rules: ApplicationFailoverBehavior, view: View) -> float | None:
+    """None: all preconditions hold. Else the seconds until the delay is over (0: something else is missing)."""
+    pre = rules.pre_conditions
+    if pre is None:
+        return None
+    if pre.delay_seconds is not None:
+        if item.creation_timestamp is None:
+            return 0.0
+        left_over = (item.creation_timestamp + timedelta(seconds=pre.delay_seconds) - view.now).total_seconds()
+        if left_over > 0:
+            return left_over
+    if pre.healthy_state and not item.settled:
+        return 0.0
+    return None
+
+
+def guarded(
+    binding: Binding, after: Binding, watch: Watch, rules: ApplicationFailoverBehavior, view: View
+) -> Iterator[Wish]:
+    """One cluster at a time, and only when there is somewhere to go; else the workload stays and says why."""
+    waits = list(watch.waits)
+    # A cluster that was in the same placement waits its turn; one that came as a replacement may fail in its own right.
+    waiting = {
+        name
+        for task in binding.spec.graceful_eviction_tasks
+        if task.producer == producer(binding) and task.suppress_deletion is None
+        for name in task.clusters_before_failover
+    }
+    refused: list[tuple[str, str]] = []
+    due = [name for name in watch.due if name not in waiting]
+    if due and (suspected := suspicion(after, rules, view)):
+        refused.append((", ".join(due), BAD_ROLLOUT))
+        waits.append(suspected)
+        due = []
+    for cluster in due:
+        leaving = evicted(after, cluster, rules, view)
+        ahead = prospect(leaving, view)
+        obstacle = ahead.failure or unknown_state(binding, cluster, rules.state_preservation)
+        if not obstacle:
+            yield from departed(binding, leaving, cluster, ahead, view)
+            return
+        refused.append((cluster, obstacle))
+    if refused:
+        cluster, reason = refused[0]
+        yield from stays(after, cluster, reason, view, reason=FAILOVER_BLOCKED, seen=binding)
+        waits.append(LOOK_AGAIN_SECONDS)
+    else:
+        freed = next(binding_moves.getting_on(after, (FAILOVER_BLOCKED,), view.now), after)
+        if freed != binding:
+            yield freed
+    if waits:
+        yield Again(max(0.0, min(waits)) + 0.001)
+
+
+def rollout_of(binding: Binding, view: View) -> Rollout | None:
+    """Since when the template is as it is; a change of its replicas alone is no roll-out."""
+    template = view.raw(well_known.template_ref(binding))
+    if template is None:
+        return binding.status.rollout
+    said = {key: value for key, value in (template.get("spec") or {}).items() if key != "replicas"}
+    fingerprint = well_known.permanent_id(msgspec.json.encode(said, order="deterministic").decode())
+    known = binding.status.rollout
+    if known is not None and known.fingerprint == fingerprint:
+        return known
+    return Rollout(fingerprint=fingerprint, since=view.now if known is not None else None)
+
+
+def suspicion(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -> float:
+    """Seconds for which a roll-out, not a cluster, is to blame: the template is new and no cluster does well with it."""
+    changed = binding.status.rollout.since if binding.status.rollout is not None else None
+    items = binding_moves.items_of(binding)
+    everywhere = all(target.name in items and counts(items[target.name], rules) for target in binding.spec.clusters)
+    if changed is None or not everywhere:
+        return 0.0
+    template = view.raw(well_known.template_ref(binding)) or {}
+    patience = (template.get("spec") or {}).get("progressDeadlineSeconds") or ROLLOUT_SECONDS
+    end = changed + timedelta(seconds=max(toleration(rules, view), int(patience)))
+    return max(0.0, (end - view.now).total_seconds())
+
+
+def departed(binding: Binding, leaving: Binding, cluster: str, ahead: Prospect, view: View) -> Iterator[Wish]:
+    """What `leaving` says, written as every departure is: the block and the timers go along with the eviction."""
+    task = next(t for t in leaving.spec.graceful_eviction_tasks if t.from_cluster == cluster)
+    marked = binding.but(
+        spec=binding.spec.but(active_eviction_history=leaving.spec.active_eviction_history),
+        status=binding.status.but(unhealthy_clusters=leaving.status.unhealthy_clusters, rollout=leaving.status.rollout),
+    )
+    yield from departure(binding, marked, cluster, task, "ApplicationFailover", ahead, view)
+
+
+def evicted(binding: Binding, cluster: str, rules: ApplicationFailoverBehavior, view: View) -> Binding:
+    """One write: the cluster leaves the placement, a task takes the old copy away, and the cluster is blocked."""
+    now = view.now.replace(microsecond=0)
+    after = left(binding, cluster, task_for(binding, cluster, rules, view))
+    if blocks(rules, view):
+        others = tuple(e for e in after.spec.active_eviction_history if e.cluster_name != cluster)
+        entry = ActiveEviction(cluster_name=cluster, creation_timestamp=now)
+        after = after.but(spec=after.spec.but(active_eviction_history=(*others, entry)))
+    timers = tuple(t for t in after.status.unhealthy_clusters if t.cluster_name != cluster)
+    return after.but(status=after.status.but(unhealthy_clusters=timers))
+
+
+def task_for(binding: Binding, cluster: str, rules: ApplicationFailoverBehavior, view: View) -> GracefulEvictionTask:
+    mode = MODERN.get(rules.purge_mode, rules.purge_mode) or "Gracefully"
+    grace = rules.grace_period_seconds if rules.grace_period_seconds is not None else GRACE_SECONDS
+    return GracefulEvictionTask(
+        purge_mode=mode,
+        reason="ApplicationFailure",
+        producer=producer(binding),
+        grace_period_seconds=grace if mode == "Gracefully" else None,
+        suppress_deletion=True if mode == "Never" else None,
+        creation_timestamp=view.now.replace(microsecond=0),
+        preserved_label_state=preserved(binding, cluster, rules.state_preservation),
+        clusters_before_failover=tuple(target.name for target in binding.spec.clusters)
+        if view.profile.always_write_own_fields or rules.state_preservation is not None
+        else (),
+    )
+
+
+def blocks(rules: ApplicationFailoverBehavior, view: View) -> bool:
+    """The block list is the document's; upstream has none unless the policy asks for it."""
+    return view.profile.always_write_own_fields or rules.block_predecessor_seconds is not None
+
+
+def producer(binding: Binding) -> str:
+    if well_known.cluster_wide(binding):
+        return "cluster-resource-binding-application-failover-controller"
+    return "resource-binding-application-failover-controller"
+
+
+def remembered(
+    binding: Binding, rules: ApplicationFailoverBehavior | None, view: View
+) -> tuple[tuple[ActiveEviction, ...], float | None]:
+    """The block list without what no longer blocks, and when the next entry ends."""
+    if rules is None:
+        return (), None
+    seconds = rules.block_predecessor_seconds if rules.block_predecessor_seconds is not None else BLOCK_SECONDS
+    kept = []
+    ends = []
+    for entry in binding.spec.active_eviction_history:
+        if view.get(Cluster, "", entry.cluster_name) is None:
+            continue
+        end = (entry.creation_timestamp or view.now) + timedelta(seconds=seconds)
+        if seconds and end <= view.now:
+            continue
+        kept.append(entry)
+        if seconds:
+            ends.append((end - view.now).total_seconds())
+    return tuple(kept), min(ends, default=None)

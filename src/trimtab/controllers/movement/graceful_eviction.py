@@ -1,0 +1,169 @@
+"""Eviction tasks -> the old copy goes when the new one is healthy, at once, or when somebody says so."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.work import Binding, GracefulEvictionTask, PreviousPlacement, Work
+from trimtab.api.value import Key
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Again, Note, View, Wake, Wish, controller
+from trimtab.controllers.movement import binding_moves, purge_guard
+from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, repelling
+from trimtab.controllers.propagation.dispatch import binding_of_lost_work, works_of
+from trimtab.controllers.propagation.execute import is_ready
+
+TIMEOUT_SECONDS = 600
+OVERDUE_SECONDS = 15.0
+
+
+def leavers(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+    """A cluster recovered or changed its taints: those who are leaving it may stay."""
+    if old is None or new is None or (is_ready(old), old.spec.taints) == (is_ready(new), new.spec.taints):
+        return
+    for binding in well_known.bindings_in(view, new.name):
+        if any(task.from_cluster == new.name for task in binding.spec.graceful_eviction_tasks):
+            yield key_of(binding)
+
+
+def concerns_evictions(old: Binding | None, new: Binding) -> bool:
+    return bool(new.spec.graceful_eviction_tasks) or well_known.is_true(new.status.conditions, purge_guard.UNCONFIRMED)
+
+
+@controller(
+    *well_known.BINDINGS,
+    writes=[
+        "spec.gracefulEvictionTasks",
+        "spec.clusters",
+        "status.schedulerObservingAffinityName",
+        "status.previousPlacement",
+        "status.conditions",
+    ],
+    changed=concerns_evictions,
+    wakes=[Wake(Cluster, leavers), Wake(Work, binding_of_lost_work)],
+)
+def evict(binding: Binding, view: View) -> Iterator[Wish]:
+    tasks = binding.spec.graceful_eviction_tasks
+    unconfirmed = well_known.is_true(binding.status.conditions, purge_guard.UNCONFIRMED)
+    if binding.metadata.deletion_timestamp is not None or not (tasks or unconfirmed):
+        return
+    for task in tasks:
+        if view.profile.recovery_cancels_eviction and is_called_off(task, binding, view):
+            yield stayed(binding, task, view)
+            text = f"Cluster {task.from_cluster} has recovered; the workload stays there."
+            yield Note(well_known.ref_of(binding), "EvictionCancelled", text, "trimtab-mover")
+            return
+    kept: list[GracefulEvictionTask] = []
+    dropped: list[str] = []
+    for task in tasks:
+        if task.creation_timestamp is None:
+            kept.append(task.but(creation_timestamp=view.now.replace(microsecond=0)))
+        elif is_over(task, binding, view):
+            dropped.append(task.from_cluster)
+        else:
+            kept.append(task)
+    works = works_of(binding, view)
+    after = purge_guard.told(binding.but(spec=binding.spec.but(graceful_eviction_tasks=tuple(kept))), works, view)
+    if after != binding:
+        yield after
+    source = (
+        "cluster-resource-binding-graceful-eviction-controller"
+        if well_known.cluster_wide(binding)
+        else "resource-binding-graceful-eviction-controller"
+    )
+    for cluster in dropped:
+        for about in (well_known.ref_of(binding), well_known.template_ref(binding)):
+            yield Note(about, "EvictWorkloadFromClusterSucceed", f"Evict from cluster {cluster} succeed.", source)
+    waits = [(deadline(task, view) - view.now).total_seconds() for task in kept if task.suppress_deletion is None]
+    waits += purge_guard.waits(purge_guard.remnants(after, works, view), view.now)
+    if waits:
+        # A copy that outlives its time because it is the last one is looked at now and then.
+        yield Again(min(wait if wait >= 0 else OVERDUE_SECONDS for wait in waits) + 0.001)
+
+
+def is_called_off(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
+    """The cluster is well again before the replacement was, so the old copy may as well stay."""
+    cluster = view.get(Cluster, "", task.from_cluster)
+    graceful = task.producer == well_known.TAINT_MANAGER and task.purge_mode not in ("Directly", "Immediately")
+    if cluster is None or not graceful or not is_ready(cluster):
+        return False
+    due = eviction_time(repelling(cluster), applied_tolerations(binding) or (), view.now)
+    return (due is None or due > view.now) and not is_replaced(task, binding, view)
+
+
+def stayed(binding: Binding, task: GracefulEvictionTask, view: View) -> Binding:
+    """The cluster gets back what it had, from those whose replacements have not come up yet."""
+    tasks = tuple(other for other in binding.spec.graceful_eviction_tasks if other != task)
+    previous = binding.status.previous_placement
+    if previous is not None and is_as_before(previous, task, tasks, binding):
+        status = binding.status.but(scheduler_observing_affinity_name=previous.affinity_name, previous_placement=None)
+        spec = binding.spec.but(clusters=previous.clusters, graceful_eviction_tasks=tasks)
+        return binding.but(spec=spec, status=status)
+    shares = binding_moves.placement(binding)
+    wanted = task.replicas or 0
+    scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
+    if scheduling is not None and scheduling.replica_scheduling_type == "Divided":
+        wanted = min(wanted, max(0, binding.spec.replicas - sum(shares.values())))
+        missing = (task.replicas or 0) - wanted
+        for name in sorted(shares, key=lambda name: (binding_moves.ready_in(binding, name, view) - shares[name], name)):
+            taken = min(missing, max(0, shares[name] - binding_moves.ready_in(binding, name, view)))
+            shares[name] -= taken
+            missing -= taken
+            wanted += taken
+        shares = {name: n for name, n in shares.items() if n > 0}
+    if wanted or not task.replicas:
+        shares[task.from_cluster] = shares.get(task.from_cluster, 0) + wanted
+    clusters = binding_moves.targets_of(shares, binding.spec.clusters)
+    return binding.but(spec=binding.spec.but(clusters=clusters, graceful_eviction_tasks=tasks))
+
+
+def is_as_before(
+    previous: PreviousPlacement, task: GracefulEvictionTask, others: Sequence[GracefulEvictionTask], binding: Binding
+) -> bool:
+    """Whether all can be again as it was: nothing else is leaving, nobody grew, and no newcomer is healthy yet."""
+    was = {target.name: target.replicas for target in previous.clusters}
+    health = {name: item.health for name, item in binding_moves.items_of(binding).items()}
+    grown = any(t.name in was and t.replicas > was[t.name] for t in binding.spec.clusters)
+    arrived = any(t.name not in was and health.get(t.name) == "Healthy" for t in binding.spec.clusters)
+    leaving = any(other.from_cluster in was for other in others)
+    return was.get(task.from_cluster) == (task.replicas or 0) and not grown and not arrived and not leaving
+
+
+def deadline(task: GracefulEvictionTask, view: View) -> datetime:
+    default = int(well_known.setting(view, "graceful-eviction-timeout", default=TIMEOUT_SECONDS))
+    seconds = default if task.grace_period_seconds is None else task.grace_period_seconds
+    return (task.creation_timestamp or view.now) + timedelta(seconds=seconds)
+
+
+def is_over(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
+    """Whether the old copy may go now."""
+    if task.suppress_deletion is not None:
+        return not task.suppress_deletion
+    replaced = is_replaced(task, binding, view)
+    if view.now > deadline(task, view):
+        return replaced or not view.profile.evict_only_with_target or has_another_copy(task, binding)
+    return replaced
+
+
+def is_replaced(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
+    """Every cluster of the current placement is healthy, and the placement answers the current wish."""
+    if binding.status.scheduler_observed_generation != binding.metadata.generation:
+        return False
+    if not binding.spec.clusters and view.profile.evict_only_with_target:
+        return False
+    health = {item.cluster_name: item.health for item in binding.status.aggregated_status}
+    return all(health.get(target.name) == "Healthy" for target in binding.spec.clusters)
+
+
+def has_another_copy(task: GracefulEvictionTask, binding: Binding) -> bool:
+    """Time is over and the new copy is not healthy: the old one may go only if it is not the last healthy one.
+
+    It must have been replaced by something that is at least applied, and some other cluster must do well.
+    """
+    items = {item.cluster_name: item for item in binding.status.aggregated_status}
+    own = items.get(task.from_cluster)
+    others = [items[target.name] for target in binding.spec.clusters if target.name in items]
+    if own is not None and own.health == "Healthy" and not any(item.health == "Healthy" for item in others):
+        return False
+    return any(item.applied for item in others)

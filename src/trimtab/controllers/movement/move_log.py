@@ -1,0 +1,146 @@
+"""The log of moves: every entry learns how its move ended, and old entries make room for new ones."""
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.disruption import Move
+from trimtab.api.kinds.ocm import ManifestWork
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
+from trimtab.api.value import Key
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Again, Gone, View, Wake, Wish, controller
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.ocm import workset_budgets
+from trimtab.interpret.names import binding_name
+
+KEPT_PER_OBJECT = 50
+KEPT_WITHOUT_OBJECT = timedelta(days=7)
+NEVER_BEGUN = timedelta(seconds=60)
+GIVEN_UP = timedelta(hours=1)
+"""How long a move that nobody holds back may take to become healthy before the log stops to wait."""
+
+
+def moves_of_binding(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
+    binding = new or old
+    if binding is not None:
+        yield from map(key_of, binding_moves.going_on(binding, view))
+
+
+def moves_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
+    """A work of a set is gone: so is what was moving out of its cluster."""
+    for subject in workset_budgets.sets_of(old, view) if old is not None and new is None else ():
+        for move in view.having(
+            binding_moves.MOVES_OF_OBJECT, f"{workset_budgets.KIND}/{subject.namespace}/{subject.name}"
+        ):
+            if not move.status.outcome:
+                yield key_of(move)
+
+
+@controller(
+    Move,
+    writes=["status", "Move"],
+    wakes=[
+        Wake(ResourceBinding, moves_of_binding),
+        Wake(ClusterResourceBinding, moves_of_binding),
+        Wake(ManifestWork, moves_of_work),
+    ],
+)
+def journal(move: Move, view: View) -> Iterator[Wish]:
+    if move.metadata.deletion_timestamp is not None:
+        return
+    binding = binding_of(move, view)
+    if move.status.outcome:
+        yield from forgotten(move, binding, view)
+    elif move.spec.object.kind == workset_budgets.KIND:
+        yield from taken_out(move, view)
+    elif binding is None:
+        yield binding_moves.ended(move, "Cancelled", "the workload is gone", view.now)
+    else:
+        yield from judged(move, binding, view)
+
+
+def binding_of(move: Move, view: View) -> Binding | None:
+    about = move.spec.object
+    return well_known.binding_at(view, about.namespace, binding_name(about.kind, about.name))
+
+
+def taken_out(move: Move, view: View) -> Iterator[Wish]:
+    """A set has left a cluster when its work there is gone."""
+    about = move.spec.object
+    works = workset_budgets.works_named(about.namespace, about.name, view)
+    found = next((work for work in works if work.namespace == move.spec.from_), None)
+    age = view.now - (move.status.started or view.now)
+    if found is None:
+        yield binding_moves.ended(move, "Done", "the work is gone", view.now)
+    elif found.metadata.deletion_timestamp is None and age >= NEVER_BEGUN:
+        yield binding_moves.ended(move, "Cancelled", "it never began", view.now)
+    else:
+        yield Again(NEVER_BEGUN.total_seconds())
+
+
+def judged(move: Move, binding: Binding, view: View) -> Iterator[Wish]:
+    """How a move that has not ended stands; moves that are held are ended by whoever lets go."""
+    age = view.now - (move.status.started or view.now)
+    if binding.metadata.generation < int(move.metadata.annotations.get(binding_moves.GENERATION, "0")):
+        if age < NEVER_BEGUN:
+            yield Again((NEVER_BEGUN - age).total_seconds())
+        else:
+            yield binding_moves.ended(move, "Cancelled", "it never began", view.now)
+    elif any(other is not move and is_newer(other, move) for other in binding_moves.going_on(binding, view)):
+        yield binding_moves.ended(move, "Superseded", "a newer move leaves the same cluster", view.now)
+    elif is_under_way(move, binding):
+        return
+    elif came_back(move, binding):
+        yield binding_moves.ended(move, "Cancelled", f"{move.spec.from_} has its replicas again", view.now)
+    elif is_well(binding) and has_arrived(move, binding, view):
+        yield binding_moves.ended(move, "Done", "every cluster of the placement is healthy", view.now)
+    elif age >= GIVEN_UP:
+        yield binding_moves.ended(move, "Stalled", "not every cluster of the placement became healthy", view.now)
+    else:
+        yield Again((GIVEN_UP - age).total_seconds())
+
+
+def is_newer(other: Move, move: Move) -> bool:
+    generation = [int(m.metadata.annotations.get(binding_moves.GENERATION, "0")) for m in (other, move)]
+    return other.spec.from_ == move.spec.from_ and generation[0] > generation[1]
+
+
+def is_under_way(move: Move, binding: Binding) -> bool:
+    leaving = {hold.cluster for hold in binding.status.holds}
+    return move.spec.from_ in leaving | {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
+
+
+def came_back(move: Move, binding: Binding) -> bool:
+    """An eviction that was called off: the cluster is in the placement again, and it was to leave whole."""
+    evicted = move.spec.cause in ("ClusterFailover", "ApplicationFailover")
+    return evicted and move.spec.from_ in binding_moves.placement(binding)
+
+
+def is_well(binding: Binding) -> bool:
+    items = binding_moves.items_of(binding)
+    current = binding.status.scheduler_observed_generation == binding.metadata.generation
+    return current and all(
+        target.name in items and items[target.name].applied and items[target.name].health != "Unhealthy"
+        for target in binding.spec.clusters
+    )
+
+
+def has_arrived(move: Move, binding: Binding, view: View) -> bool:
+    """Whether what gained is ready there: health alone may still speak of the smaller share from before."""
+    shares = binding_moves.placement(binding)
+    return all(binding_moves.ready_in(binding, to.name, view) >= shares.get(to.name, 0) for to in move.spec.to)
+
+
+def forgotten(move: Move, binding: Binding | None, view: View) -> Iterator[Wish]:
+    """The log is bounded: so many entries for each workload, and a week for those of workloads that are gone."""
+    if binding is None:
+        left = (move.status.finished or view.now) + KEPT_WITHOUT_OBJECT - view.now
+        yield Again(left.total_seconds()) if left > timedelta() else Gone(move)
+        return
+    finished = sorted(
+        (m for m in binding_moves.moves_of(binding, view) if m.status.outcome),
+        key=lambda m: (m.status.started or view.now, m.name),
+    )
+    for old in finished[: max(0, len(finished) - KEPT_PER_OBJECT)]:
+        yield Gone(old)

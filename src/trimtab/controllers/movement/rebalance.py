@@ -1,0 +1,392 @@
+"""WorkloadRebalancer -> a fresh placement of each workload it means, asked for exactly once and followed to its end."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import takewhile
+
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.rebalancer import ObservedWorkload, RebalancerStatus, WorkloadRebalancer, WorkloadReference
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
+from trimtab.api.timetable import times
+from trimtab.api.value import Condition, Key
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Again, Gone, Note, Ref, View, Wake, Wish, controller, spec_changed
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.gate import BLOCKED
+from trimtab.controllers.movement.move_log import is_well
+from trimtab.interpret.names import binding_name
+
+SOURCE = "workload-rebalancer-controller"
+NOT_FOUND = "ReferencedBindingNotFound"
+ENDED = ("Done", "NoChange", "Failed", "Cancelled")
+"""Phases that nothing follows."""
+UNDER_WAY = ("Moving", "Blocked")
+LOOK_BACK = timedelta(days=1)
+"""How far back the last of many missed times is looked for: a schedule may have a time every minute."""
+
+
+def jobs_about(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
+    """The rebalancers that follow this binding."""
+    for binding in (old, new):
+        name = binding_moves.signed_by(binding) if binding is not None else ""
+        job = view.get(WorkloadRebalancer, "", name) if name else None
+        if job is not None:
+            yield key_of(job)
+
+
+def withdrawn_with(key: Key, view: View) -> Iterator[Wish]:
+    """Whoever deletes a rebalancer wants no more of it: what it asked for and nobody has begun is not asked any more."""
+    if not view.profile.rebalancer_waits_for_moves:
+        return
+    for binding in well_known.all_bindings(view):
+        stamp, last = binding.spec.reschedule_triggered_at, binding.status.last_scheduled_time
+        pending = stamp is not None and last is not None and stamp > last
+        if pending and binding_moves.asked_by(binding).rebalancer == key.name:
+            yield binding.but(spec=binding.spec.but(reschedule_triggered_at=None))
+
+
+@controller(
+    WorkloadRebalancer,
+    writes=[
+        "status",
+        "ResourceBinding.spec.rescheduleTriggeredAt",
+        "ResourceBinding.metadata.annotations",
+        "ClusterResourceBinding.spec.rescheduleTriggeredAt",
+        "ClusterResourceBinding.metadata.annotations",
+    ],
+    changed=spec_changed,
+    wakes=[Wake(ResourceBinding, jobs_about), Wake(ClusterResourceBinding, jobs_about)],
+    gone=withdrawn_with,
+)
+def rebalance(job: WorkloadRebalancer, view: View) -> Iterator[Wish]:
+    if job.metadata.deletion_timestamp is not None:
+        return
+    if job.spec.schedule and view.profile.rebalancer_waits_for_moves:
+        job = on_time(job, view)
+        if job.status.last_schedule_time is None:
+            yield from waiting(job, view)
+            return
+    follow = followed if view.profile.rebalancer_waits_for_moves else triggered
+    items = carried_over(job, view)
+    results: list[ObservedWorkload] = []
+    for position, item in enumerate(items):
+        under_way = sum(other.phase in UNDER_WAY for other in (*results, *items[position + 1 :]))
+        result, wishes = follow(job, item, job.spec.max_parallel - under_way, view)
+        yield from wishes
+        results.append(result)
+    yield from concluded(job, tuple(results), view)
+
+
+def on_time(job: WorkloadRebalancer, view: View) -> WorkloadRebalancer:
+    """The job as it is now: with a clean slate when its time has come and the last round is over.
+
+    A time that comes while a round goes on is passed over, and of several that were missed only the last one counts.
+    """
+    idle = all(item.phase in ENDED for item in job.status.observed_workloads)
+    due = last_due(job, view)
+    if due is None or not idle or job.spec.suspend or job.spec.cancel:
+        return job
+    return job.but(status=RebalancerStatus(conditions=job.status.conditions, last_schedule_time=due))
+
+
+def last_due(job: WorkloadRebalancer, view: View) -> datetime | None:
+    """The last time of the schedule since the last round was over; None while the next is still to come."""
+    ends = (job.metadata.creation_timestamp, job.status.last_schedule_time, job.status.finish_time)
+    since = max((end for end in ends if end is not None), default=view.now)
+    first = next(rounds(job, since), None)
+    if first is None or first > view.now:
+        return None
+    recent = takewhile(lambda time: time <= view.now, rounds(job, max(since, view.now - LOOK_BACK)))
+    return max(recent, default=first)
+
+
+def rounds(job: WorkloadRebalancer, since: datetime) -> Iterator[datetime]:
+    return times(job.spec.schedule, job.spec.time_zone, since)
+
+
+def next_round(job: WorkloadRebalancer, view: View) -> datetime | None:
+    return None if job.spec.suspend or job.spec.cancel else next(rounds(job, view.now), None)
+
+
+def waiting(job: WorkloadRebalancer, view: View) -> Iterator[Wish]:
+    """Before the first time of the schedule there is nothing but that time to tell."""
+    due = next_round(job, view)
+    status = job.status.but(observed_generation=job.metadata.generation, next_schedule_time=due)
+    if status != job.status:
+        yield job.but(status=status)
+    if due is not None:
+        yield Again((due - view.now).total_seconds())
+
+
+def carried_over(job: WorkloadRebalancer, view: View) -> list[ObservedWorkload]:
+    """The status list that fits today's spec: what succeeded stays, the rest follows the spec."""
+    seen = {item.workload: item for item in job.status.observed_workloads}
+    wanted = {ref: seen.get(ref, ObservedWorkload(workload=ref)) for ref in meant(job, view)}
+    kept = {ref: item for ref, item in seen.items() if item.result == "Successful"}
+    return [item for _, item in sorted((kept | wanted).items(), key=lambda entry: order(entry[0]))]
+
+
+def meant(job: WorkloadRebalancer, view: View) -> list[WorkloadReference]:
+    """The workloads of the spec; those that selectors find are looked up once for each generation."""
+    listed = list(job.spec.workloads)
+    if not job.spec.selectors:
+        return listed
+    if job.status.observed_generation == job.metadata.generation:
+        return listed + [item.workload for item in job.status.observed_workloads]
+    for selector in job.spec.selectors:
+        for raw in view.raws(selector.api_version, selector.kind, selector.namespace or None):
+            fits = selector.label_selector is None or selector.label_selector.matches(well_known.labels_of(raw))
+            ref = reference_of(well_known.ref_of_raw(raw))
+            if fits and binding_of(ref, view) is not None:
+                listed.append(ref)
+    return listed
+
+
+def reference_of(ref: Ref) -> WorkloadReference:
+    return WorkloadReference(api_version=ref.api_version, kind=ref.kind, namespace=ref.namespace, name=ref.name)
+
+
+def order(ref: WorkloadReference) -> tuple[str, str, str, str]:
+    return ref.api_version, ref.kind, ref.namespace, ref.name
+
+
+def binding_of(ref: WorkloadReference, view: View) -> Binding | None:
+    found = well_known.binding_at(view, ref.namespace, binding_name(ref.kind, ref.name))
+    if found is None:
+        return None
+    resource = found.spec.resource
+    same = (group_of(resource.api_version), resource.kind, resource.name) == (
+        group_of(ref.api_version),
+        ref.kind,
+        ref.name,
+    )
+    return found if same else None
+
+
+def group_of(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
+
+
+def asked_at(job: WorkloadRebalancer, view: View) -> datetime:
+    """When this workload was asked for: with the rebalancer, or later, when it was added to it."""
+    if job.spec.schedule and job.status.last_schedule_time is not None:
+        return job.status.last_schedule_time
+    born = job.metadata.creation_timestamp or view.now
+    late = job.metadata.generation > 1 and view.profile.rebalancer_waits_for_moves
+    return view.now.replace(microsecond=0) if late else born
+
+
+Followed = tuple[ObservedWorkload, list[Wish]]
+
+
+def triggered(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, view: View) -> Followed:
+    """The job is done when the new decision is asked for."""
+    if item.result:
+        return item, []
+    binding = binding_of(item.workload, view)
+    if binding is None:
+        return item.but(result="Failed", reason=NOT_FOUND), []
+    at, last, already = asked_at(job, view), binding.status.last_scheduled_time, binding.spec.reschedule_triggered_at
+    if already is not None and already >= at:
+        return item.but(result="Successful"), []
+    if last is not None and already is None and at >= last:
+        at = max(at, last + timedelta(seconds=1))
+    return item.but(result="Successful"), [binding.but(spec=binding.spec.but(reschedule_triggered_at=at))]
+
+
+def followed(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, view: View) -> Followed:
+    """The job is done when the workload is where the new decision wants it, or it is known why not."""
+    if item.phase in ENDED:
+        return item, []
+    binding = binding_of(item.workload, view)
+    if binding is None:
+        message = "no binding of this workload was found"
+        return item.but(result="Failed", reason=NOT_FOUND, phase="Failed", message=message), []
+    if not item.result:
+        return begun(job, item, slots, binding, view)
+    if job.spec.cancel and is_pending(item, binding):
+        withdrawn = binding.but(spec=binding.spec.but(reschedule_triggered_at=None))
+        return item.but(phase="Cancelled", message="cancelled before it began"), [withdrawn]
+    return progress(item, binding), []
+
+
+def begun(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, binding: Binding, view: View) -> Followed:
+    if job.spec.cancel:
+        return item.but(phase="Cancelled", message="cancelled before it began"), []
+    if job.spec.suspend or slots <= 0:
+        why = "the rebalancer is suspended" if job.spec.suspend else "waits for its turn"
+        return item.but(phase="Pending", message=why), []
+    at, last = asked_at(job, view), binding.status.last_scheduled_time
+    if last is not None:
+        at = max(at, last + timedelta(seconds=1))
+    already = binding.spec.reschedule_triggered_at
+    asked = binding_moves.asked_by(binding)
+    if already is not None and already >= at and asked.rebalancer == job.name:
+        at = already  # the stamp was written, the status that speaks of it was not
+    moving = item.but(
+        result="Successful",
+        phase="Moving",
+        before=binding.spec.clusters,
+        triggered_at=at,
+        message="to be placed afresh",
+    )
+    text = f"WorkloadRebalancer {job.name} asks for a fresh placement."
+    notes = [
+        Note(about, "RescheduleTriggered", text, SOURCE)
+        for about in (well_known.ref_of(binding), well_known.template_ref(binding))
+    ]
+    return moving, [binding_moves.stamped(binding, at, "Rebalance", job.name), *notes]
+
+
+def is_pending(item: ObservedWorkload, binding: Binding) -> bool:
+    """The new decision was asked for and has not been made, or not as a whole."""
+    last = binding.status.last_scheduled_time
+    asked = item.triggered_at is not None and binding.spec.reschedule_triggered_at == item.triggered_at
+    return asked and last is not None and item.triggered_at is not None and last < item.triggered_at
+
+
+def progress(item: ObservedWorkload, binding: Binding) -> ObservedWorkload:
+    """How far a workload is whose new decision was asked for."""
+    item = item.but(after=binding.spec.clusters, reason="")
+    stuck = binding_moves.stalled_because(binding)
+    if binding.spec.placement is None:
+        return item.but(phase="NoChange", message="it has no placement of its own and follows others")
+    if is_pending(item, binding):
+        if binding.spec.suspension is not None and binding.spec.suspension.scheduling:
+            message = "scheduling of this workload is suspended"
+            return item.but(phase="Blocked", reason="Suspended", message=message)
+        unplaced = well_known.condition_of(binding.status.conditions, "Scheduled")
+        if unplaced is not None and unplaced.status == "False":
+            return item.but(phase="Blocked", reason=unplaced.reason, message=unplaced.message)
+        if stuck is not None:
+            return item.but(phase="Blocked", reason=stuck.reason, message=stuck.message)
+        return item.but(phase="Moving", message="the move goes on in steps" if binding.status.holds else item.message)
+    last = binding.status.last_scheduled_time
+    if last is None or item.triggered_at is None or last < item.triggered_at:
+        return item.but(phase="Moving")
+    if binding.status.holds:
+        waiting = sum(hold.replicas for hold in binding.status.holds)
+        return item.but(phase="Moving", message=f"{waiting} replicas wait until their replacement is ready")
+    if stuck is not None and stuck.reason == "MoveReverted":
+        return item.but(phase="Failed", reason="MoveReverted", message=stuck.message)
+    if binding.spec.clusters == item.before:
+        return item.but(phase="NoChange", message="a fresh decision is the same as before")
+    if is_well(binding):
+        return item.but(phase="Done", message="")
+    return item.but(phase="Moving", message="not every cluster is healthy yet")
+
+
+def concluded(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> Iterator[Wish]:
+    """The status that speaks of it all, and the end of the job when its time has come."""
+    if view.profile.rebalancer_waits_for_moves:
+        status = followed_status(job, results, view)
+    else:
+        status = triggered_status(job, results, view)
+    if status != job.status:
+        yield job.but(status=status)
+        yield from told(job, status, view)
+    if status.next_schedule_time is not None:
+        yield Again((status.next_schedule_time - view.now).total_seconds())
+    ttl, finish = job.spec.ttl_seconds_after_finished, status.finish_time
+    if ttl is None or finish is None:
+        return
+    left = (finish + timedelta(seconds=ttl) - view.now).total_seconds()
+    if left > 0:
+        yield Again(left)
+    elif status == job.status:
+        if view.profile.name != "upstream":
+            yield Note(well_known.ref_of(job), "TTLExpired", f"Finished more than {ttl} seconds ago.", SOURCE)
+        yield Gone(job, revision=job.metadata.resource_version)
+    else:
+        yield Again(0.001)  # delete only what the next look still finds finished
+
+
+def triggered_status(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> RebalancerStatus:
+    changed = results != job.status.observed_workloads or job.status.observed_generation != job.metadata.generation
+    finished = None if changed else job.status.finish_time
+    return RebalancerStatus(
+        observed_workloads=results,
+        observed_generation=job.metadata.generation,
+        finish_time=finished or view.now.replace(microsecond=0),
+    )
+
+
+def followed_status(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> RebalancerStatus:
+    """Finished when nothing is left to follow; another outcome, not another spec, makes it finish anew."""
+    over = all(item.phase in ENDED for item in results)
+    same = phases(results) == phases(job.status.observed_workloads)
+    finish = (job.status.finish_time if same else None) or view.now.replace(microsecond=0)
+    return RebalancerStatus(
+        observed_workloads=results,
+        observed_generation=job.metadata.generation,
+        finish_time=finish if over else None,
+        last_schedule_time=job.status.last_schedule_time if job.spec.schedule else None,
+        next_schedule_time=next_round(job, view) if job.spec.schedule else None,
+        conditions=conditions_of(job, results, view, over=over),
+    )
+
+
+def phases(items: Sequence[ObservedWorkload]) -> dict[WorkloadReference, tuple[str, str]]:
+    return {item.workload: (item.result, item.phase) for item in items}
+
+
+def conditions_of(
+    job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View, *, over: bool
+) -> tuple[Condition, ...]:
+    """What tools that wait for an end look at: Ready, Reconciling and Stalled."""
+    count = {phase: sum(item.phase == phase for item in results) for phase in (*ENDED, *UNDER_WAY, "Pending")}
+    summary = ", ".join(f"{n} {phase}" for phase, n in count.items() if n)
+    # What only waits for its budget gets on by itself, and is no failure to those who watch over roll-outs.
+    bad = [item for item in results if item.phase == "Failed" or (item.phase == "Blocked" and item.reason != BLOCKED)]
+    ready = over and bool(results) and not count["Failed"]
+    why = "Suspended" if job.spec.suspend and not over else "Finished" if over else "Moving"
+    if not over and count["Blocked"] and not count["Moving"]:
+        why = "Blocked"
+    stuck, told = stalled_by(bad, results)
+    said = (
+        ("Ready", ready, "AllDone" if ready else ((stuck or "SomeFailed") if over else "NotFinished"), summary or told),
+        ("Reconciling", not over, why, summary),
+        ("Stalled", bool(stuck), stuck or "GettingOn", told),
+    )
+    conditions = job.status.conditions
+    now = view.now.replace(microsecond=0)
+    for type_, holds, reason, message in said:
+        new = Condition(
+            type=type_,
+            status="True" if holds else "False",
+            reason=reason,
+            message=message,
+            observed_generation=job.metadata.generation,
+            last_transition_time=now,
+        )
+        conditions = well_known.with_condition(conditions, new)
+    return conditions
+
+
+def stalled_by(bad: Sequence[ObservedWorkload], results: Sequence[ObservedWorkload]) -> tuple[str, str]:
+    """What does not get on by itself, as a reason and in words; both empty when everything does."""
+    if not results:
+        return "NothingSelected", "no workload that is propagated fits the selectors"
+    if not bad:
+        return "", ""
+    first = bad[0]
+    return first.reason or first.phase, f"{first.workload.kind} {first.workload.name}: {first.message}"
+
+
+def told(job: WorkloadRebalancer, status: RebalancerStatus, view: View) -> Iterator[Note]:
+    if view.profile.name == "upstream":
+        return
+    before = phases(job.status.observed_workloads)
+    about = well_known.ref_of(job)
+    for item in status.observed_workloads:
+        if before.get(item.workload) == (item.result, item.phase):
+            continue
+        name = f"{item.workload.kind} {item.workload.namespace}/{item.workload.name}".replace(" /", " ")
+        if item.phase == "Failed":
+            yield Note(about, "RescheduleFailed", f"{name}: {item.reason}: {item.message}", SOURCE, "Warning")
+        elif item.phase in ("Done", "NoChange"):
+            yield Note(about, "RescheduleCompleted", f"{name}: {item.phase}. {item.message}".strip(), SOURCE)
+        elif item.result and not before.get(item.workload, ("", ""))[0]:
+            yield Note(about, "RescheduleTriggered", f"{name} is to be placed afresh", SOURCE)
+    if status.finish_time is not None and job.status.finish_time is None:
+        yield Note(about, "RebalancerFinished", f"All {len(status.observed_workloads)} workloads are done.", SOURCE)

@@ -1,0 +1,129 @@
+"""Replicas that wait for their replacement: let go when it is ready, brought back when it does not come in time."""
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.work import Binding, Replacement
+from trimtab.api.value import Key
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Again, Note, View, Wake, Wish, controller
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.gate import SOURCE
+from trimtab.controllers.propagation.execute import is_ready
+from trimtab.controllers.propagation.work_rendering import is_workload
+
+ANNOUNCED_AT_MOST = timedelta(seconds=30)
+"""A hold is written just before the placement it belongs to; one that stays alone was left behind by a crash."""
+
+
+def held_bindings(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+    """A cluster stopped or began to answer: what is ready there counts otherwise now."""
+    if old is None or (new is not None and is_ready(old) == is_ready(new)):
+        return
+    for binding in well_known.all_bindings(view):
+        if binding.status.holds:
+            yield key_of(binding)
+
+
+def concerns_holds(old: Binding | None, new: Binding) -> bool:
+    return bool(new.status.holds)
+
+
+@controller(
+    *well_known.BINDINGS,
+    writes=[
+        "spec.clusters",
+        "status.holds",
+        "status.replacement",
+        "status.conditions",
+        "status.lastScheduledTime",
+        "status.schedulerObservingAffinityName",
+        "status.previousPlacement",
+        "status.followed",
+        "Move.status",
+    ],
+    changed=concerns_holds,
+    wakes=[Wake(Cluster, held_bindings)],
+)
+def hold(binding: Binding, view: View) -> Iterator[Wish]:
+    holds, replacement = binding.status.holds, binding.status.replacement
+    if not holds or binding.metadata.deletion_timestamp is not None:
+        return
+    if replacement is None:
+        yield released(binding)
+        return
+    if binding_moves.placement(binding) == binding_moves.base(binding):
+        age = view.now - min(hold.since or view.now for hold in holds)
+        if age >= ANNOUNCED_AT_MOST:
+            yield released(binding)
+        else:
+            yield Again((ANNOUNCED_AT_MOST - age).total_seconds())
+        return
+    due = min((hold.until for hold in holds if hold.until is not None), default=view.now)
+    if has_arrived(binding, replacement, view):
+        yield from let_go(binding, "its replacement is ready", view)
+    elif view.now < due:
+        yield Again((due - view.now).total_seconds() + 0.001)
+    elif any(binding_moves.answers(hold.cluster, view) for hold in holds):
+        yield from taken_back(binding, replacement, view)
+    else:
+        yield from let_go(binding, "the cluster that kept it does not answer any more", view)
+
+
+def has_arrived(binding: Binding, replacement: Replacement, view: View) -> bool:
+    """As many replicas as leave, at most as many as come, are ready where more are to be than before."""
+    before = {target.name: target.replicas for target in replacement.before}
+    gains = {t.name: t.replicas - before.get(t.name, 0) for t in binding.spec.clusters}
+    if not is_workload(binding):
+        items = binding_moves.items_of(binding)
+        return all(name in items and items[name].applied for name in gains if name not in before)
+    were_ready = {target.name: target.replicas for target in replacement.ready}
+    growing = {name: gain for name, gain in gains.items() if gain > 0}
+    arrived = sum(max(0, binding_moves.ready_in(binding, name, view) - were_ready.get(name, 0)) for name in growing)
+    leaving = sum(hold.replicas for hold in binding.status.holds)
+    return arrived >= min(leaving, sum(growing.values()))
+
+
+def released(binding: Binding) -> Binding:
+    return binding.but(status=binding.status.but(holds=(), replacement=None))
+
+
+def let_go(binding: Binding, why: str, view: View) -> Iterator[Wish]:
+    """The old replicas may go."""
+    held = {hold.cluster for hold in binding.status.holds}
+    for move in binding_moves.going_on(binding, view):
+        if move.spec.from_ in held:
+            yield binding_moves.ended(move, "Done", why, view.now)
+    done = released(binding)
+    if any(hold.reason == "Failback" for hold in binding.status.holds):
+        done = done.but(status=done.status.but(previous_placement=None))
+    yield done
+    names = ", ".join(sorted(held))
+    yield Note(well_known.ref_of(binding), "MoveFinished", f"The replicas held in {names} may go: {why}.", SOURCE)
+
+
+def taken_back(binding: Binding, replacement: Replacement, view: View) -> Iterator[Wish]:
+    """The time is over and the replacement is not ready: everything is again as it was, and somebody is told."""
+    held = {hold.cluster for hold in binding.status.holds}
+    shares = {target.name: target.replicas for target in replacement.before}
+    missing = sorted({t.name for t in binding.spec.clusters if t.replicas > shares.get(t.name, 0)})
+    why = f"the replacement in {', '.join(missing) or 'no cluster'} was not ready in time; the move is undone"
+    for move in binding_moves.going_on(binding, view):
+        if move.spec.from_ in held:
+            yield binding_moves.ended(move, "Reverted", why, view.now)
+    now = view.now.replace(microsecond=0)
+    stamp = binding.spec.reschedule_triggered_at
+    previous = binding.status.previous_placement
+    times = (previous.undone if previous is not None else 0) + any(h.reason == "Failback" for h in binding.status.holds)
+    status = released(binding).status.but(
+        last_scheduled_time=max(now, stamp) if stamp is not None else now,
+        scheduler_observing_affinity_name=replacement.affinity_name,
+        previous_placement=previous.but(healthy_since=None, undone=times) if previous is not None else None,
+        # newcomers that could not be used are new again when the rest after an undone move is over
+        followed=tuple(sorted(shares)) if binding.status.followed else (),
+    )
+    undone = binding.but(spec=binding.spec.but(clusters=replacement.before), status=status)
+    yield binding_moves.stalled(undone, "MoveReverted", f"{binding.status.holds[0].reason}: {why}", view.now)
+    yield Note(well_known.ref_of(binding), "MoveReverted", f"{why}.".capitalize(), SOURCE, "Warning")

@@ -1,0 +1,153 @@
+"""Better scores move a workload, but only when they are better by a margin and have been so for a while."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from trimtab.api.duration import duration
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.ocm import AddOnPlacementScore
+from trimtab.api.kinds.policy import Placement, ScoreHysteresis
+from trimtab.api.kinds.work import Binding, Challenger, ClusterResourceBinding, ResourceBinding
+from trimtab.api.value import Key
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.propagation.schedule import candidates, gates_of
+from trimtab.decide.ask import Ask, ask_of
+from trimtab.decide.fleet import Fleet
+from trimtab.decide.karmada import Decision, decide
+from trimtab.decide.ocm.scene import score_note
+from trimtab.decide.pipeline import Attempt
+
+WORST = -100.0
+BATCH = 200
+DEFAULT = ScoreHysteresis()
+
+
+def resources_of(binding: Binding) -> list[str]:
+    """The AddOnPlacementScores by which this binding ranks clusters."""
+    policy = (binding.spec.placement or Placement()).prioritizer_policy
+    if policy is None:
+        return []
+    coordinates = [config.score_coordinate for config in policy.configurations]
+    return sorted({one.add_on.resource_name for one in coordinates if one is not None and one.add_on is not None})
+
+
+RANKED = Index("bindings ranked by a score", ResourceBinding, resources_of)
+CLUSTER_WIDE_RANKED = Index("cluster bindings ranked by a score", ClusterResourceBinding, resources_of)
+
+
+def ranked_by(old: AddOnPlacementScore | None, new: AddOnPlacementScore | None, view: View) -> Iterable[Key]:
+    if old is not None and new is not None and old.status == new.status:
+        return
+    name = (new or old or AddOnPlacementScore()).name
+    yield from map(key_of, view.having(RANKED, name))
+    yield from map(key_of, view.having(CLUSTER_WIDE_RANKED, name))
+
+
+def concerns_scores(old: Binding | None, new: Binding) -> bool:
+    if (new.spec.placement or Placement()).prioritizer_policy is None:
+        return False
+    return (
+        old is None
+        or old.metadata.generation != new.metadata.generation
+        or old.status.last_scheduled_time != new.status.last_scheduled_time
+        or old.status.holds != new.status.holds
+    )
+
+
+@controller(
+    *well_known.BINDINGS,
+    writes=["spec.rescheduleTriggeredAt", "metadata.annotations", "status.challenger"],
+    changed=concerns_scores,
+    wakes=[Wake(AddOnPlacementScore, ranked_by)],
+    batch=BATCH,
+)
+def rescore(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Wish]]:
+    fleet: Fleet[Cluster] = view.part("fleet").at(view.now)
+    for binding in bindings:
+        if is_settled(binding):
+            yield from ((binding, wish) for wish in compared(binding, fleet, view))
+
+
+def compared(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Wish]:
+    """What is wished for, given what would be decided today."""
+    better = challenger(binding, fleet, view)
+    before = binding.status.challenger
+    if better is None:
+        if before is not None:
+            yield binding.but(status=binding.status.but(challenger=None))
+        yield from look_again(binding, fleet, view)
+        return
+    since = before.since if before is not None and before.since is not None else view.now
+    left = (since + patience(binding) - view.now).total_seconds()
+    if left <= 0:
+        last = binding.status.last_scheduled_time
+        at = view.now.replace(microsecond=0)
+        at = at if last is None else max(at, last + timedelta(seconds=1))
+        yield binding_moves.stamped(binding, at, "ScoreChange").but(status=binding.status.but(challenger=None))
+        return
+    waiting = Challenger(clusters=better.targets, since=since)
+    if waiting != before:
+        yield binding.but(status=binding.status.but(challenger=waiting))
+    yield Again(left + 0.001)
+
+
+def is_settled(binding: Binding) -> bool:
+    """Ranked by scores, placed, decided for its present generation, and not on the move."""
+    placement = binding.spec.placement
+    if binding.metadata.deletion_timestamp is not None or placement is None or placement.prioritizer_policy is None:
+        return False
+    decided = binding.status.scheduler_observed_generation == binding.metadata.generation
+    return decided and bool(binding.spec.clusters) and not binding.status.holds
+
+
+def hysteresis(binding: Binding) -> ScoreHysteresis:
+    return (binding.spec.placement or Placement()).score_hysteresis or DEFAULT
+
+
+def patience(binding: Binding) -> timedelta:
+    return duration(hysteresis(binding).for_)
+
+
+def challenger(binding: Binding, fleet: Fleet[Cluster], view: View) -> Decision | None:
+    """What would be decided today, if its total is better by the margin."""
+    ask = ask_of(binding, gates=gates_of(view), candidates=candidates(binding, view))
+    decision = decide(msgspec.structs.replace(ask, fresh=True), fleet, view.profile)
+    if not decision.ok or decision.clusters == sorted(ask.placed):
+        return None
+    today = msgspec.structs.replace(ask, fresh=False, group=decision.group if ask.plan.groups else -1)
+    totals = totals_of(today, fleet, view)
+    gain = worth(decision.clusters, totals) - worth(ask.placed, totals)
+    return decision if gain >= hysteresis(binding).margin else None
+
+
+def totals_of(ask: Ask, fleet: Fleet[Cluster], view: View) -> dict[str, float]:
+    """The total of every cluster, from -100 to 100."""
+    weights = sum(abs(one.weight) for one in ask.plan.prioritizers)
+    total = Attempt(ask, fleet, view.profile).total
+    if total is None or not weights:
+        return {}
+    return {name: value / weights for name, value in zip(fleet.names, total.tolist(), strict=True)}
+
+
+def worth(clusters: Iterable[tuple[str, int]], totals: dict[str, float]) -> float:
+    """The mean total over replicas; a cluster that is not there any more is as bad as can be."""
+    shares = [(name, max(replicas, 1)) for name, replicas in clusters]
+    replicas = sum(n for _, n in shares)
+    return sum(totals.get(name, WORST) * n for name, n in shares) / replicas if replicas else WORST
+
+
+def look_again(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Again]:
+    """A score that expires changes totals, too, and nobody tells."""
+    ends = [
+        note.until
+        for resource in resources_of(binding)
+        for note in fleet.notes.get(score_note(resource), {}).values()
+        if note.until is not None and note.until >= view.now
+    ]
+    if ends and view.profile.expired_scores_wake:
+        yield Again((min(ends) - view.now).total_seconds() + 0.001)

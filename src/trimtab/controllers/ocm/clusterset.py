@@ -1,0 +1,115 @@
+"""Keep what cluster sets and their bindings say of themselves true, and the two sets that every fleet has."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.ocm import (
+    CLUSTER_GROUP,
+    ManagedCluster,
+    ManagedClusterSelector,
+    ManagedClusterSet,
+    ManagedClusterSetBinding,
+    ManagedClusterSetSpec,
+)
+from trimtab.api.selectors import LabelSelector
+from trimtab.api.value import Condition, Key, Meta
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import View, Wake, Wish, controller
+from trimtab.controllers.ocm.placement import BINDINGS_OF_SET, sets_of
+from trimtab.decide.ocm.pipeline import Unlistable, membership
+from trimtab.decide.ocm.scene import Atlas
+from trimtab.decide.ocm.selectors import EXCLUSIVE
+
+AUTO_UPDATE = f"{CLUSTER_GROUP}/autoupdate"
+STANDING = {
+    "default": ManagedClusterSelector(selector_type=EXCLUSIVE),
+    "global": ManagedClusterSelector(selector_type="LabelSelector", label_selector=LabelSelector()),
+}
+"""The sets that are always there, and whom they select."""
+
+
+def set_key(name: str) -> Key:
+    return Key(kind_of(ManagedClusterSet).id, "", name)
+
+
+def sets_of_cluster(old: ManagedCluster | None, new: ManagedCluster | None, view: View) -> Iterable[Key]:
+    """A cluster came, went or changed its labels; with the first one the standing sets come to be."""
+    if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
+        return
+    yield from map(set_key, sets_of(view, old, new))
+    yield from (set_key(name) for name in STANDING if new is not None and view.get(ManagedClusterSet, "", name) is None)
+
+
+def standing_again(key: Key, view: View) -> Iterator[Wish]:
+    """A standing set is missing while there are clusters."""
+    if key.name in STANDING and view.all(ManagedCluster):
+        spec = ManagedClusterSetSpec(cluster_selector=STANDING[key.name])
+        yield ManagedClusterSet(metadata=Meta(name=key.name), spec=spec)
+
+
+@controller(
+    ManagedClusterSet,
+    writes=["status", "spec.clusterSelector"],
+    wakes=[Wake(ManagedCluster, sets_of_cluster)],
+    gone=standing_again,
+)
+def cluster_set(subject: ManagedClusterSet, view: View) -> Iterator[Wish]:
+    if subject.metadata.deletion_timestamp is not None:
+        return
+    wanted = repaired(subject)
+    atlas: Atlas = view.part("atlas")
+    try:
+        members = int(np.count_nonzero(membership(wanted, atlas.scene(view.now).fleet)))
+    except Unlistable:
+        members = 0
+    wanted = wanted.but(
+        status=wanted.status.but(conditions=well_known.with_condition(wanted.status.conditions, counted(members, view)))
+    )
+    if wanted != subject:
+        yield wanted
+
+
+def repaired(subject: ManagedClusterSet) -> ManagedClusterSet:
+    """A standing set selects what it always selects, unless somebody asked to leave it alone."""
+    selector = STANDING.get(subject.name)
+    if selector is None or subject.metadata.annotations.get(AUTO_UPDATE) == "false":
+        return subject
+    if subject.spec.cluster_selector == selector:
+        return subject
+    return subject.but(spec=subject.spec.but(cluster_selector=selector))
+
+
+def counted(members: int, view: View) -> Condition:
+    empty = members == 0
+    return Condition(
+        type="ClusterSetEmpty",
+        status="True" if empty else "False",
+        reason="NoClusterMatched" if empty else "ClustersSelected",
+        message="No ManagedCluster selected" if empty else f"{members} ManagedClusters selected",
+        last_transition_time=view.now.replace(microsecond=0),
+    )
+
+
+def bindings_of_set(old: ManagedClusterSet | None, new: ManagedClusterSet | None, view: View) -> Iterable[Key]:
+    if old is None or new is None:
+        subject = new or old or ManagedClusterSet()
+        for binding in view.having(BINDINGS_OF_SET, subject.name):
+            yield Key(kind_of(ManagedClusterSetBinding).id, binding.namespace, binding.name)
+
+
+@controller(ManagedClusterSetBinding, writes=["status"], wakes=[Wake(ManagedClusterSet, bindings_of_set)])
+def cluster_set_binding(binding: ManagedClusterSetBinding, view: View) -> Iterator[Wish]:
+    if binding.metadata.deletion_timestamp is not None:
+        return
+    found = view.get(ManagedClusterSet, "", binding.spec.cluster_set) is not None
+    bound = Condition(
+        type="Bound",
+        status="True" if found else "False",
+        reason="ClusterSetBound" if found else "ClusterSetNotFound",
+        last_transition_time=view.now.replace(microsecond=0),
+    )
+    conditions = well_known.with_condition(binding.status.conditions, bound)
+    if conditions != binding.status.conditions:
+        yield binding.but(status=binding.status.but(conditions=conditions))

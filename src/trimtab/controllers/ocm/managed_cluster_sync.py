@@ -1,0 +1,303 @@
+"""One fleet, two vocabularies: every Cluster is also a ManagedCluster, and labels and taints set there count here.
+
+The Cluster is the source. Notes tell what came from where: annotations on the ManagedCluster list the taints and labels
+that were mirrored to it, one on the Cluster the taints that users set on the ManagedCluster.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster, Taint
+from trimtab.api.kinds.native.namespace import Namespace
+from trimtab.api.kinds.ocm import (
+    CLUSTER_GROUP,
+    ClientConfig,
+    ManagedCluster,
+    ManagedClusterClaim,
+    ManagedClusterSpec,
+    ManagedClusterStatus,
+    ManagedClusterTaint,
+    ManagedClusterVersion,
+)
+from trimtab.api.value import Condition, Key, Meta
+from trimtab.controllers import well_known
+from trimtab.controllers.clusters.health import NOT_READY, UNREACHABLE
+from trimtab.controllers.contract import Gone, View, Wake, Wish, controller
+from trimtab.decide.ocm.selectors import SET_LABEL
+
+FINALIZER = f"{CLUSTER_GROUP}/api-resource-cleanup"
+MIRRORED = "trimtab.dev/mirrored-taints"
+MIRRORED_LABELS = "trimtab.dev/mirrored-labels"
+"""The labels as they were when both sides last agreed: whoever differs from it has changed something."""
+IMPORTED = "trimtab.dev/taints-from-managed-cluster"
+CLUSTER_NAME = "open-cluster-management.io/cluster-name"
+RENAMED = {NOT_READY: f"{CLUSTER_GROUP}/unavailable", UNREACHABLE: f"{CLUSTER_GROUP}/unreachable"}
+REPELLING = ("NoSelect", "NoSelectIfNew")
+CLAIMS = (
+    "platform.open-cluster-management.io",
+    "region.open-cluster-management.io",
+    "zones.trimtab.dev",
+    "kubeversion.open-cluster-management.io",
+    "id.k8s.io",
+)
+
+
+class Mark(NamedTuple):
+    """A taint as far as it is the same in both vocabularies."""
+
+    key: str
+    value: str
+
+
+def cluster_key(old: ManagedCluster | None, new: ManagedCluster | None, view: View) -> Iterable[Key]:
+    yield Key(kind_of(Cluster).id, "", (new or old or ManagedCluster()).name)
+
+
+def cluster_of_namespace(old: Namespace | None, new: Namespace | None, view: View) -> Iterable[Key]:
+    """The namespace of a cluster has gone: it is made again."""
+    if new is None and old is not None and view.get(Cluster, "", old.name) is not None:
+        yield Key(kind_of(Cluster).id, "", old.name)
+
+
+def unjoined(key: Key, view: View) -> Iterator[Wish]:
+    """The Cluster is no more: its mirror image goes, if it was one."""
+    managed = view.get(ManagedCluster, "", key.name)
+    if managed is not None and MIRRORED in managed.metadata.annotations:
+        yield from farewell(managed, view)
+
+
+@controller(
+    Cluster,
+    writes=["spec.taints", "metadata.annotations", "metadata.labels", "ManagedCluster", "Namespace"],
+    wakes=[Wake(ManagedCluster, cluster_key), Wake(Namespace, cluster_of_namespace)],
+    gone=unjoined,
+)
+def mirror(cluster: Cluster, view: View) -> Iterator[Wish]:
+    if not well_known.setting(view, "mirror", default=True):
+        return
+    managed = view.get(ManagedCluster, "", cluster.name)
+    if cluster.metadata.deletion_timestamp is not None:
+        if managed is not None:
+            yield from farewell(managed, view)
+        return
+    if managed is not None and managed.metadata.deletion_timestamp is not None:
+        yield Gone(cluster)
+        yield from farewell(managed, view)
+        return
+    if view.get(Namespace, "", cluster.name) is None:
+        labels = {CLUSTER_NAME: cluster.name, well_known.SKIP_NAMESPACE: "true"}
+        yield Namespace(metadata=Meta(name=cluster.name, labels=labels))
+    guests = set_by_users(managed, view.now) if managed is not None else ()
+    before = managed or ManagedCluster(metadata=Meta(name=cluster.name))
+    labels = agreed_labels(cluster, before)
+    host = with_guests(cluster, guests)
+    host = host.but(metadata=host.metadata.but(labels=labels | own_labels(cluster, theirs=True)))
+    if host != cluster:
+        yield host  # first: what is noted as agreed must be true on this side
+    image = reflected(cluster, before, guests, labels, view.now)
+    if image != managed:
+        yield image
+
+
+def farewell(managed: ManagedCluster, view: View) -> Iterator[Wish]:
+    if FINALIZER in managed.metadata.finalizers:
+        finalizers = tuple(f for f in managed.metadata.finalizers if f != FINALIZER)
+        yield managed.but(metadata=managed.metadata.but(finalizers=finalizers))
+    if managed.metadata.deletion_timestamp is None:
+        yield Gone(managed)
+    room = view.get(Namespace, "", managed.name)
+    if room is not None and room.metadata.labels.get(CLUSTER_NAME) == managed.name and not room.terminating:
+        yield Gone(room)
+
+
+def marks_in(annotations: dict[str, str], which: str) -> frozenset[Mark]:
+    """The taints that a note lists; a note that somebody spoilt lists none."""
+    try:
+        return frozenset(Mark(str(key), str(value)) for key, value in json.loads(annotations.get(which, "[]")))
+    except (ValueError, TypeError):
+        return frozenset()
+
+
+def noted(taints: Iterable[Mark]) -> str:
+    return json.dumps(sorted(set(taints)), separators=(",", ":"))
+
+
+def mark_of(taint: Taint | ManagedClusterTaint) -> Mark:
+    return Mark(taint.key, taint.value)
+
+
+def set_by_users(managed: ManagedCluster, now: datetime) -> tuple[ManagedClusterTaint, ...]:
+    """The taints of a ManagedCluster that did not come from the Cluster, each with the time it was first seen."""
+    ours = marks_in(managed.metadata.annotations, MIRRORED)
+    return tuple(
+        taint if taint.time_added is not None else taint.but(time_added=now.replace(microsecond=0))
+        for taint in managed.spec.taints
+        if mark_of(taint) not in ours
+    )
+
+
+def mirrored_taints(cluster: Cluster) -> list[ManagedClusterTaint]:
+    """What the Cluster's own taints are called there; the first of several with one name says since when."""
+    guests = marks_in(cluster.metadata.annotations, IMPORTED)
+    found: dict[Mark, ManagedClusterTaint] = {}
+    for taint in cluster.spec.taints:
+        if mark_of(taint) in guests:
+            continue
+        there = ManagedClusterTaint(
+            key=RENAMED.get(taint.key, taint.key), value=taint.value, effect="NoSelect", time_added=taint.time_added
+        )
+        before = found.setdefault(mark_of(there), there)
+        if before.time_added and there.time_added and there.time_added < before.time_added:
+            found[mark_of(there)] = there
+    return list(found.values())
+
+
+def with_guests(cluster: Cluster, guests: Iterable[ManagedClusterTaint]) -> Cluster:
+    """The Cluster with the taints that users set on its image, and without those they took away."""
+    before = marks_in(cluster.metadata.annotations, IMPORTED)
+    repelling = {mark_of(taint): taint for taint in guests if taint.effect in REPELLING}
+    own = [taint for taint in cluster.spec.taints if mark_of(taint) not in before]
+    named = {mark_of(taint) for taint in own}
+    arrived = {mark: taint for mark, taint in repelling.items() if mark not in named}
+    taints = [
+        *own,
+        *(Taint(key=t.key, value=t.value, effect="NoSchedule", time_added=t.time_added) for t in arrived.values()),
+    ]
+    if not arrived and not before:
+        return cluster
+    note = {IMPORTED: noted(arrived) if arrived else None}
+    metadata = cluster.metadata.but(annotations=well_known.merged(cluster.metadata.annotations, note))
+    return cluster.but(metadata=metadata, spec=cluster.spec.but(taints=tuple(taints)))
+
+
+def reflected(
+    cluster: Cluster,
+    managed: ManagedCluster,
+    guests: Iterable[ManagedClusterTaint],
+    labels: dict[str, str],
+    now: datetime,
+) -> ManagedCluster:
+    taints = mirrored_taints(cluster)
+    own = {mark_of(taint) for taint in taints}
+    return managed.but(
+        metadata=managed.metadata.but(
+            labels={SET_LABEL: "default", **labels, **own_labels(managed, theirs=True)},
+            annotations={
+                **managed.metadata.annotations,
+                MIRRORED: noted(own),
+                MIRRORED_LABELS: json.dumps(labels, sort_keys=True, separators=(",", ":")),
+            },
+            finalizers=tuple(dict.fromkeys((*managed.metadata.finalizers, FINALIZER))),
+        ),
+        spec=spec_of(cluster, managed.spec).but(
+            taints=(*taints, *(guest for guest in guests if mark_of(guest) not in own))
+        ),
+        status=status_of(cluster, managed.status, now),
+    )
+
+
+def own_labels(thing: Cluster | ManagedCluster, *, theirs: bool) -> dict[str, str]:
+    """The labels that live only on the ManagedCluster, or those that both sides have."""
+    return {key: value for key, value in thing.metadata.labels.items() if is_theirs(key) == theirs}
+
+
+def agreed_labels(cluster: Cluster, managed: ManagedCluster) -> dict[str, str]:
+    """What both sides are to have: the newer word on each label, the Cluster's where both have changed it."""
+    here, there = own_labels(cluster, theirs=False), own_labels(managed, theirs=False)
+    before = labels_in(managed.metadata.annotations)
+    agreed = {}
+    for key in sorted({*here, *there, *before}):
+        value = there.get(key) if here.get(key) == before.get(key) else here.get(key)
+        if value is not None:
+            agreed[key] = value
+    return agreed
+
+
+def labels_in(annotations: dict[str, str]) -> dict[str, str]:
+    """The labels that were agreed on; a note that somebody spoilt says nothing."""
+    try:
+        found = json.loads(annotations.get(MIRRORED_LABELS, "{}"))
+        return {str(key): str(value) for key, value in found.items()}
+    except (ValueError, AttributeError):
+        return {}
+
+
+def is_theirs(label: str) -> bool:
+    return label.startswith(f"{CLUSTER_GROUP}/")
+
+
+def spec_of(cluster: Cluster, before: ManagedClusterSpec) -> ManagedClusterSpec:
+    url = cluster.spec.api_endpoint
+    configs = (ClientConfig(url=url),) if url.startswith("https://") else before.managed_cluster_client_configs
+    if any(config.url == url for config in before.managed_cluster_client_configs):
+        configs = before.managed_cluster_client_configs
+    return before.but(
+        hub_accepts_client=True,
+        lease_duration_seconds=before.lease_duration_seconds or 60,
+        managed_cluster_client_configs=configs,
+    )
+
+
+def status_of(cluster: Cluster, before: ManagedClusterStatus, now: datetime) -> ManagedClusterStatus:
+    summary = cluster.status.resource_summary
+    room = dict(summary.allocatable) if summary is not None else {}
+    conditions = before.conditions
+    for condition in conditions_of(cluster, now):
+        conditions = well_known.with_condition(conditions, condition)
+    return before.but(
+        conditions=conditions,
+        allocatable=room,
+        capacity=room,  # what nodes keep for themselves is not reported
+        version=ManagedClusterVersion(kubernetes=cluster.status.kubernetes_version),
+        cluster_claims=(
+            *claims_of(cluster),
+            *(claim for claim in before.cluster_claims if claim.name not in CLAIMS),
+        ),
+    )
+
+
+def claims_of(cluster: Cluster) -> Iterator[ManagedClusterClaim]:
+    spec = cluster.spec
+    values = (
+        spec.provider,
+        spec.region,
+        ",".join(spec.zones or ((spec.zone,) if spec.zone else ())),
+        cluster.status.kubernetes_version,
+        spec.id,
+    )
+    for name, value in zip(CLAIMS, values, strict=True):
+        if value:
+            yield ManagedClusterClaim(name=name, value=value)
+
+
+def conditions_of(cluster: Cluster, now: datetime) -> Iterator[Condition]:
+    """Whoever joined is accepted; whether it is available is what Ready says."""
+    at = now.replace(microsecond=0)
+    yield Condition(
+        type="HubAcceptedManagedCluster",
+        status="True",
+        reason="HubClusterAdminAccepted",
+        message="Accepted by hub cluster admin",
+        last_transition_time=at,
+    )
+    yield Condition(
+        type="ManagedClusterJoined",
+        status="True",
+        reason="ManagedClusterJoined",
+        message="Managed cluster joined",
+        last_transition_time=at,
+    )
+    ready = well_known.condition_of(cluster.status.conditions, "Ready")
+    if ready is None:
+        return
+    available = ready.status == "True"
+    yield Condition(
+        type="ManagedClusterConditionAvailable",
+        status=ready.status,
+        reason="ManagedClusterAvailable" if available else ready.reason or "ManagedClusterUnavailable",
+        message="Managed cluster is available" if available else ready.message,
+        last_transition_time=ready.last_transition_time or at,
+    )

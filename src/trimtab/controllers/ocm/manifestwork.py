@@ -1,0 +1,383 @@
+"""ManifestWork -> a Work for the same cluster, and what that Work reports -> the conditions OCM's users look at."""
+
+from collections.abc import Collection, Iterable, Iterator
+
+import msgspec
+
+from trimtab.api.kind import find_kind, key_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.native.namespace import Namespace
+from trimtab.api.kinds.ocm import (
+    WORK_GROUP,
+    ManifestCondition,
+    ManifestConfigOption,
+    ManifestResourceMeta,
+    ManifestResourceStatus,
+    ManifestWork,
+    ManifestWorkSpec,
+    ManifestWorkStatus,
+    ServerSideApplyConfig,
+    StatusFeedback,
+    WorkResourceIdentifier,
+)
+from trimtab.api.kinds.work import ManifestStatus, Work, WorkloadTemplate, WorkSpec
+from trimtab.api.value import Condition, Key, Meta, Raw
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Again, Gone, MemberWake, Ref, Unseen, View, Wake, Wish, controller
+from trimtab.controllers.ocm.feedback import COMPLETE, feedback, is_by_rule, is_complete, judged, summed_up
+from trimtab.controllers.ocm.workset_budgets import SET_LABEL
+from trimtab.controllers.propagation.detect import digest
+from trimtab.controllers.propagation.dispatch import renewed
+from trimtab.controllers.propagation.work_rendering import marked
+from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.names import work_name
+from trimtab.interpret.operations import Operation, Uninterpretable
+from trimtab.interpret.prune import prune
+
+SOURCE_NAME = "trimtab.dev/manifestwork"
+FINALIZER = f"{WORK_GROUP}/manifest-work-cleanup"
+
+
+def own_work_name(name: str) -> str:
+    return work_name("ManifestWork", name)
+
+
+def of_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
+    work = new or old or Work()
+    cluster, name = well_known.cluster_of(work.namespace), work.metadata.annotations.get(SOURCE_NAME)
+    found = view.get(ManifestWork, cluster, name) if cluster and name else None
+    if found is not None:
+        yield key_of(found)
+
+
+def of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -> Iterable[Key]:
+    annotations = well_known.annotations_of(new or old or {"metadata": {}})
+    found = view.get(ManifestWork, cluster, annotations.get(SOURCE_NAME, ""))
+    if found is not None:
+        yield key_of(found)
+
+
+def of_room(old: Namespace | None, new: Namespace | None, view: View) -> Iterable[Key]:
+    """The execution namespace of a cluster is there: what waited for it can go on."""
+    if old is None and new is not None and (cluster := well_known.cluster_of(new.name)):
+        yield from map(key_of, view.all(ManifestWork, cluster))
+
+
+@controller(
+    ManifestWork,
+    writes=["status", "metadata.finalizers", "Work"],
+    wakes=[Wake(Work, of_work), Wake(Namespace, of_room), MemberWake(of_object)],
+)
+def manifest_work(subject: ManifestWork, view: View) -> Iterator[Wish]:
+    cluster = view.get(Cluster, "", subject.namespace)
+    room = well_known.execution_namespace(subject.namespace)
+    seen = view.get(Work, room, own_work_name(subject.name))
+    if subject.metadata.deletion_timestamp is not None:
+        yield from farewell(subject, seen)
+        return
+    if cluster is None or view.get(Namespace, "", room) is None:
+        return  # not a cluster of ours: an agent of its own serves it, or it is about to join
+    if FINALIZER not in subject.metadata.finalizers:
+        metadata = subject.metadata.but(finalizers=(*subject.metadata.finalizers, FINALIZER))
+        yield subject.but(metadata=metadata)
+        return
+    wanted = work_of(subject)
+    if seen is not None and seen.metadata.deletion_timestamp is not None:
+        yield Again(0.5)  # the old Work has to go before a new one of its name can come
+        return
+    after = wanted if seen is None else renewed(seen, wanted)
+    if after != seen:
+        yield after
+    status = status_of(subject, after, view)
+    if status != subject.status:
+        yield subject.but(status=status)
+    yield from expiry(subject.but(status=status), view)
+
+
+def expiry(subject: ManifestWork, view: View) -> Iterator[Wish]:
+    """A complete work goes when its author says so; one that a set made stays, for the set would make it again."""
+    ttl = subject.spec.delete_option.ttl_seconds_after_finished if subject.spec.delete_option is not None else None
+    complete = well_known.condition_of(subject.status.conditions, COMPLETE)
+    if ttl is None or complete is None or complete.status != "True" or SET_LABEL in subject.metadata.labels:
+        return
+    left = ttl - (view.now - (complete.last_transition_time or view.now)).total_seconds()
+    if left > 0:
+        yield Again(left + 0.001)
+    else:
+        yield Gone(subject)
+
+
+def farewell(subject: ManifestWork, seen: Work | None) -> Iterator[Wish]:
+    """The objects go before the ManifestWork does."""
+    if seen is not None and seen.metadata.deletion_timestamp is None:
+        yield Gone(seen)
+    elif seen is None and FINALIZER in subject.metadata.finalizers:
+        finalizers = tuple(f for f in subject.metadata.finalizers if f != FINALIZER)
+        yield subject.but(metadata=subject.metadata.but(finalizers=finalizers))
+
+
+def work_of(subject: ManifestWork) -> Work:
+    """The Work that brings the manifests to the cluster; what is there already is taken over, as OCM's agent does."""
+    envelope = Meta(
+        name=own_work_name(subject.name),
+        namespace=well_known.execution_namespace(subject.namespace),
+        labels={well_known.WORK_ID: well_known.permanent_id(subject.metadata.uid, subject.namespace)},
+        annotations={SOURCE_NAME: subject.name, well_known.CONFLICT_RESOLUTION: "overwrite"},
+        finalizers=(well_known.WORK_FINALIZER,),
+    )
+    template = {"metadata": {"uid": subject.metadata.uid, "generation": subject.metadata.generation}}
+    done = {identifier_of(item) for item in subject.status.resource_status.manifests if is_complete(item)}
+    manifests = tuple(
+        marked(treated(prune(manifest), subject.spec, done), template, envelope)
+        for manifest in subject.spec.workload.manifests
+    )
+    account = subject.spec.executor.subject.service_account if subject.spec.executor is not None else None
+    executor = {well_known.EXECUTOR: f"{account.namespace}/{account.name}"} if account is not None else {}
+    option = subject.spec.delete_option
+    orphans = option is not None and option.propagation_policy == "Orphan"
+    return Work(
+        metadata=envelope.but(annotations=envelope.annotations | executor),
+        spec=WorkSpec(
+            workload=WorkloadTemplate(manifests=manifests),
+            suspend_dispatching=False,
+            preserve_resources_on_deletion=orphans,
+        ),
+    )
+
+
+def treated(manifest: Raw, spec: ManifestWorkSpec, done: Collection[WorkResourceIdentifier]) -> Raw:
+    """The manifest with what is to be observed when it is applied, and when it is taken away."""
+    notes: dict[str, str | None] = {}
+    mine = identity(manifest)
+    for config in configs_of(spec, mine):
+        strategy = config.update_strategy
+        if strategy is not None and strategy.type != "Update":
+            notes[well_known.UPDATE_STRATEGY] = strategy.type
+        if strategy is not None and strategy.type == "ServerSideApply":
+            notes |= applying(strategy.server_side_apply or ServerSideApplyConfig(), manifest)
+    if mine in done:
+        notes[well_known.UPDATE_STRATEGY] = "Completed"
+    if is_orphan(manifest, spec):
+        notes[well_known.ON_DELETION] = "Orphan"
+    return well_known.remarked(manifest, labels={}, annotations=notes) if notes else manifest
+
+
+def applying(details: ServerSideApplyConfig, manifest: Raw) -> dict[str, str | None]:
+    """On whose behalf fields are set, and which are left alone."""
+    notes: dict[str, str | None] = {}
+    notes[well_known.FIELD_MANAGER] = (details.field_manager or "work-agent") + ("!" if details.force else "")
+    if details.ignore_fields:
+        notes[well_known.IGNORE_FIELDS] = msgspec.json.encode(details.ignore_fields).decode()
+        notes[well_known.CONFIG_HASH] = digest(manifest).hex()
+    return notes
+
+
+def identity(manifest: Raw) -> WorkResourceIdentifier:
+    """How rules name an object."""
+    metadata = manifest["metadata"]
+    return WorkResourceIdentifier(
+        group=manifest["apiVersion"].rpartition("/")[0],
+        resource=plural_of(manifest["apiVersion"], manifest["kind"]),
+        name=metadata["name"],
+        namespace=metadata.get("namespace", ""),
+    )
+
+
+def plural_of(api_version: str, kind: str) -> str:
+    """The plural of a kind we know; of others what most people would have called it."""
+    known = find_kind(api_version, kind)
+    if known is not None:
+        return known.plural
+    name = kind.lower()
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith(("s", "x", "ch", "sh")) else f"{name}s"
+
+
+def configs_of(spec: ManifestWorkSpec, wanted: WorkResourceIdentifier) -> Iterator[ManifestConfigOption]:
+    return (config for config in spec.manifest_configs if config.resource_identifier == wanted)
+
+
+def is_orphan(manifest: Raw, spec: ManifestWorkSpec) -> bool:
+    option = spec.delete_option
+    if option is None or option.propagation_policy != "SelectivelyOrphan" or option.selectively_orphans is None:
+        return False
+    mine = identity(manifest)
+    named = (mine.group, mine.resource, mine.namespace, mine.name)
+    rules = option.selectively_orphans.orphaning_rules
+    return any((rule.group, rule.resource, rule.namespace, rule.name) == named for rule in rules)
+
+
+def status_of(subject: ManifestWork, work: Work, view: View) -> ManifestWorkStatus:
+    items = tuple(items_of(subject, work, view))
+    said = [*conditions_of(subject, work, view), *summed_up(items)]
+    named = {condition.type for condition in said}
+    conditions = tuple(
+        one
+        for one in subject.status.conditions
+        if not is_outlived(one, subject, work, view) and (one.type in named or not is_by_rule(one))
+    )
+    for condition in said:
+        stamped = condition.but(
+            last_transition_time=view.now.replace(microsecond=0), observed_generation=subject.metadata.generation
+        )
+        conditions = well_known.with_condition(conditions, stamped)
+    return subject.status.but(conditions=conditions, resource_status=ManifestResourceStatus(manifests=items))
+
+
+def items_of(subject: ManifestWork, work: Work, view: View) -> Iterator[ManifestCondition]:
+    """What is known of each object, in the order of the manifests; what was completed stays known when it is gone."""
+    found = {item.resource_meta.ordinal: item for item in told_items(subject, work, view)}
+    wanted = [identity(manifest) for manifest in subject.spec.workload.manifests]
+    for item in subject.status.resource_status.manifests:
+        ordinal = item.resource_meta.ordinal
+        there = ordinal < len(wanted) and wanted[ordinal] == identifier_of(item)
+        if there and ordinal not in found and is_complete(item):
+            found[ordinal] = item
+    return (found[ordinal] for ordinal in sorted(found))
+
+
+def told_items(subject: ManifestWork, work: Work, view: View) -> Iterator[ManifestCondition]:
+    return (manifest_condition(subject, status, view) for status in work.status.manifest_statuses)
+
+
+def is_outlived(condition: Condition, subject: ManifestWork, work: Work, view: View) -> bool:
+    """A new generation has progressed since it came, not since an earlier one did."""
+    newer = condition.type == "Progressing" and not is_current(condition, subject)
+    return newer and has_generation(subject, work, view)
+
+
+def conditions_of(subject: ManifestWork, work: Work, view: View) -> Iterator[Condition]:
+    """Nothing is said of a generation that the member has not got yet."""
+    applied = well_known.condition_of(work.status.conditions, "Applied")
+    if applied is None or not has_generation(subject, work, view):
+        return
+    there = applied.status == "True"
+    yield Condition(
+        type="Applied",
+        status=applied.status,
+        reason="AppliedManifestWorkComplete" if there else "AppliedManifestWorkFailed",
+        message="Apply manifest work complete" if there else applied.message,
+    )
+    health = {health_of(subject, status, view) for status in work.status.manifest_statuses}
+    complete = there and len(work.status.manifest_statuses) == len(work.spec.workload.manifests)
+    yield Condition(
+        type="Available",
+        status="True" if complete else "False",
+        reason="ResourcesAvailable" if complete else "ResourcesNotAvailable",
+        message="All resources are available" if complete else "Some resources are not available",
+    )
+    settled = complete and not health & {"Unhealthy", "Unknown"}
+    yield Condition(
+        type="Progressing",
+        status="False" if settled else "True",
+        reason="Completed" if settled else "Applying",
+        message="All resources are as they should be" if settled else "Some resources are not as they should be yet",
+    )
+    degraded = "Unhealthy" in health and has_been_well(subject)
+    yield Condition(
+        type="Degraded",
+        status="True" if degraded else "False",
+        reason="ResourcesUnhealthy" if degraded else "ResourcesHealthy",
+        message="Some resources do not do well" if degraded else "All resources do well",
+    )
+
+
+def has_been_well(subject: ManifestWork) -> bool:
+    """What is on its way for the first time does not do well yet; only what did can do badly."""
+    before = {one.type: one.status for one in subject.status.conditions if is_current(one, subject)}
+    return before.get("Progressing") == "False" or before.get("Degraded") == "True"
+
+
+def is_current(condition: Condition, subject: ManifestWork) -> bool:
+    return condition.observed_generation == subject.metadata.generation
+
+
+def has_generation(subject: ManifestWork, work: Work, view: View) -> bool:
+    """Whether the member's objects, as far as they can be seen from here, are of the present generation."""
+    for manifest in work.spec.workload.manifests:
+        if well_known.annotations_of(manifest).get(well_known.UPDATE_STRATEGY) in (
+            "CreateOnly",
+            "ReadOnly",
+            "Completed",
+        ):
+            continue
+        seen = view.member(subject.namespace, well_known.place_of_raw(manifest))
+        if seen is None:
+            return False
+        if isinstance(seen, Unseen):
+            continue
+        if well_known.annotations_of(seen).get(well_known.TEMPLATE_GENERATION) != str(subject.metadata.generation):
+            return False
+    return True
+
+
+def manifest_condition(subject: ManifestWork, status: ManifestStatus, view: View) -> ManifestCondition:
+    known = status.identifier
+    meta = ManifestResourceMeta(
+        ordinal=known.ordinal,
+        group=known.group,
+        version=known.version,
+        kind=known.kind,
+        resource=plural_of(f"{known.group}/{known.version}".lstrip("/"), known.kind),
+        namespace=known.namespace,
+        name=known.name,
+    )
+    before = next((m for m in subject.status.resource_status.manifests if m.resource_meta == meta), ManifestCondition())
+    document = document_of(subject, status, view)
+    configs = list(configs_of(subject.spec, identifier_of(ManifestCondition(resource_meta=meta))))
+    told = feedback(configs, document)
+    rules = [
+        one.but(observed_generation=subject.metadata.generation) for one in judged(configs, document, view.part("cel"))
+    ]
+    named = {rule.type for rule in rules}
+    conditions = tuple(one for one in before.conditions if one.type in named or not is_by_rule(one))
+    for condition in (
+        Condition(type="Applied", status="True", reason="AppliedManifestComplete"),
+        Condition(type="Available", status="True", reason="ResourceAvailable"),
+        told.condition,
+        *rules,
+    ):
+        stamped = condition.but(last_transition_time=view.now.replace(microsecond=0))
+        conditions = well_known.with_condition(conditions, stamped)
+    return ManifestCondition(
+        resource_meta=meta, conditions=conditions, status_feedback=StatusFeedback(values=told.values)
+    )
+
+
+def seen_as(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw | None:
+    """The object as last seen in the member, where that can be seen from here."""
+    known = status.identifier
+    version = f"{known.group}/{known.version}".lstrip("/")
+    seen = view.member(subject.namespace, Ref(version, known.kind, known.namespace, known.name))
+    return None if isinstance(seen, Unseen) else seen
+
+
+def health_of(subject: ManifestWork, status: ManifestStatus, view: View) -> str:
+    """What the object itself shows; its Work may still speak of the generation before."""
+    seen = seen_as(subject, status, view)
+    interpreter: Interpreter = view.part("interpreter")
+    if seen is None or not interpreter.interprets((seen["apiVersion"], seen["kind"]), Operation.HEALTH):
+        return status.health
+    try:
+        return interpreter.health(seen)
+    except Uninterpretable:
+        return "Unknown"
+
+
+def document_of(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw:
+    """The object as last seen in the member; where that cannot be seen from here, what its Work says of it."""
+    seen = seen_as(subject, status, view)
+    if seen is not None:
+        return seen
+    known = status.identifier
+    version = f"{known.group}/{known.version}".lstrip("/")
+    metadata = {"name": known.name, **({"namespace": known.namespace} if known.namespace else {})}
+    return {"apiVersion": version, "kind": known.kind, "metadata": metadata, "status": status.status or {}}
+
+
+def identifier_of(item: ManifestCondition) -> WorkResourceIdentifier:
+    known = item.resource_meta
+    return WorkResourceIdentifier(
+        group=known.group, resource=known.resource, name=known.name, namespace=known.namespace
+    )

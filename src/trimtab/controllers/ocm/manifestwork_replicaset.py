@@ -1,0 +1,293 @@
+"""ManifestWorkReplicaSet -> one ManifestWork in the namespace of every cluster that its placements decided for."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.disruption import DisruptionBudget
+from trimtab.api.kinds.ocm import (
+    WORK_GROUP,
+    LocalPlacementReference,
+    ManifestWork,
+    ManifestWorkReplicaSet,
+    ManifestWorkReplicaSetSummary,
+    ManifestWorkSpec,
+    PlacementDecision,
+    PlacementSummary,
+)
+from trimtab.api.names import label_value_faults
+from trimtab.api.value import Condition, Key, Meta
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Again, Gone, View, Wake, Wish, controller
+from trimtab.controllers.ocm.workset_budgets import SET_LABEL, covered_sets, label_of, serves, sets_of, works_of
+from trimtab.controllers.ocm.workset_eviction import SINCE, Departures, departures, staying
+from trimtab.decide.ocm.rollout import (
+    FAILED,
+    PROGRESSING,
+    SUCCEEDED,
+    TO_APPLY,
+    Batch,
+    Plan,
+    Standing,
+    in_groups,
+    plan,
+    share,
+)
+from trimtab.decide.ocm.scene import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, Atlas
+from trimtab.interpret.names import work_name
+
+PLACEMENT_NAME_LABEL = f"{WORK_GROUP}/placementname"
+FINALIZER = f"{WORK_GROUP}/manifest-work-cleanup"
+
+
+def sets_of_decision(old: PlacementDecision | None, new: PlacementDecision | None, view: View) -> Iterable[Key]:
+    decision = new or old or PlacementDecision()
+    placement = decision.metadata.labels.get(PLACEMENT_LABEL)
+    for subject in view.all(ManifestWorkReplicaSet, decision.namespace):
+        if any(ref.name == placement for ref in subject.spec.placement_refs):
+            yield key_of(subject)
+
+
+def set_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
+    yield from map(key_of, sets_of(new or old or ManifestWork(), view))
+
+
+def sets_of_budget(old: DisruptionBudget | None, new: DisruptionBudget | None, view: View) -> Iterable[Key]:
+    """A budget changed: sets that wait for it may have their turn."""
+    for budget in (old, new):
+        for subject in covered_sets(budget, view) if budget is not None else ():
+            if well_known.is_true(subject.status.conditions, "Stalled"):
+                yield key_of(subject)
+
+
+class Course(NamedTuple):
+    """One placement of the set: its clusters, the works there, and what comes next."""
+
+    ref: LocalPlacementReference
+    template: ManifestWorkSpec
+    batches: list[Batch]
+    found: bool
+    works: dict[str, ManifestWork]
+    plan: Plan
+
+    @property
+    def clusters(self) -> list[str]:
+        return [cluster for batch in self.batches for cluster in batch.clusters]
+
+
+@controller(
+    ManifestWorkReplicaSet,
+    writes=["status", "metadata.finalizers", "ManifestWork", "DisruptionBudget.status", "Move"],
+    wakes=[
+        Wake(PlacementDecision, sets_of_decision),
+        Wake(ManifestWork, set_of_work),
+        Wake(DisruptionBudget, sets_of_budget),
+    ],
+)
+def replica_set(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Wish]:
+    works = works_of(subject, view)
+    if subject.metadata.deletion_timestamp is not None:
+        yield from farewell(subject, works)
+        return
+    if FINALIZER not in subject.metadata.finalizers:
+        metadata = subject.metadata.but(finalizers=(*subject.metadata.finalizers, FINALIZER))
+        yield subject.but(metadata=metadata)
+        return
+    label = f"{subject.namespace}.{subject.name}"
+    if not view.profile.long_names_of_sets and (faults := label_value_faults(label)):
+        yield from told(subject, [unlabelled(label, faults)], [], view)
+        return
+    courses = [course(subject, ref, works, view) for ref in subject.spec.placement_refs]
+    wanted = {cluster for one in courses for cluster in one.clusters}
+    for one in courses:
+        for cluster in one.plan.apply:
+            yield work_for(subject, one, cluster)
+    applying = {cluster for one in courses for cluster in one.plan.apply}
+    for work in works:
+        if work.namespace in wanted - applying and SINCE in work.metadata.annotations:
+            yield staying(work)
+    unwanted = [work for work in works if work.namespace not in wanted]
+    leaving = departures(subject, unwanted, coming(courses), slots(subject, len(works)), view)
+    yield from leaving.wishes
+    yield from told(subject, conditions(subject, courses, leaving), courses, view)
+    ends = [one.plan.again_at for one in courses if one.plan.again_at is not None]
+    waits = [max(0.0, (end - view.now).total_seconds()) + 0.001 for end in ends]
+    waits += [seconds for seconds in [leaving.seconds_to_wait(view.now)] if seconds is not None]
+    if waits:
+        yield Again(min(waits))
+
+
+def coming(courses: list[Course]) -> list[str]:
+    """Clusters that are to have it and do not serve it yet."""
+    return sorted({name for one in courses for name in one.clusters if not has_it(one.works.get(name))})
+
+
+def has_it(work: ManifestWork | None) -> bool:
+    return work is not None and is_observed(work) and serves(work)
+
+
+def slots(subject: ManifestWorkReplicaSet, total: int) -> int:
+    """How many works may go at once: as many as may change at once."""
+    paces = [ref.rollout_strategy.progressive for ref in subject.spec.placement_refs]
+    asked = [share(pace.max_concurrency, total) for pace in paces if pace is not None]
+    return min([number for number in asked if number is not None], default=total)
+
+
+def farewell(subject: ManifestWorkReplicaSet, works: list[ManifestWork]) -> Iterator[Wish]:
+    for work in works:
+        if work.metadata.deletion_timestamp is None:
+            yield Gone(work)
+    waits = subject.spec.cascade_deletion_policy == "Foreground" and works
+    if FINALIZER in subject.metadata.finalizers and not waits:
+        finalizers = tuple(f for f in subject.metadata.finalizers if f != FINALIZER)
+        yield subject.but(metadata=subject.metadata.but(finalizers=finalizers))
+
+
+def course(
+    subject: ManifestWorkReplicaSet, ref: LocalPlacementReference, works: list[ManifestWork], view: View
+) -> Course:
+    atlas: Atlas = view.part("atlas")
+    pages = atlas.scene(view.now).held_by(subject.namespace, ref.name).pages
+    batches = in_groups(
+        (
+            held.decision.metadata.labels.get(GROUP_NAME_LABEL, ""),
+            held.decision.metadata.labels.get(GROUP_INDEX_LABEL, ""),
+            held.clusters,
+        )
+        for held in pages.values()
+    )
+    own = {work.namespace: work for work in works if work.metadata.labels.get(PLACEMENT_NAME_LABEL) == ref.name}
+    standings = {cluster: standing(subject, work) for cluster, work in own.items()}
+    coming = plan(batches, standings, ref.rollout_strategy, view.now)
+    return Course(ref, subject.spec.manifest_work_template, batches, bool(pages), own, coming)
+
+
+def standing(subject: ManifestWorkReplicaSet, work: ManifestWork) -> Standing:
+    """How far a work is with what the set now asks for."""
+    if work.spec != subject.spec.manifest_work_template:
+        return Standing(TO_APPLY)
+    if not is_observed(work):
+        return Standing(PROGRESSING)
+    progressing = well_known.condition_of(work.status.conditions, "Progressing")
+    degraded = well_known.is_true(work.status.conditions, "Degraded")
+    since = progressing.last_transition_time if progressing is not None else None
+    if progressing is None or progressing.status == "True":
+        return Standing(FAILED if degraded else PROGRESSING, since)
+    return Standing(SUCCEEDED, since)
+
+
+def is_observed(work: ManifestWork) -> bool:
+    """Whether what its conditions say is about the present generation, and it was applied."""
+    reported = [
+        well_known.condition_of(work.status.conditions, type_) for type_ in ("Applied", "Progressing", "Degraded")
+    ]
+    if reported[0] is None or reported[1] is None or reported[0].status != "True":
+        return False
+    return all(one is None or one.observed_generation >= work.metadata.generation for one in reported)
+
+
+def work_for(subject: ManifestWorkReplicaSet, one: Course, cluster: str) -> ManifestWork:
+    labels = {
+        **subject.metadata.labels,
+        SET_LABEL: label_of(subject.namespace, subject.name),
+        PLACEMENT_NAME_LABEL: one.ref.name,
+    }
+    before = one.works.get(cluster)
+    if before is not None:
+        metadata = staying(before).metadata.but(labels={**before.metadata.labels, **labels})
+        return before.but(metadata=metadata, spec=subject.spec.manifest_work_template)
+    name = work_name("ManifestWorkReplicaSet", subject.name, subject.namespace)
+    return ManifestWork(
+        metadata=Meta(name=name, namespace=cluster, labels=labels), spec=subject.spec.manifest_work_template
+    )
+
+
+def unlabelled(label: str, faults: list[str]) -> Condition:
+    message = f"{label} cannot be a label value: {'; '.join(faults)}"
+    return Condition(type="ManifestworkApplied", status="False", reason="NotAsExpected", message=message)
+
+
+def conditions(subject: ManifestWorkReplicaSet, courses: list[Course], leaving: Departures) -> list[Condition]:
+    return [verified(courses), rolled_out(courses, leaving), applied(courses), *stalled(subject, leaving)]
+
+
+def stalled(subject: ManifestWorkReplicaSet, leaving: Departures) -> Iterator[Condition]:
+    """Why works stay where no placement wants them; nothing is said of a set that never had to wait."""
+    why = leaving.refusal
+    if why is not None:
+        yield Condition(type="Stalled", status="True", reason=why.code, message=why.message)
+    elif well_known.is_true(subject.status.conditions, "Stalled"):
+        yield Condition(type="Stalled", status="False", reason="GettingOn")
+
+
+def verified(courses: list[Course]) -> Condition:
+    reason = "AsExpected"
+    if any(not one.found for one in courses):
+        reason = "PlacementDecisionNotFound"
+    elif not any(one.clusters for one in courses):
+        reason = "PlacementDecisionEmpty"
+    return Condition(type="PlacementVerified", status="True" if reason == "AsExpected" else "False", reason=reason)
+
+
+def rolled_out(courses: list[Course], leaving: Departures) -> Condition:
+    done = all(one.plan.done for one in courses) and not leaving.staying
+    return Condition(
+        type="PlacementRolledOut", status="True" if done else "False", reason="Complete" if done else "Progressing"
+    )
+
+
+def applied(courses: list[Course]) -> Condition:
+    counts = [summary(one) for one in courses]
+    done = all(one.applied == one.desired_total for one in counts)
+    return Condition(
+        type="ManifestworkApplied", status="True" if done else "False", reason="AsExpected" if done else "Processing"
+    )
+
+
+def summary(one: Course) -> ManifestWorkReplicaSetSummary:
+    """The works of one placement, counted by what they say."""
+    there = [work for cluster, work in one.works.items() if cluster in set(one.clusters)]
+
+    def saying(type_: str) -> int:
+        return sum(well_known.is_true(work.status.conditions, type_) for work in there)
+
+    return ManifestWorkReplicaSetSummary(
+        total=len(there),
+        applied=saying("Applied"),
+        available=saying("Available"),
+        progressing=saying("Progressing"),
+        degraded=saying("Degraded"),
+        desired_total=len(one.clusters),
+        updated=sum(work.spec == one.template for work in there),
+    )
+
+
+def placement_summary(one: Course) -> PlacementSummary:
+    counted = summary(one)
+    groups = sum(all(cluster in one.works for cluster in batch.clusters) for batch in one.batches)
+    told = f"{groups} ({counted.applied} / {counted.desired_total} clusters applied)"
+    return PlacementSummary(name=one.ref.name, available_decision_groups=told, summary=counted)
+
+
+def total(summaries: list[ManifestWorkReplicaSetSummary]) -> ManifestWorkReplicaSetSummary:
+    fields = ManifestWorkReplicaSetSummary.__struct_fields__
+    return ManifestWorkReplicaSetSummary(**{f: sum(getattr(one, f) for one in summaries) for f in fields})
+
+
+def told(
+    subject: ManifestWorkReplicaSet, said: list[Condition], courses: list[Course], view: View
+) -> Iterator[ManifestWorkReplicaSet]:
+    after = subject.status.conditions
+    for condition in said:
+        stamped = condition.but(
+            last_transition_time=view.now.replace(microsecond=0), observed_generation=subject.metadata.generation
+        )
+        after = well_known.with_condition(after, stamped)
+    summaries = [placement_summary(one) for one in courses]
+    status = subject.status.but(
+        conditions=after,
+        summary=total([one.summary for one in summaries]),
+        placement_summary=tuple(summaries),
+    )
+    if status != subject.status:
+        yield subject.but(status=status)

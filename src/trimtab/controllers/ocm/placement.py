@@ -1,0 +1,243 @@
+"""Answer each Placement with PlacementDecisions, and keep the answer right as the fleet changes."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.ocm import (
+    CLUSTER_GROUP,
+    AddOnPlacementScore,
+    ManagedCluster,
+    ManagedClusterSet,
+    ManagedClusterSetBinding,
+    OcmPlacement,
+    PlacementDecision,
+    PlacementStatus,
+)
+from trimtab.api.value import Condition, Key
+from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
+from trimtab.controllers.ocm.placement_decisions import decision_wishes, scores_of, seconds_to_rest, stands
+from trimtab.decide.ocm.answer import MISCONFIGURED, Answer, Misconfigured
+from trimtab.decide.ocm.ask import Compiler, PlacementAsk, ask_of
+from trimtab.decide.ocm.explain import turned_down
+from trimtab.decide.ocm.groups import pages
+from trimtab.decide.ocm.pipeline import Unlistable, decide
+from trimtab.decide.ocm.report import (
+    SATISFIED,
+    UNDERSTOOD,
+    group_statuses,
+    misconfigured,
+    one_group_status,
+    satisfied,
+)
+from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas, Scene
+from trimtab.decide.ocm.selectors import members_of
+
+DISABLED = f"{CLUSTER_GROUP}/experimental-scheduling-disable"
+LOOK_AGAIN = 300.0
+"""Seconds after which every Placement is decided anew, whatever happened."""
+BINDINGS_OF_SET = Index("bindings of a cluster set", ManagedClusterSetBinding, lambda b: [b.spec.cluster_set])
+
+
+def placements_using(view: View, namespace: str, cluster_set: str) -> Iterator[OcmPlacement]:
+    """Those of a namespace that ask for this set, or for no set in particular."""
+    for placement in view.all(OcmPlacement, namespace):
+        if not placement.spec.cluster_sets or cluster_set in placement.spec.cluster_sets:
+            yield placement
+
+
+def key_of(namespace: str, name: str) -> Key:
+    return Key(kind_of(OcmPlacement).id, namespace, name)
+
+
+def placements_of_set(view: View, cluster_set: str) -> Iterator[OcmPlacement]:
+    for binding in view.having(BINDINGS_OF_SET, cluster_set):
+        yield from placements_using(view, binding.namespace, cluster_set)
+
+
+def sets_of(view: View, *clusters: ManagedCluster | None) -> Iterator[str]:
+    """The sets that any of these clusters belongs to."""
+    for cluster_set in view.all(ManagedClusterSet):
+        try:
+            inside = members_of(cluster_set)
+        except Misconfigured:
+            continue
+        if any(cluster is not None and inside(cluster) for cluster in clusters):
+            yield cluster_set.name
+
+
+def reads_more(placement: OcmPlacement) -> bool:
+    """Expressions may look at every field of a cluster, and at every score."""
+    return any(predicate.required_cluster_selector.cel_selector for predicate in placement.spec.predicates)
+
+
+def same_for_most(old: ManagedCluster | None, new: ManagedCluster | None) -> bool:
+    """Nothing changed that rules other than expressions look at: a heartbeat, most of the time."""
+    if old is None or new is None:
+        return False
+    return (
+        old.metadata.labels == new.metadata.labels
+        and (old.metadata.deletion_timestamp is None) == (new.metadata.deletion_timestamp is None)
+        and old.spec.taints == new.spec.taints
+        and old.status.allocatable == new.status.allocatable
+        and old.status.capacity == new.status.capacity
+        and old.status.cluster_claims == new.status.cluster_claims
+    )
+
+
+WITH_EXPRESSIONS = Index("placements with expressions", OcmPlacement, lambda p: ["yes"] if reads_more(p) else [])
+
+
+def for_cluster(old: ManagedCluster | None, new: ManagedCluster | None, view: View) -> Iterable[Key]:
+    unchanged = same_for_most(old, new)
+    if unchanged and not view.having(WITH_EXPRESSIONS, "yes"):
+        return
+    for cluster_set in sets_of(view, old, new):
+        for placement in placements_of_set(view, cluster_set):
+            if not unchanged or reads_more(placement):
+                yield key_of(placement.namespace, placement.name)
+
+
+def for_set(old: ManagedClusterSet | None, new: ManagedClusterSet | None, view: View) -> Iterable[Key]:
+    if old is not None and new is not None and old.spec == new.spec:
+        return []
+    name = (new or old or ManagedClusterSet()).name
+    return [key_of(placement.namespace, placement.name) for placement in placements_of_set(view, name)]
+
+
+def for_binding(
+    old: ManagedClusterSetBinding | None, new: ManagedClusterSetBinding | None, view: View
+) -> Iterable[Key]:
+    if old is not None and new is not None and old.spec == new.spec:
+        return []
+    binding = new or old or ManagedClusterSetBinding()
+    using = placements_using(view, binding.namespace, binding.spec.cluster_set)
+    return [key_of(placement.namespace, placement.name) for placement in using]
+
+
+def for_decision(old: PlacementDecision | None, new: PlacementDecision | None, view: View) -> Iterable[Key]:
+    for decision in (old, new):
+        if decision is not None and (name := decision.metadata.labels.get(PLACEMENT_LABEL)):
+            yield key_of(decision.namespace, name)
+
+
+def for_score(old: AddOnPlacementScore | None, new: AddOnPlacementScore | None, view: View) -> Iterable[Key]:
+    score = new or old or AddOnPlacementScore()
+    cluster = view.get(ManagedCluster, "", score.namespace)
+    for cluster_set in sets_of(view, cluster):
+        for placement in placements_of_set(view, cluster_set):
+            if uses_score(placement, score.name) or reads_more(placement):
+                yield key_of(placement.namespace, placement.name)
+
+
+def uses_score(placement: OcmPlacement, resource: str) -> bool:
+    return any(
+        config.score_coordinate is not None
+        and config.score_coordinate.add_on is not None
+        and config.score_coordinate.add_on.resource_name == resource
+        for config in placement.spec.prioritizer_policy.configurations
+    )
+
+
+@controller(
+    OcmPlacement,
+    writes=["status", "PlacementDecision"],
+    wakes=[
+        Wake(ManagedCluster, for_cluster),
+        Wake(ManagedClusterSet, for_set),
+        Wake(ManagedClusterSetBinding, for_binding),
+        Wake(PlacementDecision, for_decision),
+        Wake(AddOnPlacementScore, for_score),
+    ],
+    alone=True,  # Placements look at each other's decisions: two that think at once would dodge each other for ever
+)
+def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
+    if placement.metadata.deletion_timestamp is not None or placement.metadata.annotations.get(DISABLED) == "true":
+        return
+    atlas: Atlas = view.part("atlas")
+    scene = atlas.scene(view.now)
+    ask = question(placement, scene, view.part("cel"), view)
+    try:
+        answer = decide(ask, scene)
+    except Unlistable:
+        yield Again(LOOK_AGAIN)  # the set is watched: it wakes this Placement when somebody mends it
+        return
+    if stands(placement, answer, scene) and not is_by_score(placement, view):
+        groups = (one_group_status(placement.name, answer.number),)
+        status = placement.status.but(number_of_selected_clusters=answer.number, decision_groups=groups)
+        yield from status_wish(placement, status, [enough(answer, ask, scene, view), UNDERSTOOD], view)
+    elif keeps_decisions(placement, answer, view):
+        said = [misconfigured(answer)]
+        if not any(condition.type == SATISFIED for condition in placement.status.conditions):
+            said.insert(0, satisfied(answer, placement.spec))  # there is nothing to keep, and people want to know
+        yield from status_wish(placement, placement.status, said, view)
+    else:
+        yield from answered(placement, answer, ask, scene, view)
+    yield Again(seconds_to_wait(answer, view))
+
+
+def enough(answer: Answer, ask: PlacementAsk, scene: Scene, view: View) -> Condition:
+    """Whether there are as many clusters as are wanted, and if not, who turned the others down."""
+    said = satisfied(answer, ask.spec)
+    if said.status == "True" or not view.profile.unsatisfied_says_why or answer.status.code == MISCONFIGURED:
+        return said
+    why = turned_down(ask, scene)
+    return msgspec.structs.replace(said, message=f"{said.message}; {why}") if why else said
+
+
+def answered(placement: OcmPlacement, answer: Answer, ask: PlacementAsk, scene: Scene, view: View) -> Iterator[Wish]:
+    """The decisions as they should be, and the status that speaks of them."""
+    wanted = list(pages(placement.name, answer.groups))
+    scores = scores_of(answer, scene) if is_by_score(placement, view) else None
+    rest = seconds_to_rest(placement, wanted, scores, scene)
+    wishes = [] if rest else list(decision_wishes(placement, answer, wanted, scores, scene, view))
+    yield from wishes
+    status = placement.status.but(
+        number_of_selected_clusters=answer.number,
+        decision_groups=tuple(group_statuses(answer.groups, wanted)),
+    )
+    if scores is not None and wishes:
+        status = status.but(last_score_update_time=view.now.replace(microsecond=0))
+    yield from status_wish(placement, status, [enough(answer, ask, scene, view), misconfigured(answer)], view)
+    if rest:
+        yield Again(rest)
+
+
+def question(placement: OcmPlacement, scene: Scene, cel: Compiler | None, view: View) -> PlacementAsk:
+    """What the Placement asks, with what the profile lets count."""
+    spreads = view.profile.placements_spread
+    return ask_of(placement, scene, cel, by_score=is_by_score(placement, view), spreads=spreads)
+
+
+def is_by_score(placement: OcmPlacement, view: View) -> bool:
+    return placement.spec.sort_by == "Score" and view.profile.decisions_sorted_by_score
+
+
+def keeps_decisions(placement: OcmPlacement, answer: Answer, view: View) -> bool:
+    """A Placement that cannot be understood must not cost anybody their clusters."""
+    at_fault = answer.status.code == MISCONFIGURED or bool(answer.group_fault)
+    negative = (placement.spec.number_of_clusters or 0) < 0 and answer.status.code == MISCONFIGURED
+    return negative or (at_fault and view.profile.keep_decisions_when_misconfigured)
+
+
+def seconds_to_wait(answer: Answer, view: View) -> float:
+    times = [answer.found.again_at]
+    if view.profile.expired_scores_wake:
+        times.append(answer.found.scores_until)
+    return min([LOOK_AGAIN, *((at - view.now).total_seconds() + 0.001 for at in times if at is not None)])
+
+
+def status_wish(
+    placement: OcmPlacement, wanted: PlacementStatus, conditions: Iterable[Condition], view: View
+) -> Iterator[OcmPlacement]:
+    """The status, when it says anything new."""
+    after = {condition.type: condition for condition in placement.status.conditions}
+    for condition in conditions:
+        before = after.get(condition.type)
+        now = view.now.replace(microsecond=0)
+        since = now if before is None or before.status != condition.status else before.last_transition_time
+        after[condition.type] = msgspec.structs.replace(condition, last_transition_time=since)
+    wanted = wanted.but(conditions=tuple(after.values()))
+    if wanted != placement.status:
+        yield placement.but(status=wanted)

@@ -1,0 +1,179 @@
+"""Works that a ManifestWorkReplicaSet takes out of clusters: after their replacement, at the pace of the roll-out, within budgets."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import (
+    BudgetUse,
+    DisruptionBudget,
+    InFlight,
+    Move,
+    MovedObject,
+    MoveSpec,
+    MoveStatus,
+    MoveTarget,
+)
+from trimtab.api.kinds.ocm import ManifestWork, ManifestWorkReplicaSet
+from trimtab.api.value import Meta
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Gone, View, Wish
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.ocm import workset_budgets
+from trimtab.controllers.propagation.execute import is_ready
+from trimtab.decide.door import Flow, Refusal, admit, debited, gate_of
+
+CAUSE = "ScoreChange"
+BY = "trimtab-mover"
+SINCE = "trimtab.dev/leaving-since"
+"""On a work: since when no placement of its set decides for its cluster."""
+BLOCKED_SECONDS = 15.0
+
+
+class Departures(NamedTuple):
+    """What goes now, and why the rest stays a little longer."""
+
+    wishes: tuple[Wish, ...] = ()
+    refusal: Refusal | None = None
+    staying: int = 0
+
+    def seconds_to_wait(self, now: datetime) -> float | None:
+        if self.refusal is None:
+            return None
+        until = self.refusal.until
+        return BLOCKED_SECONDS if until is None else max(0.0, (until - now).total_seconds()) + 0.001
+
+
+def departures(
+    subject: ManifestWorkReplicaSet, unwanted: Sequence[ManifestWork], coming: Sequence[str], slots: int, view: View
+) -> Departures:
+    """`coming`: clusters that are wanted and do not have it yet; `slots`: how many may go at once."""
+    leaving = [work for work in unwanted if work.metadata.deletion_timestamp is None]
+    if not view.profile.works_leave_within_budgets:
+        return Departures(tuple(map(Gone, leaving)))
+    idle = [work for work in leaving if not workset_budgets.serves(work) or not answers(work.namespace, view)]
+    serving = [work for work in leaving if work not in idle]
+    marked = tuple(noted(work, view) for work in serving if SINCE not in work.metadata.annotations)
+    held = held_back(serving, len(coming), view)
+    flying = len(unwanted) - len(leaving)
+    free = [work for work in serving if work not in held][: max(0, slots - flying)]
+    budgets = budgets_of(subject, view)
+    gates = [gate_of(budget, binding_moves.footing(budget, view), view.now) for budget in budgets]
+    flows = [Flow(work.namespace, 1, tuple((name, 1) for name in coming[:1])) for work in free]
+    passage = admit(flows, gates, view.now, replacement_first=False)
+    passed = {flow.source for flow in passage.flows}
+    going = [work for work in free if work.namespace in passed]
+    debits = [charged(subject, budget, passage.flows, view) for budget in budgets if passage.flows]
+    log = [entry(subject, work, budgets, view) for work in going]
+    refusal = passage.refusal or why_held(held, len(serving) - len(free), view)
+    return Departures((*marked, *debits, *log, *map(Gone, (*idle, *going))), refusal, len(serving) - len(going))
+
+
+def answers(cluster: str, view: View) -> bool:
+    found = view.get(Cluster, "", cluster)
+    return found is not None and is_ready(found)
+
+
+def noted(work: ManifestWork, view: View) -> ManifestWork:
+    annotations = work.metadata.annotations | {SINCE: view.now.isoformat()}
+    return work.but(metadata=work.metadata.but(annotations=annotations))
+
+
+def staying(work: ManifestWork) -> ManifestWork:
+    """The work of a cluster that is wanted (again)."""
+    kept = {key: value for key, value in work.metadata.annotations.items() if key != SINCE}
+    return work.but(metadata=work.metadata.but(annotations=kept))
+
+
+def leaving_since(work: ManifestWork, view: View) -> datetime:
+    text = work.metadata.annotations.get(SINCE)
+    return datetime.fromisoformat(text) if text else view.now
+
+
+def patience(view: View) -> timedelta:
+    return timedelta(seconds=int(well_known.setting(view, "move-timeout-seconds", default=600)))
+
+
+def held_back(serving: Sequence[ManifestWork], coming: int, view: View) -> list[ManifestWork]:
+    """One stays for each newcomer that is not in place; not for ever, for the newcomer may never be."""
+    young = [work for work in serving if view.now < leaving_since(work, view) + patience(view)]
+    return young[:coming]
+
+
+def why_held(held: Sequence[ManifestWork], waiting: int, view: View) -> Refusal | None:
+    if held:
+        names = ", ".join(work.namespace for work in held)
+        until = min(leaving_since(work, view) for work in held) + patience(view)
+        return Refusal("WaitingForReplacement", f"the works in {names} stay until those that replace them serve", until)
+    return Refusal("OneAfterAnother", "the rest follows when these are gone") if waiting else None
+
+
+def budgets_of(subject: ManifestWorkReplicaSet, view: View) -> list[DisruptionBudget]:
+    return [
+        budget
+        for budget in view.all(DisruptionBudget, subject.namespace)
+        if binding_moves.is_over_workloads(budget)
+        and subject in workset_budgets.covered_sets(budget, view)
+        and (not budget.spec.reasons or CAUSE in budget.spec.reasons)
+    ]
+
+
+def charged(
+    subject: ManifestWorkReplicaSet, budget: DisruptionBudget, flows: Sequence[Flow], view: View
+) -> DisruptionBudget:
+    entries = [
+        InFlight(
+            object=workset_budgets.object_of(subject),
+            replicas=1,
+            from_=flow.source,
+            since=view.now,
+            by=BY,
+            reason=CAUSE,
+        )
+        for flow in flows
+    ]
+    return debited(budget, entries, view.now)
+
+
+def entry(subject: ManifestWorkReplicaSet, work: ManifestWork, budgets: Sequence[DisruptionBudget], view: View) -> Move:
+    """The entry in the log of moves, written before the work goes."""
+    about = MovedObject(
+        api_version=kind_of(subject).api_version,
+        kind=workset_budgets.KIND,
+        namespace=subject.namespace,
+        name=subject.name,
+    )
+    return Move(
+        metadata=Meta(
+            namespace=subject.namespace,
+            name=f"{subject.name}.{well_known.permanent_id(work.metadata.uid)[:8]}.{work.namespace}"[
+                : binding_moves.LONGEST_NAME
+            ],
+            labels={"trimtab.dev/cause": CAUSE},
+        ),
+        spec=MoveSpec(
+            object=about,
+            cause=CAUSE,
+            by=BY,
+            from_=work.namespace,
+            to=tuple(MoveTarget(name=one.namespace, replicas=1) for one in newcomers(subject, view)),
+            replicas=1,
+            mode="ReplacementFirst",
+            budgets=tuple(BudgetUse(name=b.name, namespace=b.namespace, disruptions=1) for b in budgets),
+        ),
+        status=MoveStatus(started=view.now),
+    )
+
+
+def newcomers(subject: ManifestWorkReplicaSet, view: View) -> list[ManifestWork]:
+    """The works that came when this one was on its way out, or after."""
+    works = workset_budgets.works_of(subject, view)
+    since = min((leaving_since(work, view) for work in works if SINCE in work.metadata.annotations), default=view.now)
+    return [
+        work
+        for work in works
+        if work.metadata.creation_timestamp is not None
+        and work.metadata.creation_timestamp >= since.replace(microsecond=0)
+    ]

@@ -1,0 +1,66 @@
+"""Takes entries off the avoid lists of nodes when they are over: by time, with their owner, or with their purpose."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from trimtab.api.kind import key_of, kind_of
+from trimtab.api.kinds.native.apps import DaemonSet, Deployment, ReplicaSet, ReplicationController, StatefulSet
+from trimtab.api.kinds.native.batch import Job
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.value import Key, Object
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Again, Index, View, Wake, Wish
+from trimtab.controllers.pods.registry import inside_a_cluster
+from trimtab.decide.pods.avoid import ANNOTATION, MOST, Avoidance, entries_of, shortened, still_meant, text_of
+
+SWEEP_SECONDS = 30.0
+OWNERS: tuple[type[Object], ...] = (Deployment, ReplicaSet, StatefulSet, ReplicationController, DaemonSet, Job)
+KNOWN = frozenset(kind_of(type_).name for type_ in OWNERS)
+
+
+def by_uid(type_: type[Object]) -> Index[Any]:
+    return Index("by uid", type_, lambda one: (one.metadata.uid,))
+
+
+def scheduled(old: Pod | None, new: Pod | None, view: View) -> Iterable[Key]:
+    """The pod for whose sake others stay away has a node now, or is gone."""
+    if old is not None and not old.spec.node_name and (new is None or new.spec.node_name):
+        yield from (
+            key_of(node) for node in view.all(Node) if old.metadata.uid in node.metadata.annotations.get(ANNOTATION, "")
+        )
+
+
+def annotated(old: Node | None, new: Node) -> bool:
+    return ANNOTATION in new.metadata.annotations and (
+        old is None or old.metadata.annotations.get(ANNOTATION) != new.metadata.annotations.get(ANNOTATION)
+    )
+
+
+@inside_a_cluster(
+    Node, name="avoidance", writes=["metadata.annotations"], wakes=[Wake(Pod, scheduled)], changed=annotated
+)
+def avoidance(node: Node, view: View) -> Iterator[Wish]:
+    entries = entries_of(node.metadata.annotations)
+    if not entries:
+        return
+    kept = shortened(
+        still_meant(entries, view.now, lambda one: exists(one, view), lambda uid: waits(uid, view)), view.now, MOST
+    )
+    if kept != entries:
+        annotations = well_known.merged(node.metadata.annotations, {ANNOTATION: text_of(kept)})
+        yield node.but(metadata=node.metadata.but(annotations=annotations))
+    if kept:
+        yield Again(SWEEP_SECONDS)
+
+
+def exists(entry: Avoidance, view: View) -> bool:
+    """Whether the owner, or the one above it, is still there; of a kind that we do not know we cannot tell."""
+    if entry.pod_signature.pod_controller.kind not in KNOWN:
+        return True
+    return any(view.having(by_uid(type_), uid) for type_ in OWNERS for uid in entry.uids)
+
+
+def waits(uid: str, view: View) -> bool:
+    """Whether this pod still has no node."""
+    return any(not pod.spec.node_name for pod in view.having(by_uid(Pod), uid))

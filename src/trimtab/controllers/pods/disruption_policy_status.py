@@ -1,0 +1,42 @@
+"""Says of a DisruptionPolicy whether all of it is in force: names of priority classes in it may mean nobody."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec
+from trimtab.api.kinds.native.scheduling import PriorityClass
+from trimtab.api.value import Condition, Key
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import View, Wake, Wish
+from trimtab.controllers.pods.registry import inside_a_cluster
+
+
+def the_policy(old: PriorityClass | None, new: PriorityClass | None, view: View) -> Iterable[Key]:
+    if old is None or new is None:
+        yield from map(key_of, view.all(DisruptionPolicy))
+
+
+@inside_a_cluster(
+    DisruptionPolicy, name="disruption-policy", writes=["status"], wakes=[Wake(PriorityClass, the_policy)]
+)
+def disruption_policy(policy: DisruptionPolicy, view: View) -> Iterator[Wish]:
+    conditions = in_force(policy.status.conditions, sorted(set(named(policy.spec))), view)
+    status = policy.status.but(observed_generation=policy.metadata.generation, conditions=conditions)
+    if status != policy.status:
+        yield policy.but(status=status)
+
+
+def in_force(conditions: tuple[Condition, ...], classes: Sequence[str], view: View) -> tuple[Condition, ...]:
+    """What speaks of priority classes is in force when all of them are there."""
+    unknown = [name for name in classes if view.get(PriorityClass, "", name) is None]
+    message = f"there is no PriorityClass {', '.join(unknown)}" if unknown else ""
+    reason = "UnknownPriorityClass" if unknown else "InForce"
+    return well_known.with_readiness(conditions, reason, message, view, fault=bool(unknown))
+
+
+def named(spec: DisruptionPolicySpec) -> Iterator[str]:
+    """Every priority class that the policy speaks of."""
+    yield from (rule.priority_class_name for rule in spec.priority_rules)
+    yield from (one.priority_class_name for one in spec.default_budgets if one.priority_class_name)
+    yield from (floor.at_or_below_priority for floor in spec.floors if floor.at_or_below_priority)
+    yield from spec.limited_priorities

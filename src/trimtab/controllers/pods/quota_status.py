@@ -1,0 +1,99 @@
+"""Keeps what quotas have used, and says when the highest priority is promised more than the nodes have."""
+
+from collections.abc import Iterable, Iterator
+
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.disruption import PriorityOrder
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.kinds.native.quota import ResourceQuota
+from trimtab.api.kinds.native.scheduling import PriorityClass
+from trimtab.api.value import Condition, Key
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Note, View, Wake, Wish
+from trimtab.controllers.pods.disruption_policy_status import in_force
+from trimtab.controllers.pods.registry import inside_a_cluster
+from trimtab.decide.pods.allotment import covers, hard_of, promised, shown, used_by
+from trimtab.decide.pods.demand import amounts
+
+OVERCOMMITTED = "TopPriorityOvercommitted"
+
+
+def quotas_here(old: Pod | None, new: Pod | None, view: View) -> Iterable[Key]:
+    pod = new or old
+    if pod is not None and (old is None or new is None or old.terminal != new.terminal):
+        yield from map(key_of, view.all(ResourceQuota, pod.namespace))
+
+
+@inside_a_cluster(ResourceQuota, name="quota", writes=["status"], wakes=[Wake(Pod, quotas_here)])
+def quota(subject: ResourceQuota, view: View) -> Iterator[Wish]:
+    hard = hard_of(subject)
+    used = used_by([pod for pod in view.all(Pod, subject.namespace) if covers(subject, pod)], hard)
+    status = subject.status.but(
+        hard={name: str(value) for name, value in subject.spec.hard.items()},
+        used={name: shown(name, used.get(name, 0)) for name in subject.spec.hard},
+    )
+    if status != subject.status:
+        yield subject.but(status=status)
+
+
+Relevant = ResourceQuota | Node | PriorityClass
+
+
+def the_order(old: Relevant | None, new: Relevant | None, view: View) -> Iterable[Key]:
+    if old is None or new is None or _size(old) != _size(new):
+        yield from map(key_of, view.all(PriorityOrder))
+
+
+def _size(thing: Relevant) -> object:
+    if isinstance(thing, PriorityClass):
+        return None  # its value never changes
+    return thing.status.allocatable if isinstance(thing, Node) else thing.spec
+
+
+@inside_a_cluster(
+    PriorityOrder,
+    name="overcommit",
+    writes=["status"],
+    wakes=[Wake(ResourceQuota, the_order), Wake(Node, the_order), Wake(PriorityClass, the_order)],
+)
+def overcommit(order: PriorityOrder, view: View) -> Iterator[Wish]:
+    """Never a refusal: the promise is one of chance in any case, for rooms may be fragmented."""
+    top = next((name for name in order.spec.names if view.get(PriorityClass, "", name) is not None), "")
+    wanted = promised(view.all(ResourceQuota), top)
+    there: dict[str, int] = {}
+    for node in view.all(Node):
+        for name, amount in amounts(node.status.allocatable).items():
+            there[name] = there.get(name, 0) + amount
+    over = [
+        f"{_told(name, amount)} {name} are promised and {_told(name, there.get(name, 0))} are there"
+        for name, amount in sorted(wanted.items())
+        if amount > there.get(name, 0)
+    ]
+    said = Condition(
+        type=OVERCOMMITTED,
+        status="True" if over else "False",
+        reason="QuotasExceedNodes" if over else "QuotasFit",
+        message="; ".join(over),
+        last_transition_time=view.now.replace(microsecond=0),
+        observed_generation=order.metadata.generation,
+    )
+    was = well_known.is_true(order.status.conditions, OVERCOMMITTED)
+    conditions = in_force(well_known.with_condition(order.status.conditions, said), order.spec.names, view)
+    status = order.status.but(observed_generation=order.metadata.generation, conditions=conditions)
+    if status != order.status:
+        yield order.but(status=status)
+    if over and not was:
+        about = view.get(PriorityClass, "", top)
+        if about is not None:
+            yield Note(well_known.ref_of(about), OVERCOMMITTED, said.message, "trimtab-overcommit", "Warning")
+
+
+def _told(name: str, amount: int) -> str:
+    """As people write it: `10Ti` rather than its bytes."""
+    if name != "memory":
+        return shown(name, amount)
+    for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
+        if amount and amount % (1 << power) == 0:
+            return f"{amount >> power}{unit}"
+    return str(amount)

@@ -1,0 +1,57 @@
+"""A customization says whether its scripts can be read and how they ran, so that its author finds out."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from trimtab.api.kinds.interpreter import CustomizationStatus, ResourceInterpreterCustomization
+from trimtab.api.value import Condition
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Note, View, Wish, controller, spec_changed
+from trimtab.interpret.operations import Fault
+from trimtab.interpret.sandbox import syntax_fault
+
+SOURCE = "interpreter"
+
+
+@controller(ResourceInterpreterCustomization, writes=["status"], changed=spec_changed)
+def customizations(customization: ResourceInterpreterCustomization, view: View) -> Iterator[Wish]:
+    """Scripts that cannot be loaded are found at once; those that fail when they run, when they do."""
+    if not view.profile.always_write_own_fields:
+        return
+    said = verdict(unreadable(customization) or failed(customization, view), view)
+    status = CustomizationStatus(conditions=well_known.with_condition(customization.status.conditions, said))
+    if status == customization.status:
+        return
+    yield customization.but(status=status)
+    if said.status == "False":
+        yield Note(well_known.ref_of(customization), said.reason, said.message, SOURCE, "Warning")
+
+
+def scripts(customization: ResourceInterpreterCustomization) -> dict[str, str]:
+    rules = msgspec.to_builtins(customization.spec.customizations)
+    return {name: rule.get("luaScript") or "" for name, rule in rules.items()}
+
+
+def failed(customization: ResourceInterpreterCustomization, view: View) -> Fault | None:
+    """How a script of this customization last failed, if it still has that script."""
+    script, fault = view.recall("script fault", customization.name) or ("", None)
+    return fault if script in scripts(customization).values() else None
+
+
+def unreadable(customization: ResourceInterpreterCustomization) -> Fault | None:
+    for name, script in scripts(customization).items():
+        fault = syntax_fault(script)
+        if fault is not None:
+            return Fault(fault.reason, f"{name}: {fault.message}")
+    return None
+
+
+def verdict(fault: Fault | None, view: View) -> Condition:
+    return Condition(
+        type="Ready",
+        status="True" if fault is None else "False",
+        last_transition_time=view.now.replace(microsecond=0),
+        reason="ScriptsLoaded" if fault is None else fault.reason,
+        message="Every script can be loaded, and none has failed." if fault is None else fault.message,
+    )

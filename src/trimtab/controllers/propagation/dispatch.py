@@ -1,0 +1,226 @@
+"""Binding -> one Work per target cluster; Works that no target asks for any more are taken back."""
+
+from collections.abc import Iterable, Iterator
+
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.policy import ClusterOverridePolicy, Override, OverridePolicy
+from trimtab.api.kinds.work import Binding, Hold, TargetCluster, Work
+from trimtab.api.value import Key, Raw
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Again, Gone, Index, Note, Remember, View, Wake, Wish, controller
+from trimtab.controllers.movement import purge_guard
+from trimtab.controllers.propagation.detect import selectors_of
+from trimtab.controllers.propagation.work_rendering import divided_completions, render, told_fault
+from trimtab.interpret.match import policy_priority
+from trimtab.interpret.operations import Uninterpretable
+from trimtab.interpret.prune import prune
+from trimtab.interpret.revise import OverrideFault
+
+DIRECTLY_SECONDS = 5.0
+FAILURE_SECONDS = 10.0
+
+
+def binding_ids_of_work(work: Work) -> Iterable[str]:
+    return [
+        work.metadata.labels[label] for label in (well_known.RB_ID, well_known.CRB_ID) if label in work.metadata.labels
+    ]
+
+
+WORKS_OF_BINDING = Index("works of a binding", Work, binding_ids_of_work)
+
+
+def works_of(binding: Binding, view: View) -> list[Work]:
+    own = well_known.binding_id(binding)
+    return list(view.having(WORKS_OF_BINDING, own)) if own else []
+
+
+def bindings_of_override(old: Override | None, new: Override | None, view: View) -> Iterable[Key]:
+    """An override policy came, changed or went: the bindings whose template it means, or meant."""
+    if old is not None and new is not None and old.spec == new.spec:
+        return
+    policies = [policy for policy in (old, new) if policy is not None]
+    namespace = policies[0].namespace
+    for binding in well_known.all_bindings(view):
+        if namespace and binding.spec.resource.namespace != namespace:
+            continue
+        template = view.raw(well_known.template_ref(binding))
+        if template is not None and any(policy_priority(selectors_of(policy), template) for policy in policies):
+            yield key_of(binding)
+
+
+def binding_of_lost_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
+    """Somebody deleted or edited a Work: its binding knows what it should be."""
+    if old is None or (new is not None and not leaves(old, new) and not is_edited(old, new)):
+        return
+    annotations = old.metadata.annotations
+    namespace = annotations.get(well_known.RB_NAMESPACE, "")
+    name = annotations.get(well_known.RB_NAME) or annotations.get(well_known.CRB_NAME)
+    binding = well_known.binding_at(view, namespace, name) if name else None
+    if binding is not None:
+        yield key_of(binding)
+
+
+def is_edited(old: Work, new: Work) -> bool:
+    return old.metadata.generation != new.metadata.generation and old.spec != new.spec
+
+
+def leaves(old: Work, new: Work) -> bool:
+    return old.metadata.deletion_timestamp is None and new.metadata.deletion_timestamp is not None
+
+
+def needs_dispatch(old: Binding | None, new: Binding) -> bool:
+    return (
+        old is None
+        or old.metadata.generation != new.metadata.generation
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        or old.status.holds != new.status.holds
+    )
+
+
+@controller(
+    *well_known.BINDINGS,
+    writes=["Work", "metadata.finalizers"],
+    changed=needs_dispatch,
+    wakes=[
+        Wake(OverridePolicy, bindings_of_override),
+        Wake(ClusterOverridePolicy, bindings_of_override),
+        Wake(Work, binding_of_lost_work),
+    ],
+)
+def dispatch(binding: Binding, view: View) -> Iterator[Wish]:
+    works = works_of(binding, view)
+    if binding.metadata.deletion_timestamp is not None:
+        yield from farewell(binding, works)
+        return
+    expected = expected_clusters(binding)
+    if not expected and not works and not view.profile.tell_routine:
+        return  # it has no place yet
+    orphans = [work for work in works if well_known.cluster_of(work.namespace) not in expected]
+    for work in orphans:
+        if work.metadata.deletion_timestamp is None:
+            yield Gone(work)
+    remnants = purge_guard.remnants(binding, works, view)
+    if any(remnant.blocks(view.now) for remnant in remnants):
+        # the old instance must be gone before a new one starts
+        yield Again(min([DIRECTLY_SECONDS, *purge_guard.waits(remnants, view.now)]))
+        return
+    template = view.raw(well_known.template_ref(binding))
+    if template is None:
+        return
+    yield from send(binding, template, works, view)
+
+
+def farewell(binding: Binding, works: list[Work]) -> Iterator[Wish]:
+    for work in works:
+        if work.metadata.deletion_timestamp is None:
+            yield Gone(work)
+    own = (well_known.BINDING_FINALIZER, well_known.CLUSTER_BINDING_FINALIZER)
+    finalizers = tuple(f for f in binding.metadata.finalizers if f not in own)
+    if finalizers != binding.metadata.finalizers:
+        yield binding.but(metadata=binding.metadata.but(finalizers=finalizers))
+
+
+def expected_clusters(binding: Binding) -> set[str]:
+    """Where this binding may have Works: placed, required, still leaving, or held until the replacement is ready."""
+    names = {target.name for target in targets(binding)}
+    names |= {
+        task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.purge_mode not in well_known.DIRECTLY
+    }
+    return names | {hold.cluster for hold in binding.status.holds}
+
+
+def targets(binding: Binding) -> list[TargetCluster]:
+    """What each cluster shall have: its share, what others require of it, and what a hold keeps there."""
+    shares = {target.name: target for target in binding.spec.clusters}
+    for snapshot in binding.spec.required_by:
+        for target in snapshot.clusters:
+            shares.setdefault(target.name, target)
+    for hold in binding.status.holds:
+        share = shares.get(hold.cluster, TargetCluster(name=hold.cluster))
+        shares[hold.cluster] = share.but(
+            replicas=max(share.replicas, min(share.replicas + hold.replicas, had(binding, hold)))
+        )
+    return list(shares.values())
+
+
+def had(binding: Binding, hold: Hold) -> int:
+    """What the cluster had when its replicas began to leave: a hold keeps, it never adds."""
+    replacement = binding.status.replacement
+    before = {target.name: target.replicas for target in replacement.before} if replacement is not None else {}
+    return before.get(hold.cluster, 2**31)
+
+
+def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iterator[Wish]:
+    """Render every target; what is already there as it should be costs nothing."""
+    seen = {work.namespace: work for work in works}
+    shares = targets(binding)
+    completions, pruned = divided_completions(binding, template, shares), prune(template)
+    cause = cause_of(binding, template, view)
+    fresh = view.recall("dispatched", well_known.ref_of(binding)) != cause
+    failures: list[str] = []
+    changed = False
+    for target in shares:
+        try:
+            work, notes = render(binding, target, template, pruned, completions, view)
+        except Uninterpretable as fault:
+            failures.append(str(fault))
+            continue
+        except OverrideFault as fault:
+            failures.append(fault.cause)
+            yield from told_fault(binding, fault, target.name)
+            continue
+        before = seen.get(work.namespace)
+        if before is not None and before.metadata.deletion_timestamp is not None:
+            yield Again(0.5)  # the old Work has to go before a new one of its name can come
+            continue
+        forget = view.profile.forget_stale_overrides
+        wanted = work if before is None else renewed(before, work, forget_overrides=forget)
+        if wanted != before:
+            changed = True
+            yield wanted
+        if wanted != before or (fresh and view.profile.tell_routine):
+            yield from notes
+    sent = fresh and (bool(shares) or view.profile.tell_routine)  # that nothing is sent yet is no news of ours
+    yield from told(binding, failures, tell=changed or sent)
+    if fresh and not failures:
+        yield Remember("dispatched", well_known.ref_of(binding), cause)
+
+
+def cause_of(binding: Binding, template: Raw, view: View) -> tuple[int, ...]:
+    """Of what a dispatch is the answer: this generation of the binding, and of the override policies that mean it."""
+    generations = [binding.metadata.generation]
+    namespace = binding.spec.resource.namespace
+    policies = (
+        *view.all(ClusterOverridePolicy),
+        *(view.all(OverridePolicy, namespace) if namespace else ()),
+    )
+    generations += [p.metadata.generation for p in policies if policy_priority(selectors_of(p), template)]
+    return tuple(generations)
+
+
+def renewed(before: Work, work: Work, *, forget_overrides: bool = True) -> Work:
+    """The Work that is there, saying what the new one says."""
+    stale = (well_known.APPLIED_OVERRIDES, well_known.APPLIED_CLUSTER_OVERRIDES) if forget_overrides else ()
+    kept = {key: value for key, value in before.metadata.annotations.items() if key not in stale}
+    return before.but(
+        metadata=before.metadata.but(
+            labels=before.metadata.labels | work.metadata.labels,
+            annotations=kept | work.metadata.annotations,
+            finalizers=tuple(dict.fromkeys((*before.metadata.finalizers, *work.metadata.finalizers))),
+        ),
+        spec=work.spec,
+    )
+
+
+def told(binding: Binding, failures: list[str], *, tell: bool) -> Iterator[Wish]:
+    """One event per outcome: when something was sent, or when this generation was looked at for the first time."""
+    source = "cluster-resource-binding-controller" if well_known.cluster_wide(binding) else "binding-controller"
+    abouts = (well_known.ref_of(binding), well_known.template_ref(binding))
+    if failures:
+        for about in abouts:
+            yield Note(about, "SyncWorkFailed", well_known.all_of(failures), source, "Warning")
+        yield Again(FAILURE_SECONDS)
+    elif tell:
+        text = f"Sync work of {well_known.binding_text(binding)} successful."
+        yield Note(abouts[0], "SyncWorkSucceed", text, source)
+        yield Note(abouts[1], "SyncWorkSucceed", text, source, routine=True)

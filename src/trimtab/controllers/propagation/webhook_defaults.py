@@ -1,0 +1,60 @@
+"""What an admission webhook would have filled in, filled in at first sight where none is installed."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from trimtab.api.admission.raw import change_items
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.ocm import ManagedCluster
+from trimtab.api.kinds.policy import (
+    ClusterOverridePolicy,
+    ClusterPropagationPolicy,
+    OverridePolicy,
+    PropagationPolicy,
+)
+from trimtab.api.kinds.rebalancer import WorkloadRebalancer
+from trimtab.api.value import Object, Raw
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Make, View, Wish, controller, spec_changed
+
+
+@controller(
+    PropagationPolicy,
+    ClusterPropagationPolicy,
+    OverridePolicy,
+    ClusterOverridePolicy,
+    WorkloadRebalancer,
+    Cluster,
+    ManagedCluster,
+    writes=["spec", "metadata.labels"],
+    changed=spec_changed,
+)
+def introduce(newcomer: Object, view: View) -> Iterator[Wish]:
+    seen = view.raw(well_known.ref_of(newcomer))
+    if seen is None or newcomer.metadata.deletion_timestamp is not None:
+        return
+    wanted = filled(seen, newcomer)
+    if isinstance(newcomer, Cluster):
+        wanted = dated(wanted, view.now)
+    if wanted != seen:
+        yield Make(wanted, seen=seen)
+
+
+def filled(raw: Raw, thing: Object) -> Raw:
+    """The object with every default that its schema alone cannot give."""
+    kind = kind_of(thing)
+    for fill in (*kind.defaults, *kind.admission_defaults):
+        raw = fill(raw)
+    return raw
+
+
+def dated(cluster: Raw, now: datetime) -> Raw:
+    """The cluster with the moment on every taint that drives workloads out: tolerations in seconds count from it."""
+
+    def stamped(taint: Raw) -> Raw:
+        if taint.get("effect") != "NoExecute" or taint.get("timeAdded"):
+            return taint
+        return {**taint, "timeAdded": now.strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+    return change_items(cluster, ("spec", "taints"), stamped)

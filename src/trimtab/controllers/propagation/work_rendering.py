@@ -1,0 +1,179 @@
+"""Template + binding + overrides -> what one cluster shall have."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from trimtab.api.kinds.work import Binding, TargetCluster, Work, WorkloadTemplate, WorkSpec
+from trimtab.api.value import Meta, Raw
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Note, Ref, View
+from trimtab.decide.divide import apportion
+from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.names import fnv1a, work_name
+from trimtab.interpret.operations import Operation
+from trimtab.interpret.revise import Applied, Overridden, OverrideFault, applied_annotation, override
+
+OVERRIDE_SOURCE = "override-manager"
+OVERRIDES = "policy.karmada.io/v1alpha1"
+
+
+class Rendered(NamedTuple):
+    work: Work
+    notes: list[Note]
+
+
+def is_workload(binding: Binding) -> bool:
+    spec = binding.spec
+    return spec.replicas > 0 or spec.replica_requirements is not None or bool(spec.components)
+
+
+def render(
+    binding: Binding, target: TargetCluster, template: Raw, pruned: Raw, completions: Mapping[str, int], view: View
+) -> Rendered:
+    """The Work for one target cluster; `pruned` is the template as it leaves the host.
+
+    Raises `Uninterpretable` or `OverrideFault`.
+    """
+    interpreter: Interpreter = view.part("interpreter")
+    manifest = pruned
+    if is_workload(binding) and interpreter.interprets(
+        (template["apiVersion"], template["kind"]), Operation.REVISE_REPLICA
+    ):
+        manifest = interpreter.revise(manifest, target.replicas)
+    if target.name in completions:
+        manifest = {**manifest, "spec": {**manifest["spec"], "completions": completions[target.name]}}
+    done = overridden(manifest, target.name, view)
+    envelope = envelope_for(binding, target.name, conflict_resolution(template, binding))
+    manifest = marked(done.obj, template, envelope)
+    manifest = with_preserved_state(manifest, binding, target.name)
+    work = Work(
+        metadata=envelope.but(annotations=envelope.annotations | applied_overrides(done)),
+        spec=WorkSpec(
+            workload=WorkloadTemplate(manifests=(manifest,)),
+            suspend_dispatching=is_suspended(binding, target.name),
+            preserve_resources_on_deletion=bool(binding.spec.preserve_resources_on_deletion),
+        ),
+    )
+    return Rendered(work, told(binding, (*done.cluster_wide, *done.namespaced), target.name))
+
+
+def envelope_for(binding: Binding, cluster: str, resolution: str) -> Meta:
+    """The metadata of the Work, by which it is known whose it is and for whom."""
+    resource = binding.spec.resource
+    own = well_known.binding_id(binding)
+    labels = {well_known.WORK_ID: well_known.permanent_id(own, cluster)}
+    annotations = {well_known.CONFLICT_RESOLUTION: resolution}
+    if well_known.cluster_wide(binding):
+        labels[well_known.CRB_ID] = own
+        annotations[well_known.CRB_NAME] = binding.name
+    else:
+        labels[well_known.RB_ID] = own
+        annotations |= {well_known.RB_NAMESPACE: binding.namespace, well_known.RB_NAME: binding.name}
+    return Meta(
+        namespace=well_known.execution_namespace(cluster),
+        name=work_name(resource.kind, resource.name, resource.namespace),
+        labels=labels,
+        annotations=annotations,
+        finalizers=(well_known.WORK_FINALIZER,),
+    )
+
+
+def conflict_resolution(template: Raw, binding: Binding) -> str:
+    asked = well_known.annotations_of(template).get(well_known.CONFLICT_RESOLUTION, "")
+    if asked in ("overwrite", "abort"):
+        return asked
+    return "overwrite" if binding.spec.conflict_resolution == "Overwrite" else "abort"
+
+
+def is_suspended(binding: Binding, cluster: str) -> bool:
+    asked = binding.spec.suspension
+    if asked is None:
+        return False
+    some = asked.dispatching_on_clusters
+    return bool(asked.dispatching) or (some is not None and cluster in some.cluster_names)
+
+
+def marked(manifest: Raw, template: Raw, envelope: Meta) -> Raw:
+    """The manifest with the marks by which the member's object is known to be ours."""
+    labels: dict[str, str] = {**well_known.labels_of(manifest), **envelope.labels, well_known.MANAGED: "true"}
+    annotations: dict[str, str] = {
+        **well_known.annotations_of(manifest),
+        **envelope.annotations,
+        well_known.WORK_NAMESPACE: envelope.namespace,
+        well_known.WORK_NAME: envelope.name,
+        well_known.TEMPLATE_UID: template["metadata"].get("uid", ""),
+    }
+    if generation := template["metadata"].get("generation"):
+        annotations[well_known.TEMPLATE_GENERATION] = str(generation)
+    annotations[well_known.MANAGED_LABELS] = ",".join(sorted(labels))
+    annotations[well_known.MANAGED_ANNOTATIONS] = ",".join(sorted({*annotations, well_known.MANAGED_ANNOTATIONS}))
+    return well_known.remarked(manifest, labels=labels, annotations=annotations)
+
+
+def with_preserved_state(manifest: Raw, binding: Binding, cluster: str) -> Raw:
+    """A stateful workload that moves alone takes along what its predecessor's status said."""
+    tasks = binding.spec.graceful_eviction_tasks
+    if len(binding.spec.clusters) != 1 or not tasks:
+        return manifest
+    last = tasks[-1]
+    moved = last.purge_mode in ("Directly", "Immediately") and cluster not in last.clusters_before_failover
+    if not moved or not last.preserved_label_state:
+        return manifest
+    return well_known.remarked(manifest, labels=last.preserved_label_state, annotations={})
+
+
+def overridden(manifest: Raw, cluster: str, view: View) -> Overridden:
+    """The manifest after every override policy that means it here. Raises `OverrideFault`."""
+    namespace = manifest["metadata"].get("namespace", "")
+    policies = [
+        *view.raws(OVERRIDES, "ClusterOverridePolicy"),
+        *(view.raws(OVERRIDES, "OverridePolicy", namespace) if namespace else ()),
+    ]
+    if not policies:
+        return Overridden(manifest)
+    where = view.raw(Ref("cluster.karmada.io/v1alpha1", "Cluster", "", cluster))
+    return override(manifest, where or {"metadata": {"name": cluster}}, policies)
+
+
+def applied_overrides(done: Overridden) -> dict[str, str]:
+    """The annotations that list what was applied."""
+    listed = {well_known.APPLIED_CLUSTER_OVERRIDES: done.cluster_wide, well_known.APPLIED_OVERRIDES: done.namespaced}
+    return {annotation: applied_annotation(rules) for annotation, rules in listed.items() if rules}
+
+
+def told(binding: Binding, rules: Iterable[Applied], cluster: str) -> list[Note]:
+    """One note per policy that had something to say."""
+    texts = dict.fromkeys(f"Apply {described(rule)} for cluster({cluster}) succeed." for rule in rules)
+    about = well_known.template_ref(binding)
+    return [Note(about, "ApplyOverridePolicySucceed", text, OVERRIDE_SOURCE) for text in texts]
+
+
+def told_fault(binding: Binding, fault: OverrideFault, cluster: str) -> list[Note]:
+    """What was applied before, and which policy could not be; why is told by whoever wanted the Work."""
+    text = f"Apply {described(fault.rule)} for cluster({cluster}) failed."
+    failed = Note(well_known.template_ref(binding), "ApplyOverridePolicyFailed", text, OVERRIDE_SOURCE, "Warning")
+    return [*told(binding, fault.done, cluster), failed]
+
+
+def described(rule: Applied) -> str:
+    return f"override policy({rule.policy})" if rule.namespace else f"cluster override policy({rule.policy})"
+
+
+def divided_completions(binding: Binding, template: Raw, targets: list[TargetCluster]) -> dict[str, int]:
+    """A Job whose pods are divided has its completions divided alike."""
+    placement = binding.spec.placement
+    scheduling = placement.replica_scheduling if placement is not None else None
+    completions = (template.get("spec") or {}).get("completions")
+    if (
+        template["kind"] != "Job"
+        or scheduling is None
+        or scheduling.replica_scheduling_type != "Divided"
+        or not binding.spec.replicas
+        or completions is None
+    ):
+        return {}
+    replicas = {target.name: target.replicas for target in targets}
+    names = sorted(replicas)
+    weights = [replicas[name] for name in names]
+    shares = apportion(int(completions), weights, leans_back=fnv1a(binding.spec.resource.uid) % 2 == 1)
+    return dict(zip(names, shares, strict=True))
