@@ -4,7 +4,7 @@ from click.testing import CliRunner
 from trimtab.cli.delete import command as delete
 from trimtab.cli.drain import command as drain
 from trimtab.cli.drain import summary, tell
-from trimtab.runtime.drain import Step
+from trimtab.rescheduling.drain import Step
 
 
 def test_the_commands_explain_themselves() -> None:

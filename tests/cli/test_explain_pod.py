@@ -5,7 +5,7 @@ from trimtab.cli.explain import pod_meant
 from trimtab.cli.shared_pods import pod_explained
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
-from trimtab.runtime.evicting import PODS, evict, eviction
+from trimtab.rescheduling.eviction_client import PODS, evict, eviction
 from trimtab.simulate.member import Member
 
 OURS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")

@@ -11,7 +11,7 @@ from trimtab.decide.reschedule.picture import Facts, Picture
 from trimtab.decide.reschedule.plan import Plan
 from trimtab.decide.reschedule.round import Move, Refused
 from trimtab.errors import InputFault
-from trimtab.runtime.rescheduler import read_config
+from trimtab.rescheduling.rescheduler import read_config
 
 HERE = resident(pod("web-0", on="a"))
 FOUND = Plan(

@@ -30,8 +30,8 @@ from trimtab.client.client import Resource
 from trimtab.decide.pods.avoid import ANNOTATION
 from trimtab.decide.reschedule.picture import Facts
 from trimtab.errors import ApiFault, NotFound
-from trimtab.runtime.evicting import evict, eviction
-from trimtab.runtime.sight import look
+from trimtab.rescheduling.cluster_snapshot import look
+from trimtab.rescheduling.eviction_client import evict, eviction
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 
 EVENTS = Resource("", "v1", "events", "Event")

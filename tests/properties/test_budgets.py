@@ -20,10 +20,10 @@ from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.decide.pods.guard import RATE
 from trimtab.errors import ApiFault
-from trimtab.runtime.drain import Drain, Options
-from trimtab.runtime.evicting import evict as ask_to_go
-from trimtab.runtime.evicting import eviction
-from trimtab.runtime.rescheduler import NAMESPACE
+from trimtab.rescheduling.drain import Drain, Options
+from trimtab.rescheduling.eviction_client import evict as ask_to_go
+from trimtab.rescheduling.eviction_client import eviction
+from trimtab.rescheduling.rescheduler import NAMESPACE
 from trimtab.simulate.binder import Binder
 from trimtab.simulate.member import Member
 

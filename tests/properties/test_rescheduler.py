@@ -17,7 +17,7 @@ from trimtab.clock import LoopClock
 from trimtab.decide.pods.avoid import ANNOTATION
 from trimtab.decide.reschedule.history import SAME_WAY_BACK, History, Moved
 from trimtab.errors import NotFound
-from trimtab.runtime.rescheduler import NAMESPACE, STATE, Rescheduler
+from trimtab.rescheduling.rescheduler import NAMESPACE, STATE, Rescheduler
 from trimtab.simulate.member import Member
 
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")

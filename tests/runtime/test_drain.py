@@ -19,7 +19,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
 from trimtab.errors import InputFault
-from trimtab.runtime.drain import Drain, Options, Step
+from trimtab.rescheduling.drain import Drain, Options, Step
 from trimtab.simulate.member import Member
 
 OURS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")

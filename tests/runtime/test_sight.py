@@ -7,7 +7,7 @@ from simulate.scenery import BUDGETS, DEFINITIONS, DEPLOYMENTS, GAMES, deploymen
 from trimtab.client.client import Client, Listing, Resource
 from trimtab.decide.reschedule.picture import Facts, Owner
 from trimtab.errors import Forbidden
-from trimtab.runtime.sight import look
+from trimtab.rescheduling.cluster_snapshot import look
 from trimtab.simulate.member import Member
 
 

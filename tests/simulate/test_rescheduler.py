@@ -18,7 +18,7 @@ from trimtab.decide.pods.avoid import ANNOTATION, Avoidance, Signature, entries_
 from trimtab.decide.reschedule.history import Moved
 from trimtab.decide.reschedule.plan import Plan
 from trimtab.errors import NotFound, TooManyRequests
-from trimtab.runtime.rescheduler import Rescheduler, read_config
+from trimtab.rescheduling.rescheduler import Rescheduler, read_config
 from trimtab.simulate.behaviour import CRASH, OUT_OF_MEMORY, Spell
 from trimtab.simulate.fleet import FleetPlan
 from trimtab.simulate.member import Member

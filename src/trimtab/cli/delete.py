@@ -7,8 +7,8 @@ import click
 from trimtab.cli.shared import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.errors import ApiFault, InternalError, TooManyRequests, Unclassified
-from trimtab.runtime.drain import RETRY_SECONDS
-from trimtab.runtime.evicting import PODS, evict, eviction, why_here
+from trimtab.rescheduling.drain import RETRY_SECONDS
+from trimtab.rescheduling.eviction_client import PODS, evict, eviction, why_here
 
 
 @click.group()

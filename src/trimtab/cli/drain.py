@@ -7,7 +7,7 @@ import click
 from trimtab.cli.shared import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
-from trimtab.runtime.drain import Drain, Options, Step
+from trimtab.rescheduling.drain import Drain, Options, Step
 
 
 @click.command()

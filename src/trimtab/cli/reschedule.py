@@ -19,7 +19,7 @@ from trimtab.decide.reschedule.plan import Plan
 from trimtab.decide.reschedule.settings import Settings
 from trimtab.errors import InputFault
 from trimtab.plugins.objectives.underutilised_nodes import Args, standing
-from trimtab.runtime.rescheduler import NAME, NAMESPACE, Config, Rescheduler, read_config
+from trimtab.rescheduling.rescheduler import NAME, NAMESPACE, Config, Rescheduler, read_config
 
 Row = tuple[str, ...]
 MOST_NODES = 20

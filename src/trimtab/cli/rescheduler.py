@@ -10,7 +10,7 @@ from trimtab.cli.shared_pulse import Pulse, beating, lead, pulse_option
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
-from trimtab.runtime.rescheduler import NAME, NAMESPACE, Rescheduler
+from trimtab.rescheduling.rescheduler import NAME, NAMESPACE, Rescheduler
 from trimtab.telemetry import speak
 
 

@@ -14,7 +14,7 @@ from trimtab.cli.shared import table
 from trimtab.client.client import Client, resource_of
 from trimtab.decide.pods.guard import Guard, PodBudget, guards, standing_of
 from trimtab.errors import ApiFault, NotFound
-from trimtab.runtime.evicting import PODS, evict, eviction, why_here
+from trimtab.rescheduling.eviction_client import PODS, evict, eviction, why_here
 
 T = TypeVar("T", bound=Object)
 HEADINGS = ("KIND", "BUDGET", "NEEDS", "HAS", "ALLOWS", "RATE", "CLOSED")

@@ -19,7 +19,7 @@ from trimtab.app import Embedded
 from trimtab.client.client import Client, PatchType, Resource, resource_of
 from trimtab.clock import Clock, LoopClock
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault, TooManyRequests
-from trimtab.runtime.evicting import PODS, evict, eviction, why
+from trimtab.rescheduling.eviction_client import PODS, evict, eviction, why
 from trimtab.server.admission.peer_webhooks import PolicyAdmission
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient

@@ -26,11 +26,11 @@ from trimtab.controllers import pods as inside_modules
 from trimtab.controllers.pods.registry import inside
 from trimtab.errors import AlreadyExists, NotFound, Unavailable
 from trimtab.registry import discover
+from trimtab.rescheduling.drain import Drain, Options
+from trimtab.rescheduling.rescheduler import Rescheduler
 from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.drain import Drain, Options
 from trimtab.runtime.manager import Manager
-from trimtab.runtime.rescheduler import Rescheduler
 from trimtab.server.admission.member_budget_defaults import Inside
 from trimtab.server.admission.priority_quota import Quotas
 from trimtab.server.apiserver import ApiServer, Settings

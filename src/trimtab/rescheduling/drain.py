@@ -27,7 +27,7 @@ from trimtab.errors import (
     Unavailable,
     Unclassified,
 )
-from trimtab.runtime.evicting import PODS, evict, eviction, why, why_here
+from trimtab.rescheduling.eviction_client import PODS, evict, eviction, why, why_here
 
 NODES = resource_of(kind_of(Node))
 BUDGETS, DEPLOYMENTS, REPLICASETS = (resource_of(kind_of(one)) for one in (DisruptionBudget, Deployment, ReplicaSet))

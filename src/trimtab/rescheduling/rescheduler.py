@@ -31,10 +31,10 @@ from trimtab.decide.reschedule.plan import Plan, made, obey, plan
 from trimtab.decide.reschedule.round import SHORT, Move, Refused, blocked_by_overlap
 from trimtab.decide.reschedule.settings import Settings, read_settings
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault, NotFound, TooManyRequests
-from trimtab.runtime.avoiding import AvoidLists
-from trimtab.runtime.evicting import evict, eviction, why
+from trimtab.rescheduling.avoid_lists import AvoidLists
+from trimtab.rescheduling.cluster_snapshot import look, measured
+from trimtab.rescheduling.eviction_client import evict, eviction, why
 from trimtab.runtime.notes import Recorder
-from trimtab.runtime.sight import look, measured
 from trimtab.telemetry import Sample
 
 NAMESPACE, NAME, STATE = "kube-system", "trimtab-rescheduler", "trimtab-rescheduler-state"
