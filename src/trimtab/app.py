@@ -46,11 +46,11 @@ from trimtab.members.probe import Prober
 from trimtab.members.proxy import Proxy, Server
 from trimtab.members.roster import Roster
 from trimtab.registry import discover
-from trimtab.runtime.atlas import following
-from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Cache, Entry
-from trimtab.runtime.fleet import FleetKeeper
+from trimtab.runtime.fleet_cache import FleetKeeper
 from trimtab.runtime.manager import Manager
+from trimtab.runtime.placement_snapshot import following
+from trimtab.runtime.reconciler import Surroundings
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.authorize import Action
 from trimtab.server.http.messages import Answer, Ask

@@ -16,7 +16,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.errors import Unauthorized
-from trimtab.runtime.election import LEASES, Election
+from trimtab.runtime.leader_election import LEASES, Election
 
 REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
 User = dict[str, Any]

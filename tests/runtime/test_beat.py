@@ -32,9 +32,9 @@ from trimtab.controllers.contract import (
     never,
 )
 from trimtab.registry import Registry
-from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import Manager
+from trimtab.runtime.reconciler import Surroundings
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.daemon import Daemon
 from trimtab.server.local import LocalClient

@@ -8,7 +8,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials, Plugin
 from trimtab.clock import LoopClock, WallClock, run_virtually
 from trimtab.errors import Unavailable
-from trimtab.runtime.election import LEASES, Election
+from trimtab.runtime.leader_election import LEASES, Election
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.log import Store

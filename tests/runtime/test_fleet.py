@@ -12,7 +12,7 @@ from trimtab.decide.ask import Ask
 from trimtab.decide.capacity import allocatable
 from trimtab.decide.karmada import RESERVED_FOR, reserve_moves
 from trimtab.runtime.cache import Cache
-from trimtab.runtime.fleet import FleetKeeper
+from trimtab.runtime.fleet_cache import FleetKeeper
 
 WEB = Key("resourcebindings.work.karmada.io", "default", "web-deployment")
 ASKED = ask(replicas=4, replicaRequirements={"resourceRequest": {"cpu": "1"}})

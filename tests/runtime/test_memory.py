@@ -1,6 +1,6 @@
 """What is remembered has an end."""
 
-from trimtab.runtime.memory import MOST_OF, Memory
+from trimtab.runtime.process_memory import MOST_OF, Memory
 
 
 def test_the_oldest_of_a_topic_is_forgotten_first() -> None:

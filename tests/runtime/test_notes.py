@@ -11,8 +11,8 @@ from trimtab.client.client import EVENTS, Resource
 from trimtab.clock import run_virtually
 from trimtab.controllers.contract import Note, Ref
 from trimtab.errors import Unavailable
-from trimtab.runtime import notes
-from trimtab.runtime.notes import Recorder, event_for
+from trimtab.runtime import event_recorder
+from trimtab.runtime.event_recorder import Recorder, event_for
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.log import Store
@@ -148,7 +148,7 @@ def test_a_count_that_cannot_be_raised_keeps_no_other_from_being_raised():
 
 
 def test_a_server_that_does_not_answer_is_not_told_more_than_it_can_ever_hear(monkeypatch):
-    monkeypatch.setattr(notes, "MOST_WAITING", 10)
+    monkeypatch.setattr(event_recorder, "MOST_WAITING", 10)
 
     async def story(recorder: Recorder, client: Silent) -> None:
         client.seconds = 30.0
@@ -171,7 +171,7 @@ def test_whoever_stops_gives_the_last_words_a_moment_and_no_more():
         recorder.tell(note("slow"), NOW)
         before = asyncio.get_running_loop().time()
         await recorder.close()
-        assert asyncio.get_running_loop().time() - before == notes.LAST_WORDS_SECONDS
+        assert asyncio.get_running_loop().time() - before == event_recorder.LAST_WORDS_SECONDS
         assert await counts(client) == {"quick: all is well": 1}
 
     tell(story)

@@ -8,9 +8,9 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.registry import discover
-from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import Manager
+from trimtab.runtime.reconciler import Surroundings
 from trimtab.server.daemon import Daemon
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.binder import Binder

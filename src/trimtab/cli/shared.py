@@ -19,7 +19,7 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
 from trimtab.errors import InputFault
-from trimtab.runtime.election import Election
+from trimtab.runtime.leader_election import Election
 
 T = TypeVar("T")
 

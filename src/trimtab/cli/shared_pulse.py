@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import click
 
 from trimtab.errors import InputFault
-from trimtab.runtime.election import Election
+from trimtab.runtime.leader_election import Election
 from trimtab.telemetry import Sample, exposition, process_samples
 
 Tell = Callable[[], Iterable[Sample]]

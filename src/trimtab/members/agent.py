@@ -8,7 +8,7 @@ from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock
 from trimtab.errors import AlreadyExists, ApiFault, NotFound
 from trimtab.members.joining import NAMESPACES, ROOM
-from trimtab.runtime.election import LEASES, micro
+from trimtab.runtime.leader_election import LEASES, micro
 
 RENEW_SECONDS = 10.0
 LEASE_SECONDS = 40

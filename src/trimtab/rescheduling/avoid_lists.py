@@ -24,7 +24,7 @@ from trimtab.decide.pods.avoid import (
 from trimtab.decide.reschedule.picture import Facts, Picture
 from trimtab.decide.reschedule.round import Move
 from trimtab.errors import ApiFault
-from trimtab.runtime.notes import Recorder
+from trimtab.runtime.event_recorder import Recorder
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 WRITER = "trimtab-rescheduler"

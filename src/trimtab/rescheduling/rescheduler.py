@@ -34,7 +34,7 @@ from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault, NotFou
 from trimtab.rescheduling.avoid_lists import AvoidLists
 from trimtab.rescheduling.cluster_snapshot import look, measured
 from trimtab.rescheduling.eviction_client import evict, eviction, why
-from trimtab.runtime.notes import Recorder
+from trimtab.runtime.event_recorder import Recorder
 from trimtab.telemetry import Sample
 
 NAMESPACE, NAME, STATE = "kube-system", "trimtab-rescheduler", "trimtab-rescheduler-state"

@@ -10,7 +10,7 @@ from trimtab.api.value import Key
 from trimtab.client.client import Resource
 from trimtab.controllers.contract import Controller
 from trimtab.errors import ApiFault
-from trimtab.runtime.beat import Beat, Surroundings
+from trimtab.runtime.reconciler import Beat, Surroundings
 from trimtab.telemetry import Sample
 
 DISCOVERY_SECONDS = 30.0

@@ -47,7 +47,7 @@ from trimtab.errors import ApiFault, Conflict, NotFound, TooManyRequests
 from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache, Entry
-from trimtab.runtime.notes import Recorder
+from trimtab.runtime.event_recorder import Recorder
 from trimtab.server.subresources.binding import BINDER
 from trimtab.server.subresources.binding import SEEN as BIND_GENERATION
 from trimtab.simulate.ledger import READ, Ledger

@@ -28,9 +28,9 @@ from trimtab.errors import AlreadyExists, NotFound, Unavailable
 from trimtab.registry import discover
 from trimtab.rescheduling.drain import Drain, Options
 from trimtab.rescheduling.rescheduler import Rescheduler
-from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import Manager
+from trimtab.runtime.reconciler import Surroundings
 from trimtab.server.admission.member_budget_defaults import Inside
 from trimtab.server.admission.priority_quota import Quotas
 from trimtab.server.apiserver import ApiServer, Settings

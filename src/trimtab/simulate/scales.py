@@ -4,8 +4,8 @@ from trimtab.api.kinds.native.extension import CustomResourceDefinition
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.decide.pods.scaling import Scalable, scalables
-from trimtab.runtime.beat import Surroundings
 from trimtab.runtime.cache import Entry
+from trimtab.runtime.reconciler import Surroundings
 
 
 def follow_scales(around: Surroundings) -> None:

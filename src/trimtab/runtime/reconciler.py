@@ -39,8 +39,8 @@ from trimtab.controllers.well_known import PROFILE, annotations_of, home_of
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
 from trimtab.runtime.cache import Cache, Entry, Table
 from trimtab.runtime.commit import Write, alike_where, difference, with_version, writes_for
-from trimtab.runtime.memory import Memory
-from trimtab.runtime.notes import Recorder
+from trimtab.runtime.event_recorder import Recorder
+from trimtab.runtime.process_memory import Memory
 from trimtab.runtime.queue import WorkQueue
 
 T = TypeVar("T", bound=Object)
