@@ -24,9 +24,9 @@ from bench.karmada_scenarios import BINDINGS, STRATEGIES, scenario
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
-from trimtab.decide.ask import ask_of
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import Decision, decide_all
+from trimtab.decide.request import ask_of
 from trimtab.plugins import load
 
 SIZES = (100, 1000, 5000)

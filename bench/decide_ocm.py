@@ -20,9 +20,9 @@ from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Object
 from trimtab.controllers.contract import Wish
 from trimtab.controllers.ocm.placement import place
-from trimtab.decide.ocm.ask import PlacementAsk
 from trimtab.decide.ocm.pipeline import decide
-from trimtab.decide.ocm.scene import Atlas, Scene
+from trimtab.decide.ocm.request import PlacementAsk
+from trimtab.decide.ocm.snapshot import Atlas, Scene
 from trimtab.interpret.cel import compiler
 
 NOW = datetime.fromisoformat(scenarios.NOW)

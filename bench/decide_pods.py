@@ -29,11 +29,11 @@ from trimtab.decide.pods.protect import EvictorArgs
 from trimtab.decide.pods.scene import Scene
 from trimtab.decide.pods.schedule import book, schedule
 from trimtab.decide.preempt import preempt
-from trimtab.decide.reschedule.history import History
-from trimtab.decide.reschedule.objectives import objectives
-from trimtab.decide.reschedule.picture import Facts, Picture
-from trimtab.decide.reschedule.plan import plan as reschedule
-from trimtab.decide.reschedule.settings import read_settings
+from trimtab.decide.rescheduling.history import History
+from trimtab.decide.rescheduling.objectives import objectives
+from trimtab.decide.rescheduling.plan import plan as reschedule
+from trimtab.decide.rescheduling.settings import read_settings
+from trimtab.decide.rescheduling.snapshot import Facts, Picture
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 ZONES = 10

@@ -8,7 +8,7 @@ from trimtab.api.kind import find_kind, wire
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.controllers.contract import UNSEEN, Fault, Index, Ref, Unseen
-from trimtab.decide.ocm.scene import Atlas
+from trimtab.decide.ocm.snapshot import Atlas
 
 T = TypeVar("T", bound=Object)
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -23,9 +23,9 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm import OcmPlacement
 from trimtab.api.value import Object
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.ocm.ask import ask_of
 from trimtab.decide.ocm.pipeline import decide
-from trimtab.decide.ocm.scene import Atlas
+from trimtab.decide.ocm.request import ask_of
+from trimtab.decide.ocm.snapshot import Atlas
 from trimtab.interpret.cel import compiler
 from trimtab.plugins import load
 

@@ -34,8 +34,8 @@ from trimtab.controllers.clusters.health import Probe
 from trimtab.controllers.contract import Controller, controllers
 from trimtab.controllers.well_known import is_true, ref_of
 from trimtab.decide.explain import explain
-from trimtab.decide.ocm.ask import ask_of
 from trimtab.decide.ocm.explain import shown
+from trimtab.decide.ocm.request import ask_of
 from trimtab.errors import AlreadyExists, NotFound
 from trimtab.interpret.cel import compiler
 from trimtab.interpret.interpreter import Interpreter

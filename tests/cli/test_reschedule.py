@@ -6,10 +6,10 @@ from pod_builders import node, pod
 from trimtab.cli.reschedule import config_from, limits_of, shown, shown_nodes, told
 from trimtab.decide.pods.host import resident
 from trimtab.decide.pods.measures import Measures
-from trimtab.decide.reschedule.history import History
-from trimtab.decide.reschedule.picture import Facts, Picture
-from trimtab.decide.reschedule.plan import Plan
-from trimtab.decide.reschedule.round import Move, Refused
+from trimtab.decide.rescheduling.history import History
+from trimtab.decide.rescheduling.move_simulation import Move, Refused
+from trimtab.decide.rescheduling.plan import Plan
+from trimtab.decide.rescheduling.snapshot import Facts, Picture
 from trimtab.errors import InputFault
 from trimtab.rescheduling.rescheduler import read_config
 

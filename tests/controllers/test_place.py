@@ -42,7 +42,7 @@ from trimtab.controllers.ocm.placement import (
     for_set,
     place,
 )
-from trimtab.decide.ocm.scene import PLACEMENT_LABEL, clusters_of
+from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, clusters_of
 
 plugins.load()
 EVERYTHING = ManagedClusterSelector(selector_type="LabelSelector", label_selector=LabelSelector())

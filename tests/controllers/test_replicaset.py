@@ -25,7 +25,7 @@ from trimtab.controllers.contract import Gone
 from trimtab.controllers.ocm.manifestwork_replicaset import FINALIZER, PLACEMENT_NAME_LABEL, replica_set
 from trimtab.controllers.ocm.workset_budgets import SET_LABEL, label_of
 from trimtab.controllers.ocm.workset_eviction import SINCE
-from trimtab.decide.ocm.scene import PLACEMENT_LABEL
+from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}}
 TEMPLATE = ManifestWorkSpec(workload=ManifestsTemplate(manifests=(CONFIG_MAP,)))

@@ -5,8 +5,8 @@ import pytest
 
 from plugins.clusters import ask, cluster, fleet
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.decide.ask import Gates
 from trimtab.decide.capacity import UNLIMITED, allocatable
+from trimtab.decide.request import Gates
 
 MODELS = [
     {"grade": 0, "ranges": [{"name": "cpu", "min": "1", "max": "2"}, {"name": "memory", "min": "4Gi", "max": "8Gi"}]},

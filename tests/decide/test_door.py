@@ -16,7 +16,7 @@ from trimtab.api.kinds.disruption import (
     Window,
 )
 from trimtab.api.value import Meta
-from trimtab.decide.door import Flow, Footing, Gate, admit, applied, debited, flows, gate_of, windows_at
+from trimtab.decide.gate import Flow, Footing, Gate, admit, applied, debited, flows, gate_of, windows_at
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

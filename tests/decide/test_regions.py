@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.decide.regions import Group, Wanted, choose_groups
+from trimtab.decide.region_selection import Group, Wanted, choose_groups
 
 
 def by_trying_all(groups: list[Group], wanted: Wanted) -> list[Group]:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from plugins.clusters import binding, cluster, fleet
-from trimtab.decide.trigger import APPLIED_PLACEMENT, trigger
+from trimtab.decide.reschedule_trigger import APPLIED_PLACEMENT, trigger
 
 DIVIDED = {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}
 M1 = [{"name": "m1", "replicas": 2}]

@@ -16,7 +16,7 @@ from kube.workloads import is_gone
 
 from trimtab.api.kinds.policy import Placement
 from trimtab.client.client import Client, Listing, Resource
-from trimtab.decide.ask import Ask, plan_of
+from trimtab.decide.request import Ask, plan_of
 from trimtab.errors import NotFound
 from trimtab.runtime.cache import Entry
 from trimtab.simulate.fleet import flows_fleet

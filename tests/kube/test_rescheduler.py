@@ -28,7 +28,7 @@ from simulate.scenery import (
 )
 from trimtab.client.client import Resource
 from trimtab.decide.pods.avoid import ANNOTATION
-from trimtab.decide.reschedule.picture import Facts
+from trimtab.decide.rescheduling.snapshot import Facts
 from trimtab.errors import ApiFault, NotFound
 from trimtab.rescheduling.cluster_snapshot import look
 from trimtab.rescheduling.eviction_client import evict, eviction

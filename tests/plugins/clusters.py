@@ -8,9 +8,9 @@ import msgspec
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.clock import EPOCH
-from trimtab.decide.ask import Ask, Gates, ask_of
 from trimtab.decide.fleet import Fleet, Note
 from trimtab.decide.framework import Reason, filters
+from trimtab.decide.request import Ask, Gates, ask_of
 
 
 def cluster(name: str = "m1", *, labels: dict[str, str] | None = None, status: Any = None, **spec: Any) -> Cluster:

@@ -6,9 +6,9 @@ import pytest
 
 from plugins.clusters import ask, fleet, member
 from trimtab import plugins
-from trimtab.decide.ask import Gates
 from trimtab.decide.framework import filters, node_filters, prioritizers, scores
 from trimtab.decide.karmada import decide
+from trimtab.decide.request import Gates
 
 OUT_OF_TREE = """
 from trimtab.decide.framework import Reason, filter_plugin

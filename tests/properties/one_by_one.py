@@ -7,9 +7,9 @@ from typing import Any
 from trimtab.api.affinity import belongs
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.quantity import parse
-from trimtab.decide.ask import AGGREGATED, DUPLICATED, STATIC, Ask
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.pipeline import filters_for
+from trimtab.decide.request import AGGREGATED, DUPLICATED, STATIC, Ask
 
 Answer = dict[str, int] | str
 """Replicas by name, or the text of an error."""

@@ -14,12 +14,12 @@ from trimtab.api.kinds.work import ActiveEviction, ResourceBinding
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.quantity import from_milli, from_whole, parse
 from trimtab.clock import EPOCH
-from trimtab.decide.ask import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, STATIC, Ask, ask_of
 from trimtab.decide.explain import explain
 from trimtab.decide.fleet import Fleet, Note
 from trimtab.decide.framework import verdicts
 from trimtab.decide.karmada import Decision, decide, decide_all
 from trimtab.decide.pipeline import filters_for
+from trimtab.decide.request import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, STATIC, Ask, ask_of
 from trimtab.plugins import load
 
 load()

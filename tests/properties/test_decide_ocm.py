@@ -11,12 +11,12 @@ from trimtab import plugins
 from trimtab.api.kind import find_kind
 from trimtab.api.kinds.ocm import ManagedCluster, OcmPlacement, PlacementDecision
 from trimtab.api.value import Object
-from trimtab.decide.ocm.answer import Answer
-from trimtab.decide.ocm.ask import ask_of
+from trimtab.decide.ocm.decision import Answer
 from trimtab.decide.ocm.explain import aggregated, fates, shown
 from trimtab.decide.ocm.groups import pages
 from trimtab.decide.ocm.pipeline import decide
-from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas, Scene
+from trimtab.decide.ocm.request import ask_of
+from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, Atlas, Scene
 
 GROUP = "cluster.open-cluster-management.io"
 plugins.load()

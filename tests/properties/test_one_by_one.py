@@ -10,9 +10,9 @@ from properties.one_by_one import schedule
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
-from trimtab.decide.ask import ask_of
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import decide
+from trimtab.decide.request import ask_of
 from trimtab.plugins import load
 
 load()

@@ -15,7 +15,7 @@ from trimtab.api.profile import TRIMTAB
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.decide.pods.avoid import ANNOTATION
-from trimtab.decide.reschedule.history import SAME_WAY_BACK, History, Moved
+from trimtab.decide.rescheduling.history import SAME_WAY_BACK, History, Moved
 from trimtab.errors import NotFound
 from trimtab.rescheduling.rescheduler import NAMESPACE, STATE, Rescheduler
 from trimtab.simulate.member import Member

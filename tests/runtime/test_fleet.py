@@ -8,9 +8,9 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm import AddOnPlacementScore
 from trimtab.api.value import Key
 from trimtab.clock import EPOCH
-from trimtab.decide.ask import Ask
 from trimtab.decide.capacity import allocatable
 from trimtab.decide.karmada import RESERVED_FOR, reserve_moves
+from trimtab.decide.request import Ask
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.fleet_cache import FleetKeeper
 

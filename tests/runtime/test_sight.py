@@ -5,7 +5,7 @@ import pytest
 
 from simulate.scenery import BUDGETS, DEFINITIONS, DEPLOYMENTS, GAMES, deployment, games, in_a_member, play
 from trimtab.client.client import Client, Listing, Resource
-from trimtab.decide.reschedule.picture import Facts, Owner
+from trimtab.decide.rescheduling.snapshot import Facts, Owner
 from trimtab.errors import Forbidden
 from trimtab.rescheduling.cluster_snapshot import look
 from trimtab.simulate.member import Member

@@ -15,8 +15,8 @@ from trimtab.api.value import OwnerReference, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
 from trimtab.decide.pods.avoid import ANNOTATION, Avoidance, Signature, entries_of, text_of
-from trimtab.decide.reschedule.history import Moved
-from trimtab.decide.reschedule.plan import Plan
+from trimtab.decide.rescheduling.history import Moved
+from trimtab.decide.rescheduling.plan import Plan
 from trimtab.errors import NotFound, TooManyRequests
 from trimtab.rescheduling.rescheduler import Rescheduler, read_config
 from trimtab.simulate.behaviour import CRASH, OUT_OF_MEMORY, Spell

@@ -20,11 +20,11 @@ from trimtab.cli.shared_placements import placement_explained
 from trimtab.cli.shared_pods import pod_explained
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import WallClock
-from trimtab.decide.ask import ask_of
 from trimtab.decide.explain import Explanation, TargetStory, explain
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import decide
-from trimtab.decide.ocm.scene import note_of, score_note
+from trimtab.decide.ocm.snapshot import note_of, score_note
+from trimtab.decide.request import ask_of
 from trimtab.errors import ApiFault, InputFault, NotFound
 from trimtab.interpret.names import binding_name
 

@@ -14,9 +14,9 @@ from trimtab.client.client import Client
 from trimtab.clock import WallClock
 from trimtab.decide.pods.host import Host
 from trimtab.decide.pods.measures import MEASURED
-from trimtab.decide.reschedule.picture import Picture
-from trimtab.decide.reschedule.plan import Plan
-from trimtab.decide.reschedule.settings import Settings
+from trimtab.decide.rescheduling.plan import Plan
+from trimtab.decide.rescheduling.settings import Settings
+from trimtab.decide.rescheduling.snapshot import Picture
 from trimtab.errors import InputFault
 from trimtab.plugins.objectives.underutilised_nodes import Args, standing
 from trimtab.rescheduling.rescheduler import NAME, NAMESPACE, Config, Rescheduler, read_config

@@ -19,7 +19,7 @@ from trimtab.cli.shared import kubeconfig_options, table, with_client
 from trimtab.cli.shared_moves import everything
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock, WallClock
-from trimtab.decide.ocm.provide import Provider, in_sight, providers, published, sheets
+from trimtab.decide.ocm.score_provider import Provider, in_sight, providers, published, sheets
 from trimtab.errors import AlreadyExists, ApiFault, InputFault, NotFound
 
 T = TypeVar("T", bound=Object)

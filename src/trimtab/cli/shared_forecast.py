@@ -26,7 +26,7 @@ from trimtab.controllers.propagation.detect import selectors_of
 from trimtab.controllers.propagation.schedule import Intent, as_intended, gates_of, intent_of
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import Decision, decide_all
-from trimtab.decide.ocm.scene import note_of, score_note
+from trimtab.decide.ocm.snapshot import note_of, score_note
 from trimtab.interpret.match import policy_priority
 
 JOB = "dry-run"

@@ -13,11 +13,11 @@ from trimtab.api.value import Object
 from trimtab.app import learn_everything
 from trimtab.cli.shared import table
 from trimtab.client.client import Client, resource_of
-from trimtab.decide.ocm.ask import PlacementAsk, ask_of
 from trimtab.decide.ocm.explain import Fate, fates, shown
 from trimtab.decide.ocm.pipeline import Unlistable, decide
-from trimtab.decide.ocm.report import misconfigured, satisfied
-from trimtab.decide.ocm.scene import Atlas, Scene
+from trimtab.decide.ocm.request import PlacementAsk, ask_of
+from trimtab.decide.ocm.snapshot import Atlas, Scene
+from trimtab.decide.ocm.status import misconfigured, satisfied
 from trimtab.errors import InputFault, NotFound
 from trimtab.interpret.cel import compiler
 

@@ -43,11 +43,11 @@ from trimtab.decide.explain import GroupStory, TargetStory, explain
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Reason
 from trimtab.decide.ocm import explain as placement_explain
-from trimtab.decide.ocm.ask import PlacementAsk
 from trimtab.decide.ocm.groups import pages
 from trimtab.decide.ocm.pipeline import Unlistable, decide
-from trimtab.decide.ocm.report import misconfigured, satisfied
-from trimtab.decide.ocm.scene import Atlas, Scene, note_of, score_note
+from trimtab.decide.ocm.request import PlacementAsk
+from trimtab.decide.ocm.snapshot import Atlas, Scene, note_of, score_note
+from trimtab.decide.ocm.status import misconfigured, satisfied
 from trimtab.decide.pods.burden import Burden, Burdens, burden
 from trimtab.decide.pods.disruption import cover
 from trimtab.decide.pods.fleet import NodeFleet

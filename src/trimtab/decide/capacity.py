@@ -11,9 +11,9 @@ from trimtab.api.kinds.cluster import Cluster, ResourceSummary
 from trimtab.api.kinds.work import Component
 from trimtab.api.quantity import parse
 from trimtab.api.value import QuantityText
-from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Mask
+from trimtab.decide.request import Ask
 
 UNLIMITED = (1 << 31) - 1
 """What upstream takes for "as many as you like"."""

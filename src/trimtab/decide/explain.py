@@ -9,10 +9,10 @@ import numpy as np
 from trimtab.api.kinds.policy import AddOnScore
 from trimtab.api.kinds.work import DecisionRecord, RefusedClusters
 from trimtab.api.value import Value
-from trimtab.decide.ask import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, STATIC, Ask
 from trimtab.decide.framework import marks, objections, prioritizers, verdicts
 from trimtab.decide.karmada import Decision
 from trimtab.decide.pipeline import Attempt, Failure, all_filters, all_objections, feasible, scores_for, spared_columns
+from trimtab.decide.request import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, STATIC, Ask
 from trimtab.decide.spread import Refusal
 
 NAMES_KEPT = 5

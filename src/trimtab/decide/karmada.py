@@ -17,9 +17,9 @@ import numpy as np
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import TargetCluster, TargetComponent
 from trimtab.api.profile import TRIMTAB, Profile
-from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.pipeline import NO_FIT, NO_ROOM, Attempt, Failure, Shares
+from trimtab.decide.request import Ask
 
 Request: TypeAlias = tuple[tuple[str, int], ...]
 """What one replica needs of each resource."""

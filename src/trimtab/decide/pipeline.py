@@ -10,8 +10,8 @@ import numpy as np
 from trimtab.api.affinity import belongs
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import StaticClusterWeight
+from trimtab.api.lazy import lazily
 from trimtab.api.profile import Profile
-from trimtab.decide.ask import AGGREGATED, BY_SCORE, DUPLICATED, STATIC, Ask, Popularity, Prioritizer, Question
 from trimtab.decide.capacity import allocatable
 from trimtab.decide.divide import apportion, apportion_within, contenders, fewest, roomiest
 from trimtab.decide.fleet import Array, Fleet
@@ -30,7 +30,7 @@ from trimtab.decide.framework import (
     sealed,
     tally,
 )
-from trimtab.decide.lazily import lazily
+from trimtab.decide.request import AGGREGATED, BY_SCORE, DUPLICATED, STATIC, Ask, Popularity, Prioritizer, Question
 from trimtab.decide.spread import Refusal, Standing, spread
 
 Selected: TypeAlias = Array | list[int]

@@ -7,11 +7,11 @@ import numpy as np
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import SpreadConstraint
-from trimtab.decide.ask import DUPLICATED, Ask
+from trimtab.api.lazy import lazily
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Sifted
-from trimtab.decide.lazily import lazily
-from trimtab.decide.regions import Wanted, choose_groups
+from trimtab.decide.region_selection import Wanted, choose_groups
+from trimtab.decide.request import DUPLICATED, Ask
 
 V = TypeVar("V")
 _GROUP_WEIGHT = 1000

@@ -21,8 +21,8 @@ from trimtab.decide.pods.avoid import (
     still_meant,
     text_of,
 )
-from trimtab.decide.reschedule.picture import Facts, Picture
-from trimtab.decide.reschedule.round import Move
+from trimtab.decide.rescheduling.move_simulation import Move
+from trimtab.decide.rescheduling.snapshot import Facts, Picture
 from trimtab.errors import ApiFault
 from trimtab.runtime.event_recorder import Recorder
 

@@ -24,7 +24,7 @@ from trimtab.decide.pods.demand import Amounts, amounts
 from trimtab.decide.pods.measures import Measures
 from trimtab.decide.pods.scaling import Scalable, is_users_own, scalables
 from trimtab.decide.pods.terms import Labels
-from trimtab.decide.reschedule.picture import Facts, Owner
+from trimtab.decide.rescheduling.snapshot import Facts, Owner
 from trimtab.errors import Forbidden, NotFound, Unavailable
 
 T = TypeVar("T", bound=Object)

@@ -24,12 +24,12 @@ from trimtab.decide.pods.demand import Amounts
 from trimtab.decide.pods.measures import Measures, averaged, shifted
 from trimtab.decide.pods.policy import DeschedulerPolicy, cycle, read_policy
 from trimtab.decide.pods.traits import ON_REQUEST
-from trimtab.decide.reschedule.history import BACK, DONE, PENDING, History
-from trimtab.decide.reschedule.objectives import objectives
-from trimtab.decide.reschedule.picture import Picture
-from trimtab.decide.reschedule.plan import Plan, made, obey, plan
-from trimtab.decide.reschedule.round import SHORT, Move, Refused, blocked_by_overlap
-from trimtab.decide.reschedule.settings import Settings, read_settings
+from trimtab.decide.rescheduling.history import BACK, DONE, PENDING, History
+from trimtab.decide.rescheduling.move_simulation import SHORT, Move, Refused, blocked_by_overlap
+from trimtab.decide.rescheduling.objectives import objectives
+from trimtab.decide.rescheduling.plan import Plan, made, obey, plan
+from trimtab.decide.rescheduling.settings import Settings, read_settings
+from trimtab.decide.rescheduling.snapshot import Picture
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, InputFault, NotFound, TooManyRequests
 from trimtab.rescheduling.avoid_lists import AvoidLists
 from trimtab.rescheduling.cluster_snapshot import look, measured

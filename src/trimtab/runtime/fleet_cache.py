@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm import AddOnPlacementScore
 from trimtab.api.value import Key
-from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet, Note
 from trimtab.decide.karmada import RESERVED_FOR, reserve_moves
+from trimtab.decide.request import Ask
 from trimtab.runtime.cache import Cache, Entry
 
 

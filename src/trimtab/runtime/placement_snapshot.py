@@ -1,6 +1,6 @@
 """The picture that Placements are decided on, told of every object as the cache hears of it."""
 
-from trimtab.decide.ocm.scene import Atlas
+from trimtab.decide.ocm.snapshot import Atlas
 from trimtab.runtime.cache import Cache, Entry
 
 

@@ -11,10 +11,10 @@ import msgspec
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import UPSTREAM
-from trimtab.decide.ask import Gates, ask_of
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import Decision, decide
-from trimtab.decide.trigger import trigger
+from trimtab.decide.request import Gates, ask_of
+from trimtab.decide.reschedule_trigger import trigger
 from trimtab.plugins import load
 
 FILES = ("karmada-scheduling", "karmada-harvest")

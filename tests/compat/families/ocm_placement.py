@@ -23,10 +23,10 @@ from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Object
 from trimtab.controllers.contract import Gone, Note, Wish
 from trimtab.controllers.ocm.placement import place
-from trimtab.decide.ocm.answer import Answer
-from trimtab.decide.ocm.ask import ask_of
+from trimtab.decide.ocm.decision import Answer
 from trimtab.decide.ocm.pipeline import Unlistable, decide
-from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas, Scene, clusters_of
+from trimtab.decide.ocm.request import ask_of
+from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, Atlas, Scene, clusters_of
 from trimtab.interpret.cel import compiler
 
 KINDS = {

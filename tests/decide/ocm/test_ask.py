@@ -1,8 +1,8 @@
 import pytest
 
 from trimtab.api.kinds.policy import AddOnScore, PrioritizerConfig, PrioritizerPolicy, ScoreCoordinate
-from trimtab.decide.ocm.answer import Misconfigured
-from trimtab.decide.ocm.ask import weighed
+from trimtab.decide.ocm.decision import Misconfigured
+from trimtab.decide.ocm.request import weighed
 from trimtab.plugins import load
 
 load()

@@ -18,9 +18,9 @@ from trimtab.api.kinds.ocm import (
 from trimtab.api.kinds.policy import PrioritizerPolicy
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
-from trimtab.decide.ocm.ask import ask_of
 from trimtab.decide.ocm.explain import fates, shown
-from trimtab.decide.ocm.scene import Atlas
+from trimtab.decide.ocm.request import ask_of
+from trimtab.decide.ocm.snapshot import Atlas
 
 plugins.load()
 TAINTED = ManagedClusterSpec(taints=(ManagedClusterTaint(key="gpu", effect="NoSelect"),))

@@ -5,7 +5,7 @@ from trimtab.api.kinds.ocm import DecisionGroup, GroupClusterSelector, GroupStra
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.api.value import Meta
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.ocm.answer import Group, Misconfigured
+from trimtab.decide.ocm.decision import Group, Misconfigured
 from trimtab.decide.ocm.groups import group_size, grouped, pages
 
 FLEET = Fleet.of(

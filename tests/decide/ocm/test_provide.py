@@ -6,7 +6,7 @@ from views import NOON
 from trimtab.api.kinds.cluster import Cluster, ClusterStatus, ResourceSummary
 from trimtab.api.kinds.ocm import ManagedCluster, ManagedClusterStatus
 from trimtab.api.value import Meta
-from trimtab.decide.ocm.provide import Sheet, in_sight, on_the_range, published, sheets
+from trimtab.decide.ocm.score_provider import Sheet, in_sight, on_the_range, published, sheets
 from trimtab.errors import InputFault
 
 

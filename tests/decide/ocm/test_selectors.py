@@ -13,7 +13,7 @@ from trimtab.api.kinds.ocm import (
 )
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.api.value import Meta
-from trimtab.decide.ocm.answer import Misconfigured
+from trimtab.decide.ocm.decision import Misconfigured
 from trimtab.decide.ocm.selectors import by_claims, by_labels, matcher_of, members_of
 
 PROD = ManagedCluster(

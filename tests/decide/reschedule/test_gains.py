@@ -7,7 +7,7 @@ from trimtab.decide.pods.ask import ask_for
 from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Resident, resident
 from trimtab.decide.pods.schedule import DEFAULT, best, sifted, weighted
-from trimtab.decide.reschedule.gains import WEIGHTS, Bench, Prospect, homeless, without
+from trimtab.decide.rescheduling.score_gain import WEIGHTS, Bench, Prospect, homeless, without
 
 NODES = [node("a", cpu="4"), node("b", cpu="8"), node("c", cpu="4", taints=["slow=yes:PreferNoSchedule"])]
 sizes = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 30), st.integers(1, 40)), min_size=1, max_size=8)

@@ -14,12 +14,12 @@ from trimtab.decide.pods.avoid import ANNOTATION, Avoidance, Signature, text_of
 from trimtab.decide.pods.evictor import Cycle, Eviction
 from trimtab.decide.pods.host import resident
 from trimtab.decide.pods.scene import Scene
-from trimtab.decide.reschedule.history import BACK, DONE, PENDING, History, Moved
-from trimtab.decide.reschedule.objectives import objectives
-from trimtab.decide.reschedule.picture import Facts, Owner, Picture
-from trimtab.decide.reschedule.plan import Plan, made, obey, plan
-from trimtab.decide.reschedule.round import Move
-from trimtab.decide.reschedule.settings import read_settings
+from trimtab.decide.rescheduling.history import BACK, DONE, PENDING, History, Moved
+from trimtab.decide.rescheduling.move_simulation import Move
+from trimtab.decide.rescheduling.objectives import objectives
+from trimtab.decide.rescheduling.plan import Plan, made, obey, plan
+from trimtab.decide.rescheduling.settings import read_settings
+from trimtab.decide.rescheduling.snapshot import Facts, Owner, Picture
 
 plugins.load()
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)

@@ -1,5 +1,5 @@
 from plugins.clusters import binding, cluster, verdict
-from trimtab.decide.ask import ask_of
+from trimtab.decide.request import ask_of
 from trimtab.plugins import load
 
 load()

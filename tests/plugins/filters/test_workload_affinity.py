@@ -1,5 +1,5 @@
 from plugins.clusters import ask, binding, cluster, verdict
-from trimtab.decide.ask import Gates
+from trimtab.decide.request import Gates
 from trimtab.plugins import load
 
 load()

@@ -1,6 +1,6 @@
 from plugins.clusters import ask, binding, cluster, verdict
-from trimtab.decide.ask import Gates
 from trimtab.decide.framework import filters
+from trimtab.decide.request import Gates
 from trimtab.plugins import load
 
 load()

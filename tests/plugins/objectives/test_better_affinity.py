@@ -3,11 +3,11 @@ from typing import Any
 
 from pod_builders import node, pod
 from trimtab.api.kinds.native.node import Node
-from trimtab.decide.reschedule.history import History
-from trimtab.decide.reschedule.objectives import objectives
-from trimtab.decide.reschedule.picture import Facts, Picture
-from trimtab.decide.reschedule.plan import Plan, plan
-from trimtab.decide.reschedule.settings import read_settings
+from trimtab.decide.rescheduling.history import History
+from trimtab.decide.rescheduling.objectives import objectives
+from trimtab.decide.rescheduling.plan import Plan, plan
+from trimtab.decide.rescheduling.settings import read_settings
+from trimtab.decide.rescheduling.snapshot import Facts, Picture
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 KNOWN = {one.name: one.args for one in objectives.values()}

@@ -4,12 +4,12 @@ from typing import Any
 from pod_builders import node, pod
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.pods.host import resident
-from trimtab.decide.reschedule.history import DONE, History
-from trimtab.decide.reschedule.objectives import Candidate, objectives
-from trimtab.decide.reschedule.picture import Facts, Picture
-from trimtab.decide.reschedule.plan import Plan, made, plan
-from trimtab.decide.reschedule.round import Proposal, Round
-from trimtab.decide.reschedule.settings import read_settings
+from trimtab.decide.rescheduling.history import DONE, History
+from trimtab.decide.rescheduling.move_simulation import Proposal, Round
+from trimtab.decide.rescheduling.objectives import Candidate, objectives
+from trimtab.decide.rescheduling.plan import Plan, made, plan
+from trimtab.decide.rescheduling.settings import read_settings
+from trimtab.decide.rescheduling.snapshot import Facts, Picture
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 KNOWN = {one.name: one.args for one in objectives.values()}

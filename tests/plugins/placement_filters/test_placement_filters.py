@@ -17,9 +17,9 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import placement_filters, verdicts
-from trimtab.decide.ocm.answer import Misconfigured
-from trimtab.decide.ocm.ask import PlacementAsk
-from trimtab.decide.ocm.tolerate import first_end
+from trimtab.decide.ocm.decision import Misconfigured
+from trimtab.decide.ocm.request import PlacementAsk
+from trimtab.decide.ocm.tolerations import first_end
 from trimtab.interpret.cel import compiler
 from trimtab.plugins import load
 

@@ -1,6 +1,6 @@
 import pytest
 
-from trimtab.decide.ocm.provide import Seen
+from trimtab.decide.ocm.score_provider import Seen
 from trimtab.errors import InputFault
 from trimtab.plugins.score_providers.headroom import headroom
 from trimtab.plugins.score_providers.price import ANNOTATION, price

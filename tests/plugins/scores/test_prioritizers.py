@@ -5,9 +5,9 @@ import numpy as np
 from plugins.clusters import cluster, fleet
 from trimtab.api.kinds.policy import AddOnScore, ScoreCoordinate
 from trimtab.clock import EPOCH
-from trimtab.decide.ask import Popularity, Question
 from trimtab.decide.fleet import Note
 from trimtab.decide.framework import grades, prioritizers
+from trimtab.decide.request import Popularity, Question
 from trimtab.plugins import load
 
 load()

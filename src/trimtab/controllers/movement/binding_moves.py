@@ -23,7 +23,7 @@ from trimtab.controllers.contract import Index, View
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.propagation.work_rendering import is_workload
-from trimtab.decide.door import Flow, Footing
+from trimtab.decide.gate import Flow, Footing
 
 STALLED = "Stalled"
 LOG_NAMESPACE = "default"

@@ -21,7 +21,7 @@ from trimtab.controllers.contract import Again, View, Wake, Wish, controller
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.propagation.execute import is_ready
-from trimtab.decide.door import Footing, Gate, cleaned, gate_of
+from trimtab.decide.gate import Footing, Gate, cleaned, gate_of
 
 SETTLING_SECONDS = 5.0
 """How long a granted move is believed before the binding must show it."""

@@ -17,8 +17,8 @@ from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import SOURCE
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.propagation.schedule import candidates, gates_of, goes_home, is_ours
-from trimtab.decide.ask import ask_of
 from trimtab.decide.karmada import Decision, decide
+from trimtab.decide.request import ask_of
 
 DEFAULT_WINDOW = timedelta(minutes=10)
 LONGEST_WINDOW = timedelta(days=1)

@@ -13,9 +13,9 @@ from trimtab.controllers import well_known
 from trimtab.controllers.contract import Note, View, Wish
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.propagation.work_rendering import is_workload
-from trimtab.decide.ask import DUPLICATED
-from trimtab.decide.door import Flow, Passage, Refusal, admit, applied, debited, flows, gate_of, surge_of
+from trimtab.decide.gate import Flow, Passage, Refusal, admit, applied, debited, flows, gate_of, surge_of
 from trimtab.decide.karmada import Decision
+from trimtab.decide.request import DUPLICATED
 
 BUDGETED = ("Rebalance", "Failback", "ScoreChange", "Drain", "PolicyChange", "Reschedule")
 """Voluntary causes: they ask before they take anything away."""

@@ -6,9 +6,9 @@ from trimtab.api.kinds.work import Binding
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import View
 from trimtab.controllers.movement import binding_moves
-from trimtab.decide.ask import Gates, ask_of
-from trimtab.decide.door import Flow, flows
+from trimtab.decide.gate import Flow, flows
 from trimtab.decide.karmada import decide
+from trimtab.decide.request import Gates, ask_of
 
 
 class Prospect(NamedTuple):

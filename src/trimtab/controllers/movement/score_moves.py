@@ -16,11 +16,11 @@ from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.propagation.schedule import candidates, gates_of
-from trimtab.decide.ask import Ask, ask_of
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import Decision, decide
-from trimtab.decide.ocm.scene import score_note
+from trimtab.decide.ocm.snapshot import score_note
 from trimtab.decide.pipeline import Attempt
+from trimtab.decide.request import Ask, ask_of
 
 WORST = -100.0
 BATCH = 200

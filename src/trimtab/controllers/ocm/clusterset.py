@@ -19,8 +19,8 @@ from trimtab.controllers import well_known
 from trimtab.controllers.contract import View, Wake, Wish, controller
 from trimtab.controllers.ocm.placement import BINDINGS_OF_SET, sets_of
 from trimtab.decide.ocm.pipeline import Unlistable, membership
-from trimtab.decide.ocm.scene import Atlas
 from trimtab.decide.ocm.selectors import EXCLUSIVE
+from trimtab.decide.ocm.snapshot import Atlas
 
 AUTO_UPDATE = f"{CLUSTER_GROUP}/autoupdate"
 STANDING = {

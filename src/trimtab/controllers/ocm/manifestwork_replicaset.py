@@ -33,7 +33,7 @@ from trimtab.decide.ocm.rollout import (
     plan,
     share,
 )
-from trimtab.decide.ocm.scene import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, Atlas
+from trimtab.decide.ocm.snapshot import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, Atlas
 from trimtab.interpret.names import work_name
 
 PLACEMENT_NAME_LABEL = f"{WORK_GROUP}/placementname"

@@ -18,12 +18,14 @@ from trimtab.api.kinds.ocm import (
 from trimtab.api.value import Condition, Key
 from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
 from trimtab.controllers.ocm.placement_decisions import decision_wishes, scores_of, seconds_to_rest, stands
-from trimtab.decide.ocm.answer import MISCONFIGURED, Answer, Misconfigured
-from trimtab.decide.ocm.ask import Compiler, PlacementAsk, ask_of
+from trimtab.decide.ocm.decision import MISCONFIGURED, Answer, Misconfigured
 from trimtab.decide.ocm.explain import turned_down
 from trimtab.decide.ocm.groups import pages
 from trimtab.decide.ocm.pipeline import Unlistable, decide
-from trimtab.decide.ocm.report import (
+from trimtab.decide.ocm.request import Compiler, PlacementAsk, ask_of
+from trimtab.decide.ocm.selectors import members_of
+from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, Atlas, Scene
+from trimtab.decide.ocm.status import (
     SATISFIED,
     UNDERSTOOD,
     group_statuses,
@@ -31,8 +33,6 @@ from trimtab.decide.ocm.report import (
     one_group_status,
     satisfied,
 )
-from trimtab.decide.ocm.scene import PLACEMENT_LABEL, Atlas, Scene
-from trimtab.decide.ocm.selectors import members_of
 
 DISABLED = f"{CLUSTER_GROUP}/experimental-scheduling-disable"
 LOOK_AGAIN = 300.0

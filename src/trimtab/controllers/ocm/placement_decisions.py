@@ -16,10 +16,10 @@ from trimtab.api.kinds.ocm import (
 )
 from trimtab.api.value import Meta, OwnerReference
 from trimtab.controllers.contract import Gone, Note, Ref, View, Wish
-from trimtab.decide.ocm.answer import MISCONFIGURED, WARNING, Answer
+from trimtab.decide.ocm.decision import MISCONFIGURED, WARNING, Answer
 from trimtab.decide.ocm.groups import Page
-from trimtab.decide.ocm.report import totals_in_words
-from trimtab.decide.ocm.scene import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, Held, Scene
+from trimtab.decide.ocm.snapshot import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, Held, Scene
+from trimtab.decide.ocm.status import totals_in_words
 
 SOURCE = "placement-controller"
 ALL_IN_ONE = GroupStrategy().clusters_per_decision_group

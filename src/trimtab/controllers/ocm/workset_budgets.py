@@ -7,7 +7,7 @@ from trimtab.api.kinds.ocm import WORK_GROUP, ManifestWork, ManifestWorkReplicaS
 from trimtab.api.names import label_value_faults
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Index, View
-from trimtab.decide.door import Footing
+from trimtab.decide.gate import Footing
 
 SET_LABEL = f"{WORK_GROUP}/manifestworkreplicaset"
 KIND = "ManifestWorkReplicaSet"

@@ -23,7 +23,7 @@ from trimtab.controllers.contract import Gone, View, Wish
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.propagation.execute import is_ready
-from trimtab.decide.door import Flow, Refusal, admit, debited, gate_of
+from trimtab.decide.gate import Flow, Refusal, admit, debited, gate_of
 
 CAUSE = "ScoreChange"
 BY = "trimtab-mover"

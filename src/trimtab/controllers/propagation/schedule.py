@@ -20,12 +20,12 @@ from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wak
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import BLOCKED, BUDGETED, Waiting, options_for, outset, started
 from trimtab.controllers.movement.taint_eviction import left, task_for
-from trimtab.decide.ask import AGGREGATED, DUPLICATED, Ask, Gates, ask_of
 from trimtab.decide.explain import explain, record
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import RESERVED_FOR, Decision, decide_all
 from trimtab.decide.pipeline import Shares
-from trimtab.decide.trigger import trigger
+from trimtab.decide.request import AGGREGATED, DUPLICATED, Ask, Gates, ask_of
+from trimtab.decide.reschedule_trigger import trigger
 
 OURS = ("", "default-scheduler")
 UNSCHEDULABLE_SECONDS = 300.0

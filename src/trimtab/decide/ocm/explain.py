@@ -10,10 +10,10 @@ from trimtab.api.kinds.ocm import OcmPlacement
 from trimtab.api.value import Raw
 from trimtab.decide.fleet import Array
 from trimtab.decide.framework import Mask, Objection, objections, verdicts
-from trimtab.decide.ocm.answer import MISCONFIGURED, Misconfigured
-from trimtab.decide.ocm.ask import ADD_ON, PlacementAsk, weighed
+from trimtab.decide.ocm.decision import MISCONFIGURED, Misconfigured
 from trimtab.decide.ocm.pipeline import Unlistable, decide, eligibility, graded, in_order, search
-from trimtab.decide.ocm.scene import Scene, score_note
+from trimtab.decide.ocm.request import ADD_ON, PlacementAsk, weighed
+from trimtab.decide.ocm.snapshot import Scene, score_note
 
 
 class Stage(NamedTuple):

@@ -7,9 +7,9 @@ from trimtab.api.kinds.ocm import DecisionGroup, GroupStrategy, ManagedCluster
 from trimtab.api.value import IntOrString
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import sealed
-from trimtab.decide.ocm.answer import Group, Misconfigured
-from trimtab.decide.ocm.scene import PAGE, page_name
+from trimtab.decide.ocm.decision import Group, Misconfigured
 from trimtab.decide.ocm.selectors import matcher_of
+from trimtab.decide.ocm.snapshot import PAGE, page_name
 
 
 def grouped(chosen: Array, strategy: GroupStrategy, fleet: Fleet[ManagedCluster]) -> tuple[tuple[Group, ...], str]:

@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trimtab.api.kinds.ocm import ManagedCluster, ManagedClusterSet
-from trimtab.decide.ask import Question
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Filter, Mask, grades, placement_filters, sealed, verdicts
-from trimtab.decide.ocm.answer import MISCONFIGURED, WARNING, WENT_WELL, Answer, Found, Misconfigured, Status
-from trimtab.decide.ocm.ask import ADD_ON, PlacementAsk, Weighed, weighed
+from trimtab.decide.ocm.decision import MISCONFIGURED, WARNING, WENT_WELL, Answer, Found, Misconfigured, Status
 from trimtab.decide.ocm.groups import grouped
-from trimtab.decide.ocm.scene import Scene, score_note
+from trimtab.decide.ocm.request import ADD_ON, PlacementAsk, Weighed, weighed
 from trimtab.decide.ocm.selectors import members_of
+from trimtab.decide.ocm.snapshot import Scene, score_note
 from trimtab.decide.ocm.spread import spread_out
-from trimtab.decide.ocm.tolerate import first_end
+from trimtab.decide.ocm.tolerations import first_end
+from trimtab.decide.request import Question
 
 FIRST_FILTERS = ("Predicate", "TaintToleration")
 _NOBODY: Array = np.empty(0, dtype=np.intp)

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 from trimtab.api.kinds.ocm import ClusterClaimSelector, GroupClusterSelector, ManagedCluster, ManagedClusterSet
 from trimtab.api.names import label_value_faults, qualified_name_faults
 from trimtab.api.selectors import LabelSelector
-from trimtab.decide.ocm.answer import Misconfigured
+from trimtab.decide.ocm.decision import Misconfigured
 
 SET_LABEL = "cluster.open-cluster-management.io/clusterset"
 EXCLUSIVE = "ExclusiveClusterSetLabel"

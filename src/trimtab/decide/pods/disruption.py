@@ -27,7 +27,7 @@ from trimtab.decide.budget import (
     assess,
     expected_pods,
 )
-from trimtab.decide.door import Footing, cleaned, gate_of
+from trimtab.decide.gate import Footing, cleaned, gate_of
 from trimtab.decide.pods.guard import (
     INSUFFICIENT,
     SUFFICIENT,

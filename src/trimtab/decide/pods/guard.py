@@ -13,10 +13,10 @@ from trimtab.api.kinds.disruption import DisruptionBudget, InFlight
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Condition
-from trimtab.decide import door
+from trimtab.decide import gate
 from trimtab.decide.budget import Rate
-from trimtab.decide.door import Footing, gate_of
 from trimtab.decide.evict import Budget, Debit, EvictedPod, Preconditions, Verdict, verdict
+from trimtab.decide.gate import Footing, gate_of
 
 PodBudget: TypeAlias = PodDisruptionBudget | DisruptionBudget
 ALLOWED = "DisruptionAllowed"
@@ -152,7 +152,7 @@ def _closed(budget: PodBudget, now: datetime) -> tuple[str, datetime | None]:
 def rate_of(budget: PodBudget) -> Rate | None:
     """The rate in force with the disruptions that it remembers."""
     if isinstance(budget, DisruptionBudget):
-        return door.rate_of(in_force(budget))
+        return gate.rate_of(in_force(budget))
     noted = budget.metadata.annotations
     rate = read_rate(noted.get(RATE, ""))
     if rate is None:
@@ -193,7 +193,7 @@ def debited(budget: PodBudget, debit: Debit, pod: str, errand: Errand, now: date
     disrupted = {**budget.status.disrupted_pods, pod: now.replace(microsecond=0)}
     if isinstance(budget, DisruptionBudget):
         going = InFlight(object=pod, replicas=1, since=now, by=errand.by, reason=errand.reason)
-        status = door.debited(in_force(budget), [going], now).status
+        status = gate.debited(in_force(budget), [going], now).status
         if _bounded(in_force(budget)):
             status = status.but(disruptions_allowed=debit.disruptions_allowed)
         left = status.disruptions_allowed if debit.rate is None else debit.rate.left(now)

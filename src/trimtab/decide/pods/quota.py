@@ -15,7 +15,7 @@ from trimtab.api.kinds.disruption import (
     RecentDisruption,
 )
 from trimtab.decide import budget
-from trimtab.decide.door import cleaned
+from trimtab.decide.gate import cleaned
 from trimtab.decide.pods.guard import Errand
 
 USUAL = (

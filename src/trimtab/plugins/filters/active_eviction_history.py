@@ -1,9 +1,9 @@
 """Keep a workload off the cluster where it just fared badly, until the block of its policy is over."""
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin
+from trimtab.decide.request import Ask
 
 
 @filter_plugin("ActiveEvictionHistory", about=lambda ask: tuple(blocked.cluster for blocked in ask.blocked))

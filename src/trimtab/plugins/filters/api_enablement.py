@@ -1,9 +1,9 @@
 """Keep objects off clusters that do not serve their kind."""
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin
+from trimtab.decide.request import Ask
 
 MISSING = Reason("APINotEnabled", "cluster(s) did not have the API resource")
 

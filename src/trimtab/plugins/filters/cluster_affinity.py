@@ -4,9 +4,9 @@ from collections.abc import Hashable
 
 from trimtab.api.affinity import belongs
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin, sealed
+from trimtab.decide.request import Ask
 
 OUTSIDE = Reason("AffinityMismatch", "cluster(s) did not match the placement cluster affinity constraint")
 

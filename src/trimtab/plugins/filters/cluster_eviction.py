@@ -1,9 +1,9 @@
 """Keep workloads off clusters that they are just leaving."""
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin
+from trimtab.decide.request import Ask
 
 LEAVING = Reason("Evicting", "cluster(s) is in the process of eviction")
 

@@ -1,9 +1,9 @@
 """Keep workloads inside the decisions of the Placement that their policy refers to."""
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin
+from trimtab.decide.request import Ask
 
 NOT_DECIDED = Reason("NotDecided", "cluster(s) were not decided for by the referenced Placement")
 

@@ -1,9 +1,9 @@
 """Keep workloads that are to be spread off clusters that do not say where they stand."""
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin
+from trimtab.decide.request import Ask
 
 NAMED = {"provider": "provider", "region": "region", "zone": "zones"}
 MISSING = {

@@ -1,9 +1,9 @@
 """Keep workloads off clusters whose taints they do not tolerate."""
 
 from trimtab.api.kinds.cluster import Cluster, Taint
-from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin, sealed
+from trimtab.decide.request import Ask
 
 REPELLING = {"NoSchedule", "NoExecute"}
 

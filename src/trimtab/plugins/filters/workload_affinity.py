@@ -1,9 +1,9 @@
 """Keep workloads of one affinity group together."""
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin
+from trimtab.decide.request import Ask
 
 ELSEWHERE = Reason(
     "AffinityGroupElsewhere", "ResourceBinding with the same affinity group does not target this cluster"

@@ -1,9 +1,9 @@
 """Keep workloads of one anti-affinity group apart."""
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin
+from trimtab.decide.request import Ask
 
 TAKEN = Reason("AntiAffinityGroupPresent", "cluster already has workload with the same anti-affinity group")
 

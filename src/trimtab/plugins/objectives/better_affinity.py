@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from trimtab.decide.pods.host import Resident
-from trimtab.decide.reschedule.gains import WISHES, Bench, Prospect
-from trimtab.decide.reschedule.objectives import Candidate, NoArgs, objective
-from trimtab.decide.reschedule.picture import Picture
+from trimtab.decide.rescheduling.objectives import Candidate, NoArgs, objective
+from trimtab.decide.rescheduling.score_gain import WISHES, Bench, Prospect
+from trimtab.decide.rescheduling.snapshot import Picture
 
 
 @objective("BetterAffinity")

@@ -5,10 +5,10 @@ from functools import partial
 
 from trimtab.api.value import Value, always
 from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.reschedule.gains import WISHES, Bench, Prospect
-from trimtab.decide.reschedule.manners import unwilling
-from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
-from trimtab.decide.reschedule.picture import Picture
+from trimtab.decide.rescheduling.objectives import FULL, Candidate, objective
+from trimtab.decide.rescheduling.protections import unwilling
+from trimtab.decide.rescheduling.score_gain import WISHES, Bench, Prospect
+from trimtab.decide.rescheduling.snapshot import Picture
 
 MOST_TRIED = 200
 """Nodes that one round tries to empty: most of those that fail, fail for the same reason."""

@@ -9,9 +9,9 @@ from trimtab.api.value import QuantityText, Value
 from trimtab.decide.pods.ask import ask_for
 from trimtab.decide.pods.host import Host, Resident, resident
 from trimtab.decide.pods.schedule import DEFAULT, objection_to, schedule
-from trimtab.decide.reschedule.gains import Bench
-from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
-from trimtab.decide.reschedule.picture import Picture
+from trimtab.decide.rescheduling.objectives import FULL, Candidate, objective
+from trimtab.decide.rescheduling.score_gain import Bench
+from trimtab.decide.rescheduling.snapshot import Picture
 
 LONGEST_PLAN = 5
 TRIED = 20

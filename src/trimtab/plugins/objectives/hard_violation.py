@@ -9,9 +9,9 @@ from trimtab.decide.pods.fleet import NodeFleet
 from trimtab.decide.pods.host import Host, Resident
 from trimtab.decide.pods.nodes import REPELLING
 from trimtab.decide.pods.schedule import Taste, objection_to
-from trimtab.decide.reschedule.gains import Bench, Prospect, homeless, without
-from trimtab.decide.reschedule.objectives import FULL, Candidate, NoArgs, objective
-from trimtab.decide.reschedule.picture import Picture
+from trimtab.decide.rescheduling.objectives import FULL, Candidate, NoArgs, objective
+from trimtab.decide.rescheduling.score_gain import Bench, Prospect, homeless, without
+from trimtab.decide.rescheduling.snapshot import Picture
 
 DEMANDS = Taste(filters=("TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity"))
 """What a pod demands of its node; room is not among it, for it has its room."""

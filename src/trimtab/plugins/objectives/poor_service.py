@@ -8,8 +8,8 @@ from trimtab.api.value import Value
 from trimtab.decide.pods.demand import ASSUMED
 from trimtab.decide.pods.host import Resident, resident
 from trimtab.decide.pods.measures import Measures
-from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
-from trimtab.decide.reschedule.picture import Picture, restarts_of, was_killed
+from trimtab.decide.rescheduling.objectives import FULL, Candidate, objective
+from trimtab.decide.rescheduling.snapshot import Picture, restarts_of, was_killed
 
 INFERRED = 0.75
 """How sure one can be that pods disturb each other when only their use is known, not who waits."""

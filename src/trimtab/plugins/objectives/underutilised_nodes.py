@@ -9,10 +9,10 @@ from trimtab.api.value import Value, always
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.pods.amount import allocatable, pod_counts, used
 from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.reschedule.gains import Bench, Prospect
-from trimtab.decide.reschedule.manners import unwilling
-from trimtab.decide.reschedule.objectives import FULL, Candidate, objective
-from trimtab.decide.reschedule.picture import Picture
+from trimtab.decide.rescheduling.objectives import FULL, Candidate, objective
+from trimtab.decide.rescheduling.protections import unwilling
+from trimtab.decide.rescheduling.score_gain import Bench, Prospect
+from trimtab.decide.rescheduling.snapshot import Picture
 
 NOTHING = 0.0
 CPU = "cpu"

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from trimtab.api.kinds.ocm import ClusterPredicate, ManagedCluster
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, placement_filter, sealed
-from trimtab.decide.ocm.answer import Misconfigured
-from trimtab.decide.ocm.ask import PlacementAsk, Program
-from trimtab.decide.ocm.document import documents, scores_of
+from trimtab.decide.ocm.cel_document import documents, scores_of
+from trimtab.decide.ocm.decision import Misconfigured
+from trimtab.decide.ocm.request import PlacementAsk, Program
 from trimtab.decide.ocm.selectors import Matcher, all_hold, by_claims, by_labels, claims_of
 
 PLUGIN = "Predicate"

@@ -5,8 +5,8 @@ import numpy as np
 from trimtab.api.kinds.ocm import ManagedCluster
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Mask, Reason, placement_filter, sealed
-from trimtab.decide.ocm.ask import PlacementAsk
-from trimtab.decide.ocm.tolerate import PLUGIN, check, ends, harmless
+from trimtab.decide.ocm.request import PlacementAsk
+from trimtab.decide.ocm.tolerations import PLUGIN, check, ends, harmless
 
 
 def repels_newcomers(fleet: Fleet[ManagedCluster]) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from trimtab.decide.ocm.provide import Seen, Sheet, provider
+from trimtab.decide.ocm.score_provider import Seen, Sheet, provider
 
 RESOURCES = ("cpu", "memory")
 

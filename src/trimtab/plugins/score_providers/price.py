@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 
-from trimtab.decide.ocm.provide import Seen, Sheet, on_the_range, provider
+from trimtab.decide.ocm.score_provider import Seen, Sheet, on_the_range, provider
 from trimtab.errors import InputFault
 
 ANNOTATION = "trimtab.dev/price"

@@ -1,9 +1,9 @@
 """Grade clusters by numbers that somebody else measured and published as AddOnPlacementScores."""
 
 from trimtab.api.kinds.policy import AddOnScore
-from trimtab.decide.ask import Question
 from trimtab.decide.fleet import Fleet, Named
 from trimtab.decide.framework import Grade, prioritizer
+from trimtab.decide.request import Question
 
 
 def coordinate(question: Question) -> tuple[str, str]:

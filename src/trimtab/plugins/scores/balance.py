@@ -4,9 +4,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from trimtab.decide.ask import Question
 from trimtab.decide.fleet import Array, Fleet, Named
 from trimtab.decide.framework import Grade, Mask, prioritizer
+from trimtab.decide.request import Question
 
 NEVER_CHOSEN = 100
 

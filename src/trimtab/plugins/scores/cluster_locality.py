@@ -1,9 +1,9 @@
 """Prefer the clusters where the workload already is."""
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.decide.ask import Ask
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Grade, score_plugin
+from trimtab.decide.request import Ask
 
 
 @score_plugin("ClusterLocality", about=lambda ask: ask.incumbents)

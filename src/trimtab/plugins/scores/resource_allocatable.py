@@ -7,9 +7,9 @@ import numpy as np
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm import ManagedCluster
 from trimtab.api.quantity import approximate, parse
-from trimtab.decide.ask import Question
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Grade, Mask, prioritizer
+from trimtab.decide.request import Question
 
 NOT_KNOWN = -1.0
 

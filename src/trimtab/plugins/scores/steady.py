@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from trimtab.decide.ask import Question
 from trimtab.decide.fleet import Array, Fleet, Named
 from trimtab.decide.framework import Grade, Mask, prioritizer
+from trimtab.decide.request import Question
 
 
 def sweep(question: Question, fleet: Fleet[Named], feasible: Mask) -> Array:

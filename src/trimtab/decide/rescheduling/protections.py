@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from trimtab.decide.pods.traits import UNDER_WAY
 from trimtab.decide.preempt import SYSTEM_CRITICAL
-from trimtab.decide.reschedule.history import SETTLES_AFTER_SCALING
-from trimtab.decide.reschedule.objectives import Candidate
-from trimtab.decide.reschedule.picture import Picture
+from trimtab.decide.rescheduling.history import SETTLES_AFTER_SCALING
+from trimtab.decide.rescheduling.objectives import Candidate
+from trimtab.decide.rescheduling.snapshot import Picture
 
 
 def unwilling(candidate: Candidate, picture: Picture) -> str | None:

@@ -5,8 +5,8 @@ import msgspec
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import ClusterAffinityTerm, Placement
 from trimtab.api.kinds.work import Binding
-from trimtab.decide.ask import DUPLICATED, NO_GATES, Gates, ask_of
 from trimtab.decide.fleet import Fleet
+from trimtab.decide.request import DUPLICATED, NO_GATES, Gates, ask_of
 
 APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import msgspec
 
 from trimtab.decide.pods.evictor import Cycle, Eviction
-from trimtab.decide.reschedule.history import History, Moved, Streak
-from trimtab.decide.reschedule.objectives import FULL, Candidate, objectives
-from trimtab.decide.reschedule.picture import Picture
-from trimtab.decide.reschedule.round import Move, Proposal, Refused, Round
+from trimtab.decide.rescheduling.history import History, Moved, Streak
+from trimtab.decide.rescheduling.move_simulation import Move, Proposal, Refused, Round
+from trimtab.decide.rescheduling.objectives import FULL, Candidate, objectives
+from trimtab.decide.rescheduling.snapshot import Picture
 
 NO_METRICS = "nothing tells what pods use here (metrics.k8s.io): interference is not judged"
 

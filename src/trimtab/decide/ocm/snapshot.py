@@ -22,8 +22,8 @@ from trimtab.api.kinds.ocm import (
     PlacementDecision,
 )
 from trimtab.api.value import Object
-from trimtab.decide.ask import Popularity
 from trimtab.decide.fleet import LONG_AGO, Array, Fleet, Note
+from trimtab.decide.request import Popularity
 
 PLACEMENT_LABEL = f"{CLUSTER_GROUP}/placement"
 GROUP_NAME_LABEL = f"{CLUSTER_GROUP}/decision-group-name"

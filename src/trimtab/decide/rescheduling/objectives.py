@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from trimtab.api.value import Value
 from trimtab.decide.pods.host import Resident
-from trimtab.decide.reschedule.gains import Bench, Prospect
-from trimtab.decide.reschedule.picture import Picture
+from trimtab.decide.rescheduling.score_gain import Bench, Prospect
+from trimtab.decide.rescheduling.snapshot import Picture
 from trimtab.registry import Registry
 
 FULL = 100.0

@@ -8,8 +8,8 @@ from trimtab.api.kinds.ocm import ManagedCluster
 from trimtab.api.quantity import BadQuantity, canonical
 from trimtab.api.value import QuantityText, Raw
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.ocm.ask import Scores
-from trimtab.decide.ocm.scene import score_note
+from trimtab.decide.ocm.request import Scores
+from trimtab.decide.ocm.snapshot import score_note
 
 
 def document_of(cluster: ManagedCluster) -> Raw:

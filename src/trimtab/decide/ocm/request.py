@@ -10,8 +10,8 @@ from trimtab.api.kinds.ocm import OcmPlacement, PlacementSpec
 from trimtab.api.kinds.policy import PrioritizerConfig, PrioritizerPolicy, ScoreCoordinate
 from trimtab.api.value import Raw
 from trimtab.decide.framework import Score, prioritizers, sealed
-from trimtab.decide.ocm.answer import Misconfigured
-from trimtab.decide.ocm.scene import Scene
+from trimtab.decide.ocm.decision import Misconfigured
+from trimtab.decide.ocm.snapshot import Scene
 
 ADD_ON = "AddOn"
 BUILT_IN = "BuiltIn"

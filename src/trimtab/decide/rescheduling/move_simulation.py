@@ -9,11 +9,11 @@ from trimtab.decide.pods import quota
 from trimtab.decide.pods.ask import ask_for
 from trimtab.decide.pods.host import Resident
 from trimtab.decide.pods.schedule import DEFAULT, objection_to
-from trimtab.decide.reschedule.gains import Bench, Prospect
-from trimtab.decide.reschedule.history import Chain, Step
-from trimtab.decide.reschedule.manners import unwilling
-from trimtab.decide.reschedule.objectives import FULL, Candidate
-from trimtab.decide.reschedule.picture import ERRAND, Picture
+from trimtab.decide.rescheduling.history import Chain, Step
+from trimtab.decide.rescheduling.objectives import FULL, Candidate
+from trimtab.decide.rescheduling.protections import unwilling
+from trimtab.decide.rescheduling.score_gain import Bench, Prospect
+from trimtab.decide.rescheduling.snapshot import ERRAND, Picture
 
 LONG, SHORT = "long", "short"
 MOST_WAITING = 20

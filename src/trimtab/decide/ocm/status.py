@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from trimtab.api.kinds.ocm import DecisionGroupStatus, ManagedCluster, PlacementSpec
 from trimtab.api.value import Condition
 from trimtab.decide.fleet import Fleet
-from trimtab.decide.ocm.answer import ERROR, MISCONFIGURED, Answer, Group
+from trimtab.decide.ocm.decision import ERROR, MISCONFIGURED, Answer, Group
 from trimtab.decide.ocm.groups import Page
-from trimtab.decide.ocm.scene import PAGE, page_name
+from trimtab.decide.ocm.snapshot import PAGE, page_name
 
 SATISFIED, MISCONFIGURATION = "PlacementSatisfied", "PlacementMisconfigured"
 UNDERSTOOD = Condition(

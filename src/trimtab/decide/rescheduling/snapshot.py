@@ -23,8 +23,7 @@ from trimtab.decide.pods.scene import Scene
 from trimtab.decide.pods.schedule import DEFAULT, Taste
 from trimtab.decide.pods.terms import Labels
 from trimtab.decide.pods.traits import ON_REQUEST
-from trimtab.decide.reschedule.gains import PACKING, Bench
-from trimtab.decide.reschedule.history import (
+from trimtab.decide.rescheduling.history import (
     BACK,
     DONE,
     PENDING,
@@ -35,7 +34,8 @@ from trimtab.decide.reschedule.history import (
     Pressure,
     Scale,
 )
-from trimtab.decide.reschedule.settings import Settings
+from trimtab.decide.rescheduling.score_gain import PACKING, Bench
+from trimtab.decide.rescheduling.settings import Settings
 
 ERRAND = Errand("rescheduler", "Reschedule")
 WAITS_TOO_LONG = timedelta(seconds=30)

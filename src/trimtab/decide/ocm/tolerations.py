@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from trimtab.api.kinds.ocm import ManagedCluster, ManagedClusterTaint, PlacementToleration
 from trimtab.decide.fleet import LONG_AGO, Fleet
-from trimtab.decide.ocm.answer import Misconfigured
-from trimtab.decide.ocm.ask import PlacementAsk
+from trimtab.decide.ocm.decision import Misconfigured
+from trimtab.decide.ocm.request import PlacementAsk
 
 PLUGIN = "TaintToleration"
 NEVER, FOREVER = float("-inf"), float("inf")
