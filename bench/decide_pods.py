@@ -22,13 +22,13 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod, PodCondition, PodStatus
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.decide.framework import Reason
-from trimtab.decide.pods.evictor import Cycle
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.movers import run_mover
-from trimtab.decide.pods.protect import EvictorArgs
-from trimtab.decide.pods.scene import Scene
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.descheduling.evictor import Cycle
+from trimtab.decide.pods.descheduling.evictor_filter import EvictorArgs
+from trimtab.decide.pods.descheduling.movers import run_mover
+from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.preemption.preempt import preempt
 from trimtab.decide.pods.schedule import book, schedule
-from trimtab.decide.preempt import preempt
 from trimtab.decide.rescheduling.history import History
 from trimtab.decide.rescheduling.objectives import objectives
 from trimtab.decide.rescheduling.plan import plan as reschedule

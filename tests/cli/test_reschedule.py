@@ -4,8 +4,8 @@ import pytest
 
 from pod_builders import node, pod
 from trimtab.cli.reschedule import config_from, limits_of, shown, shown_nodes, told
-from trimtab.decide.pods.host import resident
-from trimtab.decide.pods.measures import Measures
+from trimtab.decide.pods.metrics.measurements import Measures
+from trimtab.decide.pods.node_info import resident
 from trimtab.decide.rescheduling.history import History
 from trimtab.decide.rescheduling.move_simulation import Move, Refused
 from trimtab.decide.rescheduling.plan import Plan

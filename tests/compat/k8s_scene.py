@@ -10,10 +10,10 @@ from trimtab import plugins
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import UPSTREAM, Profile
-from trimtab.decide.pods.evictor import Cycle, Limits
-from trimtab.decide.pods.movers import run_mover
-from trimtab.decide.pods.protect import EvictorArgs
-from trimtab.decide.pods.scene import Scene
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.descheduling.evictor import Cycle, Limits
+from trimtab.decide.pods.descheduling.evictor_filter import EvictorArgs
+from trimtab.decide.pods.descheduling.movers import run_mover
 
 plugins.load()
 

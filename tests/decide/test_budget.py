@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.decide.budget import Controller, CoveredPod, Limit, Rate, Strength, Unknown, assess, scaled
+from trimtab.decide.pods.budgets.budget import Controller, CoveredPod, Limit, Rate, Strength, Unknown, assess, scaled
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
-from trimtab.decide.budget import Rate
-from trimtab.decide.evict import Budget, EvictedPod, Preconditions, Verdict, verdict
+from trimtab.decide.pods.budgets.budget import Rate
+from trimtab.decide.pods.budgets.eviction import Budget, EvictedPod, Preconditions, Verdict, verdict
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 RUNNING = EvictedPod("web-0", uid="u", resource_version="7", ready=True)

@@ -8,13 +8,13 @@ from pod_builders import node, pod
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.decide.framework import Reason
-from trimtab.decide.pods.burden import Burden, Burdens
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.host import resident
+from trimtab.decide.pods.affinity.affinity_terms import Choice
+from trimtab.decide.pods.node_info import resident
+from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.preemption.fair_share import Claimant, Fairness
+from trimtab.decide.pods.preemption.preempt import Cover, Preemption, foretold, preempt
+from trimtab.decide.pods.preemption.recent_disruptions import Burden, Burdens
 from trimtab.decide.pods.schedule import book, schedule
-from trimtab.decide.pods.shares import Claimant, Fairness
-from trimtab.decide.pods.terms import Choice
-from trimtab.decide.preempt import Cover, Preemption, foretold, preempt
 
 WEB = Choice((("app", "web"),))
 

@@ -27,7 +27,7 @@ from simulate.scenery import (
     workload,
 )
 from trimtab.client.client import Resource
-from trimtab.decide.pods.avoid import ANNOTATION
+from trimtab.decide.pods.avoid_list import ANNOTATION
 from trimtab.decide.rescheduling.snapshot import Facts
 from trimtab.errors import ApiFault, NotFound
 from trimtab.rescheduling.cluster_snapshot import look

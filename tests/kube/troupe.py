@@ -13,7 +13,7 @@ from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock
-from trimtab.decide.pods.demand import demand
+from trimtab.decide.pods.fit.requests import demand
 from trimtab.errors import NotFound
 from trimtab.simulate.behaviour import Spell
 from trimtab.simulate.kubelet import PODS

@@ -18,7 +18,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
-from trimtab.decide.pods.guard import RATE
+from trimtab.decide.pods.budgets.pod_budgets import RATE
 from trimtab.errors import ApiFault
 from trimtab.rescheduling.drain import Drain, Options
 from trimtab.rescheduling.eviction_client import evict as ask_to_go

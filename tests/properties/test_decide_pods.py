@@ -12,13 +12,13 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB
 from trimtab.decide.framework import grades, node_scores, objections, verdicts
-from trimtab.decide.pods.ask import ask_for
-from trimtab.decide.pods.burden import Burden
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.host import resident
+from trimtab.decide.pods.affinity.affinity_terms import Choice
+from trimtab.decide.pods.node_info import resident
+from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.preemption.preempt import Cover, Limits, Preemption, preempt
+from trimtab.decide.pods.preemption.recent_disruptions import Burden
+from trimtab.decide.pods.request import ask_for
 from trimtab.decide.pods.schedule import DEFAULT, active_filters, book, crowded_nodes, explain, schedule
-from trimtab.decide.pods.terms import Choice
-from trimtab.decide.preempt import Cover, Limits, Preemption, preempt
 
 APPS = ("web", "db")
 apps, keys = st.sampled_from(APPS), st.sampled_from((HOSTNAME, ZONE))

@@ -14,7 +14,7 @@ from properties.ledger import Ledger, Promise, Window
 from server.asgi import Answered, Wire
 from server.test_eviction import BUDGETS, CUSTOM, PDBS, PODS, POLICY, READY, evict, merge
 from trimtab.api.value import Raw
-from trimtab.decide.pods.guard import RATE
+from trimtab.decide.pods.budgets.pod_budgets import RATE
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.simulate.member import of_a_member
 from trimtab.store.log import Store

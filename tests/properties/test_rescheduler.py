@@ -14,7 +14,7 @@ from simulate.scenery import DEPLOYMENTS, NODES, deployment, fleet, in_a_member
 from trimtab.api.profile import TRIMTAB
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
-from trimtab.decide.pods.avoid import ANNOTATION
+from trimtab.decide.pods.avoid_list import ANNOTATION
 from trimtab.decide.rescheduling.history import SAME_WAY_BACK, History, Moved
 from trimtab.errors import NotFound
 from trimtab.rescheduling.rescheduler import NAMESPACE, STATE, Rescheduler

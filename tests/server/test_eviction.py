@@ -7,8 +7,8 @@ from server.asgi import Wire, with_wire
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
-from trimtab.decide.pods.avoid import ANNOTATION, MOST, entries_of
-from trimtab.decide.pods.guard import RATE
+from trimtab.decide.pods.avoid_list import ANNOTATION, MOST, entries_of
+from trimtab.decide.pods.budgets.pod_budgets import RATE
 from trimtab.errors import ApiFault
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.auth.certificates import ensure_authority

@@ -22,7 +22,7 @@ from simulate.scenery import (
 )
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
-from trimtab.decide.pods.avoid import entries_of
+from trimtab.decide.pods.avoid_list import entries_of
 from trimtab.errors import TooManyRequests
 from trimtab.simulate.member import Member
 

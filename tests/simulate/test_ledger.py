@@ -2,8 +2,8 @@ import asyncio
 
 from simulate.scenery import DEPLOYMENTS, PODS, deployment, in_a_member, statefulset
 from trimtab.client.client import Resource
-from trimtab.decide.pods.burden import Burden
-from trimtab.decide.pods.host import Resident, resident
+from trimtab.decide.pods.node_info import Resident, resident
+from trimtab.decide.pods.preemption.recent_disruptions import Burden
 from trimtab.simulate.ledger import READ, Ledger
 from trimtab.simulate.member import Member
 

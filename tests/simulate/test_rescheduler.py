@@ -14,7 +14,7 @@ from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import OwnerReference, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import LoopClock
-from trimtab.decide.pods.avoid import ANNOTATION, Avoidance, Signature, entries_of, text_of
+from trimtab.decide.pods.avoid_list import ANNOTATION, Avoidance, Signature, entries_of, text_of
 from trimtab.decide.rescheduling.history import Moved
 from trimtab.decide.rescheduling.plan import Plan
 from trimtab.errors import NotFound, TooManyRequests

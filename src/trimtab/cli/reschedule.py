@@ -12,8 +12,8 @@ from trimtab.api.value import Raw
 from trimtab.cli.shared import kubeconfig_options, table, with_client
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
-from trimtab.decide.pods.host import Host
-from trimtab.decide.pods.measures import MEASURED
+from trimtab.decide.pods.metrics.measurements import MEASURED
+from trimtab.decide.pods.node_info import Host
 from trimtab.decide.rescheduling.plan import Plan
 from trimtab.decide.rescheduling.settings import Settings
 from trimtab.decide.rescheduling.snapshot import Picture

@@ -12,7 +12,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Object, Raw
 from trimtab.cli.shared import table
 from trimtab.client.client import Client, resource_of
-from trimtab.decide.pods.guard import Guard, PodBudget, guards, standing_of
+from trimtab.decide.pods.budgets.pod_budgets import Guard, PodBudget, guards, standing_of
 from trimtab.errors import ApiFault, NotFound
 from trimtab.rescheduling.eviction_client import PODS, evict, eviction, why_here
 

@@ -48,15 +48,15 @@ from trimtab.decide.ocm.pipeline import Unlistable, decide
 from trimtab.decide.ocm.request import PlacementAsk
 from trimtab.decide.ocm.snapshot import Atlas, Scene, note_of, score_note
 from trimtab.decide.ocm.status import misconfigured, satisfied
-from trimtab.decide.pods.burden import Burden, Burdens, burden
-from trimtab.decide.pods.disruption import cover
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.groups import Groups
-from trimtab.decide.pods.guard import over_pods
-from trimtab.decide.pods.host import resident
+from trimtab.decide.pods.affinity.selector_groups import Groups
+from trimtab.decide.pods.budgets.budget_status import cover
+from trimtab.decide.pods.budgets.pod_budgets import over_pods
+from trimtab.decide.pods.node_info import resident
+from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.preemption.preempt import foretold, preempt
+from trimtab.decide.pods.preemption.recent_disruptions import Burden, Burdens, burden
 from trimtab.decide.pods.schedule import book, nowhere, schedule
 from trimtab.decide.pods.schedule import explain as node_opinions
-from trimtab.decide.preempt import foretold, preempt
 from trimtab.errors import InputFault
 from trimtab.interpret.cel import compiler
 from trimtab.interpret.interpreter import Interpreter

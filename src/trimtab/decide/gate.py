@@ -8,7 +8,7 @@ from trimtab.api.duration import duration
 from trimtab.api.kinds.disruption import DisruptionBudget, InFlight, RateStatus, RecentDisruption, Window
 from trimtab.api.timetable import next_time
 from trimtab.api.value import IntOrString
-from trimtab.decide.budget import Limit, Rate, scaled
+from trimtab.decide.pods.budgets.budget import Limit, Rate, scaled
 
 Placement = Mapping[str, int]
 """Replicas by cluster."""

@@ -7,7 +7,7 @@ from trimtab.api.value import OwnerReference, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.controllers.contract import Note
 from trimtab.controllers.well_known import ref_of_raw
-from trimtab.decide.pods.avoid import (
+from trimtab.decide.pods.avoid_list import (
     ANNOTATION,
     LONG,
     MOST,

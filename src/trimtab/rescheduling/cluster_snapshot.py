@@ -19,11 +19,11 @@ from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.kinds.native.storage import PersistentVolumeClaim
 from trimtab.api.value import Object, OwnerReference, Raw
 from trimtab.client.client import Client, Resource, resource_of
-from trimtab.decide.pods.burden import EVICTED
-from trimtab.decide.pods.demand import Amounts, amounts
-from trimtab.decide.pods.measures import Measures
-from trimtab.decide.pods.scaling import Scalable, is_users_own, scalables
-from trimtab.decide.pods.terms import Labels
+from trimtab.decide.pods.affinity.affinity_terms import Labels
+from trimtab.decide.pods.budgets.scalable_kinds import Scalable, is_users_own, scalables
+from trimtab.decide.pods.fit.requests import Amounts, amounts
+from trimtab.decide.pods.metrics.measurements import Measures
+from trimtab.decide.pods.preemption.recent_disruptions import EVICTED
 from trimtab.decide.rescheduling.snapshot import Facts, Owner
 from trimtab.errors import Forbidden, NotFound, Unavailable
 

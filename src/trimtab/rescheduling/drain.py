@@ -15,7 +15,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock, timestamp
 from trimtab.controllers.pods.owners import SURGED
-from trimtab.decide.pods.guard import over_pods, selects
+from trimtab.decide.pods.budgets.pod_budgets import over_pods, selects
 from trimtab.errors import (
     ApiFault,
     Conflict,

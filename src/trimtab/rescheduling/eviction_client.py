@@ -8,8 +8,8 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
-from trimtab.decide.evict import SEVERAL
-from trimtab.decide.pods.guard import selects
+from trimtab.decide.pods.budgets.eviction import SEVERAL
+from trimtab.decide.pods.budgets.pod_budgets import selects
 from trimtab.errors import ApiFault
 
 PODS = Resource("", "v1", "pods", "Pod")

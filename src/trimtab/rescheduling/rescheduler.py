@@ -20,10 +20,10 @@ from trimtab.client.client import Client, resource_of
 from trimtab.clock import Clock
 from trimtab.controllers.contract import Note, Ref
 from trimtab.controllers.well_known import ref_of_raw
-from trimtab.decide.pods.demand import Amounts
-from trimtab.decide.pods.measures import Measures, averaged, shifted
-from trimtab.decide.pods.policy import DeschedulerPolicy, cycle, read_policy
-from trimtab.decide.pods.traits import ON_REQUEST
+from trimtab.decide.pods.descheduling.policy import DeschedulerPolicy, cycle, read_policy
+from trimtab.decide.pods.fit.requests import Amounts
+from trimtab.decide.pods.metrics.measurements import Measures, averaged, shifted
+from trimtab.decide.pods.pod_traits import ON_REQUEST
 from trimtab.decide.rescheduling.history import BACK, DONE, PENDING, History
 from trimtab.decide.rescheduling.move_simulation import SHORT, Move, Refused, blocked_by_overlap
 from trimtab.decide.rescheduling.objectives import objectives

@@ -23,17 +23,14 @@ from trimtab.api.value import Object, Raw
 from trimtab.client.client import resource_of
 from trimtab.clock import Clock, timestamp
 from trimtab.controllers.contract import Note
-from trimtab.decide.pods.answer import words_of
-from trimtab.decide.pods.ask import ask_for
-from trimtab.decide.pods.avoid import Avoidance, avoids, entries_of
-from trimtab.decide.pods.disruption import cover
-from trimtab.decide.pods.fleet import NodeFleet, takes_room
-from trimtab.decide.pods.guard import Errand, counts, over_pods
-from trimtab.decide.pods.host import Resident, resident
-from trimtab.decide.pods.priority import BY_VALUE, ranks
-from trimtab.decide.pods.schedule import DEFAULT, refusals, schedule
-from trimtab.decide.pods.shares import Fairness
-from trimtab.decide.preempt import (
+from trimtab.decide.pods.avoid_list import Avoidance, avoids, entries_of
+from trimtab.decide.pods.budgets.budget_status import cover
+from trimtab.decide.pods.budgets.pod_budgets import Errand, counts, over_pods
+from trimtab.decide.pods.node_info import Resident, resident
+from trimtab.decide.pods.node_rejection import words_of
+from trimtab.decide.pods.node_snapshot import NodeFleet, takes_room
+from trimtab.decide.pods.preemption.fair_share import Fairness
+from trimtab.decide.pods.preemption.preempt import (
     PREEMPTED,
     SYSTEM_CRITICAL,
     Candidate,
@@ -43,6 +40,9 @@ from trimtab.decide.preempt import (
     preempt,
     preempted,
 )
+from trimtab.decide.pods.priority import BY_VALUE, ranks
+from trimtab.decide.pods.request import ask_for
+from trimtab.decide.pods.schedule import DEFAULT, refusals, schedule
 from trimtab.errors import ApiFault, Conflict, NotFound, TooManyRequests
 from trimtab.plugins import node_filters, node_scores
 from trimtab.registry import discover

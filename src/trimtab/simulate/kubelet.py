@@ -13,7 +13,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock, timestamp
-from trimtab.decide.pods.demand import Amounts, amounts, demand
+from trimtab.decide.pods.fit.requests import Amounts, amounts, demand
 from trimtab.errors import AlreadyExists, ApiFault, Conflict, NotFound
 from trimtab.runtime.cache import Cache, Entry
 from trimtab.runtime.queue import WorkQueue

@@ -13,9 +13,9 @@ from trimtab.api.value import Object
 from trimtab.controllers.contract import Index
 from trimtab.controllers.pods.avoid_list_expiry import by_uid
 from trimtab.controllers.pods.owners import replicas_of
-from trimtab.decide.pods.burden import EVICTED, LATELY, Burden, Burdens, burden
-from trimtab.decide.pods.host import Resident
-from trimtab.decide.pods.shares import Claimant
+from trimtab.decide.pods.node_info import Resident
+from trimtab.decide.pods.preemption.fair_share import Claimant
+from trimtab.decide.pods.preemption.recent_disruptions import EVICTED, LATELY, Burden, Burdens, burden
 from trimtab.runtime.cache import Cache
 from trimtab.simulate.workloads.offspring import PODS_OF, children
 

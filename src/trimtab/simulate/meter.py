@@ -8,7 +8,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
 from trimtab.clock import Clock, timestamp
-from trimtab.decide.pods.demand import Amounts
+from trimtab.decide.pods.fit.requests import Amounts
 from trimtab.errors import ApiFault
 from trimtab.server.registry.resource_store import Computed
 from trimtab.simulate.kubelet import Kubelets

@@ -3,7 +3,7 @@
 from trimtab.api.kinds.native.extension import CustomResourceDefinition
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
-from trimtab.decide.pods.scaling import Scalable, scalables
+from trimtab.decide.pods.budgets.scalable_kinds import Scalable, scalables
 from trimtab.runtime.cache import Entry
 from trimtab.runtime.reconciler import Surroundings
 

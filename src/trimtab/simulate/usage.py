@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import LabelSelector
-from trimtab.decide.pods.demand import Amounts, demand
+from trimtab.decide.pods.fit.requests import Amounts, demand
 
 FULL = 100.0
 USUAL_PART = 0.5

@@ -11,8 +11,8 @@ from compat.k8s_cases import Outcome, differences, judged
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import UPSTREAM
-from trimtab.decide.evict import Preconditions, Verdict
-from trimtab.decide.pods.guard import NOBODY, Guard, debited, guards, judge_eviction
+from trimtab.decide.pods.budgets.eviction import Preconditions, Verdict
+from trimtab.decide.pods.budgets.pod_budgets import NOBODY, Guard, debited, guards, judge_eviction
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 

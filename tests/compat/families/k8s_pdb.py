@@ -10,8 +10,8 @@ from compat.k8s_cases import Outcome, differences, judged
 
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.budget import Controller
-from trimtab.decide.pods.disruption import next_status
+from trimtab.decide.pods.budgets.budget import Controller
+from trimtab.decide.pods.budgets.budget_status import next_status
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 COMPARED = (

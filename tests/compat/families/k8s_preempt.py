@@ -12,9 +12,9 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import UPSTREAM
 from trimtab.decide.framework import Reason
-from trimtab.decide.pods.disruption import cover
+from trimtab.decide.pods.budgets.budget_status import cover
+from trimtab.decide.pods.preemption.preempt import preempt
 from trimtab.decide.pods.schedule import explain
-from trimtab.decide.preempt import preempt
 
 
 def run(path: str | Path) -> Iterator[Outcome]:

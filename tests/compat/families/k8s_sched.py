@@ -10,7 +10,7 @@ from compat.k8s_cases import Outcome, differences, judged
 from trimtab import plugins
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.schedule import explain, schedule
 
 plugins.load()

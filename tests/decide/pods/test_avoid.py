@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
 from trimtab.api.value import OwnerReference
-from trimtab.decide.pods.avoid import (
+from trimtab.decide.pods.avoid_list import (
     ANNOTATION,
     MOST,
     Avoidance,

@@ -3,7 +3,7 @@ from typing import Any
 
 from pod_builders import pod
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.pods.burden import Burden, burden
+from trimtab.decide.pods.preemption.recent_disruptions import Burden, burden
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 READY = {"type": "Ready", "status": "True"}

@@ -1,7 +1,7 @@
 from typing import Any
 
 from pod_builders import pod
-from trimtab.decide.pods.demand import HostPort, demand
+from trimtab.decide.pods.fit.requests import HostPort, demand
 
 
 def container(cpu: str | None = None, **more: Any) -> dict[str, Any]:

@@ -4,10 +4,18 @@ import msgspec
 
 from pod_builders import pod
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
-from trimtab.decide.budget import Controller
-from trimtab.decide.evict import Preconditions
-from trimtab.decide.pods.disruption import next_status
-from trimtab.decide.pods.guard import NOBODY, SYNC_FAILED, Guard, condition_of, debited, judge_eviction, selects
+from trimtab.decide.pods.budgets.budget import Controller
+from trimtab.decide.pods.budgets.budget_status import next_status
+from trimtab.decide.pods.budgets.eviction import Preconditions
+from trimtab.decide.pods.budgets.pod_budgets import (
+    NOBODY,
+    SYNC_FAILED,
+    Guard,
+    condition_of,
+    debited,
+    judge_eviction,
+    selects,
+)
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}

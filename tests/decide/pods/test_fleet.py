@@ -1,5 +1,5 @@
 from pod_builders import HOSTNAME, near, node, pod
-from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.node_snapshot import NodeFleet
 
 
 def test_finished_pods_take_no_room() -> None:

@@ -2,8 +2,8 @@ import msgspec
 
 from trimtab.api.kinds.disruption import DisruptionPolicy, PriorityOrder, Rate
 from trimtab.api.kinds.native.scheduling import PriorityClass
-from trimtab.decide.budget import Limit
-from trimtab.decide.pods.floors import Setting, capped, floors_for
+from trimtab.decide.pods.budgets.budget import Limit
+from trimtab.decide.pods.budgets.budget_floors import Setting, capped, floors_for
 from trimtab.decide.pods.priority import ranks
 
 POLICY = msgspec.convert(

@@ -1,4 +1,4 @@
-from trimtab.decide.pods.measures import Measures, averaged, shifted
+from trimtab.decide.pods.metrics.measurements import Measures, averaged, shifted
 
 
 def test_an_average_follows_a_change_by_a_tenth_a_look() -> None:

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from pod_builders import node, pod
-from trimtab.decide.pods.policy import moves, read_policy
-from trimtab.decide.pods.scene import Scene
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.descheduling.policy import moves, read_policy
 from trimtab.errors import InputFault
 
 

@@ -7,10 +7,10 @@ from pod_builders import node, pod
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.selectors import LabelSelector
-from trimtab.decide.pods.policy import cycle, read_policy
-from trimtab.decide.pods.scene import Scene
-from trimtab.decide.pods.terms import choice
-from trimtab.decide.preempt import Cover
+from trimtab.decide.pods.affinity.affinity_terms import choice
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.descheduling.policy import cycle, read_policy
+from trimtab.decide.pods.preemption.preempt import Cover
 from trimtab.errors import InputFault
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)

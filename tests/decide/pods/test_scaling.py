@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from trimtab.api.value import OwnerReference
-from trimtab.decide.pods.scaling import Scalable, scalables
+from trimtab.decide.pods.budgets.scalable_kinds import Scalable, scalables
 
 SCALE = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size", "labelSelectorPath": ".status.pods"}
 

@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from pod_builders import ZONE, near, node, pod, spread
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.groups import Groups
-from trimtab.decide.pods.host import resident
+from trimtab.decide.pods.affinity.selector_groups import Groups
+from trimtab.decide.pods.node_info import resident
+from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.schedule import book, explain, nowhere, schedule
 
 

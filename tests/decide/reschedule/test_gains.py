@@ -3,9 +3,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pod_builders import node, pod
-from trimtab.decide.pods.ask import ask_for
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.host import Resident, resident
+from trimtab.decide.pods.node_info import Resident, resident
+from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.request import ask_for
 from trimtab.decide.pods.schedule import DEFAULT, best, sifted, weighted
 from trimtab.decide.rescheduling.score_gain import WEIGHTS, Bench, Prospect, homeless, without
 

@@ -10,10 +10,10 @@ from trimtab.api.kinds.native.apps import Deployment, ReplicaSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Toleration
 from trimtab.api.value import OwnerReference
-from trimtab.decide.pods.avoid import ANNOTATION, Avoidance, Signature, text_of
-from trimtab.decide.pods.evictor import Cycle, Eviction
-from trimtab.decide.pods.host import resident
-from trimtab.decide.pods.scene import Scene
+from trimtab.decide.pods.avoid_list import ANNOTATION, Avoidance, Signature, text_of
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.descheduling.evictor import Cycle, Eviction
+from trimtab.decide.pods.node_info import resident
 from trimtab.decide.rescheduling.history import BACK, DONE, PENDING, History, Moved
 from trimtab.decide.rescheduling.move_simulation import Move
 from trimtab.decide.rescheduling.objectives import objectives

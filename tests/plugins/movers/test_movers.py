@@ -7,11 +7,11 @@ from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
-from trimtab.decide.pods.evictor import NO_LIMITS, Cycle, Limits
-from trimtab.decide.pods.measures import Measures
-from trimtab.decide.pods.movers import movers, run_mover
-from trimtab.decide.pods.protect import EvictorArgs
-from trimtab.decide.pods.scene import Scene
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.descheduling.evictor import NO_LIMITS, Cycle, Limits
+from trimtab.decide.pods.descheduling.evictor_filter import EvictorArgs
+from trimtab.decide.pods.descheduling.movers import movers, run_mover
+from trimtab.decide.pods.metrics.measurements import Measures
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 

@@ -1,7 +1,7 @@
 from pod_builders import node, pod
 from trimtab.decide.framework import Reason
-from trimtab.decide.pods.answer import CROWDED, HOPELESS
-from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.node_rejection import CROWDED, HOPELESS
+from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.schedule import explain
 
 

@@ -1,6 +1,6 @@
 from pod_builders import ZONE, node, pod, spread
-from trimtab.decide.pods.answer import HOPELESS
-from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.node_rejection import HOPELESS
+from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.schedule import explain, schedule
 
 

@@ -5,7 +5,7 @@ import pytest
 from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.pods.fleet import NodeFleet
+from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.schedule import Taste, explain, schedule
 
 

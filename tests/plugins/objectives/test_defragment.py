@@ -3,7 +3,7 @@ from typing import Any
 
 from pod_builders import node, pod
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.pods.host import resident
+from trimtab.decide.pods.node_info import resident
 from trimtab.decide.rescheduling.history import DONE, History
 from trimtab.decide.rescheduling.move_simulation import Proposal, Round
 from trimtab.decide.rescheduling.objectives import Candidate, objectives

@@ -7,7 +7,7 @@ from pod_builders import node, pod
 from trimtab.api.kinds.native.apps import ReplicaSet
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.pods.measures import Measures
+from trimtab.decide.pods.metrics.measurements import Measures
 from trimtab.decide.rescheduling.history import History, Moved
 from trimtab.decide.rescheduling.objectives import objectives
 from trimtab.decide.rescheduling.plan import NO_METRICS, Plan, plan

@@ -8,7 +8,7 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.quantity import milli, parse, whole
 from trimtab.api.value import QuantityText
-from trimtab.decide.pods.demand import Amounts, amounts, demand
+from trimtab.decide.pods.fit.requests import Amounts, amounts, demand
 
 DONE = ("Succeeded", "Failed")
 BINARY = ("memory", "ephemeral-storage", "storage")

@@ -24,7 +24,7 @@ from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wak
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.placement_preview import Prospect, flow_out, prospect
 from trimtab.controllers.propagation.execute import is_ready
-from trimtab.decide.budget import scaled
+from trimtab.decide.pods.budgets.budget import scaled
 
 MODERN = {"Immediately": "Directly", "Graciously": "Gracefully"}
 EVICTION_BLOCKED = "EvictionBlocked"

@@ -12,7 +12,7 @@ from trimtab.api.value import Key, Object
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Index, View, Wake, Wish
 from trimtab.controllers.pods.registry import inside_a_cluster
-from trimtab.decide.pods.avoid import ANNOTATION, MOST, Avoidance, entries_of, shortened, still_meant, text_of
+from trimtab.decide.pods.avoid_list import ANNOTATION, MOST, Avoidance, entries_of, shortened, still_meant, text_of
 
 SWEEP_SECONDS = 30.0
 OWNERS: tuple[type[Object], ...] = (Deployment, ReplicaSet, StatefulSet, ReplicationController, DaemonSet, Job)

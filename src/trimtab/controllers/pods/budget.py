@@ -16,10 +16,10 @@ from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, View, Wake, Wish, spec_differs
 from trimtab.controllers.pods.owners import controllers_in
 from trimtab.controllers.pods.registry import inside_a_cluster
-from trimtab.decide.budget import DELETION_DEADLINE, IN_FLIGHT_AT_MOST, Limit
-from trimtab.decide.pods.disruption import Crew, covered_pod, own_status, wanted_of
-from trimtab.decide.pods.floors import Setting, capped, floors_for
-from trimtab.decide.pods.guard import ALLOWED, SUPERSEDED, SYNC_FAILED, PodBudget, annotated_rate, selects
+from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE, IN_FLIGHT_AT_MOST, Limit
+from trimtab.decide.pods.budgets.budget_floors import Setting, capped, floors_for
+from trimtab.decide.pods.budgets.budget_status import Crew, covered_pod, own_status, wanted_of
+from trimtab.decide.pods.budgets.pod_budgets import ALLOWED, SUPERSEDED, SYNC_FAILED, PodBudget, annotated_rate, selects
 from trimtab.decide.pods.priority import ranks
 
 DEFAULT = "trimtab.dev/default-budget"

@@ -17,9 +17,9 @@ from trimtab.controllers.contract import Again, View, Wake, Wish, spec_changed, 
 from trimtab.controllers.pods.budget import DEFAULT
 from trimtab.controllers.pods.owners import custom_owner, replicas_of
 from trimtab.controllers.pods.registry import inside_a_cluster
-from trimtab.decide.pods.guard import PodBudget
-from trimtab.decide.pods.scaling import is_users_own
-from trimtab.decide.pods.terms import Labels
+from trimtab.decide.pods.affinity.affinity_terms import Labels
+from trimtab.decide.pods.budgets.pod_budgets import PodBudget
+from trimtab.decide.pods.budgets.scalable_kinds import is_users_own
 
 Workload = Deployment | StatefulSet | ReplicaSet | ReplicationController
 NOT_SAID_SECONDS = 30.0

@@ -7,8 +7,8 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from trimtab.api.value import OwnerReference, Raw
 from trimtab.controllers.contract import Ref, View
-from trimtab.decide.budget import Controller
-from trimtab.decide.pods.scaling import DEFINITION, Scalable, scalables
+from trimtab.decide.pods.budgets.budget import Controller
+from trimtab.decide.pods.budgets.scalable_kinds import DEFINITION, Scalable, scalables
 
 SURGED = "trimtab.dev/surged"
 """On a workload: how many replicas a drain has added until the pods that it waits for could go."""

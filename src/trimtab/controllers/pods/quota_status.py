@@ -13,8 +13,8 @@ from trimtab.controllers import well_known
 from trimtab.controllers.contract import Note, View, Wake, Wish
 from trimtab.controllers.pods.disruption_policy_status import in_force
 from trimtab.controllers.pods.registry import inside_a_cluster
-from trimtab.decide.pods.allotment import covers, hard_of, promised, shown, used_by
-from trimtab.decide.pods.demand import amounts
+from trimtab.decide.pods.budgets.priority_quota import covers, hard_of, promised, shown, used_by
+from trimtab.decide.pods.fit.requests import amounts
 
 OVERCOMMITTED = "TopPriorityOvercommitted"
 

@@ -20,11 +20,11 @@ from trimtab.decide.framework import (
     sift,
     verdicts,
 )
-from trimtab.decide.pods.amount import pod_counts
-from trimtab.decide.pods.answer import CROWDED, words_of
-from trimtab.decide.pods.ask import PodAsk, ask_for
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.host import Host, Resident
+from trimtab.decide.pods.fit.resource_arrays import pod_counts
+from trimtab.decide.pods.node_info import Host, Resident
+from trimtab.decide.pods.node_rejection import CROWDED, words_of
+from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.request import PodAsk, ask_for
 
 NodeFilter = Filter[PodAsk, Host]
 

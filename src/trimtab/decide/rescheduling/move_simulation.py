@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import NamedTuple
 
-from trimtab.decide.evict import Budget
-from trimtab.decide.pods import quota
-from trimtab.decide.pods.ask import ask_for
-from trimtab.decide.pods.host import Resident
+from trimtab.decide.pods.budgets import component_quota
+from trimtab.decide.pods.budgets.eviction import Budget
+from trimtab.decide.pods.node_info import Resident
+from trimtab.decide.pods.request import ask_for
 from trimtab.decide.pods.schedule import DEFAULT, objection_to
 from trimtab.decide.rescheduling.history import Chain, Step
 from trimtab.decide.rescheduling.objectives import FULL, Candidate
@@ -199,7 +199,9 @@ class Round:
         if candidate.free:
             self.moves.append(Move(pod, source, "", one.objective, candidate.gain, candidate.reason, free=True))
             return None
-        if (spent := quota.exhausted(self._quota, ERRAND, pod.namespace, self._goes_on, picture.now)) is not None:
+        if (
+            spent := component_quota.exhausted(self._quota, ERRAND, pod.namespace, self._goes_on, picture.now)
+        ) is not None:
             return spent.message
         if (closed := self._over_budget(pod)) is not None:
             return closed
@@ -289,7 +291,7 @@ class Round:
     def _book(self, pod: Resident, source: str, target: str | None) -> None:
         self._bench.move(pod, target)
         self._going.add("/".join(pod.key))
-        self._quota = quota.charged(self._quota, ERRAND, pod.key, self._goes_on, self._picture.now)
+        self._quota = component_quota.charged(self._quota, ERRAND, pod.key, self._goes_on, self._picture.now)
         owner = self._picture.owner(pod.pod)
         self._leaving[owner.uid] = self._leaving.get(owner.uid, 0) + 1
         for budget in self._picture.standings(pod.pod):

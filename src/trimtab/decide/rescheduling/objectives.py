@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from trimtab.api.value import Value
-from trimtab.decide.pods.host import Resident
+from trimtab.decide.pods.node_info import Resident
 from trimtab.decide.rescheduling.score_gain import Bench, Prospect
 from trimtab.decide.rescheduling.snapshot import Picture
 from trimtab.registry import Registry

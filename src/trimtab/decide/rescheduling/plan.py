@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from trimtab.decide.pods.evictor import Cycle, Eviction
+from trimtab.decide.pods.descheduling.evictor import Cycle, Eviction
 from trimtab.decide.rescheduling.history import History, Moved, Streak
 from trimtab.decide.rescheduling.move_simulation import Move, Proposal, Refused, Round
 from trimtab.decide.rescheduling.objectives import FULL, Candidate, objectives

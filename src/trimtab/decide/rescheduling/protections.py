@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from trimtab.decide.pods.traits import UNDER_WAY
-from trimtab.decide.preempt import SYSTEM_CRITICAL
+from trimtab.decide.pods.pod_traits import UNDER_WAY
+from trimtab.decide.pods.preemption.preempt import SYSTEM_CRITICAL
 from trimtab.decide.rescheduling.history import SETTLES_AFTER_SCALING
 from trimtab.decide.rescheduling.objectives import Candidate
 from trimtab.decide.rescheduling.snapshot import Picture

@@ -7,9 +7,9 @@ import numpy as np
 
 from trimtab.decide.fleet import Array
 from trimtab.decide.framework import Mask, node_scores
-from trimtab.decide.pods.ask import PodAsk, ask_for
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.host import Host, Resident
+from trimtab.decide.pods.node_info import Host, Resident
+from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.request import PodAsk, ask_for
 from trimtab.decide.pods.schedule import DEFAULT, Taste, best, sifted, weighted
 
 FULL = 100

@@ -10,7 +10,7 @@ import msgspec
 from trimtab.api.duration import duration
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import IntOrString, Raw, Value
-from trimtab.decide.budget import scaled
+from trimtab.decide.pods.budgets.budget import scaled
 from trimtab.errors import InputFault
 
 AUTOSCALER_TAINTS = (

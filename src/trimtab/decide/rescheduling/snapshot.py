@@ -10,19 +10,19 @@ from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, StatefulSet
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.evict import Budget
-from trimtab.decide.pods.avoid import Avoidance, avoids, entries_of
-from trimtab.decide.pods.burden import Burden, burden
-from trimtab.decide.pods.disruption import cover
-from trimtab.decide.pods.groups import Groups
-from trimtab.decide.pods.guard import Errand, Guard, PodBudget, guards, standing_of
-from trimtab.decide.pods.host import Resident
-from trimtab.decide.pods.measures import Measures
-from trimtab.decide.pods.quota import charged
-from trimtab.decide.pods.scene import Scene
+from trimtab.decide.pods.affinity.affinity_terms import Labels
+from trimtab.decide.pods.affinity.selector_groups import Groups
+from trimtab.decide.pods.avoid_list import Avoidance, avoids, entries_of
+from trimtab.decide.pods.budgets.budget_status import cover
+from trimtab.decide.pods.budgets.component_quota import charged
+from trimtab.decide.pods.budgets.eviction import Budget
+from trimtab.decide.pods.budgets.pod_budgets import Errand, Guard, PodBudget, guards, standing_of
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.metrics.measurements import Measures
+from trimtab.decide.pods.node_info import Resident
+from trimtab.decide.pods.pod_traits import ON_REQUEST
+from trimtab.decide.pods.preemption.recent_disruptions import Burden, burden
 from trimtab.decide.pods.schedule import DEFAULT, Taste
-from trimtab.decide.pods.terms import Labels
-from trimtab.decide.pods.traits import ON_REQUEST
 from trimtab.decide.rescheduling.history import (
     BACK,
     DONE,

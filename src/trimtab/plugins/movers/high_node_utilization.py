@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from trimtab.decide.pods.evictor import Round
-from trimtab.decide.pods.host import Resident
-from trimtab.decide.pods.movers import MoverArgs, Namespaces, mover
-from trimtab.decide.pods.utilisation import Drain, bad_limits, below, resources_of, schedulable, usage
+from trimtab.decide.pods.descheduling.evictor import Round
+from trimtab.decide.pods.descheduling.movers import MoverArgs, Namespaces, mover
+from trimtab.decide.pods.metrics.utilisation import Drain, bad_limits, below, resources_of, schedulable, usage
+from trimtab.decide.pods.node_info import Resident
 
 ONLY_THRESHOLDING = "OnlyThresholdingResources"
 

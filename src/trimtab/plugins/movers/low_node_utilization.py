@@ -3,9 +3,9 @@
 import numpy as np
 
 from trimtab.decide.fleet import Array
-from trimtab.decide.pods.evictor import Round
-from trimtab.decide.pods.movers import MoverArgs, Namespaces, mover
-from trimtab.decide.pods.utilisation import (
+from trimtab.decide.pods.descheduling.evictor import Round
+from trimtab.decide.pods.descheduling.movers import MoverArgs, Namespaces, mover
+from trimtab.decide.pods.metrics.utilisation import (
     FULL,
     Drain,
     EvictionLimits,

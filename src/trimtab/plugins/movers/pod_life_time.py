@@ -4,9 +4,9 @@ from datetime import datetime
 
 from trimtab.api.kinds.native.pod import ContainerStatus, Pod
 from trimtab.api.value import Value
-from trimtab.decide.pods.evictor import Round
-from trimtab.decide.pods.host import Resident
-from trimtab.decide.pods.movers import PodArgs, each_pod, mover, take
+from trimtab.decide.pods.descheduling.evictor import Round
+from trimtab.decide.pods.descheduling.movers import PodArgs, each_pod, mover, take
+from trimtab.decide.pods.node_info import Resident
 
 
 class Kinds(Value):

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from trimtab.decide.pods.evictor import Answer, Round
-from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.pods.movers import PodArgs, mover
-from trimtab.decide.pods.nodes import REPELLING, untolerated, wants
+from trimtab.decide.pods.descheduling.evictor import Answer, Round
+from trimtab.decide.pods.descheduling.movers import PodArgs, mover
+from trimtab.decide.pods.fit.node_predicates import REPELLING, untolerated, wants
+from trimtab.decide.pods.node_info import Host, Resident
 
 
 class DuplicateArgs(PodArgs):

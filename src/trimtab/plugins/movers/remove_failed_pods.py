@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from trimtab.api.kinds.native.pod import ContainerStatus, Pod
-from trimtab.decide.pods.evictor import Round
-from trimtab.decide.pods.movers import PodArgs, each_pod, mover, take
+from trimtab.decide.pods.descheduling.evictor import Round
+from trimtab.decide.pods.descheduling.movers import PodArgs, each_pod, mover, take
 
 
 class FailedArgs(PodArgs):

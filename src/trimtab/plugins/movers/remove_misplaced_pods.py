@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from trimtab.api.kinds.native.pod import PodSpec
-from trimtab.decide.pods.evictor import Round
-from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.pods.movers import PodArgs, each_pod, mover, take
-from trimtab.decide.pods.nodes import prefers, required_selector, wants
+from trimtab.decide.pods.descheduling.evictor import Round
+from trimtab.decide.pods.descheduling.movers import PodArgs, each_pod, mover, take
+from trimtab.decide.pods.fit.node_predicates import prefers, required_selector, wants
+from trimtab.decide.pods.node_info import Host, Resident
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

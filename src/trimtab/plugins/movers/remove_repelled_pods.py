@@ -1,8 +1,8 @@
 """Pods that must keep away from each other, and by now do not, are parted."""
 
-from trimtab.decide.pods.evictor import Answer, Round
-from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.pods.movers import PodArgs, mover
+from trimtab.decide.pods.descheduling.evictor import Answer, Round
+from trimtab.decide.pods.descheduling.movers import PodArgs, mover
+from trimtab.decide.pods.node_info import Host, Resident
 
 
 @mover("RemovePodsViolatingInterPodAntiAffinity", args=PodArgs)

@@ -1,8 +1,8 @@
 """Pods that restart again and again may do better elsewhere."""
 
 from trimtab.api.kinds.native.pod import ContainerStatus, Pod
-from trimtab.decide.pods.evictor import Round
-from trimtab.decide.pods.movers import PodArgs, mover, take
+from trimtab.decide.pods.descheduling.evictor import Round
+from trimtab.decide.pods.descheduling.movers import PodArgs, mover, take
 
 
 class RestartArgs(PodArgs):

@@ -1,10 +1,10 @@
 """Pods that do not tolerate a taint their node got later move away."""
 
 from trimtab.api.kinds.native.node import Taint
-from trimtab.decide.pods.evictor import Round
-from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.pods.movers import PodArgs, each_pod, mover, take
-from trimtab.decide.pods.nodes import untolerated
+from trimtab.decide.pods.descheduling.evictor import Round
+from trimtab.decide.pods.descheduling.movers import PodArgs, each_pod, mover, take
+from trimtab.decide.pods.fit.node_predicates import untolerated
+from trimtab.decide.pods.node_info import Host, Resident
 
 
 class TaintArgs(PodArgs):

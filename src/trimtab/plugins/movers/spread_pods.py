@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from trimtab.api.kinds.native.pod import PodSpec, Toleration, TopologySpreadConstraint
 from trimtab.api.selectors import LabelSelector
-from trimtab.decide.pods.evictor import Round
-from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.pods.movers import MoverArgs, Namespaces, mover, take
-from trimtab.decide.pods.nodes import REPELLING, node_requirements, untolerated, wants
-from trimtab.decide.pods.terms import Choice, choice
+from trimtab.decide.pods.affinity.affinity_terms import Choice, choice
+from trimtab.decide.pods.descheduling.evictor import Round
+from trimtab.decide.pods.descheduling.movers import MoverArgs, Namespaces, mover, take
+from trimtab.decide.pods.fit.node_predicates import REPELLING, node_requirements, untolerated, wants
+from trimtab.decide.pods.node_info import Host, Resident
 
 
 class SpreadArgs(MoverArgs):

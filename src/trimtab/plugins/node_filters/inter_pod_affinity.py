@@ -6,11 +6,11 @@ import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Check, Mask, Reason, node_filter
-from trimtab.decide.pods.answer import crowded, hopeless
-from trimtab.decide.pods.ask import PodAsk
-from trimtab.decide.pods.count import NO_NAMESPACES, at_home, carrying, covered, domains, per_domain
-from trimtab.decide.pods.host import Host
-from trimtab.decide.pods.terms import Term
+from trimtab.decide.pods.affinity.affinity_terms import Term
+from trimtab.decide.pods.affinity.topology_counts import NO_NAMESPACES, at_home, carrying, covered, domains, per_domain
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.node_rejection import crowded, hopeless
+from trimtab.decide.pods.request import PodAsk
 
 
 class Company(NamedTuple):

@@ -2,10 +2,10 @@
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, node_filter
-from trimtab.decide.pods.answer import hopeless
-from trimtab.decide.pods.ask import PodAsk
-from trimtab.decide.pods.host import Host
-from trimtab.decide.pods.nodes import node_requirements, required_selector, wants
+from trimtab.decide.pods.fit.node_predicates import node_requirements, required_selector, wants
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.node_rejection import hopeless
+from trimtab.decide.pods.request import PodAsk
 
 WORDS = "node(s) didn't match Pod's node affinity/selector"
 

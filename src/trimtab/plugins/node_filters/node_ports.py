@@ -2,9 +2,9 @@
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, node_filter
-from trimtab.decide.pods.answer import crowded
-from trimtab.decide.pods.ask import PodAsk
-from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.node_rejection import crowded
+from trimtab.decide.pods.request import PodAsk
 
 WORDS = "node(s) didn't have free ports for the requested pod ports"
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Mask, Reason, node_filter
-from trimtab.decide.pods.amount import allocatable, free_pods, spare
-from trimtab.decide.pods.answer import crowded, hopeless, several, told
-from trimtab.decide.pods.ask import PodAsk
-from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.fit.resource_arrays import allocatable, free_pods, spare
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.node_rejection import crowded, hopeless, several, told
+from trimtab.decide.pods.request import PodAsk
 
 
 def requests(ask: PodAsk) -> Hashable:

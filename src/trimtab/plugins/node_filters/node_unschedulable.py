@@ -3,9 +3,9 @@
 from trimtab.api.kinds.native.node import Taint
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, node_filter
-from trimtab.decide.pods.answer import hopeless
-from trimtab.decide.pods.ask import PodAsk
-from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.node_rejection import hopeless
+from trimtab.decide.pods.request import PodAsk
 
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 

@@ -7,11 +7,11 @@ import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Check, Mask, Reason, node_filter
-from trimtab.decide.pods.answer import crowded, hopeless
-from trimtab.decide.pods.ask import PodAsk, Spread
-from trimtab.decide.pods.count import at_home, chosen, domains, per_domain
-from trimtab.decide.pods.host import Host
-from trimtab.decide.pods.spread import counting, labelled
+from trimtab.decide.pods.affinity.spread_eligibility import counting, labelled
+from trimtab.decide.pods.affinity.topology_counts import at_home, chosen, domains, per_domain
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.node_rejection import crowded, hopeless
+from trimtab.decide.pods.request import PodAsk, Spread
 
 WORDS = "node(s) didn't match pod topology spread constraints"
 

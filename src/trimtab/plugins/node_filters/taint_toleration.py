@@ -2,10 +2,10 @@
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, node_filter
-from trimtab.decide.pods.answer import hopeless
-from trimtab.decide.pods.ask import PodAsk
-from trimtab.decide.pods.host import Host
-from trimtab.decide.pods.nodes import REPELLING, untolerated
+from trimtab.decide.pods.fit.node_predicates import REPELLING, untolerated
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.node_rejection import hopeless
+from trimtab.decide.pods.request import PodAsk
 
 
 @node_filter("TaintToleration", reads=lambda ask: ask.pod.spec.tolerations)

@@ -6,9 +6,9 @@ import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Grade, Mask, node_score
-from trimtab.decide.pods.ask import PodAsk
-from trimtab.decide.pods.demand import images
-from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.fit.requests import images
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.request import PodAsk
 
 SMALLEST = 23 << 20
 LARGEST_PER_CONTAINER = 1000 << 20

@@ -4,9 +4,9 @@ import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Grade, Mask, node_score
-from trimtab.decide.pods.ask import PodAsk
-from trimtab.decide.pods.count import at_home, carrying, covered, domains, per_domain
-from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.affinity.topology_counts import at_home, carrying, covered, domains, per_domain
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.request import PodAsk
 
 REQUIRED_WEIGHT = 1
 """What a running pod's required affinity to this pod is worth as a preference."""

@@ -5,10 +5,10 @@ from collections.abc import Hashable
 from trimtab.api.kinds.native.pod import PreferredSchedulingTerm
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Grade, node_score
-from trimtab.decide.pods.ask import PodAsk
-from trimtab.decide.pods.host import Host
-from trimtab.decide.pods.nodes import prefers
-from trimtab.decide.pods.ranges import most_first
+from trimtab.decide.pods.fit.node_predicates import prefers
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.normalize_scores import most_first
+from trimtab.decide.pods.request import PodAsk
 
 
 def preferred(ask: PodAsk) -> tuple[PreferredSchedulingTerm, ...]:

@@ -6,9 +6,9 @@ import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Grade, node_score
-from trimtab.decide.pods.amount import requested, size
-from trimtab.decide.pods.ask import PodAsk
-from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.fit.resource_arrays import requested, size
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.request import PodAsk
 
 
 def balanced_requests(ask: PodAsk) -> Hashable:

@@ -4,8 +4,8 @@ from collections.abc import Hashable
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Grade, node_score
-from trimtab.decide.pods.ask import PodAsk
-from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.request import PodAsk
 
 
 def assumed(ask: PodAsk) -> Hashable:

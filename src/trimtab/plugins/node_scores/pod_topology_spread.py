@@ -4,10 +4,10 @@ import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Grade, Mask, node_score
-from trimtab.decide.pods.ask import HOSTNAME, PodAsk, Spread
-from trimtab.decide.pods.count import at_home, chosen, domains, per_domain
-from trimtab.decide.pods.host import Host
-from trimtab.decide.pods.spread import counting, labelled
+from trimtab.decide.pods.affinity.spread_eligibility import counting, labelled
+from trimtab.decide.pods.affinity.topology_counts import at_home, chosen, domains, per_domain
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.request import HOSTNAME, PodAsk, Spread
 
 
 def unbothered(ask: PodAsk) -> bool:

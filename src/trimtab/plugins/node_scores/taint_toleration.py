@@ -4,9 +4,9 @@ from collections.abc import Hashable
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Grade, node_score
-from trimtab.decide.pods.ask import PodAsk
-from trimtab.decide.pods.host import Host
-from trimtab.decide.pods.ranges import fewest_first
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.normalize_scores import fewest_first
+from trimtab.decide.pods.request import PodAsk
 
 AVOIDED = "PreferNoSchedule"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trimtab.decide.pods.host import Resident
+from trimtab.decide.pods.node_info import Resident
 from trimtab.decide.rescheduling.objectives import Candidate, NoArgs, objective
 from trimtab.decide.rescheduling.score_gain import WISHES, Bench, Prospect
 from trimtab.decide.rescheduling.snapshot import Picture

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from trimtab.api.value import Value, always
-from trimtab.decide.pods.host import Host, Resident
+from trimtab.decide.pods.node_info import Host, Resident
 from trimtab.decide.rescheduling.objectives import FULL, Candidate, objective
 from trimtab.decide.rescheduling.protections import unwilling
 from trimtab.decide.rescheduling.score_gain import WISHES, Bench, Prospect

@@ -6,8 +6,8 @@ import msgspec
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import QuantityText, Value
-from trimtab.decide.pods.ask import ask_for
-from trimtab.decide.pods.host import Host, Resident, resident
+from trimtab.decide.pods.node_info import Host, Resident, resident
+from trimtab.decide.pods.request import ask_for
 from trimtab.decide.pods.schedule import DEFAULT, objection_to, schedule
 from trimtab.decide.rescheduling.objectives import FULL, Candidate, objective
 from trimtab.decide.rescheduling.score_gain import Bench

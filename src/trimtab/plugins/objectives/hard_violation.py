@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from trimtab.decide.framework import Objection
-from trimtab.decide.pods.ask import ask_for
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.pods.nodes import REPELLING
+from trimtab.decide.pods.fit.node_predicates import REPELLING
+from trimtab.decide.pods.node_info import Host, Resident
+from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.request import ask_for
 from trimtab.decide.pods.schedule import Taste, objection_to
 from trimtab.decide.rescheduling.objectives import FULL, Candidate, NoArgs, objective
 from trimtab.decide.rescheduling.score_gain import Bench, Prospect, homeless, without

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Value
-from trimtab.decide.pods.demand import ASSUMED
-from trimtab.decide.pods.host import Resident, resident
-from trimtab.decide.pods.measures import Measures
+from trimtab.decide.pods.fit.requests import ASSUMED
+from trimtab.decide.pods.metrics.measurements import Measures
+from trimtab.decide.pods.node_info import Resident, resident
 from trimtab.decide.rescheduling.objectives import FULL, Candidate, objective
 from trimtab.decide.rescheduling.snapshot import Picture, restarts_of, was_killed
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from trimtab.api.value import Value, always
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.pods.amount import allocatable, pod_counts, used
-from trimtab.decide.pods.host import Host, Resident
+from trimtab.decide.pods.fit.resource_arrays import allocatable, pod_counts, used
+from trimtab.decide.pods.node_info import Host, Resident
 from trimtab.decide.rescheduling.objectives import FULL, Candidate, objective
 from trimtab.decide.rescheduling.protections import unwilling
 from trimtab.decide.rescheduling.score_gain import Bench, Prospect

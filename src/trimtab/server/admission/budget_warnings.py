@@ -7,8 +7,8 @@ from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
-from trimtab.decide.budget import Limit
-from trimtab.decide.pods.guard import RATE, read_rate
+from trimtab.decide.pods.budgets.budget import Limit
+from trimtab.decide.pods.budgets.pod_budgets import RATE, read_rate
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.object_codec import labels_of
 from trimtab.store.log import Store

@@ -2,7 +2,7 @@
 
 from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
-from trimtab.decide.pods.guard import RECENT
+from trimtab.decide.pods.budgets.pod_budgets import RECENT
 from trimtab.server.admission.chain import Attributes
 
 

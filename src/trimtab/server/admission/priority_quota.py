@@ -9,7 +9,7 @@ from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.quota import ResourceQuota
 from trimtab.api.value import Raw
-from trimtab.decide.pods.allotment import covers, excess
+from trimtab.decide.pods.budgets.priority_quota import covers, excess
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.registry import api_errors
 from trimtab.server.storage.staged_objects import Desk

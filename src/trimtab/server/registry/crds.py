@@ -9,7 +9,7 @@ from trimtab.api.definition import definition_causes
 from trimtab.api.kind import Column, Kind, kinds
 from trimtab.api.value import Object, Raw
 from trimtab.clock import timestamp
-from trimtab.decide.pods.scaling import scale_of
+from trimtab.decide.pods.budgets.scalable_kinds import scale_of
 from trimtab.errors import ApiFault, Cause, NotFound
 from trimtab.server.auth.user import Caller
 from trimtab.server.http.options import DeleteOptions, ListOptions, WriteOptions

@@ -17,11 +17,12 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import OwnerReference, Raw
 from trimtab.clock import timestamp
-from trimtab.decide.budget import DELETION_DEADLINE
-from trimtab.decide.evict import Debit, EvictedPod, Preconditions, Refusal
-from trimtab.decide.pods import avoid, quota
-from trimtab.decide.pods.burden import EVICTED
-from trimtab.decide.pods.guard import UNLIMITED, Errand, Guard, PodBudget, debited, guards, judge_eviction
+from trimtab.decide.pods import avoid_list
+from trimtab.decide.pods.budgets import component_quota
+from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE
+from trimtab.decide.pods.budgets.eviction import Debit, EvictedPod, Preconditions, Refusal
+from trimtab.decide.pods.budgets.pod_budgets import UNLIMITED, Errand, Guard, PodBudget, debited, guards, judge_eviction
+from trimtab.decide.pods.preemption.recent_disruptions import EVICTED
 from trimtab.errors import ApiFault, BadRequest, Cause, Conflict, Forbidden, TooManyRequests
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.auth.user import MASTERS, Caller
@@ -84,7 +85,7 @@ class Order(NamedTuple):
 
     options: DeleteOptions
     errand: Errand
-    avoidance: avoid.Avoidance | None = None
+    avoidance: avoid_list.Avoidance | None = None
     why: str = ""
     hints: tuple[str, ...] = ()
     """What its author thinks will come of it; told to people, and binding for nobody."""
@@ -152,7 +153,7 @@ class Evictions:
         if entry is None or b'"users"' not in entry.value:
             return ""
         policy = cast("DisruptionPolicy", kind_of(DisruptionPolicy).decode(entry.value))
-        return quota.component_of(policy, caller.user.name)
+        return component_quota.component_of(policy, caller.user.name)
 
     def _witness(self, where: Where, options: DeleteOptions, caller: Caller) -> Proposal | None:
         """A deletion by hand passes by the budgets: that stays possible, and is written down with what they say to it."""
@@ -320,14 +321,14 @@ class _Case:
         if policy is None:
             policy = DisruptionPolicy()
             self._desk.lay_out(key, {"metadata": {"name": "default"}})
-        if (spent := quota.exhausted(policy, errand, pod.namespace, self._goes_on, now)) is not None:
+        if (spent := component_quota.exhausted(policy, errand, pod.namespace, self._goes_on, now)) is not None:
             cause = Cause(COMPONENT, spent.message)
             raise TooManyRequests(
                 "Cannot evict pod as its evictor has used up its quota.",
                 causes=[cause],
                 retry_after=spent.seconds or None,
             )
-        after = quota.charged(policy, errand, (pod.namespace, pod.name), self._goes_on, now)
+        after = component_quota.charged(policy, errand, (pod.namespace, pod.name), self._goes_on, now)
         if after != policy:
             self._desk.put_status(key, after)
 
@@ -350,17 +351,19 @@ class _Case:
         if asked is None or owner is None or not node or (paper := self._desk.get(key)) is None:
             return
         entry = asked.but(
-            pod_signature=avoid.Signature(pod_controller=owner), root_uid=self._root(owner), message=self._order.why
+            pod_signature=avoid_list.Signature(pod_controller=owner),
+            root_uid=self._root(owner),
+            message=self._order.why,
         )
         obj: Raw = paper.obj or {}
         annotations = {**(obj["metadata"].get("annotations") or {})}
-        before = avoid.entries_of(annotations)
-        after = avoid.added(before, entry, now)
-        annotations[avoid.ANNOTATION] = avoid.text_of(after) or ""
+        before = avoid_list.entries_of(annotations)
+        after = avoid_list.added(before, entry, now)
+        annotations[avoid_list.ANNOTATION] = avoid_list.text_of(after) or ""
         self._desk.put(key, {**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
-        for lost in avoid.crowded_out(before, after, now):
+        for lost in avoid_list.crowded_out(before, after, now):
             whose = lost.pod_signature.pod_controller
-            said = f"{avoid.MOST} owners avoid this node; {whose.kind} {whose.name} no longer does, to make room"
+            said = f"{avoid_list.MOST} owners avoid this node; {whose.kind} {whose.name} no longer does, to make room"
             self._desk.add(*event(subject_of(obj, "v1", "Node"), "AvoidListFull", said, now, kind="Warning"))
 
     def _root(self, owner: OwnerReference) -> str:
@@ -418,13 +421,15 @@ def _cost(debit: Debit, now: datetime) -> str:
     return f"{debit.kind} {debit.budget} allows {' and '.join(left) or 'any number'} afterwards"
 
 
-def _avoidance(annotations: Raw, now: datetime) -> avoid.Avoidance | None:
+def _avoidance(annotations: Raw, now: datetime) -> avoid_list.Avoidance | None:
     if annotations.get(f"{_PREFIX}prefer-avoid") != "true":
         return None
     until = str(annotations.get(f"{_PREFIX}prefer-avoid-until") or "").removeprefix(_SCHEDULED)
     asked = duration(str(annotations.get(f"{_PREFIX}prefer-avoid-ttl") or ""))
-    life = min(asked or avoid.SHORT, avoid.SHORT) if until else min(asked or avoid.LONG, avoid.LONGEST)
-    return avoid.Avoidance(
+    life = (
+        min(asked or avoid_list.SHORT, avoid_list.SHORT) if until else min(asked or avoid_list.LONG, avoid_list.LONGEST)
+    )
+    return avoid_list.Avoidance(
         eviction_time=now.replace(microsecond=0),
         reason=str(annotations.get("reason") or "Evicted"),
         expiry=now + timedelta(seconds=life.total_seconds()),

@@ -12,9 +12,9 @@ from trimtab.api.value import Key, Raw
 from trimtab.controllers.contract import Again, View, Wake, Wish, spec_differs
 from trimtab.controllers.pods.budget import effective_budget
 from trimtab.controllers.pods.owners import controllers_in
-from trimtab.decide.budget import DELETION_DEADLINE, Limit
-from trimtab.decide.pods.disruption import Crew, next_status, with_capped
-from trimtab.decide.pods.guard import EFFECTIVE_RATE, annotated_rate, selects
+from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE, Limit
+from trimtab.decide.pods.budgets.budget_status import Crew, next_status, with_capped
+from trimtab.decide.pods.budgets.pod_budgets import EFFECTIVE_RATE, annotated_rate, selects
 from trimtab.simulate.workloads.offspring import Always, raw_of, with_status
 from trimtab.simulate.workloads.registry import workload
 

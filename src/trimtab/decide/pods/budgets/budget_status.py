@@ -16,7 +16,9 @@ from trimtab.api.kinds.disruption import (
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget, PodDisruptionBudgetStatus
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Condition
-from trimtab.decide.budget import (
+from trimtab.decide.gate import Footing, cleaned, gate_of
+from trimtab.decide.pods.affinity.affinity_terms import choice
+from trimtab.decide.pods.budgets.budget import (
     DELETION_DEADLINE,
     IN_FLIGHT_AT_MOST,
     Controller,
@@ -27,8 +29,7 @@ from trimtab.decide.budget import (
     assess,
     expected_pods,
 )
-from trimtab.decide.gate import Footing, cleaned, gate_of
-from trimtab.decide.pods.guard import (
+from trimtab.decide.pods.budgets.pod_budgets import (
     INSUFFICIENT,
     SUFFICIENT,
     SYNC_FAILED,
@@ -39,9 +40,8 @@ from trimtab.decide.pods.guard import (
     standing_of,
     with_allowed,
 )
-from trimtab.decide.pods.guard import Guard as Standing
-from trimtab.decide.pods.terms import choice
-from trimtab.decide.preempt import Cover
+from trimtab.decide.pods.budgets.pod_budgets import Guard as Standing
+from trimtab.decide.pods.preemption.preempt import Cover
 
 CAPPED = "CappedByPolicy"
 

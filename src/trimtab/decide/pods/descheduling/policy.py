@@ -5,12 +5,12 @@ import msgspec
 from trimtab.api.profile import UPSTREAM, Profile
 from trimtab.api.selectors import parse_selector
 from trimtab.api.value import Raw, Value
-from trimtab.decide.pods.evictor import Cycle, Eviction, Limits
-from trimtab.decide.pods.measures import Measures
-from trimtab.decide.pods.movers import movers, run_mover
-from trimtab.decide.pods.protect import EvictorArgs, elapsed
-from trimtab.decide.pods.scene import Scene
-from trimtab.decide.pods.utilisation import KUBERNETES_METRICS, PROMETHEUS
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.descheduling.evictor import Cycle, Eviction, Limits
+from trimtab.decide.pods.descheduling.evictor_filter import EvictorArgs, elapsed
+from trimtab.decide.pods.descheduling.movers import movers, run_mover
+from trimtab.decide.pods.metrics.measurements import Measures
+from trimtab.decide.pods.metrics.utilisation import KUBERNETES_METRICS, PROMETHEUS
 from trimtab.errors import InputFault
 
 EVICTOR = "DefaultEvictor"

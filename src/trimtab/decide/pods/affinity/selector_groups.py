@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import LabelSelector
-from trimtab.decide.pods.terms import Choice, Labels, choice
+from trimtab.decide.pods.affinity.affinity_terms import Choice, Labels, choice
 
 
 class Groups(NamedTuple):

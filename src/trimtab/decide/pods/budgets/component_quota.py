@@ -14,9 +14,9 @@ from trimtab.api.kinds.disruption import (
     Rate,
     RecentDisruption,
 )
-from trimtab.decide import budget
 from trimtab.decide.gate import cleaned
-from trimtab.decide.pods.guard import Errand
+from trimtab.decide.pods.budgets import budget
+from trimtab.decide.pods.budgets.pod_budgets import Errand
 
 USUAL = (
     ComponentQuota(component="rescheduler", rate=Rate(disruptions=20, period="10m"), max_in_flight=10),

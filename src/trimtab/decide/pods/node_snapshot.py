@@ -10,10 +10,10 @@ import numpy as np
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.fleet import LONG_AGO, Array, Fleet
-from trimtab.decide.pods.count import Atlas
-from trimtab.decide.pods.groups import NO_GROUPS, Groups
-from trimtab.decide.pods.host import Host, Resident, host, resident
-from trimtab.decide.pods.terms import Carried, Labels
+from trimtab.decide.pods.affinity.affinity_terms import Carried, Labels
+from trimtab.decide.pods.affinity.selector_groups import NO_GROUPS, Groups
+from trimtab.decide.pods.affinity.topology_counts import Atlas
+from trimtab.decide.pods.node_info import Host, Resident, host, resident
 
 P = TypeVar("P")
 

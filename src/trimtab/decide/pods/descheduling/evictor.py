@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from trimtab.api.profile import UPSTREAM, Profile
 from trimtab.api.selectors import parse_selector
-from trimtab.decide.pods.host import Resident
-from trimtab.decide.pods.measures import Measures
-from trimtab.decide.pods.protect import EvictorArgs, protection
-from trimtab.decide.pods.room import Foresight, Room
-from trimtab.decide.pods.scene import Scene
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.descheduling.evictor_filter import EvictorArgs, protection
+from trimtab.decide.pods.fit.fit_elsewhere import Foresight, Room
+from trimtab.decide.pods.metrics.measurements import Measures
+from trimtab.decide.pods.node_info import Resident
 
 
 class Answer(Enum):

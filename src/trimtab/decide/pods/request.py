@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.pods.count import Atlas
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.groups import Groups
-from trimtab.decide.pods.host import Resident, resident
-from trimtab.decide.pods.terms import Carried, Choice, Labels, choice, resolved
+from trimtab.decide.pods.affinity.affinity_terms import Carried, Choice, Labels, choice, resolved
+from trimtab.decide.pods.affinity.selector_groups import Groups
+from trimtab.decide.pods.affinity.topology_counts import Atlas
+from trimtab.decide.pods.node_info import Resident, resident
+from trimtab.decide.pods.node_snapshot import NodeFleet
 
 HOSTNAME = "kubernetes.io/hostname"
 DEFAULT_SPREADS = ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 
 from trimtab.api.kinds.native.node import Taint
 from trimtab.api.kinds.native.pod import NodeSelector, NodeSelectorTerm, PodSpec, Toleration
-from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.node_info import Host
 
 REPELLING = frozenset(("NoSchedule", "NoExecute"))
 

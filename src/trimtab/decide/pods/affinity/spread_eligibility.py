@@ -6,10 +6,10 @@ import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Mask
-from trimtab.decide.pods.ask import PodAsk, Spread
-from trimtab.decide.pods.count import domains
-from trimtab.decide.pods.host import Host
-from trimtab.decide.pods.nodes import REPELLING, node_requirements, untolerated, wants
+from trimtab.decide.pods.affinity.topology_counts import domains
+from trimtab.decide.pods.fit.node_predicates import REPELLING, node_requirements, untolerated, wants
+from trimtab.decide.pods.node_info import Host
+from trimtab.decide.pods.request import PodAsk, Spread
 
 
 def labelled(ask: PodAsk, hosts: Fleet[Host], constraints: Sequence[Spread]) -> Mask:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from trimtab.decide.pods.demand import Amounts
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.host import Resident
-from trimtab.decide.pods.terms import Labels
+from trimtab.decide.pods.affinity.affinity_terms import Labels
+from trimtab.decide.pods.fit.requests import Amounts
+from trimtab.decide.pods.node_info import Resident
+from trimtab.decide.pods.node_snapshot import NodeFleet
 
 LEAST_RUN, LEAST_WAIT = timedelta(minutes=10), timedelta(minutes=2)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from trimtab.api.duration import duration
 from trimtab.api.kinds.disruption import DisruptionPolicy, EffectiveBudget, Floor, Rate
 from trimtab.api.value import IntOrString
-from trimtab.decide.budget import Limit, scaled
+from trimtab.decide.pods.budgets.budget import Limit, scaled
 
 
 class Setting(NamedTuple):

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.quota import ResourceQuota, ScopedResourceSelectorRequirement
 from trimtab.api.quantity import from_milli
-from trimtab.decide.pods.demand import Amounts, amounts, demand
-from trimtab.decide.pods.traits import BEST_EFFORT, quality
+from trimtab.decide.pods.fit.requests import Amounts, amounts, demand
+from trimtab.decide.pods.pod_traits import BEST_EFFORT, quality
 
 PRIORITY = "PriorityClass"
 

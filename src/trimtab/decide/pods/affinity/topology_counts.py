@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.pods.host import Host
-from trimtab.decide.pods.terms import Carried, Choice, Term
+from trimtab.decide.pods.affinity.affinity_terms import Carried, Choice, Term
+from trimtab.decide.pods.node_info import Host
 
 
 class Atlas:

@@ -14,9 +14,9 @@ import msgspec
 
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw, Value
-from trimtab.decide.pods.evictor import Answer, Cycle, Round
-from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.pods.protect import EvictorArgs
+from trimtab.decide.pods.descheduling.evictor import Answer, Cycle, Round
+from trimtab.decide.pods.descheduling.evictor_filter import EvictorArgs
+from trimtab.decide.pods.node_info import Host, Resident
 from trimtab.registry import Registry
 
 FEWEST_NODES = 2

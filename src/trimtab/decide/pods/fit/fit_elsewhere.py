@@ -6,13 +6,13 @@ import numpy as np
 
 from trimtab.decide.fleet import Array
 from trimtab.decide.framework import Mask
-from trimtab.decide.pods.ask import ask_for
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.pods.nodes import REPELLING, node_requirements, untolerated, wants
-from trimtab.decide.pods.scene import Scene
+from trimtab.decide.pods.affinity.affinity_terms import Term
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.fit.node_predicates import REPELLING, node_requirements, untolerated, wants
+from trimtab.decide.pods.node_info import Host, Resident
+from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.request import ask_for
 from trimtab.decide.pods.schedule import DEFAULT, best, sifted, totals
-from trimtab.decide.pods.terms import Term
 
 
 class Room:

@@ -8,10 +8,10 @@ from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.selectors import Selector
 from trimtab.decide.fleet import LONG_AGO
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.host import Host, Resident, resident
-from trimtab.decide.pods.terms import Labels
-from trimtab.decide.preempt import Cover
+from trimtab.decide.pods.affinity.affinity_terms import Labels
+from trimtab.decide.pods.node_info import Host, Resident, resident
+from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.preemption.preempt import Cover
 
 EVERY_NODE = Selector()
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.budget import IN_FLIGHT_AT_MOST
+from trimtab.decide.pods.budgets.budget import IN_FLIGHT_AT_MOST
 
 SHARE = 10
 """Percent of an owner's replicas that may be on their way at once, when no budget says how many."""

@@ -14,9 +14,9 @@ from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Condition
 from trimtab.decide import gate
-from trimtab.decide.budget import Rate
-from trimtab.decide.evict import Budget, Debit, EvictedPod, Preconditions, Verdict, verdict
 from trimtab.decide.gate import Footing, gate_of
+from trimtab.decide.pods.budgets.budget import Rate
+from trimtab.decide.pods.budgets.eviction import Budget, Debit, EvictedPod, Preconditions, Verdict, verdict
 
 PodBudget: TypeAlias = PodDisruptionBudget | DisruptionBudget
 ALLOWED = "DisruptionAllowed"

@@ -9,9 +9,9 @@ import msgspec
 from trimtab.api.profile import Profile
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Value
-from trimtab.decide.pods.host import Resident
-from trimtab.decide.pods.scene import Scene
-from trimtab.decide.preempt import SYSTEM_CRITICAL
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.node_info import Resident
+from trimtab.decide.pods.preemption.preempt import SYSTEM_CRITICAL
 from trimtab.errors import InputFault
 
 DEFAULT_PROTECTIONS = frozenset(("SystemCriticalPods", "FailedBarePods", "PodsWithLocalStorage", "DaemonSetPods"))

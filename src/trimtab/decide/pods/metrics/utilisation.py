@@ -8,12 +8,12 @@ import numpy as np
 
 from trimtab.api.value import Raw, Value
 from trimtab.decide.fleet import Array
-from trimtab.decide.pods.demand import Amounts, amounts
-from trimtab.decide.pods.evictor import Answer, Round
-from trimtab.decide.pods.host import Host, Resident
-from trimtab.decide.pods.measures import MEASURED, Measures
-from trimtab.decide.pods.movers import Namespaces
-from trimtab.decide.pods.scene import Scene
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.descheduling.evictor import Answer, Round
+from trimtab.decide.pods.descheduling.movers import Namespaces
+from trimtab.decide.pods.fit.requests import Amounts, amounts
+from trimtab.decide.pods.metrics.measurements import MEASURED, Measures
+from trimtab.decide.pods.node_info import Host, Resident
 
 BASIC = ("cpu", "memory", "pods")
 KUBERNETES_METRICS, PROMETHEUS = "KubernetesMetrics", "Prometheus"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import floor
 from typing import NamedTuple
 
-from trimtab.decide.pods.demand import Amounts
+from trimtab.decide.pods.fit.requests import Amounts
 
 MEASURED = ("cpu", "memory")
 KEPT = 0.9

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from trimtab.decide.fleet import Array, Fleet
-from trimtab.decide.pods.host import Host
+from trimtab.decide.pods.node_info import Host
 
 
 def allocatable(hosts: Fleet[Host], resource: str) -> Array:

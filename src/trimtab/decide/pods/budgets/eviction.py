@@ -6,7 +6,7 @@ from math import ceil
 from typing import NamedTuple
 
 from trimtab.api.duration import told
-from trimtab.decide.budget import Rate
+from trimtab.decide.pods.budgets.budget import Rate
 
 TOO_MANY_UNCONFIRMED = 2000
 """More granted disruptions than this that nobody confirmed, and the budget answers no more."""

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import Profile
 from trimtab.decide.framework import Reason
-from trimtab.decide.pods.answer import HOPELESS
-from trimtab.decide.pods.ask import PodAsk, ask_for
-from trimtab.decide.pods.burden import Burden, Burdens
-from trimtab.decide.pods.fleet import NodeFleet
-from trimtab.decide.pods.host import Host, Resident, resident
+from trimtab.decide.pods.affinity.affinity_terms import Choice
+from trimtab.decide.pods.node_info import Host, Resident, resident
+from trimtab.decide.pods.node_rejection import HOPELESS
+from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.preemption.fair_share import Fairness, Shares
+from trimtab.decide.pods.preemption.recent_disruptions import Burden, Burdens
+from trimtab.decide.pods.request import PodAsk, ask_for
 from trimtab.decide.pods.schedule import (
     DEFAULT,
     Taste,
@@ -25,8 +27,6 @@ from trimtab.decide.pods.schedule import (
     refusals,
     schedule,
 )
-from trimtab.decide.pods.shares import Fairness, Shares
-from trimtab.decide.pods.terms import Choice
 
 SYSTEM_CRITICAL = 2_000_000_000
 """From this priority on a pod may break budgets in either profile."""

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.decide.pods.demand import Amounts, Demand, amounts, demand
-from trimtab.decide.pods.terms import Carried, Labels, carried
-from trimtab.decide.pods.traits import Traits, traits
+from trimtab.decide.pods.affinity.affinity_terms import Carried, Labels, carried
+from trimtab.decide.pods.fit.requests import Amounts, Demand, amounts, demand
+from trimtab.decide.pods.pod_traits import Traits, traits
 
 
 class Resident(NamedTuple):
