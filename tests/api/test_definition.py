@@ -3,9 +3,9 @@
 import pytest
 
 from trimtab.api import kinds as declarations
-from trimtab.api.definition import definition_causes
 from trimtab.api.kind import Kind, kinds
-from trimtab.api.schema import crd
+from trimtab.api.schema.from_types import crd
+from trimtab.api.schema.structural_check import definition_causes
 from trimtab.api.value import Raw
 from trimtab.registry import discover
 

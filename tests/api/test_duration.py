@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.api.duration import DURATION, duration, is_duration, told
-from trimtab.api.patterns import go_pattern
+from trimtab.api.schema.go_regexp import go_pattern
 
 
 @pytest.mark.parametrize("text", ["90s", "1h30m", "2d", "0.5h", "250ms"])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from trimtab.api.complaints import go_number, shown
-from trimtab.api.formats import FORMATS
+from trimtab.api.field_errors import go_number, shown
+from trimtab.api.schema.formats import FORMATS
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 
 from trimtab.api.duration import duration
-from trimtab.api.formats import FORMATS
 from trimtab.api.names import label_value_faults, qualified_name_faults, subdomain_faults
-from trimtab.api.patterns import go_pattern
 from trimtab.api.quantity import BadQuantity, milli, parse, whole
+from trimtab.api.schema.formats import FORMATS
+from trimtab.api.schema.go_regexp import go_pattern
 from trimtab.api.selectors import BadSelector, parse_selector
 
 LENGTH = 100_000

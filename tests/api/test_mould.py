@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.api.checking import Problem, compile_check
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.work import ResourceBinding
-from trimtab.api.mould import Mould
-from trimtab.api.schema import schema_for
+from trimtab.api.schema.fast_check import Mould
+from trimtab.api.schema.from_types import schema_for
+from trimtab.api.schema.validation import Problem, compile_check
 from trimtab.api.value import Raw
 
 NAMES = st.sampled_from(["a", "b", 'with "quotes"', "back\\slash", "two\nlines", ""])

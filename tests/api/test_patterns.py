@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.api.patterns import TooLong, go_finder, go_pattern, pattern_fault
+from trimtab.api.schema.go_regexp import TooLong, go_finder, go_pattern, pattern_fault
 
 PATTERNS = [
     "a|bc*", "^a+$", "(ab)+c?", "a{2,3}b", "[^ab]", r"\d+\.\d*", r"\bab\b", r"a\Bb", "(?i)Ab", "(?s)a.b", "a.b", "a*?b", "",

@@ -8,8 +8,8 @@ import pytest
 
 from trimtab.api import kinds as declarations
 from trimtab.api.kind import Kind, kinds
-from trimtab.api.schema import crd, schema_for, schema_of
-from trimtab.api.structural import Structural
+from trimtab.api.schema.from_types import crd, schema_for, schema_of
+from trimtab.api.schema.structural import Structural
 from trimtab.api.value import Field, Int32, IntOrString, QuantityText, Raw, Value
 from trimtab.registry import discover
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.structural import CelFault, Structural
+from trimtab.api.schema.structural import CelFault, Structural
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 

@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from trimtab.api.timetable import check_timetable, next_time, times
+from trimtab.api.cron import check_timetable, next_time, times
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ import trimtab.api.kinds
 from trimtab.api.kind import find_kind
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import message_name
-from trimtab.api.patch.managed import Manager, track_update
-from trimtab.api.patch.shape import native_shape
+from trimtab.api.patch.managed_fields import Manager, track_update
+from trimtab.api.patch.merge_schema import native_shape
 from trimtab.registry import discover
 
 discover(trimtab.api.kinds)

@@ -7,8 +7,8 @@ import yaml
 
 from trimtab.api import kinds as declarations
 from trimtab.api.kind import find_kind
-from trimtab.api.schema import schema_for
-from trimtab.api.structural import Structural
+from trimtab.api.schema.from_types import schema_for
+from trimtab.api.schema.structural import Structural
 from trimtab.api.value import Raw
 from trimtab.registry import discover
 

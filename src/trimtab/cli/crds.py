@@ -7,7 +7,7 @@ import yaml
 
 from trimtab.api import kinds as declarations
 from trimtab.api.kind import Kind, kinds
-from trimtab.api.schema import crd
+from trimtab.api.schema.from_types import crd
 from trimtab.errors import InputFault
 from trimtab.registry import discover
 

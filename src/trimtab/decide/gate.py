@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from trimtab.api.cron import next_time
 from trimtab.api.duration import duration
 from trimtab.api.kinds.disruption import DisruptionBudget, InFlight, RateStatus, RecentDisruption, Window
-from trimtab.api.timetable import next_time
 from trimtab.api.value import IntOrString
 from trimtab.decide.pods.budgets.budget import Limit, Rate, scaled
 

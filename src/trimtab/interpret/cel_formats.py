@@ -7,7 +7,6 @@ The evaluator lets no function of ours make an optional value. So the functions 
 import re
 from collections.abc import Callable, Iterator
 
-from trimtab.api.formats import FORMATS
 from trimtab.api.names import (
     label_faults,
     label_value_faults,
@@ -15,6 +14,7 @@ from trimtab.api.names import (
     service_name_faults,
     subdomain_faults,
 )
+from trimtab.api.schema.formats import FORMATS
 from trimtab.api.value import Raw
 from trimtab.interpret.cel_library import Overload
 

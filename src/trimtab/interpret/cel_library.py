@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_plus, urlsplit
 
-from trimtab.api.patterns import go_finder
 from trimtab.api.quantity import parse
+from trimtab.api.schema.go_regexp import go_finder
 from trimtab.api.value import Raw
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")

@@ -13,7 +13,7 @@ from trimtab.api import kinds as kind_modules
 from trimtab.api.kind import Kind, OtherVersion, kinds
 from trimtab.api.kinds.native.event import to_core, to_events_v1
 from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
-from trimtab.api.schema import crd, schema_for
+from trimtab.api.schema.from_types import crd, schema_for
 from trimtab.api.value import Raw
 from trimtab.clock import Clock, WallClock, timestamp
 from trimtab.errors import Expired, Unavailable

@@ -8,8 +8,8 @@ from api.kinds.native.native_objects import objects
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import message_name
 from trimtab.api.patch.apply import apply
-from trimtab.api.patch.managed import Manager, track_update
-from trimtab.api.patch.shape import native_shape, shape_of
+from trimtab.api.patch.managed_fields import Manager, track_update
+from trimtab.api.patch.merge_schema import native_shape, shape_of
 from trimtab.errors import BadRequest, Conflict, Unclassified
 
 CONFIG_MAP = native_shape("v1", "ConfigMap")

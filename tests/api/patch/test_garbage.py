@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from trimtab.api.patch.apply import apply
 from trimtab.api.patch.json_patch import apply_json_patch
-from trimtab.api.patch.managed import Manager, track_update
+from trimtab.api.patch.managed_fields import Manager, track_update
 from trimtab.api.patch.merge_patch import apply_merge_patch
-from trimtab.api.patch.shape import native_shape, shape_of
-from trimtab.api.patch.strategic import apply_strategic_patch
+from trimtab.api.patch.merge_schema import native_shape, shape_of
+from trimtab.api.patch.strategic_merge import apply_strategic_patch
 from trimtab.errors import ApiFault
 
 GIZMO = shape_of(

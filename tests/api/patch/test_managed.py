@@ -1,8 +1,8 @@
 from typing import Any
 
 from trimtab.api.kinds.native import codec
-from trimtab.api.patch.managed import MOST_UPDATERS, Manager, track_update
-from trimtab.api.patch.shape import native_shape, shape_of
+from trimtab.api.patch.managed_fields import MOST_UPDATERS, Manager, track_update
+from trimtab.api.patch.merge_schema import native_shape, shape_of
 
 CONFIG_MAP = native_shape("v1", "ConfigMap")
 DEPLOYMENT = native_shape("apps/v1", "Deployment")

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.patch.shape import native_shape
-from trimtab.api.patch.strategic import apply_strategic_patch
+from trimtab.api.patch.merge_schema import native_shape
+from trimtab.api.patch.strategic_merge import apply_strategic_patch
 from trimtab.errors import BadRequest
 
 POD = native_shape("v1", "Pod")

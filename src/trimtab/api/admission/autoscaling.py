@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trimtab.api.admission.raw import at, objects
-from trimtab.api.complaints import duplicate, invalid
+from trimtab.api.field_errors import duplicate, invalid
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from trimtab.api import quantity
 from trimtab.api.admission.raw import at, change_items, mapping, number, objects, put, texts
-from trimtab.api.complaints import duplicate, invalid, not_supported, required, too_long, too_many
+from trimtab.api.field_errors import duplicate, invalid, not_supported, required, too_long, too_many
 from trimtab.api.names import label_faults, label_value_faults, qualified_name_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause

@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Iterator
 
 from trimtab.api.admission.raw import at, mapping, objects, put
-from trimtab.api.complaints import invalid, required
+from trimtab.api.cron import check_timetable
 from trimtab.api.duration import is_duration
+from trimtab.api.field_errors import invalid, required
 from trimtab.api.kinds.native.rules.common import selector
-from trimtab.api.timetable import check_timetable
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 

@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from trimtab.api.admission.raw import at, mapping, objects, put, texts
-from trimtab.api.complaints import duplicate, invalid, not_supported, required
+from trimtab.api.field_errors import duplicate, invalid, not_supported, required
 from trimtab.api.names import subdomain_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause

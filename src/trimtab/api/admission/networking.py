@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trimtab.api.admission.raw import at, mapping, objects, texts
-from trimtab.api.complaints import duplicate, invalid, not_supported, required
+from trimtab.api.field_errors import duplicate, invalid, not_supported, required
 from trimtab.api.names import label_faults, service_name_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause

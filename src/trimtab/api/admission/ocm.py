@@ -1,7 +1,7 @@
 """What Open Cluster Management's webhooks fill in and refuse."""
 
 from trimtab.api.admission.raw import at, mapping, objects, put
-from trimtab.api.complaints import invalid
+from trimtab.api.field_errors import invalid
 from trimtab.api.names import label_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause

@@ -6,7 +6,7 @@ from typing import Any
 
 from trimtab.api.admission.placement import check_affinity
 from trimtab.api.admission.raw import in_order, mapping, objects
-from trimtab.api.complaints import invalid
+from trimtab.api.field_errors import invalid
 from trimtab.api.names import label_value_faults, qualified_name_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause

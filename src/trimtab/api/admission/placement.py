@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trimtab.api.admission.raw import at, change_items, in_order, mapping, number, objects, put
-from trimtab.api.complaints import invalid, not_supported
+from trimtab.api.field_errors import invalid, not_supported
 from trimtab.api.names import qualified_name_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause

@@ -6,7 +6,7 @@ from fractions import Fraction
 from trimtab.api import quantity
 from trimtab.api.admission.placement import check_affinity
 from trimtab.api.admission.raw import at, mapping, objects
-from trimtab.api.complaints import duplicate, forbidden, invalid, not_supported
+from trimtab.api.field_errors import duplicate, forbidden, invalid, not_supported
 from trimtab.api.names import label_faults, label_value_faults, qualified_name_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause

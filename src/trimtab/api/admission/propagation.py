@@ -5,7 +5,7 @@ from typing import Any
 
 from trimtab.api.admission.placement import check_placement, fill_placement
 from trimtab.api.admission.raw import at, change_items, in_order, mapping, objects, put, texts
-from trimtab.api.complaints import invalid, not_supported
+from trimtab.api.field_errors import invalid, not_supported
 from trimtab.api.names import qualified_name_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause

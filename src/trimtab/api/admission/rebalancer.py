@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from trimtab.api.admission.disruption import check_share
 from trimtab.api.admission.raw import at, mapping, objects, put
-from trimtab.api.complaints import forbidden, invalid, required
+from trimtab.api.cron import check_timetable
+from trimtab.api.field_errors import forbidden, invalid, required
 from trimtab.api.kind import find_kind
 from trimtab.api.kinds.native.rules.common import selector
-from trimtab.api.timetable import check_timetable
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 

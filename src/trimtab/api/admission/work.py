@@ -3,7 +3,7 @@
 import json
 
 from trimtab.api.admission.raw import at, change_items, objects
-from trimtab.api.complaints import duplicate, invalid, required
+from trimtab.api.field_errors import duplicate, invalid, required
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 

@@ -3,16 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from trimtab.api.patch.managed import (
-    Manager,
-    Owned,
-    Owners,
-    read_owners,
-    taken_from,
-    trackable,
-    with_owners,
-)
-from trimtab.api.patch.ownership import (
+from trimtab.api.patch.field_ownership import (
     LEAF,
     FieldSet,
     applied,
@@ -24,7 +15,16 @@ from trimtab.api.patch.ownership import (
     paths,
     union,
 )
-from trimtab.api.patch.shape import ANYTHING, Form, Shape
+from trimtab.api.patch.managed_fields import (
+    Manager,
+    Owned,
+    Owners,
+    read_owners,
+    taken_from,
+    trackable,
+    with_owners,
+)
+from trimtab.api.patch.merge_schema import ANYTHING, Form, Shape
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Cause, Conflict, Unclassified
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from trimtab.api.structural import Cel, CelFault
+from trimtab.api.schema.structural import Cel, CelFault
 from trimtab.api.value import Raw
 
 _KEPT = 2048

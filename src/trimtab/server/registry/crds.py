@@ -5,8 +5,8 @@ from functools import partial
 
 import orjson
 
-from trimtab.api.definition import definition_causes
 from trimtab.api.kind import Column, Kind, kinds
+from trimtab.api.schema.structural_check import definition_causes
 from trimtab.api.value import Object, Raw
 from trimtab.clock import timestamp
 from trimtab.decide.pods.budgets.scalable_kinds import scale_of

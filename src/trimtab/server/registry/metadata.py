@@ -1,6 +1,6 @@
 """What every object's metadata must satisfy, whatever its kind."""
 
-from trimtab.api.complaints import forbidden, invalid, required, too_long
+from trimtab.api.field_errors import forbidden, invalid, required, too_long
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.names import label_faults, qualified_name_faults, service_name_faults, subdomain_faults
 from trimtab.api.value import Raw

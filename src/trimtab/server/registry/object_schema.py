@@ -9,9 +9,9 @@ from msgspec import Struct
 from trimtab.api.kind import Default, Validate
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import known, message, message_name
-from trimtab.api.patch.managed import Manager, track_update
-from trimtab.api.patch.shape import Shape, native_shape, shape_of
-from trimtab.api.structural import Cel, Structural
+from trimtab.api.patch.managed_fields import Manager, track_update
+from trimtab.api.patch.merge_schema import Shape, native_shape, shape_of
+from trimtab.api.schema.structural import Cel, Structural
 from trimtab.api.value import Raw
 from trimtab.errors import ApiFault, BadRequest, Cause
 from trimtab.server.auth.user import Caller

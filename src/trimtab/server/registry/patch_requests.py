@@ -9,7 +9,7 @@ from trimtab.api.kinds.native import codec
 from trimtab.api.patch.apply import apply
 from trimtab.api.patch.json_patch import apply_json_patch
 from trimtab.api.patch.merge_patch import apply_merge_patch
-from trimtab.api.patch.strategic import apply_strategic_patch
+from trimtab.api.patch.strategic_merge import apply_strategic_patch
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.errors import BadRequest, Cause, Conflict, Invalid, UnsupportedMedia

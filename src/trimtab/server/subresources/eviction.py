@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from trimtab.api.complaints import invalid, not_supported
 from trimtab.api.duration import duration, is_duration, told
+from trimtab.api.field_errors import invalid, not_supported
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import REASONS as DISRUPTIONS
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy

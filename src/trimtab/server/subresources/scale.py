@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trimtab.api.complaints import shown
+from trimtab.api.field_errors import shown
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Cause
 from trimtab.server.http.body_decoding import read_body

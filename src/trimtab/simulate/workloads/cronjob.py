@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from trimtab.api.cron import times
 from trimtab.api.kinds.native.batch import CronJob, Job
-from trimtab.api.timetable import times
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.controllers.contract import Again, Gone, Make, View, Wish

@@ -1,6 +1,6 @@
 import pytest
 
-from trimtab.api.kinds.native import openapi, traits
+from trimtab.api.kinds.native import merge_keys, openapi
 from trimtab.api.kinds.native.fields import known, message
 
 
@@ -36,8 +36,8 @@ def test_what_is_not_there_is_not_described() -> None:
 
 
 def test_every_trait_speaks_of_a_field_that_exists() -> None:
-    paths = [f"{owner}.{field}" for owner, fields in traits.merges().items() for field in fields]
-    for path in [*paths, *traits.enums(), *traits.ATOMIC_MAPS, *traits.GRANULAR_FIELDS]:
+    paths = [f"{owner}.{field}" for owner, fields in merge_keys.merges().items() for field in fields]
+    for path in [*paths, *merge_keys.enums(), *merge_keys.ATOMIC_MAPS, *merge_keys.GRANULAR_FIELDS]:
         owner, _, field = path.rpartition(".")
         assert field in message(owner).json, path
-    assert all(known(name) for name in traits.ATOMIC_MESSAGES)
+    assert all(known(name) for name in merge_keys.ATOMIC_MESSAGES)

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from trimtab.api.kinds.native import traits
+from trimtab.api.kinds.native import merge_keys
 from trimtab.api.kinds.native.fields import NativeField, known, message, message_name
 from trimtab.api.value import Raw
 
@@ -110,7 +110,7 @@ def _single(type_: str, *, filled: bool) -> Raw:
 
 def _property(owner: str, field: NativeField) -> Raw:
     path = f"{owner}.{field.name}"
-    merge = traits.merges().get(owner, {}).get(field.name, traits.Merge())
+    merge = merge_keys.merges().get(owner, {}).get(field.name, merge_keys.Merge())
     schema: Raw
     if field.shape == "list":
         schema = {"type": "array", "items": _item(field.type)}
@@ -120,21 +120,21 @@ def _property(owner: str, field: NativeField) -> Raw:
             schema["x-kubernetes-list-type"] = "set" if merge.is_set else "atomic"
     elif field.shape == "map":
         schema = {"type": "object", "additionalProperties": _item(field.type)}
-        if path in traits.ATOMIC_MAPS:
+        if path in merge_keys.ATOMIC_MAPS:
             schema["x-kubernetes-map-type"] = "atomic"
     else:
         schema = _single(field.type, filled=field.always and not field.null)
-    if path in traits.GRANULAR_FIELDS:
+    if path in merge_keys.GRANULAR_FIELDS:
         schema["x-kubernetes-map-type"] = "granular"
     if merge.patch_key:
         schema["x-kubernetes-patch-merge-key"] = merge.patch_key
     if merge.strategy:
         schema["x-kubernetes-patch-strategy"] = merge.strategy
-    if values := traits.enums().get(path):
+    if values := merge_keys.enums().get(path):
         (schema["items"] if field.shape == "list" else schema)["enum"] = list(values)
-    if path in traits.DEFAULTS:
-        schema["default"] = traits.DEFAULTS[path]
-    if text := traits.FIELD_TEXTS.get(field.name):
+    if path in merge_keys.DEFAULTS:
+        schema["default"] = merge_keys.DEFAULTS[path]
+    if text := merge_keys.FIELD_TEXTS.get(field.name):
         schema["description"] = text
     return schema
 
@@ -153,7 +153,7 @@ def _owners(name: str) -> dict[str, str]:
 def _kind_part(name: str) -> Raw:
     package, version, kind = name.split(".")
     properties = message(name).json
-    if package == "meta" or "metadata" not in properties or kind not in traits.KIND_TEXTS:
+    if package == "meta" or "metadata" not in properties or kind not in merge_keys.KIND_TEXTS:
         return {}
     return {"x-kubernetes-group-version-kind": [{"group": _GROUPS[package], "version": version, "kind": kind}]}
 
@@ -177,19 +177,19 @@ def _object(type_: str) -> Raw:
     kind_part = _kind_part(type_)
     if kind_part or type_ in ("meta.v1.DeleteOptions", "meta.v1.Status"):
         schema["properties"] = _type_meta() | fields
-    if text := traits.KIND_TEXTS.get(described.short) if kind_part else None:
+    if text := merge_keys.KIND_TEXTS.get(described.short) if kind_part else None:
         schema = {"description": text, **schema}
     if required := sorted(field.name for field in described.json.values() if field.required):
         schema["required"] = required
-    if type_ in traits.ATOMIC_MESSAGES:
+    if type_ in merge_keys.ATOMIC_MESSAGES:
         schema["x-kubernetes-map-type"] = "atomic"
     return schema | kind_part
 
 
 def _type_meta() -> Raw:
     return {
-        "apiVersion": {"description": traits.FIELD_TEXTS["apiVersion"], "type": "string"},
-        "kind": {"description": traits.FIELD_TEXTS["kind"], "type": "string"},
+        "apiVersion": {"description": merge_keys.FIELD_TEXTS["apiVersion"], "type": "string"},
+        "kind": {"description": merge_keys.FIELD_TEXTS["kind"], "type": "string"},
     }
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import trimtab.api.kinds
 from api.kinds.native.native_objects import objects
-from trimtab.api.complaints import sentence
+from trimtab.api.field_errors import sentence
 from trimtab.api.kind import find_kind, kinds
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import message_name

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from trimtab.api.complaints import invalid, not_supported, required
+from trimtab.api.field_errors import invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.names import subdomain_faults
 from trimtab.api.value import Raw

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from trimtab.api import quantity
-from trimtab.api.complaints import duplicate, forbidden, invalid, not_supported, required
+from trimtab.api.field_errors import duplicate, forbidden, invalid, not_supported, required
 from trimtab.api.names import label_value_faults, qualified_name_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause

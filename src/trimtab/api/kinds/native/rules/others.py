@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from trimtab.api import quantity
-from trimtab.api.complaints import duplicate, forbidden, invalid, not_supported, required, too_long
+from trimtab.api.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
 from trimtab.api.kinds.native.fields import message
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.names import label_faults, label_value_faults, qualified_name_faults, subdomain_faults

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from trimtab.api.complaints import forbidden, invalid, not_supported, required
+from trimtab.api.field_errors import forbidden, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common, cron, pods
 from trimtab.api.value import Raw
 from trimtab.errors import Cause

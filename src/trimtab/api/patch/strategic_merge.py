@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trimtab.api.patch.json_patch import same
-from trimtab.api.patch.shape import ANYTHING, Shape
+from trimtab.api.patch.merge_schema import ANYTHING, Shape
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 

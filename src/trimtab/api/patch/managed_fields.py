@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from trimtab.api.patch.ownership import Comparison, FieldSet, compare, difference, is_field_set, union
-from trimtab.api.patch.shape import Shape
+from trimtab.api.patch.field_ownership import Comparison, FieldSet, compare, difference, is_field_set, union
+from trimtab.api.patch.merge_schema import Shape
 from trimtab.api.value import Raw
 
 UNTRACKED = frozenset(

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
-from trimtab.api.checking import Check, Path, Problem, compile_check
-from trimtab.api.complaints import (
+from trimtab.api.field_errors import (
     duplicate,
     forbidden,
     invalid,
     invalid_without_value,
     required,
 )
-from trimtab.api.mould import Mould
 from trimtab.api.names import service_name_faults
-from trimtab.api.shaping import compile_fill, compile_prune
+from trimtab.api.schema.fast_check import Mould
+from trimtab.api.schema.prune_and_default import compile_fill, compile_prune
+from trimtab.api.schema.validation import Check, Path, Problem, compile_check
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 

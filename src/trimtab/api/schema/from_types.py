@@ -9,7 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from trimtab.api.kind import Column, Kind
-from trimtab.api.rules import with_rules
+from trimtab.api.schema.cel_rules import with_rules
 from trimtab.api.value import Field, IntOrString, Meta, Object, QuantityText, Raw
 
 QUANTITY_PATTERN = (

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trimtab.api.checking import Problem, compile_check
-from trimtab.api.complaints import forbidden, invalid, not_supported, required
-from trimtab.api.patterns import pattern_fault
-from trimtab.api.shaping import compile_prune
+from trimtab.api.field_errors import forbidden, invalid, not_supported, required
+from trimtab.api.schema.go_regexp import pattern_fault
+from trimtab.api.schema.prune_and_default import compile_prune
+from trimtab.api.schema.validation import Problem, compile_check
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from trimtab.api.patch.shape import ANYTHING, Form, Shape
+from trimtab.api.patch.merge_schema import ANYTHING, Form, Shape
 from trimtab.api.value import Raw
 
 FieldSet = dict[str, Any]

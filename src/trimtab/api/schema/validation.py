@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from trimtab.api.complaints import (
+from trimtab.api.field_errors import (
     go_number,
     invalid,
     not_supported,
@@ -18,8 +18,8 @@ from trimtab.api.complaints import (
     too_many,
     type_invalid,
 )
-from trimtab.api.formats import FORMATS
-from trimtab.api.patterns import go_pattern
+from trimtab.api.schema.formats import FORMATS
+from trimtab.api.schema.go_regexp import go_pattern
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 

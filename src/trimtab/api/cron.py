@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from trimtab.api.complaints import invalid
+from trimtab.api.field_errors import invalid
 from trimtab.errors import Cause
 
 _PARTS = 5

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, convert, defstruct
 
-from trimtab.api.checking import INTEGER_FORMATS, Check, Problem, compile_check, types_in
-from trimtab.api.formats import FORMATS
+from trimtab.api.schema.formats import FORMATS
+from trimtab.api.schema.validation import INTEGER_FORMATS, Check, Problem, compile_check, types_in
 from trimtab.api.value import Raw
 
 _BEYOND_TYPES = frozenset(
