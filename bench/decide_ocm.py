@@ -23,7 +23,7 @@ from trimtab.controllers.ocm.placement import place
 from trimtab.decide.ocm.pipeline import decide
 from trimtab.decide.ocm.request import PlacementAsk
 from trimtab.decide.ocm.snapshot import Atlas, Scene
-from trimtab.interpret.cel import compiler
+from trimtab.interpret.cel.expressions import compiler
 
 NOW = datetime.fromisoformat(scenarios.NOW)
 COLD_BATCH = 2_000

@@ -26,7 +26,7 @@ from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.pipeline import decide
 from trimtab.decide.ocm.request import ask_of
 from trimtab.decide.ocm.snapshot import Atlas
-from trimtab.interpret.cel import compiler
+from trimtab.interpret.cel.expressions import compiler
 from trimtab.plugins import load
 
 HERE = Path(__file__).parent

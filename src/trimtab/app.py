@@ -37,11 +37,11 @@ from trimtab.decide.explain import explain
 from trimtab.decide.ocm.explain import shown
 from trimtab.decide.ocm.request import ask_of
 from trimtab.errors import AlreadyExists, NotFound
-from trimtab.interpret.cel import compiler
+from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.lua.sandbox import LIMITS, Executor, Limits, Ran, run_script
 from trimtab.interpret.names import binding_name
 from trimtab.interpret.operations import Fault
-from trimtab.interpret.sandbox import LIMITS, Executor, Limits, Ran, run_script
 from trimtab.members.probe import Prober
 from trimtab.members.proxy import Proxy, Server
 from trimtab.members.roster import Roster

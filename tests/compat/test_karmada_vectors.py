@@ -10,13 +10,13 @@ import pytest
 from trimtab.api.affinity import belongs
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import ClusterAffinity
-from trimtab.interpret.image import BadImage, override_image
 from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.lua.scripts import HOOKS
 from trimtab.interpret.match import selector_priority
 from trimtab.interpret.names import binding_name, binding_reference_key, work_name
 from trimtab.interpret.operations import Operation, Uninterpretable
+from trimtab.interpret.overrides.image import BadImage, override_image
 from trimtab.interpret.prune import prune
-from trimtab.interpret.scripts import HOOKS
 
 VECTORS = json.loads((Path(__file__).parent / "karmada-vectors.json").read_text())["vectors"]
 NATIVE = Interpreter.of(profile="upstream")

@@ -22,7 +22,7 @@ from trimtab.controllers.contract import Again, Note, Steps
 from trimtab.controllers.movement.failover import concerns_failover, failover, rollout_of
 from trimtab.decide.fleet import Fleet
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.sandbox import run_script
+from trimtab.interpret.lua.sandbox import run_script
 from trimtab.plugins import filters, scores
 from trimtab.registry import discover
 

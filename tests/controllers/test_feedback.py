@@ -6,7 +6,7 @@ import pytest
 from trimtab.api.kinds.ocm import ManifestCondition, ManifestConfigOption
 from trimtab.api.value import Condition
 from trimtab.controllers.ocm.feedback import feedback, is_complete, judged, summed_up
-from trimtab.interpret.cel import compiler
+from trimtab.interpret.cel.expressions import compiler
 
 JOB: dict[str, Any] = {
     "apiVersion": "batch/v1",

@@ -29,7 +29,7 @@ from trimtab.api.value import Condition, Meta, Object, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Gone
 from trimtab.controllers.ocm.manifestwork import FINALIZER, SET_LABEL, manifest_work, plural_of
-from trimtab.interpret.cel import compiler
+from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}

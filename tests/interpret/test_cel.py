@@ -4,7 +4,7 @@ import pytest
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_strings
 
-from trimtab.interpret.cel import COST_LIMIT, Program, compiler, cost, loops_in_loops
+from trimtab.interpret.cel.expressions import COST_LIMIT, Program, compiler, cost, loops_in_loops
 
 CLUSTER = {
     "metadata": {"name": "c1", "labels": {"env": "prod"}},

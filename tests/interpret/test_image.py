@@ -1,6 +1,6 @@
 import pytest
 
-from trimtab.interpret.image import BadImage, override_image, parse_image
+from trimtab.interpret.overrides.image import BadImage, override_image, parse_image
 
 DIGEST = "sha256:" + "a" * 64
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lupa import lua51
 
+from trimtab.interpret.lua.sandbox import Limits, run_script
 from trimtab.interpret.operations import Fault
-from trimtab.interpret.sandbox import Limits, run_script
 
 LIMITS = Limits(instructions=5_000_000, memory=32 << 20)
 FIND = "function F(s, p, init) return pcall(string.find, s, p, init) end"

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.interpret.revise import Applied, OverrideFault, applied_annotation, override
+from trimtab.interpret.overrides.overrides import Applied, OverrideFault, applied_annotation, override
 
 CLUSTER = {"metadata": {"name": "m1", "labels": {"env": "prod"}}, "spec": {"region": "eu"}}
 

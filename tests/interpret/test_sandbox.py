@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from trimtab.interpret.lua.sandbox import Limits, Ran, run_script, syntax_fault
 from trimtab.interpret.operations import Fault
-from trimtab.interpret.sandbox import Limits, Ran, run_script, syntax_fault
 
 SMALL = Limits(instructions=1_000_000, memory=16 << 20, now=86_400)
 

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.lua.sandbox import Limits, Ran
 from trimtab.interpret.operations import Fault, Operation, Uninterpretable
-from trimtab.interpret.sandbox import Limits, Ran
 
 FOO = ("ex.io/v1", "Foo")
 OBJECT = {"apiVersion": "ex.io/v1", "kind": "Foo", "metadata": {"name": "x", "namespace": "ns"}, "spec": {"size": 2}}

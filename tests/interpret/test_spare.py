@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from trimtab.api.jsonpath import BadPath
-from trimtab.interpret.spare import from_jq, spared
+from trimtab.interpret.ignore_fields import from_jq, spared
 
 MANIFEST: dict[str, Any] = {
     "spec": {

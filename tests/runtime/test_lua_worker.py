@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.lua.sandbox import LIMITS, Limits, Ran
 from trimtab.interpret.operations import Fault
-from trimtab.interpret.sandbox import LIMITS, Limits, Ran
 from trimtab.runtime.lua_worker import LuaWorker
 
 BUSY_IN_C = """

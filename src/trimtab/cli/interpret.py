@@ -118,8 +118,8 @@ def _operations(names: Sequence[str]) -> "list[Operation]":
 
 
 def _check_syntax(customizations: Sequence[dict[str, Any]]) -> bool:
-    from trimtab.interpret.sandbox import syntax_fault  # noqa: PLC0415
-    from trimtab.interpret.scripts import scripts_of  # noqa: PLC0415
+    from trimtab.interpret.lua.sandbox import syntax_fault  # noqa: PLC0415
+    from trimtab.interpret.lua.scripts import scripts_of  # noqa: PLC0415
 
     if not customizations:
         raise InputFault("nothing to do: give scripts with -f, an object with --observed or --desired, or both")

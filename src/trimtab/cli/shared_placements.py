@@ -19,7 +19,7 @@ from trimtab.decide.ocm.request import PlacementAsk, ask_of
 from trimtab.decide.ocm.snapshot import Atlas, Scene
 from trimtab.decide.ocm.status import misconfigured, satisfied
 from trimtab.errors import InputFault, NotFound
-from trimtab.interpret.cel import compiler
+from trimtab.interpret.cel.expressions import compiler
 
 HEADINGS = ("CLUSTER", "CHOSEN", "TOTAL", "SCORES", "WHY")
 OUTCOMES = {

@@ -58,7 +58,7 @@ from trimtab.decide.pods.preemption.recent_disruptions import Burden, Burdens, b
 from trimtab.decide.pods.schedule import book, nowhere, schedule
 from trimtab.decide.pods.schedule import explain as node_opinions
 from trimtab.errors import InputFault
-from trimtab.interpret.cel import compiler
+from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

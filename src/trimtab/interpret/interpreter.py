@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from trimtab.api.value import Raw
-from trimtab.interpret.native.level import Native
+from trimtab.interpret.lua.sandbox import LIMITS, Executor, Limits, run_script
+from trimtab.interpret.lua.scripts import Scripted
+from trimtab.interpret.native.native_rules import Native
 from trimtab.interpret.operations import Fault, Level, Operation, Uninterpretable
-from trimtab.interpret.places import kind_of, text
-from trimtab.interpret.sandbox import LIMITS, Executor, Limits, run_script
-from trimtab.interpret.scripts import Scripted
+from trimtab.interpret.paths import kind_of, text
 
 Health = Literal["Healthy", "Unhealthy"]
 Profile = Literal["trimtab", "upstream"]

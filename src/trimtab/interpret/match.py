@@ -6,7 +6,7 @@ import msgspec
 
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
-from trimtab.interpret.places import table, text
+from trimtab.interpret.paths import table, text
 
 NOT, ALL, BY_LABEL, BY_NAME = range(4)
 

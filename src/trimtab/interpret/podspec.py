@@ -5,7 +5,7 @@ from typing import Any
 
 from trimtab.api.quantity import from_milli, from_whole, milli, whole
 from trimtab.api.value import QuantityText, Raw
-from trimtab.interpret.places import dig, rows, table, tables, text
+from trimtab.interpret.paths import dig, rows, table, tables, text
 
 _MEASURED_IN_BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from trimtab.api.value import Raw
 from trimtab.interpret.native.retain import TOKEN_SECRET
-from trimtab.interpret.places import dig, planted, table, tables, text, uprooted
+from trimtab.interpret.paths import dig, planted, table, tables, text, uprooted
 
 _METADATA = frozenset(
     (

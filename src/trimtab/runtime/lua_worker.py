@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from trimtab.interpret.lua.sandbox import LIMITS, Limits, Ran, run_script
 from trimtab.interpret.operations import Fault
-from trimtab.interpret.sandbox import LIMITS, Limits, Ran, run_script
 
 _LENGTH = struct.Struct(">I")
 _START_SECONDS = 30.0

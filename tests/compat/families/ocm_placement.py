@@ -27,7 +27,7 @@ from trimtab.decide.ocm.decision import Answer
 from trimtab.decide.ocm.pipeline import Unlistable, decide
 from trimtab.decide.ocm.request import ask_of
 from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL, Atlas, Scene, clusters_of
-from trimtab.interpret.cel import compiler
+from trimtab.interpret.cel.expressions import compiler
 
 KINDS = {
     "clusters": ManagedCluster,

@@ -20,7 +20,7 @@ from trimtab.decide.framework import placement_filters, verdicts
 from trimtab.decide.ocm.decision import Misconfigured
 from trimtab.decide.ocm.request import PlacementAsk
 from trimtab.decide.ocm.tolerations import first_end
-from trimtab.interpret.cel import compiler
+from trimtab.interpret.cel.expressions import compiler
 from trimtab.plugins import load
 
 load()

@@ -16,7 +16,7 @@ from trimtab.api.kinds.ocm import (
     ManifestConfigOption,
 )
 from trimtab.api.value import Condition, Raw
-from trimtab.interpret.cel import Unanswered
+from trimtab.interpret.cel.expressions import Unanswered
 
 COMPLETE = "Complete"
 BY_RULE = "ConditionRule"

@@ -8,8 +8,8 @@ from trimtab.api.kinds.interpreter import CustomizationStatus, ResourceInterpret
 from trimtab.api.value import Condition
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Note, View, Wish, controller, spec_changed
+from trimtab.interpret.lua.sandbox import syntax_fault
 from trimtab.interpret.operations import Fault
-from trimtab.interpret.sandbox import syntax_fault
 
 SOURCE = "interpreter"
 

@@ -13,8 +13,8 @@ from trimtab.controllers.propagation.detect import selectors_of
 from trimtab.controllers.propagation.work_rendering import divided_completions, render, told_fault
 from trimtab.interpret.match import policy_priority
 from trimtab.interpret.operations import Uninterpretable
+from trimtab.interpret.overrides.overrides import OverrideFault
 from trimtab.interpret.prune import prune
-from trimtab.interpret.revise import OverrideFault
 
 DIRECTLY_SECONDS = 5.0
 FAILURE_SECONDS = 10.0

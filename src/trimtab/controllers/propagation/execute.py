@@ -31,10 +31,10 @@ from trimtab.controllers.contract import (
     controller,
 )
 from trimtab.controllers.propagation.work_status import identify, reflect
+from trimtab.interpret.ignore_fields import spared
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import Operation, Uninterpretable
 from trimtab.interpret.prune import prune
-from trimtab.interpret.spare import spared
 
 SOURCE = "execution-controller"
 NOT_READY_SECONDS = 10.0

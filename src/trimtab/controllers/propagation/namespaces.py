@@ -13,8 +13,8 @@ from trimtab.controllers.propagation.detect import RESERVED
 from trimtab.controllers.propagation.dispatch import renewed
 from trimtab.controllers.propagation.work_rendering import marked, overridden
 from trimtab.interpret.names import work_name
+from trimtab.interpret.overrides.overrides import OverrideFault
 from trimtab.interpret.prune import prune
-from trimtab.interpret.revise import OverrideFault
 
 
 def when_a_cluster_joins(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:

@@ -11,7 +11,7 @@ from trimtab.decide.divide import apportion
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import fnv1a, work_name
 from trimtab.interpret.operations import Operation
-from trimtab.interpret.revise import Applied, Overridden, OverrideFault, applied_annotation, override
+from trimtab.interpret.overrides.overrides import Applied, Overridden, OverrideFault, applied_annotation, override
 
 OVERRIDE_SOURCE = "override-manager"
 OVERRIDES = "policy.karmada.io/v1alpha1"

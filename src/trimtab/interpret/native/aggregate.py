@@ -6,7 +6,7 @@ from typing import Any
 
 from trimtab.api.value import Raw
 from trimtab.interpret.native.reflect import AUTOSCALER, BUDGET, DAEMON_SET, DEPLOYMENT, REPLICA_SET, STATEFUL_SET
-from trimtab.interpret.places import dig, number, planted, table, tables, text
+from trimtab.interpret.paths import dig, number, planted, table, tables, text
 
 Aggregate = Callable[[Raw, Sequence[Raw]], Raw]
 

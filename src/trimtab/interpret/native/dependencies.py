@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from trimtab.api.value import Raw
-from trimtab.interpret.places import table, tables, text
+from trimtab.interpret.paths import table, tables, text
 from trimtab.interpret.podspec import dependencies, reference
 
 Dependencies = Callable[[Raw], list[Raw]]

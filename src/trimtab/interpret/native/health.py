@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from trimtab.api.value import Raw
-from trimtab.interpret.places import dig, number, tables, text
+from trimtab.interpret.paths import dig, number, tables, text
 
 
 def _observed(obj: Raw) -> bool:

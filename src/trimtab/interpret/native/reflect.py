@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trimtab.api.value import Raw
-from trimtab.interpret.places import dig, number, table, text
+from trimtab.interpret.paths import dig, number, table, text
 
 TEMPLATE_GENERATION = "resourcetemplate.karmada.io/generation"
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from trimtab.api.value import Raw
-from trimtab.interpret.places import dig, number, planted, table
+from trimtab.interpret.paths import dig, number, planted, table
 from trimtab.interpret.podspec import requirements
 
 Replicas = tuple[int, Raw | None]

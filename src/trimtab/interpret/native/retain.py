@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from trimtab.api.value import Raw
-from trimtab.interpret.places import dig, number, planted, table, tables, text, uprooted
+from trimtab.interpret.paths import dig, number, planted, table, tables, text, uprooted
 
 RETAIN_REPLICAS = "resourcetemplate.karmada.io/retain-replicas"
 TOKEN_SECRET = "kubernetes.io/service-account-token"  # noqa: S105 - the name of a type of Secret

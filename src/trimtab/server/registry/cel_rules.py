@@ -67,7 +67,7 @@ class Rules:
                 self._compiled.clear()
             if self._tongue is None:
                 # loaded late: most servers never judge a rule, and the evaluator takes its time
-                evaluator = importlib.import_module("trimtab.interpret.cel")
+                evaluator = importlib.import_module("trimtab.interpret.cel.expressions")
                 self._tongue = evaluator.Tongue([], {"self": "dyn", "oldSelf": "dyn"})
                 self._cost, self._unanswered = evaluator.cost, evaluator.Unanswered
             try:

@@ -11,7 +11,7 @@ from trimtab.interpret.native.reflect import NoTemplateGeneration, reflectors, w
 from trimtab.interpret.native.replicas import REPLICAS, REVISE
 from trimtab.interpret.native.retain import RETAIN
 from trimtab.interpret.operations import Fault, Operation, Uninterpretable
-from trimtab.interpret.places import kind_of
+from trimtab.interpret.paths import kind_of
 
 SOURCE = "the built-in rules"
 

@@ -8,9 +8,9 @@ import msgspec
 from trimtab.api.quantity import BadQuantity, canonical
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
+from trimtab.interpret.lua.sandbox import Ran
 from trimtab.interpret.operations import Operation
-from trimtab.interpret.places import text
-from trimtab.interpret.sandbox import Ran
+from trimtab.interpret.paths import text
 
 
 class BadAnswer(Exception):

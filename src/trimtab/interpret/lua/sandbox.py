@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from lupa import lua51
 
-from trimtab.interpret.kube_library import FUNCTIONS, reply
+from trimtab.interpret.lua.kube_library import FUNCTIONS, reply
 from trimtab.interpret.operations import Fault
 
 _DEEPEST = 100

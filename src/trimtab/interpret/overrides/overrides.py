@@ -10,11 +10,11 @@ from trimtab.api.affinity import belongs
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import ClusterAffinity
 from trimtab.api.value import Raw
-from trimtab.interpret.image import BadImage
 from trimtab.interpret.match import NOT, policy_priority
-from trimtab.interpret.overriders import CHANGES
-from trimtab.interpret.patch import BadPatch
-from trimtab.interpret.places import table, tables, text
+from trimtab.interpret.overrides.image import BadImage
+from trimtab.interpret.overrides.override_patch import BadPatch
+from trimtab.interpret.overrides.overriders import CHANGES
+from trimtab.interpret.paths import table, tables, text
 
 _WIRE_ORDER = {
     "plaintext": ("path", "operator", "value"),

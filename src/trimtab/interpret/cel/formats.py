@@ -16,7 +16,7 @@ from trimtab.api.names import (
 )
 from trimtab.api.schema.formats import FORMATS
 from trimtab.api.value import Raw
-from trimtab.interpret.cel_library import Overload
+from trimtab.interpret.cel.library import Overload
 
 _TEXT = r'[rR]?(?:"""(?:\\.|.)*?"""|' + r"'''(?:\\.|.)*?'''" + r'|"(?:\\.|[^"\\\n])*"' + r"|'(?:\\.|[^'\\\n])*')"
 _TOKEN = re.compile(rf"{_TEXT}|//[^\n]*|\w+|\s+|.", re.DOTALL)

@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 
 from trimtab.api.value import Raw
-from trimtab.interpret.image import BadImage, override_image
-from trimtab.interpret.patch import BadPatch, Step, apply_patch, escape, look_up
-from trimtab.interpret.places import planted, table, tables, text
+from trimtab.interpret.overrides.image import BadImage, override_image
+from trimtab.interpret.overrides.override_patch import BadPatch, Step, apply_patch, escape, look_up
+from trimtab.interpret.paths import planted, table, tables, text
 
 _POD_SPEC = {"Pod": ("spec",)} | dict.fromkeys(
     ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job"), ("spec", "template", "spec")

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trimtab.api.value import Raw
-from trimtab.interpret.answers import BadAnswer, read_answer
+from trimtab.interpret.lua.sandbox import LIMITS, Executor, Limits
+from trimtab.interpret.lua.script_results import BadAnswer, read_answer
 from trimtab.interpret.operations import Fault, Operation, Uninterpretable
-from trimtab.interpret.places import dig, kind_of, table, text
-from trimtab.interpret.sandbox import LIMITS, Executor, Limits
+from trimtab.interpret.paths import dig, kind_of, table, text
 
 HOOKS: Mapping[Operation, tuple[str, str]] = {
     Operation.RETAIN: ("retention", "Retain"),

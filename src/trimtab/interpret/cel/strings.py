@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from trimtab.interpret.cel_library import Overload
+from trimtab.interpret.cel.library import Overload
 
 _ESCAPES = str.maketrans(
     {

@@ -12,9 +12,9 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from trimtab.api.value import Raw
-from trimtab.interpret.cel_formats import formats, with_optionals
-from trimtab.interpret.cel_library import Overload, library
-from trimtab.interpret.cel_strings import strings
+from trimtab.interpret.cel.formats import formats, with_optionals
+from trimtab.interpret.cel.library import Overload, library
+from trimtab.interpret.cel.strings import strings
 
 try:
     from cel_expr_python import cel
