@@ -13,7 +13,7 @@ from trimtab.runtime.cache import Cache, Entry
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.simulate.binder import Binder
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")

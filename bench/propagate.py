@@ -23,7 +23,7 @@ from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import NotFound
-from trimtab.members.joining import Facts, join
+from trimtab.members.join import Facts, join
 from trimtab.server.daemon import Daemon
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)

@@ -24,7 +24,7 @@ from trimtab.server.admission.peer_webhooks import PolicyAdmission
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.member import seeded_uids
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 PODS = Resource("", "v1", "pods", "Pod")
 

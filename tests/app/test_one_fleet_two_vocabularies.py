@@ -17,7 +17,7 @@ from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.auth.user import User
 from trimtab.server.http.messages import Answer, Ask
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 CLUSTERS, WORKS = "cluster.open-cluster-management.io", "work.open-cluster-management.io"
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")

@@ -10,7 +10,7 @@ from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import NotFound
-from trimtab.members.joining import Facts, join
+from trimtab.members.join import Facts, join
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")

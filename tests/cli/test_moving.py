@@ -16,8 +16,8 @@ from trimtab.cli.drain_cluster import Marks, begun, inhabitants, marked
 from trimtab.cli.purge import purged
 from trimtab.cli.rebalance import created, followed, selected
 from trimtab.cli.shared_forecast import forecast, previewed
-from trimtab.cli.shared_moves import everything, reference
 from trimtab.cli.unblock import unblocked
+from trimtab.client.lookups import everything, reference
 from trimtab.errors import InputFault
 from trimtab.simulate.behaviour import NEVER_READY, Spell
 

@@ -12,7 +12,7 @@ from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import InputFault
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 GROUP = "cluster.open-cluster-management.io"
 

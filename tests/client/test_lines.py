@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from trimtab.client import lines
-from trimtab.client.lines import Broken, Lines, Reply
+from trimtab.client import connection_pool
+from trimtab.client.connection_pool import Broken, Lines, Reply
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -109,7 +109,7 @@ def test_a_server_behind_a_path_is_asked_there() -> None:
 
 
 def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(connection_pool, "ANSWER_SECONDS", 0.2)
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
@@ -152,7 +152,7 @@ def test_more_than_there_are_lines_wait_their_turn() -> None:
 
 @pytest.mark.parametrize("squeezed", [False, True])
 def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch, squeezed: bool) -> None:
-    monkeypatch.setattr(lines, "LARGEST_ANSWER", 1 << 20)
+    monkeypatch.setattr(connection_pool, "LARGEST_ANSWER", 1 << 20)
     endless = b"a" * (2 << 20)
     answer = said(gzip.compress(endless), "Content-Encoding: gzip") if squeezed else said(endless)
 

@@ -5,8 +5,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from trimtab.store.entry import Event
-from trimtab.store.log import Store
+from trimtab.store.records import Event
+from trimtab.store.store import Store
 
 PODS = "/registry/core/pods/"
 COUNTED = {"ReplicaSet": "Deployment", "StatefulSet": "StatefulSet"}

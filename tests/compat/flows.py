@@ -46,7 +46,7 @@ from trimtab.server.admission.peer_webhooks import PolicyAdmission  # noqa: E402
 from trimtab.server.apiserver import ApiServer, Settings  # noqa: E402
 from trimtab.server.local import LocalClient  # noqa: E402
 from trimtab.simulate.fleet import flows_fleet  # noqa: E402
-from trimtab.store.log import Store  # noqa: E402
+from trimtab.store.store import Store  # noqa: E402
 
 FLOWS = HERE / "flows_data"
 EXCEPTIONS = {

@@ -24,7 +24,7 @@ from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.http.routes import Target, resolve, truthy, verb_of
 from trimtab.server.registry.resources import Served
 from trimtab.server.storage.object_codec import pack, unpack
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 from trimtab.store.txn import Delete, Put
 
 WIRE = Path(__file__).parent / "wire" / "transcripts"

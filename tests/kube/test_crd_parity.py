@@ -20,7 +20,7 @@ from trimtab.client.kubeconfig import load
 from trimtab.errors import ApiFault
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 COMPAT = Path(__file__).parents[1] / "compat"
 AT_ONCE = 16

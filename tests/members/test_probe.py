@@ -9,7 +9,7 @@ from trimtab.members.roster import MemberHandle
 from trimtab.runtime.cache import Cache
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 EAST = Cluster(metadata=Meta(name="east"), spec=ClusterSpec())

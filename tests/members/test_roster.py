@@ -13,7 +13,7 @@ from trimtab.members.roster import FOREIGN_SECONDS, Roster
 from trimtab.runtime.cache import Cache
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")

@@ -17,7 +17,7 @@ from trimtab.api.value import Raw
 from trimtab.decide.pods.budgets.pod_budgets import RATE
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.simulate.member import of_a_member
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 COUNT = 8
 MERGE = "application/merge-patch+json"

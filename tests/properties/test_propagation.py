@@ -16,7 +16,7 @@ from trimtab.clock import LoopClock, run_virtually
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.local import LocalClient
 from trimtab.simulate.story import parse_story
-from trimtab.store.entry import Event
+from trimtab.store.records import Event
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")

@@ -11,8 +11,8 @@ from compat.flow_service import PODS, Workload, is_ready, workload_of
 from moving import Scene
 from trimtab.api.value import Raw
 from trimtab.clock import LoopClock
-from trimtab.store.entry import Event
-from trimtab.store.log import Store
+from trimtab.store.records import Event
+from trimtab.store.store import Store
 
 BINDINGS = "/registry/work.karmada.io/resourcebindings/"
 MOVES = "/registry/trimtab.dev/moves/"

@@ -38,7 +38,7 @@ from trimtab.runtime.reconciler import Surroundings
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.daemon import Daemon
 from trimtab.server.local import LocalClient
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 MAPS = resource_of(kind_of(ConfigMap))
 SECRETS = resource_of(kind_of(Secret))

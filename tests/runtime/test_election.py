@@ -11,7 +11,7 @@ from trimtab.errors import Unavailable
 from trimtab.runtime.leader_election import LEASES, Election
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 
 class Line(LocalClient):

@@ -15,7 +15,7 @@ from trimtab.runtime import event_recorder
 from trimtab.runtime.event_recorder import Recorder, event_for
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)

@@ -8,7 +8,7 @@ import orjson
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 ADMIN = User("admin", (MASTERS, AUTHENTICATED))
 

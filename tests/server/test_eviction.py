@@ -14,7 +14,7 @@ from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.auth.certificates import ensure_authority
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.http.listener import Listener
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 PODS = "/api/v1/namespaces/default/pods"
 PDBS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"

@@ -12,7 +12,7 @@ from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.server.registry.object_schema import Fitter
 from trimtab.server.registry.resources import Catalogue
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 DEFINITIONS = list(definitions())
 METADATA = {

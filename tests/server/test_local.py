@@ -10,7 +10,7 @@ from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import AlreadyExists, Conflict, Invalid, NotFound
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)

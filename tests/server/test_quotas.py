@@ -7,7 +7,7 @@ from server.asgi import Wire
 from trimtab.errors import Forbidden
 from trimtab.server.admission.priority_quota import Quotas
 from trimtab.server.apiserver import ApiServer, Settings
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 PODS = "/api/v1/namespaces/default/pods"
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"

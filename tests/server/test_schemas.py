@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.http.listener import Listener
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 TOKEN = "t0ken"
 DOCUMENTS = [

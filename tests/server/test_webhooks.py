@@ -12,7 +12,7 @@ from aiohttp import web
 from server.asgi import Wire
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.certificates import ensure_authority
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 RULE = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}

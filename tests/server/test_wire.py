@@ -9,7 +9,7 @@ import pytest
 from server.asgi import Wire, with_wire
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.http.asgi import BODY_LIMIT
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 POLICIES = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies"

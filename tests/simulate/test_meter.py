@@ -10,7 +10,7 @@ from trimtab.server.apiserver import ApiServer
 from trimtab.server.local import LocalClient
 from trimtab.simulate.member import Member
 from trimtab.simulate.usage import Load
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")

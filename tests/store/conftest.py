@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trimtab.store.index import Keep
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 ROUNDS = 4
 PODS = "/registry//pods/default/"
@@ -18,7 +18,7 @@ WRITERS = """
 import asyncio, os, sys
 from pathlib import Path
 from trimtab.store.index import Keep
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 from trimtab.store.txn import Delete, Put
 
 PODS = "/registry//pods/default/"

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.store.entry import Entry, Event
 from trimtab.store.index import Index, Keep, Row, shelf_name
+from trimtab.store.records import Entry, Event
 
 paths = st.lists(st.text("ab/é", max_size=3), max_size=7).map(lambda parts: "/" + "/".join(parts))
 

@@ -7,8 +7,8 @@ import pytest
 
 from trimtab import errors
 from trimtab.store.index import Keep
-from trimtab.store.log import Store
 from trimtab.store.sqlite import Batch, Journal
+from trimtab.store.store import Store
 from trimtab.store.txn import Check, Delete, Draft, Mismatch, Operation, Put
 
 PODS = "/registry//pods/"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from trimtab import errors
-from trimtab.store.entry import Entry, Event
 from trimtab.store.index import Keep
-from trimtab.store.log import Store
+from trimtab.store.records import Entry, Event
+from trimtab.store.store import Store
 from trimtab.store.txn import Delete, Mismatch, Operation, Put, Written
 
 PREFIXES = ["/", "/registry/", "/registry//pods/", "/registry//pods/a/", "/registry//secrets/a/x", "/other"]

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from trimtab.store.scribe import Scribe
+from trimtab.store.writer_thread import Scribe
 
 
 def fail() -> None:

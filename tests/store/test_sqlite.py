@@ -16,8 +16,8 @@ import pytest
 
 from trimtab import errors
 from trimtab.store.index import Keep
-from trimtab.store.log import Store
 from trimtab.store.sqlite import fault
+from trimtab.store.store import Store
 from trimtab.store.txn import Delete, Put
 
 PODS = "/registry//pods/default/"
@@ -74,7 +74,7 @@ async def test_a_second_process_is_turned_away_and_does_no_harm(on_disk: Open, t
         import sys
         from pathlib import Path
         from trimtab import errors
-        from trimtab.store.log import Store
+        from trimtab.store.store import Store
         try:
             Store.open(Path(sys.argv[1]))
         except errors.StoreFault as fault:
@@ -200,7 +200,7 @@ async def test_a_directory_without_write_permission_is_a_clear_fault(
         import os, sys
         from pathlib import Path
         from trimtab import errors
-        from trimtab.store.log import Store
+        from trimtab.store.store import Store
         if os.getuid() == 0:
             os.setuid(65534)  # nothing is forbidden to root
         try:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from trimtab import errors
-from trimtab.store.entry import Entry, Event
 from trimtab.store.index import Index, Keep
-from trimtab.store.log import Store
+from trimtab.store.records import Entry, Event
 from trimtab.store.sqlite import Batch
+from trimtab.store.store import Store
 from trimtab.store.txn import ABSENT, Check, Delete, Draft, Mismatch, Operation, Put, Unsettled
 
 KEY = "/registry//pods/default/a"

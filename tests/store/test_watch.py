@@ -6,7 +6,7 @@ import pytest
 from trimtab import errors
 from trimtab.clock import run_virtually
 from trimtab.store.index import Keep
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 from trimtab.store.txn import Delete, Put
 
 PODS = "/registry//pods/"

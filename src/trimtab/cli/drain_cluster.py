@@ -13,8 +13,8 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.value import Raw
 from trimtab.cli.shared import kubeconfig_options, with_client
 from trimtab.cli.shared_bar import Bar
-from trimtab.cli.shared_moves import everything
 from trimtab.client.client import Client, resource_of
+from trimtab.client.lookups import everything
 from trimtab.clock import WallClock
 from trimtab.controllers.movement.binding_moves import stalled_because
 from trimtab.controllers.well_known import DRAIN

@@ -15,10 +15,10 @@ from trimtab.api.value import Object
 from trimtab.app import learn_everything
 from trimtab.cli.shared import kubeconfig_options, table, with_client
 from trimtab.cli.shared_clusters import cluster_explained
-from trimtab.cli.shared_moves import everything, resource_named
 from trimtab.cli.shared_placements import placement_explained
 from trimtab.cli.shared_pods import pod_explained
 from trimtab.client.client import Client, resource_of
+from trimtab.client.lookups import everything, resource_named
 from trimtab.clock import WallClock
 from trimtab.decide.explain import Explanation, TargetStory, explain
 from trimtab.decide.fleet import Fleet

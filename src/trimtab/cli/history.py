@@ -6,8 +6,8 @@ import click
 
 from trimtab.api.kinds.disruption import Move
 from trimtab.cli.shared import kubeconfig_options, table, with_client
-from trimtab.cli.shared_moves import SHORT, everything
 from trimtab.client.client import Client
+from trimtab.client.lookups import SHORT, everything
 from trimtab.interpret.names import binding_name
 
 HEADINGS = ("STARTED", "WORKLOAD", "CAUSE", "FROM", "TO", "REPLICAS", "MODE", "TOOK", "OUTCOME", "BUDGETS", "WHY")

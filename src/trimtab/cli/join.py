@@ -7,7 +7,7 @@ from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import InputFault
-from trimtab.members.joining import Facts, join
+from trimtab.members.join import Facts, join
 
 
 @click.command()

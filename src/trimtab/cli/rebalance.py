@@ -12,8 +12,8 @@ from trimtab.api.value import Raw
 from trimtab.app import learn_everything
 from trimtab.cli.shared import kubeconfig_options, with_client
 from trimtab.cli.shared_forecast import forecast, shares
-from trimtab.cli.shared_moves import reference, resource_named
 from trimtab.client.client import Client, resource_of
+from trimtab.client.lookups import reference, resource_named
 from trimtab.clock import WallClock
 from trimtab.controllers.movement.rebalance import ENDED
 from trimtab.errors import InputFault

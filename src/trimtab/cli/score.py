@@ -16,8 +16,8 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm import AddOnPlacementScore, ManagedCluster
 from trimtab.api.value import Object
 from trimtab.cli.shared import kubeconfig_options, table, with_client
-from trimtab.cli.shared_moves import everything
 from trimtab.client.client import Client, resource_of
+from trimtab.client.lookups import everything
 from trimtab.clock import Clock, WallClock
 from trimtab.decide.ocm.score_provider import Provider, in_sight, providers, published, sheets
 from trimtab.errors import AlreadyExists, ApiFault, InputFault, NotFound

@@ -11,8 +11,8 @@ from trimtab.api.profile import Profile
 from trimtab.api.value import Object
 from trimtab.app import learn_everything
 from trimtab.cli.shared import table
-from trimtab.cli.shared_moves import everything
 from trimtab.client.client import Client
+from trimtab.client.lookups import everything
 from trimtab.controllers import well_known
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, exceeds, repelling

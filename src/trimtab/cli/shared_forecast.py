@@ -16,8 +16,8 @@ from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Meta, Object, Raw
 from trimtab.cli.shared import Document, table
 from trimtab.cli.shared_intake import Item, Shelf
-from trimtab.cli.shared_moves import everything
 from trimtab.client.client import Client, Resource
+from trimtab.client.lookups import everything
 from trimtab.controllers import well_known
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import Outset, options_for, outset

@@ -28,7 +28,7 @@ from trimtab.simulate.member import Member, seeded_uids
 from trimtab.simulate.saying import HOST, Found, Ref, Saying
 from trimtab.simulate.story import Evicted, Expectation, Step, Story, Trouble, Used, many, seconds
 from trimtab.simulate.usage import Load
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 CLUSTERS = resource_of(kind_of(Cluster))
 SCORES = resource_of(kind_of(AddOnPlacementScore))

@@ -9,7 +9,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.cli.shared import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.errors import InputFault, NotFound
-from trimtab.members.joining import forget_credentials, unjoin
+from trimtab.members.join import forget_credentials, unjoin
 
 POLL_SECONDS = 0.5
 

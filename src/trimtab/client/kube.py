@@ -15,8 +15,8 @@ from yarl import URL
 from trimtab import __version__, errors
 from trimtab.api.value import Raw
 from trimtab.client.client import EVENTS, Answer, Change, Listing, PatchType, Propagation, Resource
+from trimtab.client.connection_pool import Lines, Reply
 from trimtab.client.kubeconfig import Credentials, TokenSource, load_client_certificate
-from trimtab.client.lines import Lines, Reply
 from trimtab.clock import Clock, WallClock
 from trimtab.errors import ApiFault, Cause, InputFault, Unauthorized
 

@@ -7,7 +7,7 @@ from trimtab.api.value import Raw
 from trimtab.client.client import Client, Resource
 from trimtab.clock import Clock
 from trimtab.errors import AlreadyExists, ApiFault, NotFound
-from trimtab.members.joining import NAMESPACES, ROOM
+from trimtab.members.join import NAMESPACES, ROOM
 from trimtab.runtime.leader_election import LEASES, micro
 
 RENEW_SECONDS = 10.0

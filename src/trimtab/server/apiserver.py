@@ -46,7 +46,7 @@ from trimtab.server.registry.resource_store import Computed, Verbs
 from trimtab.server.registry.resources import Catalogue, Served
 from trimtab.server.storage.uids import random_uid
 from trimtab.server.subresources.dispatch import Output, Subresources
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 from trimtab.telemetry import Sample
 
 _EVENTS = "/registry/core/events/"

@@ -11,7 +11,7 @@ from trimtab.server.auth.certificates import ensure_authority, write_secret
 from trimtab.server.auth.kubeconfig import write_kubeconfig
 from trimtab.server.auth.user import AUTHENTICATED, MASTERS, User
 from trimtab.server.http.listener import Listener
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 
 def _secret(path: Path, size: int = 32) -> bytes:

@@ -24,7 +24,7 @@ from trimtab.server.registry.resources import Served, Where
 from trimtab.server.registry.selector_matching import EVERYTHING, Choice, choose
 from trimtab.server.registry.watch import seen
 from trimtab.server.storage.object_codec import decoded, unpack
-from trimtab.store.entry import Event
+from trimtab.store.records import Event
 
 _MEDIA = {"merge": MERGE, "json": JSON_PATCH, "strategic": STRATEGIC}
 

@@ -50,7 +50,7 @@ from trimtab.simulate.scales import follow_scales
 from trimtab.simulate.usage import Usage
 from trimtab.simulate.workloads.registry import workloads
 from trimtab.store.index import Keep
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 SHORT_MEMORY = Keep(revisions=4_000, seconds=60.0, size=1024 * 1024, memos=32)
 """A fleet in one process cannot afford a long past per member."""

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from trimtab import errors
-from trimtab.store.entry import Entry, Event, Page
+from trimtab.store.records import Entry, Event, Page
 
 FIRST_REVISION = 1  # of the empty store; the first write takes 2, so that 0 and 1 never name an object
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trimtab import errors
-from trimtab.store.entry import Event
 from trimtab.store.index import Row
+from trimtab.store.records import Event
 
 FILE_NAME = "store.db"
 APPLICATION_ID = 0x54524D54

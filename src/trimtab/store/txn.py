@@ -6,8 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from trimtab import errors
-from trimtab.store.entry import Entry, Event
 from trimtab.store.index import Index
+from trimtab.store.records import Entry, Event
 
 ABSENT = 0  # as an expected revision: the key must not exist
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Self
 
 from trimtab import errors
-from trimtab.store.entry import Event
 from trimtab.store.index import Index
+from trimtab.store.records import Event
 
 
 class Watch:

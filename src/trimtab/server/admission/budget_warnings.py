@@ -11,7 +11,7 @@ from trimtab.decide.pods.budgets.budget import Limit
 from trimtab.decide.pods.budgets.pod_budgets import RATE, read_rate
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.storage.object_codec import labels_of
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 _BUDGETS: dict[str, type[PodDisruptionBudget] | type[DisruptionBudget]] = {
     "poddisruptionbudgets.policy": PodDisruptionBudget,

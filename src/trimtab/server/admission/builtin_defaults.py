@@ -14,7 +14,7 @@ from trimtab.api.value import Raw
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.registry import api_errors
 from trimtab.server.storage.object_codec import labels_of
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 _CLASSES = "/registry/scheduling.k8s.io/priorityclasses/"
 _POLICY = "/registry/trimtab.dev/disruptionpolicies/default"

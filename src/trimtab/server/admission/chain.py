@@ -11,7 +11,7 @@ from trimtab.errors import Cause
 from trimtab.server.auth.user import Caller
 from trimtab.server.registry import api_errors
 from trimtab.server.registry.resources import Where
-from trimtab.store.entry import Entry
+from trimtab.store.records import Entry
 from trimtab.store.txn import Proposal
 
 

@@ -11,7 +11,7 @@ from trimtab.api.value import Raw
 from trimtab.errors import Cause
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.registry import api_errors
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 _CLASSES, _ORDER = "/registry/scheduling.k8s.io/priorityclasses/", "/registry/trimtab.dev/priorityorders/default"
 _PRIORITY_CLASSES, _ORDERS = "priorityclasses.scheduling.k8s.io", "priorityorders.trimtab.dev"

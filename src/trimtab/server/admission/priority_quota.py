@@ -13,7 +13,7 @@ from trimtab.decide.pods.budgets.priority_quota import covers, excess
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.registry import api_errors
 from trimtab.server.storage.staged_objects import Desk
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 from trimtab.store.txn import Draft, Operation, Proposal
 
 _QUOTAS, _PODS = "/registry/core/resourcequotas/", "/registry/core/pods/"

@@ -18,7 +18,7 @@ from trimtab.server.admission.chain import Attributes
 from trimtab.server.registry import api_errors
 from trimtab.server.storage.object_codec import labels_of
 from trimtab.server.storage.uids import random_uid
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 _PREFIX = "/registry/admissionregistration.k8s.io/"
 _MUTATING = f"{_PREFIX}mutatingwebhookconfigurations/"

@@ -13,7 +13,7 @@ import orjson
 from trimtab.api.value import Raw
 from trimtab.errors import Unauthorized
 from trimtab.server.auth.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
-from trimtab.store.entry import Entry
+from trimtab.store.records import Entry
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 NOBODY = User(ANONYMOUS, (UNAUTHENTICATED,))

@@ -8,7 +8,7 @@ import orjson
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.api.value import Raw
 from trimtab.server.auth.user import MASTERS, User
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 GROUP = "rbac.authorization.k8s.io"
 RBAC = f"/registry/{GROUP}/"

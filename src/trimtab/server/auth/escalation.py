@@ -11,7 +11,7 @@ from trimtab.server.admission.chain import Attributes
 from trimtab.server.auth.authorize import GROUP, RBAC, Action, Authorizer
 from trimtab.server.auth.user import MASTERS, User
 from trimtab.server.registry import api_errors
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 _ROLES = {"Role", "ClusterRole"}
 _BINDINGS = {"RoleBinding", "ClusterRoleBinding"}

@@ -15,7 +15,7 @@ from trimtab.server.http.options import DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.registry.object_schema import Wanted
 from trimtab.server.registry.resource_store import Verbs
 from trimtab.server.registry.resources import Catalogue, Served, Where
-from trimtab.store.entry import Event
+from trimtab.store.records import Event
 
 log = logging.getLogger("trimtab.collect")
 

@@ -16,7 +16,7 @@ from trimtab.server.printers.table import Printer, check_include, partial, table
 from trimtab.server.registry.resources import Served, Where
 from trimtab.server.registry.watch import View, Watching, bookmark, plain_view
 from trimtab.server.storage.object_codec import Batch, Found, unpack
-from trimtab.store.log import Store
+from trimtab.store.store import Store
 
 _LONGEST_WATCH = 3600
 """Seconds after which a watch ends that sets itself no end; a random part spreads the watchers that come back."""

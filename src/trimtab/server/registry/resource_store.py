@@ -33,8 +33,8 @@ from trimtab.server.registry.strategy import carry_over, give_birth, prepare_cre
 from trimtab.server.storage.key_locks import Turns
 from trimtab.server.storage.object_codec import Batch, Found, Recent, memo_of, pack, unpack
 from trimtab.server.storage.uids import random_uid
-from trimtab.store.entry import Entry, Event
-from trimtab.store.log import Store
+from trimtab.store.records import Entry, Event
+from trimtab.store.store import Store
 from trimtab.store.txn import ABSENT, Delete, Draft, Mismatch, Operation, Proposal, Put, Written
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"

@@ -13,8 +13,8 @@ from trimtab.server.http.options import ListOptions, check_watch
 from trimtab.server.registry.resources import Served, Where
 from trimtab.server.registry.selector_matching import EVERYTHING, Choice, choose
 from trimtab.server.storage.object_codec import dress
-from trimtab.store.entry import Event
-from trimtab.store.log import Store
+from trimtab.store.records import Event
+from trimtab.store.store import Store
 
 BOOKMARK_SECONDS = 60.0
 _BEFORE_END = 2.0

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from trimtab.api.value import Raw
 from trimtab.server.registry.resources import Served
-from trimtab.store.entry import Entry, Event
+from trimtab.store.records import Entry, Event
 
 _START = len(b'{"metadata":{')
 _RECENT = 512

@@ -9,7 +9,7 @@ import orjson
 from trimtab.api.kind import kind_of
 from trimtab.api.value import Object, Raw
 from trimtab.server.storage.object_codec import pack
-from trimtab.store.entry import Entry
+from trimtab.store.records import Entry
 from trimtab.store.txn import ABSENT, Delete, Draft, Operation, Put
 
 T = TypeVar("T", bound=Object)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from trimtab import errors
-from trimtab.store.entry import Entry, Event, Page
 from trimtab.store.index import Index, Keep, too_old
-from trimtab.store.scribe import Scribe
+from trimtab.store.records import Entry, Event, Page
 from trimtab.store.sqlite import Batch, Journal, damaged
 from trimtab.store.txn import ABSENT, Delete, Draft, Operation, Proposal, Put, Unsettled, Written
 from trimtab.store.watch import Watch
+from trimtab.store.writer_thread import Scribe
 
 TURNS_TO_JOIN = 4
 
