@@ -12,7 +12,7 @@ from trimtab.clock import WallClock
 from trimtab.runtime.cache import Cache, Entry
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
-from trimtab.simulate.binder import Binder
+from trimtab.simulate.pod_scheduler import Binder
 from trimtab.store.store import Store
 
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)

@@ -24,8 +24,8 @@ from trimtab.rescheduling.drain import Drain, Options
 from trimtab.rescheduling.eviction_client import evict as ask_to_go
 from trimtab.rescheduling.eviction_client import eviction
 from trimtab.rescheduling.rescheduler import NAMESPACE
-from trimtab.simulate.binder import Binder
 from trimtab.simulate.member import Member
+from trimtab.simulate.pod_scheduler import Binder
 
 CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
 OURS = Resource("trimtab.dev", "v1alpha1", "disruptionbudgets", "DisruptionBudget")

@@ -4,7 +4,7 @@ from simulate.scenery import DEPLOYMENTS, PODS, deployment, in_a_member, statefu
 from trimtab.client.client import Resource
 from trimtab.decide.pods.node_info import Resident, resident
 from trimtab.decide.pods.preemption.recent_disruptions import Burden
-from trimtab.simulate.ledger import READ, Ledger
+from trimtab.simulate.disruption_ledger import READ, Ledger
 from trimtab.simulate.member import Member
 
 SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")

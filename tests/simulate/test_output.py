@@ -1,8 +1,8 @@
 import asyncio
 
 from simulate.scenery import DEPLOYMENTS, deployment, in_a_member
+from trimtab.simulate.container_logs import output
 from trimtab.simulate.member import Member
-from trimtab.simulate.output import output
 
 CRASHED = {
     "startedAt": "2030-01-01T00:00:00Z",

@@ -13,10 +13,10 @@ from trimtab.runtime.manager import Manager
 from trimtab.runtime.reconciler import Surroundings
 from trimtab.server.daemon import Daemon
 from trimtab.simulate import workloads as workload_modules
-from trimtab.simulate.binder import Binder
 from trimtab.simulate.fleet import PACES, MemberPlan
 from trimtab.simulate.kubelet import Kubelets, Shape
 from trimtab.simulate.member import Nobody
+from trimtab.simulate.pod_scheduler import Binder
 from trimtab.simulate.workloads.registry import workloads
 
 

@@ -18,9 +18,9 @@ from simulate.scenery import (
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.errors import Forbidden, Invalid
-from trimtab.simulate.binder import Binder
 from trimtab.simulate.fleet import Pace
 from trimtab.simulate.member import Member
+from trimtab.simulate.pod_scheduler import Binder
 
 ORDERS = Resource("trimtab.dev", "v1alpha1", "priorityorders", "PriorityOrder", namespaced=False)
 POLICIES = Resource("trimtab.dev", "v1alpha1", "disruptionpolicies", "DisruptionPolicy", namespaced=False)

@@ -19,7 +19,7 @@ from trimtab.runtime.cache import Cache, Entry
 from trimtab.runtime.queue import WorkQueue
 from trimtab.simulate.behaviour import Behaviour, Spell, usual
 from trimtab.simulate.fleet import NodePlan, Pace
-from trimtab.simulate.life import Life
+from trimtab.simulate.pod_lifecycle import Life
 
 PODS = Resource("", "v1", "pods", "Pod")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)

@@ -40,13 +40,13 @@ from trimtab.server.local import LocalClient
 from trimtab.server.registry.resource_store import Computed
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.behaviour import Spell
-from trimtab.simulate.binder import Binder
+from trimtab.simulate.container_logs import output
+from trimtab.simulate.faulty_client import Line
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, NodePlan
 from trimtab.simulate.kubelet import NODES, PODS, Kubelets, Shape
-from trimtab.simulate.line import Line
-from trimtab.simulate.meter import Meter
-from trimtab.simulate.output import output
-from trimtab.simulate.scales import follow_scales
+from trimtab.simulate.metrics_server import Meter
+from trimtab.simulate.pod_scheduler import Binder
+from trimtab.simulate.scalable_kinds import follow_scales
 from trimtab.simulate.usage import Usage
 from trimtab.simulate.workloads.registry import workloads
 from trimtab.store.index import Keep

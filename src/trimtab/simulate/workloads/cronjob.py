@@ -8,7 +8,7 @@ from trimtab.api.kinds.native.batch import CronJob, Job
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.controllers.contract import Again, Gone, Make, View, Wish
-from trimtab.simulate.workloads.offspring import (
+from trimtab.simulate.workloads.owned_pods import (
     children,
     oldest_first,
     owner_reference,

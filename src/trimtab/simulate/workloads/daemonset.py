@@ -10,7 +10,7 @@ from trimtab.api.kinds.native.pod import Pod, PodSpec, Toleration
 from trimtab.api.value import Key, Raw
 from trimtab.controllers.contract import Again, Gone, Make, View, Wake, Wish
 from trimtab.decide.pods.fit.node_predicates import required_selector, untolerated
-from trimtab.simulate.workloads.offspring import (
+from trimtab.simulate.workloads.owned_pods import (
     PODS_OF,
     Always,
     Kid,

@@ -15,7 +15,7 @@ from trimtab.controllers.pods.owners import controllers_in
 from trimtab.decide.pods.budgets.budget import DELETION_DEADLINE, Limit
 from trimtab.decide.pods.budgets.budget_status import Crew, next_status, with_capped
 from trimtab.decide.pods.budgets.pod_budgets import EFFECTIVE_RATE, annotated_rate, selects
-from trimtab.simulate.workloads.offspring import Always, raw_of, with_status
+from trimtab.simulate.workloads.owned_pods import Always, raw_of, with_status
 from trimtab.simulate.workloads.registry import workload
 
 COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")

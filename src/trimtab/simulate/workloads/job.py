@@ -9,7 +9,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.controllers.contract import Again, Gone, Make, View, Wish
-from trimtab.simulate.workloads.offspring import (
+from trimtab.simulate.workloads.owned_pods import (
     PODS_OF,
     Always,
     Kid,

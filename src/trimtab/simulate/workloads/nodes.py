@@ -10,7 +10,7 @@ from trimtab.api.kinds.native.pod import Pod, PodCondition
 from trimtab.api.value import Key
 from trimtab.clock import timestamp
 from trimtab.controllers.contract import Again, Gone, Make, View, Wake, Wish
-from trimtab.simulate.workloads.offspring import PODS_ON, raw_of
+from trimtab.simulate.workloads.owned_pods import PODS_ON, raw_of
 from trimtab.simulate.workloads.registry import workload
 
 LEASES = "kube-node-lease"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from trimtab.api.kinds.native.apps import ControllerRevision
 from trimtab.api.value import Object, Raw
 from trimtab.controllers.contract import Gone, Make, View, Wish
-from trimtab.simulate.workloads.offspring import children, owner_reference, raw_of, safe_hash
+from trimtab.simulate.workloads.owned_pods import children, owner_reference, raw_of, safe_hash
 
 HASH = "controller-revision-hash"
 REVISIONS = children(ControllerRevision)

@@ -17,7 +17,7 @@ from trimtab.decide.pods.node_info import Resident
 from trimtab.decide.pods.preemption.fair_share import Claimant
 from trimtab.decide.pods.preemption.recent_disruptions import EVICTED, LATELY, Burden, Burdens, burden
 from trimtab.runtime.cache import Cache
-from trimtab.simulate.workloads.offspring import PODS_OF, children
+from trimtab.simulate.workloads.owned_pods import PODS_OF, children
 
 READ: tuple[type[Object], ...] = (Event, Deployment, ReplicaSet, StatefulSet)
 """What must be known before burdens can be told."""

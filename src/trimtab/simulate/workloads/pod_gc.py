@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.controllers.contract import Gone, Index, View, Wish
-from trimtab.simulate.workloads.offspring import oldest_first
+from trimtab.simulate.workloads.owned_pods import oldest_first
 from trimtab.simulate.workloads.registry import workload
 
 MOST = 1000

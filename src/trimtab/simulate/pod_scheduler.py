@@ -50,8 +50,8 @@ from trimtab.runtime.cache import Cache, Entry
 from trimtab.runtime.event_recorder import Recorder
 from trimtab.server.subresources.binding import BINDER
 from trimtab.server.subresources.binding import SEEN as BIND_GENERATION
-from trimtab.simulate.ledger import READ, Ledger
-from trimtab.simulate.workloads.offspring import PODS_ON, ref
+from trimtab.simulate.disruption_ledger import READ, Ledger
+from trimtab.simulate.workloads.owned_pods import PODS_ON, ref
 
 Name = tuple[str, str]
 PODS, NODES = resource_of(kind_of(Pod)), resource_of(kind_of(Node))
