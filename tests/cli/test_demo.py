@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trimtab.cli.demo import Picture, Sight, allowances, serves
-from trimtab.simulate.story import read_story
+from trimtab.stories.story import read_story
 
 STORY = read_story(Path(__file__).parents[2] / "stories" / "demo.yaml")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

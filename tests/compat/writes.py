@@ -29,12 +29,12 @@ from compat.flows import FLOWS, Flow  # noqa: E402 - the tests directory has to 
 
 from trimtab.api.profile import PROFILES  # noqa: E402
 from trimtab.api.value import Raw  # noqa: E402
-from trimtab.cli.shared_stage import Failed, play_in_memory  # noqa: E402
 from trimtab.client.client import EVENTS, Client, Resource  # noqa: E402
 from trimtab.clock import run_virtually  # noqa: E402
 from trimtab.errors import Stuck  # noqa: E402
 from trimtab.runtime.reconciler import CONTROLLER  # noqa: E402
-from trimtab.simulate.story import read_story  # noqa: E402
+from trimtab.stories.runner import Failed, play_in_memory  # noqa: E402
+from trimtab.stories.story import read_story  # noqa: E402
 
 STORIES = HERE.parents[1] / "stories"
 RECORDED = HERE / "writes_data"

@@ -6,8 +6,8 @@ import pytest
 from kube.fleet import RealFleet
 from kube.troupe import Troupe, shortened
 
-from trimtab.cli.shared_stage import Failed, clock_text
-from trimtab.simulate.story import read_story
+from trimtab.stories.runner import Failed, clock_text
+from trimtab.stories.story import read_story
 
 STORIES = Path(__file__).parents[2] / "stories"
 SHORTENED_BY = {

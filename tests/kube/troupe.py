@@ -8,7 +8,6 @@ from typing import Any, cast
 from kube.fleet import CLUSTERS, Controllers, RealFleet, RealMember, Watched, until
 
 from trimtab.app import Embedded
-from trimtab.cli.shared_stage import Stage, Tell
 from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
@@ -18,7 +17,8 @@ from trimtab.errors import NotFound
 from trimtab.simulate.behaviour import Spell
 from trimtab.simulate.kubelet import PODS
 from trimtab.simulate.member import FILLER, filler
-from trimtab.simulate.story import Expectation, Step, Story, Trouble, many, seconds
+from trimtab.stories.runner import Stage, Tell
+from trimtab.stories.story import Expectation, Step, Story, Trouble, many, seconds
 
 THRESHOLDS = {"cluster-failure-threshold": 30, "cluster-success-threshold": 30}
 """How long a cluster must be ill, or well again, to be believed; stories that do not say it mean this."""

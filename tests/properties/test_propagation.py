@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from trimtab.api.value import Raw
 from trimtab.app import Embedded
-from trimtab.cli.shared_stage import Stage, new_fleet
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.local import LocalClient
-from trimtab.simulate.story import parse_story
 from trimtab.store.records import Event
+from trimtab.stories.runner import Stage, new_fleet
+from trimtab.stories.story import parse_story
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")

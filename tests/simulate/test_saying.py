@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from trimtab.errors import InputFault
-from trimtab.simulate.saying import Ref, Saying
+from trimtab.stories.expectations import Ref, Saying
 
 BINDING = {
     "kind": "ResourceBinding",

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from trimtab.errors import InputFault
-from trimtab.simulate.story import parse_story, read_story, seconds
+from trimtab.stories.story import parse_story, read_story, seconds
 
 SMALL: dict[str, Any] = {"name": "a story", "expect": [{"that": "exists(Cluster/member1)"}]}
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from trimtab.cli.shared_stage import Failed, clock_text, play_in_memory
 from trimtab.clock import run_virtually
-from trimtab.simulate.story import Story, read_story, seconds
+from trimtab.stories.runner import Failed, clock_text, play_in_memory
+from trimtab.stories.story import Story, read_story, seconds
 
 STORIES = sorted((Path(__file__).parents[2] / "stories").glob("*.yaml"))
 

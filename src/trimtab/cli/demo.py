@@ -13,12 +13,12 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.value import Raw
 from trimtab.app import Embedded
-from trimtab.cli.shared_stage import Failed, Stage, clock_text
 from trimtab.cli.up import House
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import WallClock
 from trimtab.server.local import LocalClient
-from trimtab.simulate.story import Story, read_story
+from trimtab.stories.runner import Failed, Stage, clock_text
+from trimtab.stories.story import Story, read_story
 from trimtab.telemetry import speak
 
 BUDGETS = resource_of(kind_of(DisruptionBudget))

@@ -9,10 +9,10 @@ from xml.sax.saxutils import escape, quoteattr
 import click
 
 from trimtab.cli.shared_bar import Bar
-from trimtab.cli.shared_stage import Failed, Stage, Tell, clock_text, play_in_memory
 from trimtab.clock import run_virtually
 from trimtab.errors import InputFault, Stuck
-from trimtab.simulate.story import Story, read_story
+from trimtab.stories.runner import Failed, Stage, Tell, clock_text, play_in_memory
+from trimtab.stories.story import Story, read_story
 from trimtab.telemetry import speak
 
 PATIENCE_SECONDS = 600

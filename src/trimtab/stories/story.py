@@ -12,7 +12,7 @@ from trimtab.api.duration import duration
 from trimtab.api.value import Field, Raw, Value
 from trimtab.errors import InputFault
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, default_fleet, flows_fleet, parse_fleet
-from trimtab.simulate.saying import Saying
+from trimtab.stories.expectations import Saying
 
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d))+")
 Duration = str | int | float

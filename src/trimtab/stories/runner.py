@@ -25,10 +25,10 @@ from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.simulate.behaviour import CRASH, NEVER_READY, OUT_OF_MEMORY, Spell
 from trimtab.simulate.member import Member, seeded_uids
-from trimtab.simulate.saying import HOST, Found, Ref, Saying
-from trimtab.simulate.story import Evicted, Expectation, Step, Story, Trouble, Used, many, seconds
 from trimtab.simulate.usage import Load
 from trimtab.store.store import Store
+from trimtab.stories.expectations import HOST, Found, Ref, Saying
+from trimtab.stories.story import Evicted, Expectation, Step, Story, Trouble, Used, many, seconds
 
 CLUSTERS = resource_of(kind_of(Cluster))
 SCORES = resource_of(kind_of(AddOnPlacementScore))
