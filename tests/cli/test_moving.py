@@ -15,9 +15,9 @@ from trimtab.cli import drain_cluster, history, preview, rebalance, uncordon_clu
 from trimtab.cli.drain_cluster import Marks, begun, inhabitants, marked
 from trimtab.cli.purge import purged
 from trimtab.cli.rebalance import created, followed, selected
-from trimtab.cli.shared_forecast import forecast, previewed
 from trimtab.cli.unblock import unblocked
 from trimtab.client.lookups import everything, reference
+from trimtab.dryrun.preview import forecast, previewed
 from trimtab.errors import InputFault
 from trimtab.simulate.behaviour import NEVER_READY, Spell
 

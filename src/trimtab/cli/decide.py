@@ -10,9 +10,9 @@ import yaml
 
 from trimtab.api.profile import PROFILES
 from trimtab.cli.shared import table
-from trimtab.cli.shared_intake import taken_in
-from trimtab.cli.shared_verdicts import Target, Verdict, verdicts
 from trimtab.clock import WallClock
+from trimtab.dryrun.decisions import Target, Verdict, verdicts
+from trimtab.dryrun.manifests import taken_in
 from trimtab.errors import InputFault
 
 NOT_PLACED = 3

@@ -7,10 +7,10 @@ import click
 from trimtab.api.kinds.policy import Policy
 from trimtab.app import learn_everything
 from trimtab.cli.shared import kubeconfig_options, with_client
-from trimtab.cli.shared_forecast import previewed
-from trimtab.cli.shared_intake import taken_in
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
+from trimtab.dryrun.manifests import taken_in
+from trimtab.dryrun.preview import previewed
 from trimtab.errors import InputFault
 
 

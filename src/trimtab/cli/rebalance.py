@@ -11,11 +11,11 @@ from trimtab.api.selectors import BadSelector, LabelSelectorRequirement, parse_s
 from trimtab.api.value import Raw
 from trimtab.app import learn_everything
 from trimtab.cli.shared import kubeconfig_options, with_client
-from trimtab.cli.shared_forecast import forecast, shares
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import reference, resource_named
 from trimtab.clock import WallClock
 from trimtab.controllers.movement.rebalance import ENDED
+from trimtab.dryrun.preview import forecast, shares
 from trimtab.errors import InputFault
 
 POLL_SECONDS = 1.0

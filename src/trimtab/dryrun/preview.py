@@ -15,7 +15,6 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Meta, Object, Raw
 from trimtab.cli.shared import Document, table
-from trimtab.cli.shared_intake import Item, Shelf
 from trimtab.client.client import Client, Resource
 from trimtab.client.lookups import everything
 from trimtab.controllers import well_known
@@ -27,6 +26,7 @@ from trimtab.controllers.propagation.schedule import Intent, as_intended, gates_
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import Decision, decide_all
 from trimtab.decide.ocm.snapshot import note_of, score_note
+from trimtab.dryrun.manifests import Item, Shelf
 from trimtab.interpret.match import policy_priority
 
 JOB = "dry-run"

@@ -23,7 +23,6 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object, Raw, Value
 from trimtab.app import is_propagatable
-from trimtab.cli.shared_intake import Intake, Item, Shelf, called
 from trimtab.client.client import resource_of
 from trimtab.controllers import well_known
 from trimtab.controllers.ocm.placement import question
@@ -57,6 +56,7 @@ from trimtab.decide.pods.preemption.preempt import foretold, preempt
 from trimtab.decide.pods.preemption.recent_disruptions import Burden, Burdens, burden
 from trimtab.decide.pods.schedule import book, nowhere, schedule
 from trimtab.decide.pods.schedule import explain as node_opinions
+from trimtab.dryrun.manifests import Intake, Item, Shelf, called
 from trimtab.errors import InputFault
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
