@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import yaml
 from click.testing import CliRunner
 
-from trimtab.cli.crds import command
+from trimtab.cli.commands.crds import command
 
 NAMESPACE = "default"
 WRONG = {"string": 7, "integer": "seven", "number": "seven", "boolean": "yes", "array": {"a": 1}, "object": ["a"]}

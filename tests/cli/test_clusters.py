@@ -9,7 +9,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import Storm
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.profile import TRIMTAB, UPSTREAM
-from trimtab.cli.shared_clusters import Scene, lines
+from trimtab.cli.support.drain_report import Scene, lines
 from trimtab.clock import EPOCH
 
 UNREACHABLE = {"key": "cluster.karmada.io/unreachable", "effect": "NoExecute", "timeAdded": "2030-01-01T00:05:00Z"}

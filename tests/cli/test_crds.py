@@ -3,7 +3,7 @@
 import yaml
 from click.testing import CliRunner
 
-from trimtab.cli.crds import command
+from trimtab.cli.commands.crds import command
 from trimtab.errors import InputFault
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from trimtab.cli.decide import command
+from trimtab.cli.commands.decide import command
 from trimtab.errors import InputFault
 
 POLICY = "policy.karmada.io/v1alpha1"

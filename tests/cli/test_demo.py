@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trimtab.cli.demo import Picture, Sight, allowances, serves
+from trimtab.cli.commands.demo import Picture, Sight, allowances, serves
 from trimtab.stories.story import read_story
 
 STORY = read_story(Path(__file__).parents[2] / "stories" / "demo.yaml")

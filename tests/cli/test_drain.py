@@ -1,9 +1,9 @@
 import pytest
 from click.testing import CliRunner
 
-from trimtab.cli.delete import command as delete
-from trimtab.cli.drain import command as drain
-from trimtab.cli.drain import summary, tell
+from trimtab.cli.commands.delete import command as delete
+from trimtab.cli.commands.drain import command as drain
+from trimtab.cli.commands.drain import summary, tell
 from trimtab.rescheduling.drain import Step
 
 

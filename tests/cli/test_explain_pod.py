@@ -1,8 +1,8 @@
 import asyncio
 
 from simulate.scenery import BUDGETS, DEPLOYMENTS, deployment, in_a_member, workload
-from trimtab.cli.explain import pod_meant
-from trimtab.cli.shared_pods import pod_explained
+from trimtab.cli.commands.explain import pod_meant
+from trimtab.cli.support.pod_report import pod_explained
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock
 from trimtab.rescheduling.eviction_client import PODS, evict, eviction

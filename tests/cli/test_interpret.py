@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from trimtab.cli.interpret import command
+from trimtab.cli.commands.interpret import command
 from trimtab.errors import InputFault
 
 CUSTOMIZATION = """

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from moving import Scene, divided, story
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import PropagationPolicy, ResourceSelector
-from trimtab.cli import drain_cluster, history, preview, rebalance, uncordon_cluster
-from trimtab.cli.drain_cluster import Marks, begun, inhabitants, marked
-from trimtab.cli.purge import purged
-from trimtab.cli.rebalance import created, followed, selected
-from trimtab.cli.unblock import unblocked
+from trimtab.cli.commands import drain_cluster, history, preview, rebalance, uncordon_cluster
+from trimtab.cli.commands.drain_cluster import Marks, begun, inhabitants, marked
+from trimtab.cli.commands.purge import purged
+from trimtab.cli.commands.rebalance import created, followed, selected
+from trimtab.cli.commands.unblock import unblocked
 from trimtab.client.lookups import everything, reference
 from trimtab.dryrun.preview import forecast, previewed
 from trimtab.errors import InputFault

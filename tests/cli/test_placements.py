@@ -6,7 +6,7 @@ import pytest
 from trimtab.api.kind import find_kind
 from trimtab.api.value import Raw
 from trimtab.app import learn_everything
-from trimtab.cli.shared_placements import placement_explained
+from trimtab.cli.support.placement_report import placement_explained
 from trimtab.client.client import resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import InputFault

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from trimtab.cli.play import command
+from trimtab.cli.commands.play import command
 
 STORY = """
 name: one cluster

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pod_builders import node, pod
-from trimtab.cli.reschedule import config_from, limits_of, shown, shown_nodes, told
+from trimtab.cli.commands.reschedule import config_from, limits_of, shown, shown_nodes, told
 from trimtab.decide.pods.metrics.measurements import Measures
 from trimtab.decide.pods.node_info import resident
 from trimtab.decide.rescheduling.history import History

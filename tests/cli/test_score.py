@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trimtab.api.value import Raw
-from trimtab.cli.score import Round, found, options_of
+from trimtab.cli.commands.score import Round, found, options_of
 from trimtab.client.client import Listing, Resource
 from trimtab.errors import InputFault, NotFound
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from tests.cli.test_controllers import api_server
 
-from trimtab.cli.shared_pulse import split
+from trimtab.cli.support.probes import split
 from trimtab.errors import InputFault
 
 

@@ -15,8 +15,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from trimtab.cli.explain import command as explain_command
-from trimtab.cli.up import EXAMPLE, asked_for
+from trimtab.cli.commands.explain import command as explain_command
+from trimtab.cli.commands.up import EXAMPLE, asked_for
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from kube.fleet import RealFleet, all_served
 from kube.rig import ControlPlane, Unavailable, assets, kubectl
 
-from trimtab.cli.crds import command as crds
+from trimtab.cli.commands.crds import command as crds
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 

@@ -18,8 +18,8 @@ import yaml
 from click.testing import CliRunner
 from kube.rig import ControlPlane
 
-from trimtab.cli.crds import command as crds
-from trimtab.cli.join import command as join
+from trimtab.cli.commands.crds import command as crds
+from trimtab.cli.commands.join import command as join
 from trimtab.client.client import Client, Listing, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load

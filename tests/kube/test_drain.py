@@ -13,8 +13,8 @@ from kube.rig import ControlPlane, kubectl
 from kube.test_rig import eventually
 
 from trimtab.api.value import Raw
-from trimtab.cli.delete import command as delete
-from trimtab.cli.drain import command as drain
+from trimtab.cli.commands.delete import command as delete
+from trimtab.cli.commands.drain import command as drain
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load

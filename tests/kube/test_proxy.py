@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from kube.rig import ControlPlane, kubectl
 
 from cli.test_up import PROXY, eventually, up
-from trimtab.cli.join import command as join
+from trimtab.cli.commands.join import command as join
 
 Say = Callable[..., subprocess.CompletedProcess[str]]
 

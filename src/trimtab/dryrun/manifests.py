@@ -12,7 +12,7 @@ from trimtab.api.kind import Kind, find_kind
 from trimtab.api.kinds.native import codec
 from trimtab.api.profile import Profile
 from trimtab.api.value import Key, Object, Raw
-from trimtab.cli.shared import Document, documents
+from trimtab.cli.support.client import Document, documents
 from trimtab.controllers.contract import UNSEEN, Index, Ref, Unseen
 from trimtab.errors import Cause, InputFault
 from trimtab.registry import discover

@@ -14,7 +14,7 @@ from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer, Wor
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding, TargetCluster
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Meta, Object, Raw
-from trimtab.cli.shared import Document, table
+from trimtab.cli.support.client import Document, table
 from trimtab.client.client import Client, Resource
 from trimtab.client.lookups import everything
 from trimtab.controllers import well_known

@@ -4,8 +4,8 @@ import click
 
 from trimtab.api.kind import kind_of, wire
 from trimtab.api.kinds.work import Binding
-from trimtab.cli.explain import bound
-from trimtab.cli.shared import kubeconfig_options, with_client
+from trimtab.cli.commands.explain import bound
+from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.errors import InputFault
 

@@ -3,9 +3,9 @@
 import click
 
 from trimtab.api.kinds.work import Binding
-from trimtab.cli.explain import bound
-from trimtab.cli.shared import kubeconfig_options, with_client
-from trimtab.cli.unblock import rewritten
+from trimtab.cli.commands.explain import bound
+from trimtab.cli.commands.unblock import rewritten
+from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.errors import InputFault
 

@@ -6,7 +6,7 @@ import click
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.cli.shared import kubeconfig_options, with_client
+from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.errors import InputFault, NotFound
 from trimtab.members.join import forget_credentials, unjoin

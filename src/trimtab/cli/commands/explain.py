@@ -13,10 +13,10 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Object
 from trimtab.app import learn_everything
-from trimtab.cli.shared import kubeconfig_options, table, with_client
-from trimtab.cli.shared_clusters import cluster_explained
-from trimtab.cli.shared_placements import placement_explained
-from trimtab.cli.shared_pods import pod_explained
+from trimtab.cli.support.client import kubeconfig_options, table, with_client
+from trimtab.cli.support.drain_report import cluster_explained
+from trimtab.cli.support.placement_report import placement_explained
+from trimtab.cli.support.pod_report import pod_explained
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import everything, resource_named
 from trimtab.clock import WallClock

@@ -15,7 +15,7 @@ from trimtab.api.kind import kind_of, wire
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm import AddOnPlacementScore, ManagedCluster
 from trimtab.api.value import Object
-from trimtab.cli.shared import kubeconfig_options, table, with_client
+from trimtab.cli.support.client import kubeconfig_options, table, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import everything
 from trimtab.clock import Clock, WallClock

@@ -2,7 +2,7 @@
 
 import click
 
-from trimtab.cli.shared import with_client
+from trimtab.cli.support.client import with_client
 from trimtab.client.client import Client
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load

@@ -11,7 +11,7 @@ from trimtab.api.kinds.ocm import OcmPlacement
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Object
 from trimtab.app import learn_everything
-from trimtab.cli.shared import table
+from trimtab.cli.support.client import table
 from trimtab.client.client import Client, resource_of
 from trimtab.decide.ocm.explain import Fate, fates, shown
 from trimtab.decide.ocm.pipeline import Unlistable, decide

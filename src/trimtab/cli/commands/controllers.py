@@ -10,8 +10,8 @@ import click
 
 from trimtab.api.profile import PROFILES
 from trimtab.app import Plane
-from trimtab.cli.shared import elected, kubeconfig_options, live_long
-from trimtab.cli.shared_pulse import Pulse, beating, lead, pulse_option
+from trimtab.cli.support.client import elected, kubeconfig_options, live_long
+from trimtab.cli.support.probes import Pulse, beating, lead, pulse_option
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.telemetry import speak

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from trimtab.cli.shared import kubeconfig_options, with_client
+from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
 from trimtab.rescheduling.drain import Drain, Options, Step

@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import click
 
-from trimtab.cli.shared_bar import Bar
+from trimtab.cli.support.progress_bar import Bar
 from trimtab.clock import run_virtually
 from trimtab.errors import InputFault, Stuck
 from trimtab.stories.runner import Failed, Stage, Tell, clock_text, play_in_memory
@@ -108,7 +108,7 @@ def _live(story: Story, tell: Tell, bar: Bar) -> float:
     import asyncio  # noqa: PLC0415 - only the wall clock needs it
     import tempfile  # noqa: PLC0415
 
-    from trimtab.cli.up import House  # noqa: PLC0415
+    from trimtab.cli.commands.up import House  # noqa: PLC0415
     from trimtab.clock import WallClock  # noqa: PLC0415
 
     async def life(folder: str) -> float:

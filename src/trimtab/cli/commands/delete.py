@@ -4,7 +4,7 @@ import asyncio
 
 import click
 
-from trimtab.cli.shared import kubeconfig_options, with_client
+from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.errors import ApiFault, InternalError, TooManyRequests, Unclassified
 from trimtab.rescheduling.drain import RETRY_SECONDS

@@ -9,7 +9,7 @@ import yaml
 from trimtab.api.profile import PROFILES
 from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
-from trimtab.cli.shared import kubeconfig_options, table, with_client
+from trimtab.cli.support.client import kubeconfig_options, table, with_client
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
 from trimtab.decide.pods.metrics.measurements import MEASURED

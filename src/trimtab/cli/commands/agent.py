@@ -6,8 +6,8 @@ import click
 
 from trimtab.api.profile import PROFILES
 from trimtab.app import Plane
-from trimtab.cli.controllers import run_until_told_to_stop
-from trimtab.cli.shared_pulse import Pulse, beating, pulse_option
+from trimtab.cli.commands.controllers import run_until_told_to_stop
+from trimtab.cli.support.probes import Pulse, beating, pulse_option
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock

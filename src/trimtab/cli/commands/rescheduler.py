@@ -3,10 +3,10 @@
 import click
 
 from trimtab.api.profile import PROFILES
-from trimtab.cli.controllers import run_until_told_to_stop
-from trimtab.cli.reschedule import config_from
-from trimtab.cli.shared import elected, kubeconfig_options
-from trimtab.cli.shared_pulse import Pulse, beating, lead, pulse_option
+from trimtab.cli.commands.controllers import run_until_told_to_stop
+from trimtab.cli.commands.reschedule import config_from
+from trimtab.cli.support.client import elected, kubeconfig_options
+from trimtab.cli.support.probes import Pulse, beating, lead, pulse_option
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock

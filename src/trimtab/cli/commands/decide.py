@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from trimtab.api.profile import PROFILES
-from trimtab.cli.shared import table
+from trimtab.cli.support.client import table
 from trimtab.clock import WallClock
 from trimtab.dryrun.decisions import Target, Verdict, verdicts
 from trimtab.dryrun.manifests import taken_in

@@ -11,8 +11,8 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Raw
-from trimtab.cli.shared import kubeconfig_options, with_client
-from trimtab.cli.shared_bar import Bar
+from trimtab.cli.support.client import kubeconfig_options, with_client
+from trimtab.cli.support.progress_bar import Bar
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import everything
 from trimtab.clock import WallClock

@@ -10,7 +10,7 @@ from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Object, Raw
-from trimtab.cli.shared import table
+from trimtab.cli.support.client import table
 from trimtab.client.client import Client, resource_of
 from trimtab.decide.pods.budgets.pod_budgets import Guard, PodBudget, guards, standing_of
 from trimtab.errors import ApiFault, NotFound

@@ -10,7 +10,7 @@ from trimtab.api.kinds.rebalancer import ObservedWorkload, WorkloadRebalancer, W
 from trimtab.api.selectors import BadSelector, LabelSelectorRequirement, parse_selector
 from trimtab.api.value import Raw
 from trimtab.app import learn_everything
-from trimtab.cli.shared import kubeconfig_options, with_client
+from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import reference, resource_named
 from trimtab.clock import WallClock

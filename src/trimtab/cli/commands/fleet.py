@@ -7,7 +7,7 @@ import click
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.quantity import milli, whole
-from trimtab.cli.shared import kubeconfig_options, table, with_client
+from trimtab.cli.support.client import kubeconfig_options, table, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.controllers.well_known import condition_of
 

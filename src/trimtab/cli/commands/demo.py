@@ -13,7 +13,7 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.value import Raw
 from trimtab.app import Embedded
-from trimtab.cli.up import House
+from trimtab.cli.commands.up import House
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import WallClock
 from trimtab.server.local import LocalClient

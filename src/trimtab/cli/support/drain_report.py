@@ -10,7 +10,7 @@ from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBind
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object
 from trimtab.app import learn_everything
-from trimtab.cli.shared import table
+from trimtab.cli.support.client import table
 from trimtab.client.client import Client
 from trimtab.client.lookups import everything
 from trimtab.controllers import well_known

@@ -2,8 +2,8 @@
 
 import click
 
-from trimtab.cli.drain_cluster import Marks, marked
-from trimtab.cli.shared import kubeconfig_options, with_client
+from trimtab.cli.commands.drain_cluster import Marks, marked
+from trimtab.cli.support.client import kubeconfig_options, with_client
 
 
 @click.command()

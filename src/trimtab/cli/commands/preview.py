@@ -6,7 +6,7 @@ import click
 
 from trimtab.api.kinds.policy import Policy
 from trimtab.app import learn_everything
-from trimtab.cli.shared import kubeconfig_options, with_client
+from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
 from trimtab.dryrun.manifests import taken_in
