@@ -13,9 +13,6 @@ from typing import Any, cast
 import msgspec
 import orjson
 
-from trimtab import controllers as controller_modules
-from trimtab import plugins as plugin_modules
-from trimtab.api import kinds as kind_modules
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import Move
@@ -26,7 +23,7 @@ from trimtab.api.kinds.ocm import CLUSTER_GROUP, OcmPlacement
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Object, Raw
-from trimtab.client.client import Client, Resource, resource_of
+from trimtab.client.client import Client, resource_of
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import Clock, WallClock
@@ -45,11 +42,12 @@ from trimtab.interpret.operations import Fault
 from trimtab.members.probe import Prober
 from trimtab.members.proxy import Proxy, Server
 from trimtab.members.roster import Roster
-from trimtab.registry import discover
 from trimtab.runtime.cache import Cache, Entry
+from trimtab.runtime.declarations import learn_everything
 from trimtab.runtime.fleet_cache import FleetKeeper
 from trimtab.runtime.manager import Manager
 from trimtab.runtime.placement_snapshot import following
+from trimtab.runtime.propagatable import is_propagatable
 from trimtab.runtime.reconciler import Surroundings
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.authorize import Action
@@ -61,29 +59,6 @@ from trimtab.simulate.world import World
 from trimtab.telemetry import Sample
 
 log = logging.getLogger("trimtab.app")
-
-OWN_GROUPS = ("karmada.io", "open-cluster-management.io", "trimtab.dev")
-NEVER_PROPAGATED = {
-    "events",
-    "events.events.k8s.io",
-    "leases.coordination.k8s.io",
-    "nodes",
-    "componentstatuses",
-    "controllerrevisions.apps",
-}
-"""Kinds that speak of one API server alone."""
-
-
-def is_propagatable(resource: Resource) -> bool:
-    """Whether users may propagate objects of this kind."""
-    own = any(resource.group == group or resource.group.endswith("." + group) for group in OWN_GROUPS)
-    return not own and resource.id not in NEVER_PROPAGATED
-
-
-def learn_everything() -> None:
-    """Import every kind, plugin and controller, so that their declarations are known."""
-    for package in (kind_modules, plugin_modules, controller_modules):
-        discover(package)
 
 
 class Plane:

@@ -5,11 +5,11 @@ import pytest
 
 from trimtab.api.kind import find_kind
 from trimtab.api.value import Raw
-from trimtab.app import learn_everything
 from trimtab.cli.support.placement_report import placement_explained
 from trimtab.client.client import resource_of
 from trimtab.clock import LoopClock, run_virtually
 from trimtab.errors import InputFault
+from trimtab.runtime.declarations import learn_everything
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store

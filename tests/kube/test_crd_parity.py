@@ -13,11 +13,11 @@ from kube.rig import ControlPlane
 
 from drawing import NAMESPACE, Case, definitions, drawn
 from trimtab.api.kind import kinds
-from trimtab.app import learn_everything
 from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.errors import ApiFault
+from trimtab.runtime.declarations import learn_everything
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.store.store import Store

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from drawing import Case, definitions, drawn, full
-from trimtab.app import learn_everything
 from trimtab.errors import ApiFault
+from trimtab.runtime.declarations import learn_everything
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.local import LocalClient
 from trimtab.server.registry.object_schema import Fitter

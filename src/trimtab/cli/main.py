@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from trimtab import __version__, cli
+from trimtab import __version__
+from trimtab.cli import commands
 from trimtab.errors import ApiFault, InputFault, StoreFault
 
 
@@ -15,13 +16,13 @@ class Commands(click.Group):
     """Finds commands by module name, so that `trimtab version` does not pay for what `trimtab up` needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        names = (module.name for module in pkgutil.iter_modules(cli.__path__))
-        return sorted(name.replace("_", "-") for name in names if name != "main" and not name.startswith("shared"))
+        names = (module.name for module in pkgutil.iter_modules(commands.__path__))
+        return sorted(name.replace("_", "-") for name in names)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = importlib.import_module(f"{cli.__name__}.{cmd_name.replace('-', '_')}")
+        module = importlib.import_module(f"{commands.__name__}.{cmd_name.replace('-', '_')}")
         command: Any = module.command
         return command if isinstance(command, click.Command) else None
 

@@ -22,7 +22,6 @@ from trimtab.api.kinds.policy import ClusterPropagationPolicy, Policy, Propagati
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object, Raw, Value
-from trimtab.app import is_propagatable
 from trimtab.client.client import resource_of
 from trimtab.controllers import well_known
 from trimtab.controllers.ocm.placement import question
@@ -56,10 +55,12 @@ from trimtab.decide.pods.preemption.preempt import foretold, preempt
 from trimtab.decide.pods.preemption.recent_disruptions import Burden, Burdens, burden
 from trimtab.decide.pods.schedule import book, nowhere, schedule
 from trimtab.decide.pods.schedule import explain as node_opinions
-from trimtab.dryrun.manifests import Intake, Item, Shelf, called
+from trimtab.dryrun.manifests import Intake, Item, called
+from trimtab.dryrun.static_view import Shelf
 from trimtab.errors import InputFault
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
+from trimtab.runtime.propagatable import is_propagatable
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """Classes that every cluster has without anybody creating them."""

@@ -14,7 +14,6 @@ from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer, Wor
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding, TargetCluster
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Meta, Object, Raw
-from trimtab.cli.support.client import Document, table
 from trimtab.client.client import Client, Resource
 from trimtab.client.lookups import everything
 from trimtab.controllers import well_known
@@ -26,8 +25,11 @@ from trimtab.controllers.propagation.schedule import Intent, as_intended, gates_
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import Decision, decide_all
 from trimtab.decide.ocm.snapshot import note_of, score_note
-from trimtab.dryrun.manifests import Item, Shelf
+from trimtab.dryrun.documents import Document
+from trimtab.dryrun.manifests import Item
+from trimtab.dryrun.static_view import Shelf
 from trimtab.interpret.match import policy_priority
+from trimtab.tables import table
 
 JOB = "dry-run"
 

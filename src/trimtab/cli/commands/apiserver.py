@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.support.client import live_long
+from trimtab.cli.support.processes import live_long
 from trimtab.telemetry import speak
 
 

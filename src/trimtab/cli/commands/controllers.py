@@ -10,8 +10,9 @@ import click
 
 from trimtab.api.profile import PROFILES
 from trimtab.app import Plane
-from trimtab.cli.support.client import elected, kubeconfig_options, live_long
+from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.probes import Pulse, beating, lead, pulse_option
+from trimtab.cli.support.processes import elected, live_long
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.telemetry import speak

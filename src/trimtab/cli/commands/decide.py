@@ -9,11 +9,11 @@ import msgspec
 import yaml
 
 from trimtab.api.profile import PROFILES
-from trimtab.cli.support.client import table
 from trimtab.clock import WallClock
 from trimtab.dryrun.decisions import Target, Verdict, verdicts
 from trimtab.dryrun.manifests import taken_in
 from trimtab.errors import InputFault
+from trimtab.tables import table
 
 NOT_PLACED = 3
 """What the command ends with when something cannot be placed: 1 is wrong input, 2 a wrong command line."""

@@ -12,8 +12,7 @@ from trimtab.api.kinds.ocm import AddOnPlacementScore, PlacementDecision
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import PROFILES, Profile
 from trimtab.api.value import Object
-from trimtab.app import learn_everything
-from trimtab.cli.support.client import kubeconfig_options, table, with_client
+from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.cli.support.drain_report import cluster_explained
 from trimtab.cli.support.placement_report import placement_explained
 from trimtab.cli.support.pod_report import pod_explained
@@ -27,6 +26,8 @@ from trimtab.decide.ocm.snapshot import note_of, score_note
 from trimtab.decide.request import ask_of
 from trimtab.errors import ApiFault, InputFault, NotFound
 from trimtab.interpret.names import binding_name
+from trimtab.runtime.declarations import learn_everything
+from trimtab.tables import table
 
 HEADINGS = ("CLUSTER", "REPLICAS", "BEFORE", "ROOM", "SCORE", "WHY")
 PLACEMENT = "cluster.open-cluster-management.io/placement"

@@ -7,9 +7,10 @@ import click
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.quantity import milli, whole
-from trimtab.cli.support.client import kubeconfig_options, table, with_client
+from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.controllers.well_known import condition_of
+from trimtab.tables import table
 
 HEADINGS = ("NAME", "READY", "VERSION", "MODE", "REGION", "NODES", "CPU FREE", "MEMORY FREE", "PODS FREE", "TAINTS")
 

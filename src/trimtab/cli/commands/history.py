@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 import click
 
 from trimtab.api.kinds.disruption import Move
-from trimtab.cli.support.client import kubeconfig_options, table, with_client
+from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.client.lookups import SHORT, everything
 from trimtab.interpret.names import binding_name
+from trimtab.tables import table
 
 HEADINGS = ("STARTED", "WORKLOAD", "CAUSE", "FROM", "TO", "REPLICAS", "MODE", "TOOK", "OUTCOME", "BUDGETS", "WHY")
 

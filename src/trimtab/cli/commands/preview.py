@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import click
 
 from trimtab.api.kinds.policy import Policy
-from trimtab.app import learn_everything
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
 from trimtab.dryrun.manifests import taken_in
 from trimtab.dryrun.preview import previewed
 from trimtab.errors import InputFault
+from trimtab.runtime.declarations import learn_everything
 
 
 @click.command()

@@ -9,7 +9,6 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.rebalancer import ObservedWorkload, WorkloadRebalancer, WorkloadReference
 from trimtab.api.selectors import BadSelector, LabelSelectorRequirement, parse_selector
 from trimtab.api.value import Raw
-from trimtab.app import learn_everything
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import reference, resource_named
@@ -17,6 +16,7 @@ from trimtab.clock import WallClock
 from trimtab.controllers.movement.rebalance import ENDED
 from trimtab.dryrun.preview import forecast, shares
 from trimtab.errors import InputFault
+from trimtab.runtime.declarations import learn_everything
 
 POLL_SECONDS = 1.0
 

@@ -9,7 +9,7 @@ import yaml
 from trimtab.api.profile import PROFILES
 from trimtab.api.quantity import from_milli
 from trimtab.api.value import Raw
-from trimtab.cli.support.client import kubeconfig_options, table, with_client
+from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client
 from trimtab.clock import WallClock
 from trimtab.decide.pods.metrics.measurements import MEASURED
@@ -20,6 +20,7 @@ from trimtab.decide.rescheduling.snapshot import Picture
 from trimtab.errors import InputFault
 from trimtab.plugins.objectives.underutilised_nodes import Args, standing
 from trimtab.rescheduling.rescheduler import NAME, NAMESPACE, Config, Rescheduler, read_config
+from trimtab.tables import table
 
 Row = tuple[str, ...]
 MOST_NODES = 20

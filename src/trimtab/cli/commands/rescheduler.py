@@ -5,8 +5,9 @@ import click
 from trimtab.api.profile import PROFILES
 from trimtab.cli.commands.controllers import run_until_told_to_stop
 from trimtab.cli.commands.reschedule import config_from
-from trimtab.cli.support.client import elected, kubeconfig_options
+from trimtab.cli.support.client import kubeconfig_options
 from trimtab.cli.support.probes import Pulse, beating, lead, pulse_option
+from trimtab.cli.support.processes import elected
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
 from trimtab.clock import WallClock

@@ -15,12 +15,13 @@ from trimtab.api.kind import kind_of, wire
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm import AddOnPlacementScore, ManagedCluster
 from trimtab.api.value import Object
-from trimtab.cli.support.client import kubeconfig_options, table, with_client
+from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.client.lookups import everything
 from trimtab.clock import Clock, WallClock
 from trimtab.decide.ocm.score_provider import Provider, in_sight, providers, published, sheets
 from trimtab.errors import AlreadyExists, ApiFault, InputFault, NotFound
+from trimtab.tables import table
 
 T = TypeVar("T", bound=Object)
 MANAGER = "trimtab-score"

@@ -79,7 +79,7 @@ def command(
     What was there is found again at the next start; Ctrl-C ends it.
     """
     from trimtab.cli.commands.controllers import read_settings  # noqa: PLC0415
-    from trimtab.cli.support.client import live_long  # noqa: PLC0415
+    from trimtab.cli.support.processes import live_long  # noqa: PLC0415
     from trimtab.telemetry import speak  # noqa: PLC0415
 
     speak(verbosity=verbose, as_json=log_format == "json")

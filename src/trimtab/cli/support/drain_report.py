@@ -9,8 +9,6 @@ from trimtab.api.kinds.disruption import DisruptionPolicy, Storm
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object
-from trimtab.app import learn_everything
-from trimtab.cli.support.client import table
 from trimtab.client.client import Client
 from trimtab.client.lookups import everything
 from trimtab.controllers import well_known
@@ -18,6 +16,8 @@ from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, exceeds, repelling
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.errors import InputFault
+from trimtab.runtime.declarations import learn_everything
+from trimtab.tables import table
 
 T = TypeVar("T", bound=Object)
 

@@ -10,8 +10,6 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.ocm import OcmPlacement
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Object
-from trimtab.app import learn_everything
-from trimtab.cli.support.client import table
 from trimtab.client.client import Client, resource_of
 from trimtab.decide.ocm.explain import Fate, fates, shown
 from trimtab.decide.ocm.pipeline import Unlistable, decide
@@ -20,6 +18,8 @@ from trimtab.decide.ocm.snapshot import Atlas, Scene
 from trimtab.decide.ocm.status import misconfigured, satisfied
 from trimtab.errors import InputFault, NotFound
 from trimtab.interpret.cel.expressions import compiler
+from trimtab.runtime.declarations import learn_everything
+from trimtab.tables import table
 
 HEADINGS = ("CLUSTER", "CHOSEN", "TOTAL", "SCORES", "WHY")
 OUTCOMES = {

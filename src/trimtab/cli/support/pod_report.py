@@ -10,11 +10,11 @@ from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Object, Raw
-from trimtab.cli.support.client import table
 from trimtab.client.client import Client, resource_of
 from trimtab.decide.pods.budgets.pod_budgets import Guard, PodBudget, guards, standing_of
 from trimtab.errors import ApiFault, NotFound
 from trimtab.rescheduling.eviction_client import PODS, evict, eviction, why_here
+from trimtab.tables import table
 
 T = TypeVar("T", bound=Object)
 HEADINGS = ("KIND", "BUDGET", "NEEDS", "HAS", "ALLOWS", "RATE", "CLOSED")

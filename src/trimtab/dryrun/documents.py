@@ -1,0 +1,77 @@
+"""Reads the objects of YAML and JSON files, each with the place where it stands."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from trimtab.api.value import Raw
+from trimtab.errors import InputFault
+
+_Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+class Loader(_Safe):  # type: ignore[misc]
+    """Reads YAML as Kubernetes does: a time is text, with or without quotes."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+        for first, resolvers in _Safe.yaml_implicit_resolvers.items()
+    }
+
+
+LARGEST_DOCUMENT = 64 << 20
+
+
+class Document(NamedTuple):
+    """One object of a file, and where it stood."""
+
+    obj: Raw
+    file: str
+    position: int
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}, document {self.position}"
+
+
+def documents(files: Iterable[str]) -> Iterator[Document]:
+    """Every object in these YAML or JSON files (`-` is standard input); lists are opened up."""
+    for file in files:
+        yield from _documents(file)
+
+
+def _documents(file: str) -> Iterator[Document]:
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as fault:
+        raise InputFault(f"{file}: cannot be read: {fault}") from fault
+    if len(text) > LARGEST_DOCUMENT:
+        raise InputFault(f"{file}: larger than {LARGEST_DOCUMENT >> 20} MiB")
+    position = 0
+    try:
+        for document in yaml.load_all(text, Loader=Loader):
+            position += 1
+            if document is not None:
+                yield from _opened(document, file, position)
+    except yaml.YAMLError as fault:
+        raise InputFault(f"{file}, document {position + 1}: not YAML: {fault}") from fault
+
+
+def _opened(document: Any, file: str, position: int) -> Iterator[Document]:
+    if not isinstance(document, dict):
+        raise InputFault(f"{file}, document {position}: an object was expected, found {type(document).__name__}")
+    if document.get("kind") == "List" or (str(document.get("kind", "")).endswith("List") and "items" in document):
+        for item in document.get("items") or []:
+            yield from _opened(item, file, position)
+        return
+    for field in ("apiVersion", "kind"):
+        if not isinstance(document.get(field), str) or not document[field]:
+            raise InputFault(f"{file}, document {position}: {field} is missing")
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        raise InputFault(f"{file}, document {position}: {document['kind']}: metadata.name is missing")
+    yield Document(document, file, position)

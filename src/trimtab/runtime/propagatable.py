@@ -1,0 +1,20 @@
+"""Which kinds users may propagate to members."""
+
+from trimtab.client.client import Resource
+
+OWN_GROUPS = ("karmada.io", "open-cluster-management.io", "trimtab.dev")
+NEVER_PROPAGATED = {
+    "events",
+    "events.events.k8s.io",
+    "leases.coordination.k8s.io",
+    "nodes",
+    "componentstatuses",
+    "controllerrevisions.apps",
+}
+"""Kinds that speak of one API server alone."""
+
+
+def is_propagatable(resource: Resource) -> bool:
+    """Whether users may propagate objects of this kind."""
+    own = any(resource.group == group or resource.group.endswith("." + group) for group in OWN_GROUPS)
+    return not own and resource.id not in NEVER_PROPAGATED

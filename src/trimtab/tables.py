@@ -1,0 +1,12 @@
+"""Plain-text tables as kubectl prints them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Columns as wide as they need to be, three spaces apart, as kubectl prints them."""
+    cells = [tuple(headings), *(tuple(str(cell) for cell in row) for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(headings))]
+    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells)
+    return "\n".join(lines)
