@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from kube.rig import ControlPlane
+from schema_objects import NAMESPACE, Case, definitions, drawn
 
-from drawing import NAMESPACE, Case, definitions, drawn
 from trimtab.api.kind import kinds
 from trimtab.client.client import Client, Resource
 from trimtab.client.kube import KubeClient

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from kube.fleet import RealFleet
-from kube.troupe import Troupe, shortened
+from kube.real_story_runner import Troupe, shortened
 
 from trimtab.stories.runner import Failed, clock_text
 from trimtab.stories.story import read_story

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
 from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
+
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from move_helpers import Scene, aggregated, divided, dynamic, story
 
-from moving import Scene, aggregated, divided, dynamic, story
 from properties.witness import Witness, shares
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.selectors import LabelSelector

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from compat.flow_service import PODS, Workload, is_ready, workload_of
+from move_helpers import Scene
 
-from moving import Scene
 from trimtab.api.value import Raw
 from trimtab.clock import LoopClock
 from trimtab.store.records import Event

@@ -1,8 +1,8 @@
 from typing import Any
 
 import pytest
-
 from pod_builders import ZONE, near, node, pod, spread
+
 from trimtab.decide.pods.affinity.selector_groups import Groups
 from trimtab.decide.pods.node_info import resident
 from trimtab.decide.pods.node_snapshot import NodeFleet

@@ -2,8 +2,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-
 from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
+
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile

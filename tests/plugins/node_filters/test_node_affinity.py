@@ -1,4 +1,5 @@
 from pod_builders import node, pod
+
 from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.schedule import schedule
 

@@ -1,4 +1,5 @@
 from pod_builders import node, pod
+
 from trimtab.decide.framework import Reason
 from trimtab.decide.pods.node_rejection import CROWDED, HOPELESS
 from trimtab.decide.pods.node_snapshot import NodeFleet

@@ -1,4 +1,5 @@
 from pod_builders import ZONE, node, pod, spread
+
 from trimtab.decide.pods.node_rejection import HOPELESS
 from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.schedule import explain, schedule

@@ -1,8 +1,8 @@
 from collections.abc import Mapping
 
 import pytest
-
 from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
+
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.pods.node_snapshot import NodeFleet

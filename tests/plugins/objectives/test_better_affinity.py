@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pod_builders import node, pod
+
 from trimtab.api.kinds.native.node import Node
 from trimtab.decide.rescheduling.history import History
 from trimtab.decide.rescheduling.objectives import objectives

@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pod_builders import HOSTNAME, ZONE, near, node, pod, spread
+
 from trimtab.api.kinds.native.pod import Pod, PodSchedulingGate
 from trimtab.decide.rescheduling.history import History
 from trimtab.decide.rescheduling.objectives import objectives

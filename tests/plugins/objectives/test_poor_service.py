@@ -2,8 +2,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-
 from pod_builders import node, pod
+
 from trimtab.api.kinds.native.apps import ReplicaSet
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod

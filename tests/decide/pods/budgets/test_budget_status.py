@@ -1,0 +1,65 @@
+from datetime import UTC, datetime
+
+import msgspec
+from pod_builders import pod
+
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.decide.pods.budgets.budget import Controller
+from trimtab.decide.pods.budgets.budget_status import next_status
+from trimtab.decide.pods.budgets.eviction import Preconditions
+from trimtab.decide.pods.budgets.pod_budgets import (
+    NOBODY,
+    SYNC_FAILED,
+    Guard,
+    condition_of,
+    debited,
+    judge_eviction,
+    selects,
+)
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+WEB = [pod(f"web-{i}", on="a", status=READY) for i in range(3)]
+OWNER = "default-ReplicaSet/web"
+CONTROLLERS = {OWNER: Controller(OWNER, "ReplicaSet", 3)}
+
+
+def budget(**spec: object) -> PodDisruptionBudget:
+    raw = {
+        "metadata": {"name": "web", "namespace": "default", "generation": 1},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec},
+    }
+    return msgspec.convert(raw, PodDisruptionBudget)
+
+
+def synced(one: PodDisruptionBudget) -> PodDisruptionBudget:
+    return one.but(status=next_status(one, WEB, CONTROLLERS, NOON))
+
+
+def test_a_second_look_has_nothing_to_write() -> None:
+    one = synced(budget(maxUnavailable=1))
+    assert one.status.disruptions_allowed == 1
+    assert synced(one) == one
+
+
+def test_a_lost_controller_closes_the_budget_and_says_so() -> None:
+    one = synced(budget(maxUnavailable=1))
+    status = next_status(one, WEB, {}, NOON)
+    assert status.disruptions_allowed == 0
+    assert condition_of(status.conditions).reason == SYNC_FAILED
+    assert status.expected_pods == 3
+
+
+def test_a_paid_eviction_closes_the_door_behind_it() -> None:
+    one = synced(budget(maxUnavailable=1))
+    given = judge_eviction(WEB[0], [Guard(one)], Preconditions(), NOON, several_allowed=True)
+    (debit,) = given.debits
+    after = debited(one, debit, "web-0", NOBODY, NOON)
+    assert condition_of(after.status.conditions).status == "False"
+    assert not judge_eviction(WEB[1], [Guard(after)], Preconditions(), NOON, several_allowed=True).allowed
+
+
+def test_budgets_guard_their_own_namespace_only() -> None:
+    assert not selects(budget(), pod("p", namespace="other"))
+    assert not selects(budget(selector=None), pod("p"))
+    assert selects(budget(selector={}), pod("p", app="anything"))

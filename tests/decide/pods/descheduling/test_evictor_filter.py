@@ -1,0 +1,166 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pod_builders import node, pod
+
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
+from trimtab.api.selectors import LabelSelector
+from trimtab.decide.pods.affinity.affinity_terms import choice
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.descheduling.policy import cycle, read_policy
+from trimtab.decide.pods.preemption.preempt import Cover
+from trimtab.errors import InputFault
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+NODES = [node("a", taints=["bad=yes:NoSchedule"]), node("b"), node("c")]
+
+
+def policy(evictor: dict[str, Any], plugin: str = "RemovePodsViolatingNodeTaints", **args: Any) -> dict[str, Any]:
+    balances = plugin in ("LowNodeUtilization", "HighNodeUtilization", "RemovePodsViolatingTopologySpreadConstraint")
+    return {
+        "apiVersion": "descheduler/v1alpha2",
+        "kind": "DeschedulerPolicy",
+        "profiles": [
+            {
+                "name": "p",
+                "pluginConfig": [{"name": "DefaultEvictor", "args": evictor}, {"name": plugin, "args": args}],
+                "plugins": {"balance" if balances else "deschedule": {"enabled": [plugin]}},
+            }
+        ],
+    }
+
+
+def taken(evictor: dict[str, Any], pods: list[Pod], profile: Profile = UPSTREAM, **scene: Any) -> list[str]:
+    """Whom a policy takes from a node that none of them tolerates."""
+    found = cycle(read_policy(policy(evictor)), Scene.of(NODES, pods, now=NOON, **scene), profile)
+    return [one.pod.name for one in found.evictions]
+
+
+def protect(*names: str, **config: Any) -> dict[str, Any]:
+    return {"podProtections": {"extraEnabled": list(names), **({"config": config} if config else {})}}
+
+
+def pvc(name: str, claim: str) -> Pod:
+    return pod(name, on="a", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim}}])
+
+
+def test_pods_with_allotted_devices_are_protected_only_when_asked() -> None:
+    gpu, plain = pod("gpu", on="a", resourceClaims=[{"name": "gpu", "resourceClaimName": "x"}]), pod("plain", on="a")
+    assert taken({}, [gpu, plain]) == ["gpu", "plain"]
+    assert taken(protect("PodsWithResourceClaims"), [gpu, plain]) == ["plain"]
+
+
+def test_claims_are_protected_all_or_by_their_storage_class_and_unknown_ones_always() -> None:
+    pods = [pod("bare", on="a"), pvc("fast", "f"), pvc("lost", "l"), pvc("slow", "s")]
+    classes = {("default", "f"): "ssd", ("default", "s"): "disk"}
+    assert taken(protect("PodsWithPVC"), pods, storage_classes=classes) == ["bare"]
+    only = {"protectedStorageClasses": [{"name": "ssd"}]}
+    assert taken(protect("PodsWithPVC", PodsWithPVC=only), pods, storage_classes=classes) == ["bare", "slow"]
+
+
+def test_pods_without_a_budget_are_spared_under_both_spellings() -> None:
+    pods = [pod("covered", on="a"), pod("free", on="a", app="other")]
+    covers = (Cover("default", choice(LabelSelector(match_labels={"app": "web"}), {}), 1),)
+    assert taken({"ignorePodsWithoutPDB": True}, pods, covers=covers) == ["covered"]
+    assert taken(protect("PodsWithoutPDB"), pods, covers=covers) == ["covered"]
+
+
+def test_the_new_lists_replace_the_old_switches_and_cannot_be_mixed_with_them() -> None:
+    daemon = pod("daemon", on="a", owner="DaemonSet/d")
+    assert taken({}, [daemon]) == []
+    assert taken({"podProtections": {"defaultDisabled": ["DaemonSetPods"]}}, [daemon]) == ["daemon"]
+    assert taken({"evictDaemonSetPods": True}, [daemon]) == ["daemon"]
+    with pytest.raises(InputFault, match="cannot be mixed with evictDaemonSetPods"):
+        taken({"evictDaemonSetPods": True, **protect("PodsWithPVC")}, [daemon])
+
+
+def test_a_class_by_name_is_a_threshold_and_in_our_profile_it_holds_by_itself() -> None:
+    low, high = pod("low", on="a", priority=10), pod("high", on="a", priority=1000)
+    named = {"priorityThreshold": {"name": "middle"}}
+    assert taken(named, [low, high], priorities={"middle": 100}) == ["low"]
+    alone = {**named, "evictSystemCriticalPods": True}
+    assert taken(alone, [low, high], priorities={"middle": 100}) == ["high", "low"]  # as upstream: silently off
+    assert taken(alone, [low, high], TRIMTAB, priorities={"middle": 100}) == ["low"]
+
+
+def test_too_few_replicas_counts_all_upstream_and_the_ready_ones_in_our_profile() -> None:
+    ready = {"conditions": [{"type": "Ready", "status": "True"}], "startTime": NOON - timedelta(days=1)}
+    pods = [pod("here", on="a", status=ready), pod("waits")]
+    assert taken({"minReplicas": 2}, pods) == ["here"]
+    assert taken({"minReplicas": 3}, pods) == []
+    assert taken({"minReplicas": 2}, pods, TRIMTAB) == []
+    assert taken({"minReplicas": 2}, [*pods, pod("there", on="b", status=ready)], TRIMTAB) == ["here"]
+
+
+def test_young_pods_are_spared_and_those_that_never_started() -> None:
+    def aged(name: str, age: timedelta | None) -> Pod:
+        return pod(name, on="a", status={"startTime": NOON - age} if age is not None else {})
+
+    pods = [aged("new", timedelta(minutes=89)), aged("never", None), aged("old", timedelta(minutes=90))]
+    assert taken({"minPodAge": "1h30m"}, pods) == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "complaint"),
+    [
+        ("LowNodeUtilization", {}, "thresholds: no resource is named"),
+        ("LowNodeUtilization", {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 101}}, "between 0 and 100"),
+        ("LowNodeUtilization", {"thresholds": {"cpu": 20}, "targetThresholds": {"memory": 50}}, "the same resources"),
+        ("LowNodeUtilization", {"thresholds": {"cpu": 60}, "targetThresholds": {"cpu": 50}}, "above its target"),
+        ("HighNodeUtilization", {"thresholds": {"cpu": 20}, "evictionModes": ["x"]}, "there is no x"),
+        ("PodLifeTime", {}, "at least one criterion"),
+        ("PodLifeTime", {"states": ["Running"], "namespaces": {"include": ["a"], "exclude": ["b"]}}, "either"),
+        ("RemovePodsHavingTooManyRestarts", {"podRestartThreshold": 0}, "at least 1"),
+        ("RemovePodsViolatingNodeAffinity", {}, "nodeAffinityType is empty"),
+        ("RemovePodsViolatingNodeAffinity", {"nodeAffinityType": ["x"]}, "there is no x"),
+        ("RemovePodsViolatingNodeTaints", {"excludedTaints": ["a"], "includedTaints": ["b"]}, "either"),
+        ("RemovePodsViolatingTopologySpreadConstraint", {"constraints": ["Maybe"]}, "there is no Maybe"),
+        ("RemoveFailedPod", {}, "there is no deschedule plugin RemoveFailedPod"),
+    ],
+)
+def test_a_policy_that_upstream_would_refuse_is_refused_by_name(
+    plugin: str, args: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(InputFault, match=complaint):
+        read_policy(policy({}, plugin, **args))
+
+
+@pytest.mark.parametrize(
+    ("evictor", "complaint"),
+    [
+        ({"priorityThreshold": {"value": 1, "name": "x"}}, "a value or a name"),
+        ({"noEvictionPolicy": "Never"}, "neither Preferred nor Mandatory"),
+        (protect("PodsOnFire"), "there is no PodsOnFire"),
+        ({"podProtections": {"defaultDisabled": ["PodsWithPVC"]}}, "is not on by default"),
+        (protect("PodsWithoutPDB", PodsWithPVC={"protectedStorageClasses": []}), "needs PodsWithPVC in extraEnabled"),
+        ({"minPodAge": "soon"}, "is not a duration"),
+    ],
+)
+def test_an_evictor_that_upstream_would_refuse_is_refused_by_name(evictor: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InputFault, match=complaint):
+        read_policy(policy(evictor))
+
+
+def test_ended_ephemeral_containers_count_only_when_asked() -> None:
+    ended = {"name": "debug", "state": {"terminated": {"exitCode": 7, "reason": "Error"}}}
+    one = pod("one", on="b", status={"ephemeralContainerStatuses": [ended]})
+    for asked, gone in ((False, []), (True, ["one"])):
+        wanted = policy({}, "PodLifeTime", exitCodes=[7], includingEphemeralContainers=asked)
+        found = cycle(read_policy(wanted), Scene.of(NODES, [one], now=NOON), UPSTREAM)
+        assert [eviction.pod.name for eviction in found.evictions] == gone
+
+
+def test_what_a_policy_means_and_spares_is_told() -> None:
+    stuck, daemon = pod("stuck", on="a", cpu="9"), pod("daemon", on="a", owner="DaemonSet/d")
+    meant = policy({"nodeFit": True})
+    found = cycle(read_policy(meant), Scene.of(NODES, [stuck, daemon], now=NOON), UPSTREAM)
+    assert {one.pod.name: one.reason for one in found.refused} == {
+        "daemon": "the policy protects it",
+        "stuck": "no other node would take it",
+    }
+    few = cycle(
+        read_policy({**policy({}), "maxNoOfPodsToEvictTotal": 1}), Scene.of(NODES, [pod("p", on="a"), pod("q", on="a")])
+    )
+    assert [(one.pod.name, one.reason) for one in few.refused] == [("q", "the round has taken enough")]

@@ -1,0 +1,109 @@
+from typing import Any
+
+import pytest
+from pod_builders import node, pod
+
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.descheduling.policy import moves, read_policy
+from trimtab.errors import InputFault
+
+
+def policy(*, deschedule: list[str], args: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    config = [{"name": name, "args": given} for name, given in (args or {}).items()]
+    plugins = {"deschedule": {"enabled": deschedule}}
+    profile = {"name": "main", "pluginConfig": config, "plugins": plugins}
+    return {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile], **more}
+
+
+TAINTS = "RemovePodsViolatingNodeTaints"
+SCENE = Scene.of(
+    [node("a", taints=["old:NoSchedule"]), node("b", labels={"pool": "x"}), node("c", taints=["old:NoSchedule"])],
+    [pod("p", on="a"), pod("q", on="a", priority=2_000_000_000), pod("r", on="c")],
+)
+
+
+def names(raw: dict[str, Any]) -> list[str]:
+    return [eviction.pod.name for eviction in moves(read_policy(raw), SCENE)]
+
+
+def test_a_policy_people_have_is_followed() -> None:
+    assert names(policy(deschedule=[TAINTS])) == ["p", "r"]
+
+
+def test_the_evictor_and_the_limits_are_the_policy_s() -> None:
+    args = {"DefaultEvictor": {"evictSystemCriticalPods": True}}
+    assert names(policy(deschedule=[TAINTS], args=args)) == ["p", "q", "r"]
+    assert names(policy(deschedule=[TAINTS], args=args, maxNoOfPodsToEvictPerNode=1)) == ["p", "r"]
+    assert names(policy(deschedule=[TAINTS], args=args, maxNoOfPodsToEvictTotal=2)) == ["p", "q"]
+
+
+def test_a_pod_is_taken_once_in_a_cycle() -> None:
+    assert names(policy(deschedule=[TAINTS, TAINTS])) == ["p", "r"]
+
+
+def test_only_selected_nodes_are_looked_at() -> None:
+    assert names(policy(deschedule=[TAINTS], nodeSelector="pool=x")) == []
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"kind": "Deployment"},
+        policy(deschedule=["Nonsense"]),
+        policy(deschedule=["LowNodeUtilization"]),
+        policy(deschedule=[TAINTS], args={TAINTS: {"excludedTaints": 5}}),
+    ],
+)
+def test_what_is_wrong_with_a_policy_is_said(raw: dict[str, Any]) -> None:
+    with pytest.raises(InputFault):
+        read_policy(raw)
+
+
+def test_a_threshold_may_name_a_priority_class() -> None:
+    args = {"DefaultEvictor": {"priorityThreshold": {"name": "high"}}}
+    raw = policy(deschedule=[TAINTS], args=args)
+    nodes = [node("a", taints=["old:NoSchedule"]), node("b")]
+    scene = Scene.of(nodes, [pod("p", on="a", priority=9), pod("q", on="a", priority=1)], priorities={"high": 5})
+    assert [eviction.pod.name for eviction in moves(read_policy(raw), scene)] == ["q"]
+    with pytest.raises(InputFault):
+        moves(read_policy(raw), SCENE)
+
+
+def by_use(providers: list[dict[str, Any]], resource: str = "cpu", **metrics: Any) -> dict[str, Any]:
+    limits = {"thresholds": {resource: 20}, "targetThresholds": {resource: 50}}
+    config = [{"name": "LowNodeUtilization", "args": {**limits, "metricsUtilization": metrics}}]
+    profile = {
+        "name": "main",
+        "pluginConfig": config,
+        "plugins": {"balance": {"enabled": ["LowNodeUtilization"]}},
+    }
+    return {"kind": "DeschedulerPolicy", "profiles": [profile], "metricsProviders": providers}
+
+
+PROVIDED = [{"source": "KubernetesMetrics"}]
+
+
+@pytest.mark.parametrize("metrics", [{"source": "KubernetesMetrics"}, {"metricsServer": True}])
+def test_a_policy_may_count_what_metrics_k8s_io_tells(metrics: dict[str, Any]) -> None:
+    assert read_policy(by_use(PROVIDED, **metrics)).measures
+    older = {**by_use([], **metrics), "metricsCollector": {"enabled": True}}
+    assert read_policy(older).measures
+    assert not read_policy(by_use([])).measures
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (by_use([{"source": "Prometheus"}], source="Prometheus", prometheus={"query": "q"}), "Prometheus is not asked"),
+        (by_use([], source="KubernetesMetrics"), "needs an entry in metricsProviders"),
+        (by_use(PROVIDED, source="Guess"), "there is no source Guess"),
+        (by_use([{"source": "Guess"}]), "there is no source 'Guess'"),
+        (by_use([*PROVIDED, *PROVIDED]), "twice"),
+        (by_use(PROVIDED, source="KubernetesMetrics", metricsServer=True), "either the source or metricsServer"),
+        (by_use(PROVIDED, source="KubernetesMetrics", prometheus={"query": "q"}), "belongs to the source Prometheus"),
+        (by_use(PROVIDED, "nvidia.com/gpu", source="KubernetesMetrics"), "nobody measures nvidia.com/gpu"),
+    ],
+)
+def test_a_source_that_cannot_be_asked_is_refused_with_the_reason(raw: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputFault, match=why):
+        read_policy(raw)

@@ -1,0 +1,429 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pod_builders import node, pod
+
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
+from trimtab.decide.framework import Reason
+from trimtab.decide.pods.affinity.affinity_terms import Choice
+from trimtab.decide.pods.node_info import resident
+from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.preemption.fair_share import Claimant, Fairness
+from trimtab.decide.pods.preemption.preempt import Cover, Preemption, foretold, preempt
+from trimtab.decide.pods.preemption.recent_disruptions import Burden, Burdens
+from trimtab.decide.pods.schedule import book, schedule
+
+WEB = Choice((("app", "web"),))
+
+
+def found(asked: Pod, fleet: NodeFleet, covers: list[Cover] | None = None, profile: Profile = UPSTREAM) -> Preemption:
+    answer = preempt(asked, fleet, covers or [], profile)
+    assert isinstance(answer, Preemption)
+    return answer
+
+
+def names(answer: Preemption) -> list[str]:
+    return [one.name for one in answer.chosen.victims]
+
+
+def test_only_lower_priorities_are_victims() -> None:
+    fleet = NodeFleet.of([node("a", cpu="2")], [pod("same", on="a", cpu="2", priority=5)])
+    assert isinstance(preempt(pod("p", cpu="1", priority=5), fleet, [], UPSTREAM), Reason)
+
+
+def test_two_small_unimportant_pods_go_before_one_large_important_pod() -> None:
+    running = [
+        pod("large", on="a", cpu="2", priority=3),
+        pod("small-1", on="a", cpu="1", priority=1),
+        pod("small-2", on="a", cpu="1", priority=1),
+    ]
+    answer = found(pod("p", cpu="2", priority=9), NodeFleet.of([node("a", cpu="4")], running))
+    assert sorted(names(answer)) == ["small-1", "small-2"]
+
+
+def test_the_node_with_the_least_important_victim_is_chosen() -> None:
+    running = [pod("r", on="a", cpu="2", priority=4), pod("s", on="b", cpu="2", priority=2)]
+    answer = found(pod("p", cpu="1", priority=9), NodeFleet.of([node("a", cpu="2"), node("b", cpu="2")], running))
+    assert answer.chosen.node == "b"
+
+
+def test_a_pod_that_never_preempts_does_not() -> None:
+    fleet = NodeFleet.of([node("a", cpu="2")], [pod("r", on="a", cpu="2", priority=0)])
+    answer = preempt(pod("p", cpu="1", priority=9, preemptionPolicy="Never"), fleet, [], UPSTREAM)
+    assert isinstance(answer, Reason)
+    assert answer.code == "NeverPreempts"
+
+
+def promised(priority: int) -> tuple[Pod, NodeFleet]:
+    """A pod of priority 9, and the node it is promised, which a pod of this priority is leaving for it."""
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    leaving = pod(
+        "r",
+        on="a",
+        cpu="2",
+        priority=priority,
+        owner="ReplicaSet/r",
+        metadata={"deletionTimestamp": "2026-08-01T00:00:00Z"},
+        status={"conditions": [condition]},
+    )
+    asked = pod("p", cpu="1", priority=9, owner="ReplicaSet/p", status={"nominatedNodeName": "a"})
+    return asked, NodeFleet.of([node("a", cpu="2")], [leaving])
+
+
+def test_a_pod_whose_victims_are_leaving_waits() -> None:
+    answer = preempt(*promised(0), [], UPSTREAM)
+    assert isinstance(answer, Reason)
+    assert answer.code == "VictimsLeaving"
+
+
+def test_so_does_a_pod_whose_equals_are_leaving() -> None:
+    answer = preempt(*promised(9), [], TRIMTAB, fairness=PATIENT)
+    assert isinstance(answer, Reason)
+    assert answer.code == "VictimsLeaving"
+
+
+CLOSED = [Cover("default", WEB, 0)]
+
+
+def guarded() -> NodeFleet:
+    return NodeFleet.of([node("a", cpu="2")], [pod("r", on="a", cpu="2", priority=0)])
+
+
+def test_upstream_breaks_a_budget_when_nothing_else_helps() -> None:
+    assert found(pod("p", cpu="1", priority=9), guarded(), CLOSED).chosen.violations == 1
+
+
+def test_our_profile_never_breaks_a_budget() -> None:
+    assert isinstance(preempt(pod("p", cpu="1", priority=9), guarded(), CLOSED, TRIMTAB), Reason)
+
+
+def test_system_critical_pods_are_exempt() -> None:
+    assert names(found(pod("p", cpu="1", priority=2_000_000_000), guarded(), CLOSED, TRIMTAB)) == ["r"]
+
+
+def test_an_allowed_victim_is_found_beside_a_guarded_one() -> None:
+    running = [pod("guarded", on="a", cpu="1", priority=0), pod("free", on="a", cpu="1", priority=3, app="other")]
+    answer = found(pod("p", cpu="1", priority=9), NodeFleet.of([node("a", cpu="2")], running), CLOSED, TRIMTAB)
+    assert names(answer) == ["free"]
+
+
+def test_what_a_budget_allows_may_be_taken() -> None:
+    running = [pod(f"r{i}", on="a", cpu="1", priority=i) for i in range(3)]
+    fleet = NodeFleet.of([node("a", cpu="3")], running)
+    assert names(found(pod("p", cpu="1", priority=9), fleet, [Cover("default", WEB, 1)], TRIMTAB)) == ["r0"]
+    answer = preempt(pod("p", cpu="2", priority=9), fleet, [Cover("default", WEB, 1)], TRIMTAB)
+    assert isinstance(answer, Reason)
+
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+PATIENT = Fairness(NOON, NOON - timedelta(minutes=5))
+LONG_AGO = {"startTime": NOON - timedelta(hours=1)}
+
+
+def crowded_by(owner: str, count: int) -> NodeFleet:
+    running = [pod(f"{owner}-{i}", on="a", cpu="1", owner=f"ReplicaSet/{owner}", status=LONG_AGO) for i in range(count)]
+    return NodeFleet.of([node("a", cpu="4")], running)
+
+
+def test_an_owner_with_less_gets_room_from_an_equal_with_more() -> None:
+    asked = pod("b-0", cpu="1", owner="ReplicaSet/b")
+    assert isinstance(preempt(asked, crowded_by("a", 4), [], TRIMTAB), Reason)
+    answer = preempt(asked, crowded_by("a", 4), [], TRIMTAB, fairness=PATIENT)
+    assert isinstance(answer, Preemption)
+    assert len(answer.chosen.victims) == 1
+
+
+def test_equals_yield_only_after_a_while() -> None:
+    asked = pod("b-0", cpu="1", owner="ReplicaSet/b")
+    hasty = Fairness(NOON, NOON - timedelta(minutes=1))
+    assert isinstance(preempt(asked, crowded_by("a", 4), [], TRIMTAB, fairness=hasty), Reason)
+    early = Fairness(NOON - timedelta(minutes=55), NOON - timedelta(hours=1))
+    assert isinstance(preempt(asked, crowded_by("a", 4), [], TRIMTAB, fairness=early), Reason)
+
+
+def test_an_owner_never_yields_to_itself_nor_to_one_that_would_have_more() -> None:
+    own = pod("a-9", cpu="1", owner="ReplicaSet/a")
+    assert isinstance(preempt(own, crowded_by("a", 4), [], TRIMTAB, fairness=PATIENT), Reason)
+    greedy = pod("b-0", cpu="3", owner="ReplicaSet/b")
+    assert isinstance(preempt(greedy, crowded_by("a", 4), [], TRIMTAB, fairness=PATIENT), Reason)
+
+
+@given(st.lists(st.integers(1, 6), min_size=2, max_size=4), st.integers(2, 8))
+def test_fair_swaps_come_to_an_end(demands: list[int], size: int) -> None:
+    """Whoever is pushed out asks again; places change hands a bounded number of times."""
+    owners = [f"o{i}" for i in range(len(demands))]
+    fleet, waiting = NodeFleet.of([node("a", cpu=str(size), pods=50)]), []
+    for owner, demand in zip(owners, demands, strict=True):
+        waiting += [pod(f"{owner}-{i}", cpu="1", owner=f"ReplicaSet/{owner}", status=LONG_AGO) for i in range(demand)]
+    swaps = 0
+    while waiting:
+        progress = False
+        for asked in list(waiting):
+            decision = schedule(asked, fleet)
+            if decision.node is None:
+                answer = preempt(asked, fleet, [], TRIMTAB, fairness=PATIENT)
+                if isinstance(answer, Reason):
+                    continue
+                fleet = fleet.vacated(answer.chosen.victims, answer.chosen.node)
+                waiting += [one.pod for one in answer.chosen.victims]
+                swaps += 1
+                decision = schedule(asked, fleet)
+            fleet = book(decision, fleet)
+            waiting.remove(asked)
+            progress = True
+            assert swaps <= size * len(owners)
+        if not progress:
+            break
+
+
+def lone_and_owned() -> NodeFleet:
+    running = [pod("lone", on="a", cpu="1", priority=1, owner=""), pod("owned", on="a", cpu="1", priority=1)]
+    return NodeFleet.of([node("a", cpu="2")], running)
+
+
+def test_among_equals_a_pod_that_nothing_would_replace_goes_last() -> None:
+    asked = pod("p", cpu="1", priority=9)
+    assert names(found(asked, lone_and_owned(), profile=TRIMTAB)) == ["owned"]
+    running = [pod("lone", on="a", cpu="1", priority=1, owner=""), pod("owned", on="b", cpu="1", priority=1)]
+    fleet = NodeFleet.of([node("a", cpu="1"), node("b", cpu="1")], running)
+    assert names(found(asked, fleet, profile=TRIMTAB)) == ["owned"]
+    assert names(found(asked, fleet)) == ["lone"]
+
+
+def test_a_more_important_pod_stays_even_if_only_a_lone_one_can_go() -> None:
+    running = [pod("lone", on="a", cpu="1", priority=1, owner=""), pod("owned", on="a", cpu="1", priority=2)]
+    fleet = NodeFleet.of([node("a", cpu="2")], running)
+    assert names(found(pod("p", cpu="1", priority=9), fleet, profile=TRIMTAB)) == ["lone"]
+
+
+def bearing(**owners: Burden) -> Burdens:
+    """What ReplicaSets have borne, by name; others are alone and untouched."""
+    return lambda uid: owners.get(uid.rpartition("/")[2], Burden(uid))
+
+
+def owned_by(*owners: str, priority: int = 1) -> NodeFleet:
+    """One node, full with one pod of each of these owners."""
+    running = [
+        pod(f"{owner}-{i}", on="a", cpu="1", priority=priority, owner=f"ReplicaSet/{owner}", status=LONG_AGO)
+        for i, owner in enumerate(owners)
+    ]
+    return NodeFleet.of([node("a", cpu=str(len(owners)))], running)
+
+
+def gently(asked: Pod, fleet: NodeFleet, burdens: Burdens, covers: list[Cover] | None = None) -> Preemption | Reason:
+    return preempt(asked, fleet, covers or [], TRIMTAB, burdens=burdens)
+
+
+def victims(answer: Preemption | Reason) -> list[str]:
+    assert isinstance(answer, Preemption), answer
+    return names(answer)
+
+
+def test_an_owner_without_a_budget_loses_a_tenth_at_once() -> None:
+    asked = pod("p", cpu="2", priority=9)
+    assert isinstance(gently(asked, owned_by("x", "x"), bearing(x=Burden("x", 10))), Reason)
+    assert victims(gently(asked, owned_by("x", "x"), bearing(x=Burden("x", 11)))) == ["x-0", "x-1"]
+    assert isinstance(gently(asked, owned_by("x", "x"), bearing(x=Burden("x", 11, down=1))), Reason)
+    assert victims(gently(asked, owned_by("x", "y"), bearing(x=Burden("x", 10), y=Burden("y", 3)))) == ["x-0", "y-1"]
+
+
+def test_two_controllers_of_one_owner_lose_a_tenth_together() -> None:
+    same = bearing(x=Burden("top", 10), y=Burden("top", 10))
+    assert isinstance(gently(pod("p", cpu="2", priority=9), owned_by("x", "y"), same), Reason)
+
+
+def test_a_victim_that_is_spared_for_its_owner_leaves_room_for_another_choice() -> None:
+    burdens = bearing(x=Burden("x", 4, down=1))
+    running = [
+        pod("x-0", on="a", cpu="1", priority=0, owner="ReplicaSet/x"),
+        pod("y-0", on="b", cpu="1", priority=3, owner="ReplicaSet/y"),
+    ]
+    fleet = NodeFleet.of([node("a", cpu="1"), node("b", cpu="1")], running)
+    assert victims(gently(pod("p", cpu="1", priority=9), fleet, burdens)) == ["y-0"]
+
+
+def test_whose_budget_speaks_for_them_are_not_counted_by_tenths() -> None:
+    burdens = bearing(x=Burden("x", 2, down=1))
+    covers = [Cover("default", WEB, 2)]
+    assert len(victims(gently(pod("p", cpu="2", priority=9), owned_by("x", "x"), burdens, covers))) == 2
+
+
+def test_system_critical_pods_and_the_upstream_profile_do_not_count_by_tenths() -> None:
+    burdens = bearing(x=Burden("x", 2, down=1))
+    critical = pod("p", cpu="2", priority=2_000_000_000)
+    assert len(victims(gently(critical, owned_by("x", "x"), burdens))) == 2
+    answer = preempt(pod("p", cpu="2", priority=9), owned_by("x", "x"), [], UPSTREAM, burdens=burdens)
+    assert len(victims(answer)) == 2
+
+
+def test_among_equals_the_owner_that_bore_least_lately_is_taken() -> None:
+    burdens = bearing(x=Burden("x", 20, lately=2), y=Burden("y", 4, lately=1), z=Burden("z", 2, lately=1))
+    asked = pod("p", cpu="1", priority=9)
+    assert victims(gently(asked, owned_by("y", "x", "z"), burdens)) == ["x-1"]
+    running = [
+        pod(f"{owner}-0", on=where, cpu="1", priority=1, owner=f"ReplicaSet/{owner}", status=LONG_AGO)
+        for owner, where in (("z", "a"), ("y", "b"), ("x", "c"))
+    ]
+    fleet = NodeFleet.of([node(name, cpu="1") for name in "abc"], running)
+    assert victims(gently(asked, fleet, burdens)) == ["x-0"]
+
+
+def test_the_younger_of_two_equals_goes_only_if_its_owner_bore_no_more() -> None:
+    """A replacement is young: else whoever was disrupted would be the first to be disrupted again."""
+    running = [
+        pod("old", on="a", cpu="1", priority=1, owner="ReplicaSet/x", status={"startTime": NOON - timedelta(hours=2)}),
+        pod("young", on="a", cpu="1", priority=1, owner="ReplicaSet/y", status={"startTime": NOON}),
+    ]
+    fleet = NodeFleet.of([node("a", cpu="2")], running)
+    asked = pod("p", cpu="1", priority=9)
+    assert victims(gently(asked, fleet, bearing())) == ["young"]
+    assert victims(gently(asked, fleet, bearing(y=Burden("y", 1, lately=1)))) == ["old"]
+
+
+def test_what_owners_bear_is_looked_at_anew_each_time() -> None:
+    fleet, asked = owned_by("x", "y"), pod("p", cpu="1", priority=9)
+    assert victims(gently(asked, fleet, bearing(x=Burden("x", 1, lately=1)))) == ["y-1"]
+    assert victims(gently(asked, fleet, bearing(y=Burden("y", 1, lately=1)))) == ["x-0"]
+    assert victims(gently(asked, fleet, bearing(x=Burden("x", 2), y=Burden("y", 2, down=1)))) == ["x-0"]
+
+
+def test_an_exact_budget_knows_empty_selectors_and_pods_without_labels() -> None:
+    fleet = NodeFleet.of([node("a", cpu="1")], [pod("r", on="a", cpu="1", priority=0, metadata={"labels": {}})])
+    asked = pod("p", cpu="1", priority=9)
+    assert victims(preempt(asked, fleet, [Cover("default", Choice(), 0)], TRIMTAB)) == ["r"]
+    assert isinstance(preempt(asked, fleet, [Cover("default", Choice(), 0, exact=True)], TRIMTAB), Reason)
+
+
+def test_an_exact_budget_minds_neither_pods_that_are_ending_nor_ill_ones_that_it_does_not_need() -> None:
+    asked = pod("p", cpu="1", priority=9)
+    ending = pod("r", on="a", cpu="1", priority=0, metadata={"deletionTimestamp": NOON})
+    strict = Cover("default", WEB, 0, exact=True)
+    assert victims(preempt(asked, NodeFleet.of([node("a", cpu="1")], [ending]), [strict], TRIMTAB)) == ["r"]
+    ill = NodeFleet.of([node("a", cpu="1")], [pod("r", on="a", cpu="1", priority=0)])
+    assert isinstance(preempt(asked, ill, [strict], TRIMTAB), Reason)
+    assert victims(preempt(asked, ill, [strict._replace(spares_ill=False)], TRIMTAB)) == ["r"]
+
+
+def test_whoever_leaves_already_is_not_counted_again() -> None:
+    fleet = NodeFleet.of(
+        [node("a", cpu="2")],
+        [
+            pod(f"x-{i}", on="a", cpu="1", priority=1, owner="ReplicaSet/x", metadata={"uid": f"x-{i}"})
+            for i in range(2)
+        ],
+    )
+    asked, bearer = pod("p", cpu="2", priority=9), Burden("x", 20, down=1)
+    assert isinstance(gently(asked, fleet, bearing(x=bearer)), Reason)
+    assert len(victims(gently(asked, fleet, bearing(x=bearer._replace(leaving=frozenset(["x-0"])))))) == 2
+
+
+def crowd(*owners: str, size: int = 0, **more: Any) -> NodeFleet:
+    """One node, full with one old pod of each of these owners, of the usual priority."""
+    running = [
+        pod(f"{owner}-{i}", on="a", cpu="1", owner=f"ReplicaSet/{owner}", status=LONG_AGO, **more)
+        for i, owner in enumerate(owners)
+    ]
+    return NodeFleet.of([node("a", cpu=str(size or len(owners)))], running)
+
+
+def fairly(asked: Pod, fleet: NodeFleet, fairness: Fairness = PATIENT) -> Preemption | Reason:
+    return preempt(asked, fleet, [], TRIMTAB, fairness=fairness)
+
+
+POOR = pod("poor-0", cpu="1", owner="ReplicaSet/poor")
+
+
+def test_old_and_new_pods_of_one_deployment_are_no_rivals() -> None:
+    both = PATIENT._replace(claimant=lambda _: Claimant("top"))
+    assert isinstance(fairly(POOR, crowd("old", "old", "old"), both), Reason)
+
+
+def test_an_owner_with_more_weight_may_have_more() -> None:
+    heavy = PATIENT._replace(claimant=lambda uid: Claimant(uid, 3.0 if "rich" in uid else 1.0))
+    assert victims(fairly(POOR, crowd("rich", "rich", "rich"))) == ["rich-2"]
+    assert isinstance(fairly(POOR, crowd("rich", "rich", "rich"), heavy), Reason)
+
+
+def test_what_is_leaving_and_what_is_promised_counts_as_done() -> None:
+    fleet = crowd("rich", "rich", "rich")
+    coming = resident(pod("poor-1", cpu="1", owner="ReplicaSet/poor"))
+    promised = fleet.with_nominated({"a": (coming,)})
+    assert isinstance(fairly(POOR, promised), Reason)
+    ending = pod(
+        "rich-9", on="a", cpu="1", owner="ReplicaSet/rich", status=LONG_AGO, metadata={"deletionTimestamp": NOON}
+    )
+    two = NodeFleet.of(
+        [node("a", cpu="3")], [ending, *(one.pod for one in crowd("rich", "x").hosts.targets[0].residents)]
+    )
+    assert victims(fairly(POOR, two)) == ["rich-9"]
+    assert isinstance(fairly(pod("poor-0", cpu="2", owner="ReplicaSet/poor"), two), Reason)
+
+
+def test_among_equals_the_owner_with_most_yields_first_then_the_service_with_most() -> None:
+    assert victims(fairly(POOR, crowd("rich", "rich", "rich", "some", "some", size=5))) == ["rich-2"]
+    running = [
+        pod(f"{name}-{i}", on="a", cpu="1", app=app, owner=f"ReplicaSet/{name}", status=LONG_AGO)
+        for name, app in (("small", "alone"), ("large", "shared"), ("other", "shared"))
+        for i in range(2 if name != "other" else 1)
+    ]
+    fleet = NodeFleet.of([node("a", cpu="5")], running)
+    grouped = PATIENT._replace(services={"default": [{"app": "alone"}, {"app": "shared"}]})
+    assert victims(fairly(POOR, fleet, grouped)) == ["large-1"]
+    swapped = PATIENT._replace(services={"default": [{"app": "alone"}]})
+    assert victims(fairly(POOR, fleet, swapped)) == ["small-1"]
+
+
+def test_the_outcome_for_victims_is_foretold_and_of_no_weight() -> None:
+    running = [
+        pod("large", on="a", cpu="2", priority=1, owner="ReplicaSet/x"),
+        pod("small", on="a", cpu="1", priority=1, owner="ReplicaSet/y"),
+        pod("lone", on="a", cpu="1", priority=1, owner=""),
+    ]
+    fleet = NodeFleet.of([node("a", cpu="4"), node("b", cpu="1")], running)
+    asked = resident(pod("p", cpu="4", priority=9))
+    told = foretold(asked, found(asked.pod, fleet, profile=TRIMTAB).chosen, fleet)
+    assert [(one.name, outcome) for one, outcome in told] == [
+        ("lone", "nothing replaces it"),
+        ("large", "no node would take its replacement"),
+        ("small", "b would take its replacement"),
+    ]
+
+
+def test_what_was_found_beside_a_promise_is_forgotten_with_it() -> None:
+    fleet = owned_by("x", "y")
+    asked, ahead = pod("p", cpu="1", priority=9), resident(pod("ahead", cpu="1", priority=9))
+    assert len(victims(preempt(asked, fleet.with_nominated({"a": (ahead,)}), [], UPSTREAM))) == 2
+    assert len(victims(preempt(asked, fleet, [], UPSTREAM))) == 1
+    assert len(victims(preempt(asked, fleet.with_nominated({"a": (ahead,)}), [], UPSTREAM))) == 2
+
+
+@given(
+    st.lists(st.sampled_from(["guarded", "free", "stuck"]), min_size=1, max_size=20),
+    st.integers(0, 260),
+    st.integers(1, 300),
+)
+@settings(max_examples=25, deadline=None)
+def test_the_search_ends_with_enough_candidates_one_of_which_is_harmless(
+    kinds: list[str], late: int, size: int
+) -> None:
+    """As kube-scheduler's: node after node, until a hundred are found, or more if all of them break budgets."""
+    order = [kinds[i % len(kinds)] if i >= late else "guarded" for i in range(size)]
+    nodes = [node(f"n{i:03}", cpu="1") for i in range(size)]
+    running = [
+        pod(f"r{i:03}", on=f"n{i:03}", cpu="1", app="web" if kind == "guarded" else "x", priority=0)
+        for i, kind in enumerate(order)
+    ] + [pod(f"s{i:03}", on=f"n{i:03}", cpu="1", priority=99) for i, kind in enumerate(order) if kind == "stuck"]
+    expected: list[str] = []
+    for i, kind in enumerate(order):
+        if kind != "stuck":
+            expected.append(f"n{i:03}")
+        if len(expected) >= 100 and "free" in order[: i + 1]:
+            break
+    answer = preempt(pod("p", cpu="1", priority=9), NodeFleet.of(nodes, running), CLOSED, UPSTREAM)
+    assert (expected == []) == isinstance(answer, Reason)
+    if isinstance(answer, Preemption):
+        assert [one.node for one in answer.candidates] == expected
+        assert answer.chosen.violations == ("free" not in [order[int(name[1:])] for name in expected])

@@ -1,0 +1,517 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from pod_builders import node, pod
+
+from trimtab import plugins
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
+from trimtab.api.kinds.native.apps import Deployment, ReplicaSet
+from trimtab.api.kinds.native.disruption import PodDisruptionBudget
+from trimtab.api.kinds.native.pod import Toleration
+from trimtab.api.value import OwnerReference
+from trimtab.decide.pods.avoid_list import ANNOTATION, Avoidance, Signature, text_of
+from trimtab.decide.pods.descheduling.cluster_view import Scene
+from trimtab.decide.pods.descheduling.evictor import Cycle, Eviction
+from trimtab.decide.pods.node_info import resident
+from trimtab.decide.rescheduling.history import BACK, DONE, PENDING, History, Moved
+from trimtab.decide.rescheduling.move_simulation import Move
+from trimtab.decide.rescheduling.objectives import objectives
+from trimtab.decide.rescheduling.plan import Plan, made, obey, plan
+from trimtab.decide.rescheduling.settings import read_settings
+from trimtab.decide.rescheduling.snapshot import Facts, Owner, Picture
+
+plugins.load()
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+KNOWN = {one.name: one.args for one in objectives.values()}
+WELL = {"startTime": NOON - timedelta(days=1), "conditions": [{"type": "Ready", "status": "True"}]}
+NODES = [node("a", cpu="4"), node("b", cpu="4"), node("c", cpu="4")]
+SET = "default-ReplicaSet/web"
+
+
+def crowd(count: int = 4, **more: Any) -> list[Any]:
+    return [pod(f"web-{n}", on="a", cpu="900m", status=WELL, metadata={"uid": f"u{n}"}, **more) for n in range(count)]
+
+
+def owners(replicas: int = 4, **status: Any) -> tuple[list[Deployment], list[ReplicaSet]]:
+    ref = {"kind": "Deployment", "name": "web", "uid": "top", "controller": True}
+    top = {
+        "metadata": {"name": "web", "namespace": "default", "uid": "top", "generation": 1},
+        "spec": {"replicas": replicas},
+        "status": {"observedGeneration": 1, "updatedReplicas": replicas, **status},
+    }
+    below = {
+        "metadata": {"name": "web", "namespace": "default", "uid": SET, "ownerReferences": [ref]},
+        "spec": {"replicas": replicas},
+    }
+    return [msgspec.convert(top, Deployment)], [msgspec.convert(below, ReplicaSet)]
+
+
+def budget(allowed: int) -> PodDisruptionBudget:
+    raw = {
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"maxUnavailable": allowed, "selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": allowed, "currentHealthy": 4, "desiredHealthy": 4 - allowed},
+    }
+    return msgspec.convert(raw, PodDisruptionBudget)
+
+
+def planned(pods: list[Any], history: History | None = None, *, budgets: Any = (), top: Any = None, **raw: Any) -> Plan:
+    deployments, sets = top or owners()
+    given = {"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}], **raw}
+    facts = Facts(NODES, pods, deployments, sets, budgets)
+    return plan(Picture(facts, read_settings(given, KNOWN), history or History(), NOON))
+
+
+def reasons(found: Plan) -> set[str]:
+    return {one.reason for one in found.refused}
+
+
+def test_one_pod_of_an_owner_moves_at_a_time() -> None:
+    found = planned(crowd())
+    assert [(move.source, move.expected) for move in found.moves] == [("a", "b")]
+    assert "1 of Deployment/web are on their way" in reasons(found)
+
+
+def test_a_move_is_confirmed_in_as_many_rounds_as_asked() -> None:
+    found = planned(crowd(), confirmations=2)
+    assert not found.moves
+    assert reasons(found) == {"it has been worth it for 1 of 2 rounds"}
+    assert planned(crowd(), found.history, confirmations=2).moves
+
+
+def test_a_budget_that_must_keep_a_rest_keeps_it() -> None:
+    assert not planned(crowd(), budgets=[budget(1)], headRoom=1).moves
+    assert planned(crowd(), budgets=[budget(2)], headRoom=1).moves
+
+
+def test_what_a_budget_has_left_is_told_with_what_the_round_has_taken_already() -> None:
+    found = planned(crowd(), budgets=[budget(1)], ownerInFlight="100%")
+    assert len(found.moves) == 1
+    assert "the budget web needs 3 healthy pods and has 4, of which 1 are to go" in reasons(found)
+    none = planned(crowd(), budgets=[budget(0)], ownerInFlight="100%")
+    assert reasons(none) == {"the budget web needs 4 healthy pods and has 4"}
+
+
+def test_an_owner_in_a_rollout_is_left_alone() -> None:
+    found = planned(crowd(), top=owners(updated=0, updatedReplicas=1))
+    assert reasons(found) == {"Deployment/web is being rolled out"}
+
+
+def test_what_nothing_would_replace_or_is_young_stays() -> None:
+    young = {**WELL, "startTime": NOON - timedelta(seconds=30)}
+    fresh = [one.but(status=msgspec.convert(young, type(one.status))) for one in crowd()]
+    assert reasons(planned(fresh)) == {"it is younger than 2m"}
+    assert planned(crowd(owner="")).moves == ()
+
+
+def test_a_move_in_vain_makes_the_next_one_wait_and_three_freeze_the_owner() -> None:
+    def wasted(minutes: int) -> Moved:
+        return Moved(owner="top", source="a", target="a", at=NOON - timedelta(minutes=minutes), outcome=BACK)
+
+    one = planned(crowd(), History(moves=(wasted(5),)))
+    assert reasons(one) == {"Deployment/web was moved in vain and is left alone until 12:05:00"}
+    assert planned(crowd(), History(moves=(wasted(15),))).moves
+    three = planned(crowd(), History(moves=(wasted(900), wasted(800), wasted(700))))
+    assert reasons(three) == {"Deployment/web was moved in vain three times in a row"}
+
+
+def test_who_is_left_alone_for_good_is_told_by_name() -> None:
+    pods = crowd()
+    picture = Picture(Facts(NODES, pods, *owners()), read_settings({}, KNOWN), History(), NOON)
+    move = Move(resident(pods[0]), "a", "b", "UnderutilisedNodes", 9.0, "why")
+    vain = made(move, picture).but(outcome=BACK)
+    assert History(moves=(vain,) * 2).frozen_owners == []
+    assert History(moves=(vain,) * 3).frozen_owners == ["default/Deployment/web"]
+    assert History(moves=(vain.but(whose=""),) * 3).frozen_owners == ["top"]
+
+
+def test_nobody_is_sent_back_where_a_sibling_came_from_without_twice_the_gain() -> None:
+    came = Moved(owner="top", source="b", target="a", at=NOON - timedelta(minutes=30), outcome=DONE)
+    assert any(
+        "came from b less than an hour ago" in one
+        for one in reasons(planned(crowd(), History(moves=(came,)), gainThreshold=30))
+    )
+    assert planned(crowd(), History(moves=(came,)), gainThreshold=5).moves
+
+
+def test_what_became_of_a_move_is_seen_by_its_replacement() -> None:
+    before = Moved(owner="top", pod="gone", source="a", at=NOON - timedelta(minutes=1))
+    heir = pod("web-9", on="a", status=WELL, metadata={"uid": "u9", "creationTimestamp": NOON - timedelta(seconds=50)})
+    (move,) = planned([*crowd(), heir], History(moves=(before,))).history.moves
+    assert (move.outcome, move.target) == (BACK, "a")
+
+
+def test_a_pod_so_large_that_every_node_becomes_hot_stays() -> None:
+    large = [pod("web-0", on="a", cpu="3500m", status=WELL, metadata={"uid": "u0"})]
+    assert planned(large).moves == ()
+
+
+def test_among_equals_the_service_that_was_disturbed_least_gives() -> None:
+    """Two owners behind one service share its patience: the other service's pod goes first, whatever its name."""
+    selectors = {"default": {"front": {"app": "web"}, "back": {"app": "db"}}}
+    pods = [
+        pod("a-1", on="a", cpu="1300m", owner="ReplicaSet/web", status=WELL, metadata={"uid": "a1"}),
+        pod("b-1", on="a", cpu="1300m", app="db", owner="ReplicaSet/db", status=WELL, metadata={"uid": "b1"}),
+        pod("c-1", on="a", cpu="1300m", app="other", owner="ReplicaSet/other", status=WELL, metadata={"uid": "c1"}),
+    ]
+
+    def first(history: History) -> str:
+        given = {"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}], "maxMoves": 1}
+        facts = Facts(NODES, pods, services=selectors)
+        return plan(Picture(facts, read_settings(given, KNOWN), history, NOON)).moves[0].pod.name
+
+    assert first(History()) == "a-1"
+    lately = Moved(owner="sibling", service="default/front", at=NOON - timedelta(minutes=30), outcome=DONE)
+    assert first(History(moves=(lately,))) == "b-1"
+    long_ago = lately.but(at=NOON - timedelta(hours=2))
+    assert first(History(moves=(long_ago,))) == "a-1"
+
+
+def test_the_owner_that_was_disturbed_least_per_replica_gives_first() -> None:
+    mine = [pod("a-1", on="a", cpu="1300m", owner="ReplicaSet/web", status=WELL, metadata={"uid": "a1"})]
+    other = pod("b-1", on="a", cpu="1300m", owner="ReplicaSet/other", status=WELL, metadata={"uid": "b1"})
+    third = pod("c-1", on="a", cpu="1300m", owner="ReplicaSet/third", status=WELL, metadata={"uid": "c1"})
+    came = Moved(owner="top", source="x", target="y", at=NOON - timedelta(minutes=30), outcome=DONE)
+    found = planned([*mine, other, third], History(moves=(came,)), maxMoves=1)
+    assert found.moves[0].pod.name == "b-1"
+
+
+def test_a_move_that_was_written_down_and_never_made_is_forgotten() -> None:
+    def before(minutes: int) -> Moved:
+        return Moved(owner="top", pod="u0", source="a", at=NOON - timedelta(minutes=minutes))
+
+    assert planned(crowd(), History(moves=(before(1),))).history.moves == (before(1),)
+    assert planned(crowd(), History(moves=(before(3),))).history.moves == ()
+    ending = [crowd()[0].but(metadata=crowd()[0].metadata.but(deletion_timestamp=NOON)), *crowd()[1:]]
+    assert planned(ending, History(moves=(before(3),))).history.moves == (before(3),)  # it has a long time to end
+
+
+def test_a_replacement_that_finds_no_node_for_two_minutes_was_moved_in_vain() -> None:
+    def outcome(minutes: int) -> str:
+        at = NOON - timedelta(minutes=minutes)
+        heir = pod("web-9", status={"phase": "Pending"}, metadata={"uid": "u9", "creationTimestamp": at})
+        before = Moved(owner="top", pod="gone", source="a", at=at)
+        old = [one.but(metadata=one.metadata.but(creation_timestamp=NOON - timedelta(days=1))) for one in crowd()]
+        return planned([*old, heir], History(moves=(before,))).history.moves[0].outcome
+
+    assert (outcome(1), outcome(2)) == ("", PENDING)
+
+
+def test_back_off_doubles_with_every_move_in_vain_up_to_a_day() -> None:
+    def wasted(*minutes: int) -> History:
+        return History(moves=tuple(Moved(owner="top", at=NOON - timedelta(minutes=m), outcome=BACK) for m in minutes))
+
+    assert wasted(0).cooling_until("top") == NOON + timedelta(minutes=10)
+    assert wasted(30, 0).cooling_until("top") == NOON + timedelta(minutes=20)
+    assert wasted(*range(90, -1, -10)).cooling_until("top") == NOON + timedelta(hours=24)
+    good = Moved(owner="top", at=NOON, outcome=DONE)
+    assert History(moves=(*wasted(30).moves, good)).cooling_until("top") is None
+
+
+def test_an_owner_that_was_scaled_a_moment_ago_is_left_alone_also_after_a_restart() -> None:
+    first = planned(crowd(), top=owners(3))
+    grown = planned(crowd(), first.history.but(moves=()))
+    assert reasons(grown) == {"Deployment/web was scaled less than 5 minutes ago"}
+    assert reasons(planned(crowd(), grown.history.lasting(NOON))) == reasons(grown)
+    assert grown.history.lasting(NOON + timedelta(minutes=5)) == History()
+
+
+def test_nodes_that_others_are_about_to_remove_are_nobodys_target_and_nobodys_source() -> None:
+    leaving = [node(name, cpu="4", taints=["karpenter.sh/disrupted:NoSchedule"]) for name in "bc"]
+    facts = Facts([NODES[0], *leaving], crowd(), *owners())
+    given = read_settings({"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}]}, KNOWN)
+    assert plan(Picture(facts, given, History(), NOON)).moves == ()
+    own = read_settings(
+        {"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}], "avoidedTaints": ["x"]}, KNOWN
+    )
+    tolerating = [one.but(spec=one.spec.but(tolerations=(Toleration(operator="Exists"),))) for one in crowd()]
+    assert plan(Picture(facts._replace(pods=tolerating), own, History(), NOON)).moves  # the list is a setting
+
+
+def test_a_rate_keeps_half_of_its_window_where_the_preset_is_careful() -> None:
+    def rated(used: int) -> Any:
+        recent = [{"object": f"p{n}", "at": (NOON - timedelta(minutes=9)).isoformat()} for n in range(used)]
+        raw = {
+            "metadata": {"name": "calm", "namespace": "default"},
+            "spec": {
+                "target": "Pods",
+                "selector": {"matchLabels": {"app": "web"}},
+                "rate": {"disruptions": 4, "period": "1h"},
+            },
+            "status": {"rate": {"inWindow": used, "limit": 4, "recent": recent}, "disruptionsAllowed": 100},
+        }
+        return msgspec.convert(raw, DisruptionBudget)
+
+    assert planned(crowd(), budgets=[rated(1)], unusedRate=0.5).moves
+    tight = planned(crowd(), budgets=[rated(2)], unusedRate=0.5)
+    assert tight.moves == ()
+    assert any("the rate of the budget calm would be used up too far" in one for one in reasons(tight))
+    assert planned(crowd(), budgets=[rated(2)], unusedRate=0.0).moves
+
+
+def test_two_budgets_are_named_where_the_server_refuses_to_judge_them() -> None:
+    facts = Facts(NODES, crowd(), *owners(), (budget(2), budget(2).but(metadata=budget(2).metadata.but(name="twin"))))
+    given = read_settings({"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}]}, KNOWN)
+    assert plan(Picture(facts, given, History(), NOON)).moves
+    found = plan(Picture(facts._replace(overlap_refused=True), given, History(), NOON))
+    assert found.moves == ()
+    assert (
+        "BlockedByOverlap: the budgets twin and web both select it, which this API server refuses to judge"
+        in reasons(found)
+    )
+
+
+def test_without_a_fit_check_the_scheduler_is_trusted_and_the_node_is_relieved_no_further_than_needed() -> None:
+    found = planned(crowd(), requireFit=False, ownerInFlight="100%")
+    assert [(one.source, one.expected) for one in found.moves] == [("a", "")] * len(found.moves)
+    assert 1 <= len(found.moves) <= 2  # 90 % is requested, 70 % is allowed, each is 22 %
+
+
+def test_a_pod_whose_scheduler_nobody_knows_moves_only_when_something_is_wrong() -> None:
+    strange = [one.but(spec=one.spec.but(scheduler_name="volcano")) for one in crowd()]
+    assert reasons(planned(strange)) == {"nobody knows how volcano decides"}
+    tainted = [node("a", cpu="4", taints=["bad=yes:NoSchedule"]), *NODES[1:]]
+    given = read_settings({"preset": "aggressive", "objectives": [{"name": "HardViolation"}]}, KNOWN)
+    assert plan(Picture(Facts(tainted, strange, *owners()), given, History(), NOON)).moves
+
+
+def wished(pods: list[Any], spared: Eviction) -> Cycle:
+    turn = Cycle(Scene.of(NODES, pods))
+    turn.evictions = [Eviction(resident(one), one.spec.node_name, "RemoveDuplicates", "too many") for one in pods]
+    turn.refused = [spared]
+    turn.notes = ["something is off"]
+    return turn
+
+
+def test_what_a_policy_wants_passes_the_same_door_as_our_own_objectives() -> None:
+    given = read_settings({"preset": "aggressive"}, KNOWN)
+
+    def obeyed(pods: list[Any], history: History | None = None, **facts: Any) -> Plan:
+        picture = Picture(Facts(NODES, pods, *owners(), **facts), given, history or History(), NOON)
+        spared = Eviction(resident(pods[-1]), "a", "RemoveDuplicates", "no other node would take it")
+        return obey(picture, wished(pods[:-1], spared))
+
+    found = obeyed(crowd())
+    assert [(one.pod.name, one.expected, one.objective) for one in found.moves] == [("web-0", "b", "RemoveDuplicates")]
+    assert {one.pod.name: one.reason for one in found.refused} == {
+        "web-1": "1 of Deployment/web are on their way",
+        "web-2": "1 of Deployment/web are on their way",
+        "web-3": "no other node would take it",
+    }
+    assert found.notes == ("something is off",)
+    young = [one.but(status=one.status.but(start_time=NOON)) for one in crowd()]
+    assert obeyed(young).moves == ()
+    vain = History(moves=(Moved(owner="top", at=NOON - timedelta(minutes=1), outcome=BACK),))
+    assert obeyed(crowd(), vain).moves == ()
+    assert obeyed(crowd(), budgets=(budget(0),)).moves == ()
+
+
+def test_nodes_whose_pods_may_not_move_do_not_hide_those_whose_pods_may() -> None:
+    """The hottest node has more pods that ask to stay than a round looks at; the second hottest gives in their place."""
+    hot, warm = node("hot", cpu="8", pods=60), node("warm", cpu="8", pods=60)
+    held = {"annotations": {"descheduler.alpha.kubernetes.io/prefer-no-eviction": "yes"}}
+    pods = [
+        pod(f"held{n}", on="hot", cpu="190m", memory="1Mi", status=WELL, metadata={**held, "uid": f"h{n}"})
+        for n in range(40)
+    ]
+    pods += [
+        pod(f"free{n}", on="warm", cpu="900m", owner="ReplicaSet/free", status=WELL, metadata={"uid": f"f{n}"})
+        for n in range(7)
+    ]
+    given = {"preset": "aggressive", "maxMoves": 1, "objectives": [{"name": "UnderutilisedNodes"}]}
+    facts = Facts([hot, warm, node("idle", cpu="8")], pods)
+    found = plan(Picture(facts, read_settings(given, KNOWN), History(), NOON))
+    assert [one.source for one in found.moves] == ["warm"]
+    assert "it asks not to be moved" in reasons(found)
+
+
+def test_an_owner_of_a_kind_of_the_users_own_gives_no_more_than_its_share_at_once() -> None:
+    """Its sets are its own: ten percent of thirty are three, whoever stands between it and its pods."""
+    ref = {"apiVersion": "play.example/v1", "kind": "Game", "name": "web", "uid": "game", "controller": True}
+    _, (between,) = owners()
+    between = between.but(metadata=between.metadata.but(owner_references=(msgspec.convert(ref, OwnerReference),)))
+    pods = [
+        pod(f"web-{n:02}", on="a", cpu="120m", memory="1Mi", status=WELL, metadata={"uid": f"u{n}"}) for n in range(30)
+    ]
+    given = {"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}]}
+    nodes = [node(name, cpu="4", pods=40) for name in "abc"]
+    for replicas, allowed in ((30, 3), (10, 1)):
+        facts = Facts(nodes, pods, sets=[between], others=[Owner("game", "Game/web", replicas, rolling=False)])
+        assert len(plan(Picture(facts, read_settings(given, KNOWN), History(), NOON)).moves) == allowed
+    busy = Facts(nodes, pods, sets=[between], others=[Owner("game", "Game/web", 30, rolling=True)])
+    assert reasons(plan(Picture(busy, read_settings(given, KNOWN), History(), NOON))) == {
+        "Game/web is being rolled out"
+    }
+
+
+def disrupted(count: int, minutes: int = 1) -> dict[str, Any]:
+    return {"ends": {"top": {f"gone-{n}": NOON - timedelta(minutes=minutes) for n in range(count)}}}
+
+
+def of_twenty(ready: int, facts: dict[str, Any], budgets: Any = (), **raw: Any) -> Plan:
+    """An owner of twenty, so that two may be down at once; some are not ready yet."""
+    late = {**WELL, "conditions": [{"type": "Ready", "status": "False"}]}
+    pods = [
+        pod(
+            f"web-{n:02}",
+            on="a",
+            cpu="180m",
+            memory="1Mi",
+            status=WELL if n < ready else late,
+            metadata={"uid": f"u{n}"},
+        )
+        for n in range(20)
+    ]
+    nodes = [node(name, cpu="4", pods=40) for name in "abc"]
+    objectives_ = [{"name": "UnderutilisedNodes"}]
+    given = read_settings({"preset": "aggressive", "ownerInFlight": "100%", "objectives": objectives_, **raw}, KNOWN)
+    return plan(Picture(Facts(nodes, pods, *owners(20), budgets, **facts), given, History(), NOON))
+
+
+def test_without_a_budget_a_tenth_of_an_owner_is_disrupted_at_once_whoever_began() -> None:
+    assert len(of_twenty(20, {}).moves) == 2
+    assert len(of_twenty(19, disrupted(1)).moves) == 1
+    found = of_twenty(18, disrupted(2))
+    assert found.moves == ()
+    said = "2 of Deployment/web were disrupted and are not ready again, and no budget allows more"
+    assert reasons(found) == {said}
+    assert len(of_twenty(20, disrupted(2)).moves) == 2  # they have been replaced
+    assert len(of_twenty(18, disrupted(2), budgets=[budget(3)]).moves) == 3  # a budget says how many
+
+
+def test_pods_that_are_ill_by_themselves_are_nobody_s_disruption() -> None:
+    assert len(of_twenty(15, {}).moves) == 2
+
+
+def test_of_owners_alike_the_one_that_was_disturbed_least_per_replica_gives_first_whoever_disturbed_it() -> None:
+    mine = pod("a-1", on="a", cpu="1300m", owner="ReplicaSet/web", status=WELL, metadata={"uid": "a1"})
+    other = pod("b-1", on="a", cpu="1300m", owner="ReplicaSet/other", status=WELL, metadata={"uid": "b1"})
+    third = pod("c-1", on="a", cpu="1300m", owner="ReplicaSet/third", status=WELL, metadata={"uid": "c1"})
+    given = {"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}], "maxMoves": 1}
+
+    def first(minutes: int) -> str:
+        facts = Facts(NODES, [mine, other, third], *owners(), **disrupted(1, minutes))
+        return plan(Picture(facts, read_settings(given, KNOWN), History(), NOON)).moves[0].pod.name
+
+    assert (first(30), first(61)) == ("b-1", "a-1")
+
+
+def test_only_rounds_in_which_it_was_worth_it_confirm_a_move() -> None:
+    """A gain that was too small twice and is large enough now has been worth it for one round, not for three."""
+    history = History()
+    for _ in range(2):
+        history = planned(crowd(), history, confirmations=3, gainThreshold=90).history
+    found = planned(crowd(), history, confirmations=3)
+    assert reasons(found) == {"it has been worth it for 1 of 3 rounds"}
+    assert any("less than 90 %" in one for one in reasons(planned(crowd(), confirmations=3, gainThreshold=90)))
+
+
+TAINTED = [node("a", cpu="4", taints=["bad=yes:NoSchedule"]), *NODES[1:]]
+
+
+def urgent(pods: list[Any], history: History | None = None, *, top: Any = None, **raw: Any) -> Plan:
+    given = {"preset": "aggressive", "objectives": [{"name": "HardViolation"}], **raw}
+    facts = Facts(TAINTED, pods, *(top or owners()))
+    return plan(Picture(facts, read_settings(given, KNOWN), history or History(), NOON))
+
+
+def test_what_is_urgent_is_confirmed_too_but_does_not_wait_for_its_age() -> None:
+    young = [one.but(status=one.status.but(start_time=NOON - timedelta(seconds=5))) for one in crowd()]
+    first = urgent(young, confirmations=2)
+    assert reasons(first) == {"it has been worth it for 1 of 2 rounds"}
+    assert len(urgent(young, first.history, confirmations=2).moves) == 1
+
+
+def test_what_is_urgent_does_not_disturb_a_roll_out_a_scaling_or_a_pod_that_waits() -> None:
+    assert reasons(urgent(crowd(), top=owners(updatedReplicas=1))) == {"Deployment/web is being rolled out"}
+    waits = pod("web-9", metadata={"uid": "u9", "creationTimestamp": NOON})
+    assert reasons(urgent([*crowd(), waits])) == {"Deployment/web has a pod without a node"}
+    grown = urgent(crowd(), urgent(crowd(), top=owners(3)).history.but(moves=()))
+    assert reasons(grown) == {"Deployment/web was scaled less than 5 minutes ago"}
+
+
+def test_the_last_that_serves_is_spared_where_the_preset_is_careful_and_one_that_does_not_serve_is_not_missed() -> None:
+    alone, ill = crowd(1), {**WELL, "conditions": [{"type": "Ready", "status": "False"}]}
+    assert reasons(urgent(alone, minReplicas=2)) == {"Deployment/web has fewer than 2 ready pods"}
+    sick = [one.but(status=msgspec.convert({"phase": "Running", **ill}, type(one.status))) for one in alone]
+    assert len(urgent(sick, minReplicas=2).moves) == 1
+
+
+def policy(**use: Any) -> DisruptionPolicy:
+    quota = {"component": "rescheduler", "rate": {"disruptions": 3, "period": "10m"}, "maxInFlight": 2}
+    status = {"components": [{"component": "rescheduler", **use}]} if use else {}
+    raw = {"metadata": {"name": "default"}, "spec": {"componentQuotas": [quota]}, "status": status}
+    return msgspec.convert(raw, DisruptionPolicy)
+
+
+def many(history: History | None = None, **facts: Any) -> Plan:
+    """Twenty owners with one pod each on a node that is used too much."""
+    pods = [
+        pod(
+            f"p{n:02}",
+            on="a",
+            cpu="190m",
+            memory="1Mi",
+            owner=f"ReplicaSet/o{n}",
+            status=WELL,
+            metadata={"uid": f"u{n}"},
+        )
+        for n in range(20)
+    ]
+    nodes = [node(name, cpu="4", pods=40) for name in "abcdef"]
+    wanted = {"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes", "args": {"high": {"cpu": 20}}}]}
+    return plan(Picture(Facts(nodes, pods, **facts), read_settings(wanted, KNOWN), history or History(), NOON))
+
+
+def test_a_round_ends_where_the_quota_of_the_rescheduler_does() -> None:
+    found = many(policy=policy())
+    assert len(found.moves) == 2
+    assert "The quota of the component rescheduler allows 2 disruptions at once, and 2 are going on" in reasons(found)
+    recent = [{"object": f"x{n}", "at": (NOON - timedelta(minutes=9)).isoformat()} for n in range(2)]
+    found = many(policy=policy(recent=recent))
+    assert len(found.moves) == 1
+    assert any("is spent, the next in 60 s" in one for one in reasons(found))
+
+
+def test_where_nobody_keeps_the_quota_the_rescheduler_remembers_what_it_has_used() -> None:
+    assert len(many().moves) == 10  # at once; twenty in ten minutes
+
+    def before(count: int, *, minutes: int, outcome: str = DONE, free: bool = False) -> History:
+        at = NOON - timedelta(minutes=minutes)
+        moves = [Moved(name=f"x/{n}", owner=f"x{n}", at=at, outcome=outcome, free=free) for n in range(count)]
+        return History(moves=tuple(moves))
+
+    assert len(many(before(15, minutes=9)).moves) == 5
+    assert len(many(before(20, minutes=9)).moves) == 0
+    assert len(many(before(20, minutes=10)).moves) == 10
+    assert len(many(before(20, minutes=9, free=True)).moves) == 10
+    at_once = History(moves=tuple(Moved(name=f"x/{n}", owner=f"x{n}", pod=f"g{n}", at=NOON) for n in range(4)))
+    assert len(many(at_once).moves) == 6  # four have no replacement yet
+
+
+def test_who_would_come_back_does_not_go() -> None:
+    """The node is bad for it, yet the best by its scheduler's scores: only an avoid list keeps the replacement away."""
+    ill = {
+        "startTime": NOON - timedelta(days=1),
+        "containerStatuses": [{"name": "c", "restartCount": 9}],
+    }
+    bad = pod("web-0", on="a", status={**ill, "startTime": NOON - timedelta(minutes=9)}, metadata={"uid": "u0"})
+    well = [pod(f"web-{n}", on="b", cpu="1", status=WELL, metadata={"uid": f"u{n}"}) for n in (1, 2)]
+    given = read_settings({"preset": "aggressive", "objectives": [{"name": "PoorService"}]}, KNOWN)
+
+    def looked(nodes: Any, **facts: Any) -> Plan:
+        return plan(Picture(Facts(nodes, [bad, *well], *owners(3), **facts), given, History(), NOON))
+
+    def avoided(name: str) -> Any:
+        entry = Avoidance(
+            pod_signature=Signature(pod_controller=OwnerReference(kind="ReplicaSet", name="web", uid=SET)),
+            expiry=NOON + timedelta(hours=1),
+        )
+        one = node(name, cpu="4")
+        return one.but(metadata=one.metadata.but(annotations={ANNOTATION: text_of([entry])}))
+
+    pair = [node("a", cpu="4"), node("b", cpu="4")]
+    assert [one.expected for one in looked(pair).moves] == ["b"]
+    assert reasons(looked(pair, avoidance=False)) == {"its scheduler would put it back on a"}
+    assert reasons(looked([pair[0], avoided("b")])) == {"its scheduler would put it back on a"}

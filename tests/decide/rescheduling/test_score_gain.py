@@ -1,0 +1,70 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pod_builders import node, pod
+
+from trimtab.decide.pods.node_info import Resident, resident
+from trimtab.decide.pods.node_snapshot import NodeFleet
+from trimtab.decide.pods.request import ask_for
+from trimtab.decide.pods.schedule import DEFAULT, best, sifted, weighted
+from trimtab.decide.rescheduling.score_gain import WEIGHTS, Bench, Prospect, homeless, without
+
+NODES = [node("a", cpu="4"), node("b", cpu="8"), node("c", cpu="4", taints=["slow=yes:PreferNoSchedule"])]
+sizes = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 30), st.integers(1, 40)), min_size=1, max_size=8)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(sizes)
+def test_a_pod_that_minds_no_other_need_not_be_lifted_to_know_its_prospects(placed: list[tuple[str, int, int]]) -> None:
+    pods = [
+        pod(f"p{i}", on=where, cpu=f"{cpu}00m", memory=f"{memory}00Mi") for i, (where, cpu, memory) in enumerate(placed)
+    ]
+    fleet = NodeFleet.of(NODES, pods)
+    one = resident(pods[0])
+    assert Bench(fleet).prospect(one) == lifted(one, fleet)
+
+
+def lifted(one: Resident, fleet: NodeFleet) -> Prospect:
+    """The long way: really take the pod away, then ask what the scheduler thinks of every node."""
+    rest = without(one, fleet)
+    ask, here = ask_for(homeless(one), rest), rest.hosts.index[one.pod.spec.node_name]
+    feasible = sifted(ask, rest, DEFAULT)
+    others, compared = feasible.copy(), feasible.copy()
+    others[here], compared[here] = False, True
+    if not others.any():
+        return Prospect(None)
+    marks = dict(weighted(ask, rest, compared, DEFAULT))
+    total = np.sum(list(marks.values()), axis=0)
+    column, _ = best(total, others, rest)
+    scale = 100 * sum(WEIGHTS[name] for name, array in marks.items() if np.ptp(array[compared]))
+    parts = {
+        name: float(array[column] - array[here]) / WEIGHTS[name]
+        for name, array in marks.items()
+        if np.ptp(array[compared])
+    }
+    gain = 100 * float(total[column] - total[here]) / scale if scale else 0.0
+    stays = bool(feasible[here]) and bool(total[here] > total[column])
+    return Prospect(rest.hosts.names[column], gain, parts, int(others.sum()), stays)
+
+
+def test_the_present_node_is_judged_without_the_pod() -> None:
+    here = pod("big", on="a", cpu="3", memory="6Gi")
+    fleet = NodeFleet.of([node("a", cpu="4"), node("b", cpu="4")], [here])
+    found = Bench(fleet).prospect(resident(here))
+    assert (found.node, found.gain) == ("b", 0.0)  # both nodes are empty without it
+
+
+def test_a_closed_node_is_nobodys_prospect_and_an_avoided_one_the_last() -> None:
+    here = pod("p", on="a", cpu="1")
+    bench = Bench(NodeFleet.of([node("a"), node("b", cpu="8"), node("c")], [here]))
+    assert bench.prospect(resident(here)).node == "b"
+    assert bench.prospect(resident(here), frozenset("b")).node == "c"
+    assert bench.prospect(resident(here), avoided=["b"]).node == "c"
+    assert bench.prospect(resident(here), frozenset("bc")).node is None
+
+
+def test_the_gain_of_some_plugins_is_as_heavy_as_they_are_for_the_scheduler() -> None:
+    found = Prospect("b", 10.0, {"NodeAffinity": 100.0, "TaintToleration": -50.0, "NodeResourcesFit": 40.0})
+    assert (WEIGHTS["NodeAffinity"], WEIGHTS["TaintToleration"]) == (2, 3)
+    assert found.gain_of(("NodeAffinity", "TaintToleration", "PodTopologySpread")) == (2 * 100 - 3 * 50) / 5
+    assert found.gain_of(("PodTopologySpread",)) == 0.0
