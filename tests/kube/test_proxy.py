@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from cli.test_up import PROXY, eventually, up
 from click.testing import CliRunner
 from kube.rig import ControlPlane, kubectl
 
+from cli.commands.test_up import PROXY, eventually, up
 from trimtab.cli.commands.join import command as join
 
 Say = Callable[..., subprocess.CompletedProcess[str]]

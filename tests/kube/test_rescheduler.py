@@ -14,7 +14,7 @@ import pytest
 from kube.fleet import ENTRY, Loop, RealMember, until
 from kube.rig import kubectl
 
-from simulate.scenery import (
+from simulate.fixtures import (
     BUDGETS,
     DEFINITIONS,
     DEPLOYMENTS,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from properties.effort import tried
 from properties.ledger import Window
-from simulate.scenery import BUDGETS, CLASSES, DEPLOYMENTS, deployment, fleet, in_a_member, template, workload
-from simulate.scenery import PODS as PODS_OF
+from simulate.fixtures import BUDGETS, CLASSES, DEPLOYMENTS, deployment, fleet, in_a_member, template, workload
+from simulate.fixtures import PODS as PODS_OF
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Raw

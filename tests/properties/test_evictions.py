@@ -8,11 +8,11 @@ from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from server.test_eviction import BUDGETS, CUSTOM, PDBS, PODS, POLICY, READY, evict, merge
 
 from properties.effort import tried
 from properties.ledger import Ledger, Promise, Window
 from server.asgi import Answered, Wire
+from server.subresources.test_eviction import BUDGETS, CUSTOM, PDBS, PODS, POLICY, READY, evict, merge
 from trimtab.api.value import Raw
 from trimtab.decide.pods.budgets.pod_budgets import RATE
 from trimtab.server.apiserver import ApiServer, Settings

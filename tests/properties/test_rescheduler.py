@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from properties.effort import tried
-from simulate.scenery import DEPLOYMENTS, NODES, deployment, fleet, in_a_member
+from simulate.fixtures import DEPLOYMENTS, NODES, deployment, fleet, in_a_member
 from trimtab.api.profile import TRIMTAB
 from trimtab.client.client import Resource
 from trimtab.clock import LoopClock

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from simulate.scenery import BUDGETS, DEFINITIONS, DEPLOYMENTS, GAMES, deployment, games, in_a_member, play
+from simulate.fixtures import BUDGETS, DEFINITIONS, DEPLOYMENTS, GAMES, deployment, games, in_a_member, play
 from trimtab.client.client import Client, Listing, Resource
 from trimtab.decide.rescheduling.snapshot import Facts, Owner
 from trimtab.errors import Forbidden

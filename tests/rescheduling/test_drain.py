@@ -3,7 +3,7 @@ from typing import Any, cast
 
 import pytest
 
-from simulate.scenery import (
+from simulate.fixtures import (
     BUDGETS,
     DAEMONSETS,
     DEPLOYMENTS,

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from simulate.scenery import (
+from simulate.fixtures import (
     BUDGETS,
     CLASSES,
     DEFINITIONS,

@@ -1,6 +1,6 @@
 import asyncio
 
-from simulate.scenery import DEPLOYMENTS, deployment, in_a_member
+from simulate.fixtures import DEPLOYMENTS, deployment, in_a_member
 from trimtab.simulate.container_logs import output
 from trimtab.simulate.member import Member
 

@@ -1,6 +1,6 @@
 import asyncio
 
-from simulate.scenery import DEPLOYMENTS, PODS, deployment, in_a_member, statefulset
+from simulate.fixtures import DEPLOYMENTS, PODS, deployment, in_a_member, statefulset
 from trimtab.client.client import Resource
 from trimtab.decide.pods.node_info import Resident, resident
 from trimtab.decide.pods.preemption.recent_disruptions import Burden

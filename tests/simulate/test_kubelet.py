@@ -1,6 +1,6 @@
 import asyncio
 
-from simulate.scenery import DEPLOYMENTS, NODES, PODS, condition, deployment, fleet, in_a_member, in_a_world
+from simulate.fixtures import DEPLOYMENTS, NODES, PODS, condition, deployment, fleet, in_a_member, in_a_world
 from trimtab.simulate.behaviour import CRASH, OUT_OF_MEMORY, Spell
 from trimtab.simulate.fleet import Pace, flows_fleet
 from trimtab.simulate.member import Member

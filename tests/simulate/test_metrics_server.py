@@ -2,7 +2,7 @@ import asyncio
 
 import orjson
 
-from simulate.scenery import DEPLOYMENTS, NODES, deployment, in_a_member
+from simulate.fixtures import DEPLOYMENTS, NODES, deployment, in_a_member
 from trimtab.api.selectors import LabelSelector
 from trimtab.client.client import Resource
 from trimtab.errors import NotFound

@@ -2,7 +2,7 @@ import asyncio
 import random
 from pathlib import Path
 
-from simulate.scenery import DEPLOYMENTS, deployment, status
+from simulate.fixtures import DEPLOYMENTS, deployment, status
 from trimtab.api.profile import TRIMTAB
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load

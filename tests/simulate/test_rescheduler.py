@@ -8,7 +8,7 @@ import orjson
 import pytest
 import yaml
 
-from simulate.scenery import BUDGETS, DEPLOYMENTS, NODES, PODS, deployment, in_a_member, workload
+from simulate.fixtures import BUDGETS, DEPLOYMENTS, NODES, PODS, deployment, in_a_member, workload
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import OwnerReference, Raw

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from simulate.scenery import DEPLOYMENTS, NODES, PODS, deployment, fleet, in_a_member, in_a_world, status
+from simulate.fixtures import DEPLOYMENTS, NODES, PODS, deployment, fleet, in_a_member, in_a_world, status
 from trimtab.api.value import Raw
 from trimtab.client.client import Listing
 from trimtab.clock import run_virtually

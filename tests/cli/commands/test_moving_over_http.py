@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from cli.test_up import CLUSTERS, apply_example, eventually, ready, talk, up
 
+from cli.commands.test_up import CLUSTERS, apply_example, eventually, ready, talk, up
 from trimtab.client.client import Resource
 
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")

@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 import yaml
-from cli.test_shared_pulse import Said, asked
 
 from cli.commands.test_controllers import running
-from simulate.scenery import DEPLOYMENTS, NODES, PODS, deployment
+from cli.support.test_probes import Said, asked
+from simulate.fixtures import DEPLOYMENTS, NODES, PODS, deployment
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load

@@ -1,6 +1,6 @@
 import asyncio
 
-from simulate.scenery import BUDGETS, DEPLOYMENTS, deployment, in_a_member, workload
+from simulate.fixtures import BUDGETS, DEPLOYMENTS, deployment, in_a_member, workload
 from trimtab.cli.commands.explain import pod_meant
 from trimtab.cli.support.pod_report import pod_explained
 from trimtab.client.client import Resource

@@ -1,6 +1,6 @@
 import asyncio
 
-from simulate.scenery import DAEMONSETS, NODES, fleet, in_a_member, new_image, status, template, workload
+from simulate.fixtures import DAEMONSETS, NODES, fleet, in_a_member, new_image, status, template, workload
 from trimtab.simulate.fleet import Pace
 from trimtab.simulate.member import Member
 

@@ -1,6 +1,6 @@
 import asyncio
 
-from simulate.scenery import (
+from simulate.fixtures import (
     DEPLOYMENTS,
     REPLICASETS,
     condition,

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from simulate.scenery import BUDGETS, DEPLOYMENTS, PODS, condition, deployment, in_a_member, status, workload
+from simulate.fixtures import BUDGETS, DEPLOYMENTS, PODS, condition, deployment, in_a_member, status, workload
 from trimtab.errors import TooManyRequests
 from trimtab.simulate.member import Member
 

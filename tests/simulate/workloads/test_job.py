@@ -1,6 +1,6 @@
 import asyncio
 
-from simulate.scenery import CRONJOBS, JOBS, exists, fleet, in_a_member, job, masked, status, workload
+from simulate.fixtures import CRONJOBS, JOBS, exists, fleet, in_a_member, job, masked, status, workload
 from trimtab.simulate.fleet import Pace
 from trimtab.simulate.member import Member
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from simulate.scenery import JOBS, in_a_member, job
+from simulate.fixtures import JOBS, in_a_member, job
 from trimtab.simulate.member import Member
 from trimtab.simulate.workloads import pod_gc
 

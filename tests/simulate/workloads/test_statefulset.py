@@ -1,6 +1,6 @@
 import asyncio
 
-from simulate.scenery import STATEFULSETS, fleet, in_a_member, masked, new_image, statefulset, status
+from simulate.fixtures import STATEFULSETS, fleet, in_a_member, masked, new_image, statefulset, status
 from trimtab.client.client import Resource
 from trimtab.simulate.behaviour import NEVER_READY, Spell
 from trimtab.simulate.fleet import Pace
