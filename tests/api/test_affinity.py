@@ -36,9 +36,9 @@ def rule(key: str, operator: str, *values: str) -> dict[str, Any]:
         ({"fieldSelector": rule("provider", "In", "p"), "clusterNames": ["m2"]}, False),
     ],
 )
-def test_a_cluster_belongs_when_all_parts_hold(affinity: dict[str, Any], expected: bool) -> None:
+def test_cluster_matches_when_all_parts_match(affinity: dict[str, Any], expected: bool) -> None:
     assert belongs(msgspec.convert(affinity, ClusterAffinity))(M1) is expected
 
 
-def test_no_affinity_is_everybody() -> None:
+def test_absent_affinity_matches_every_cluster() -> None:
     assert belongs(None)(M1)

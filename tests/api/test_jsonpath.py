@@ -47,22 +47,22 @@ OBJECT = {
         (".spec.size.deeper", []),
     ],
 )
-def test_a_path_leads_to_its_values(path: str, found: list[Any]) -> None:
+def test_path_selects_its_values(path: str, found: list[Any]) -> None:
     assert find(OBJECT, path) == found
 
 
-def test_a_truth_can_be_held_against_its_name() -> None:
+def test_boolean_compares_equal_to_its_text() -> None:
     assert find({"list": [{"on": True, "n": 1}, {"on": False, "n": 2}]}, '.list[?(@.on=="true")].n') == [1]
 
 
 @pytest.mark.parametrize("path", [".spec[", ".spec[oops]", "..", ".list[?(on==1)]", ".list[?(@.a==oops)]", ".a]b"])
-def test_what_is_no_path_is_refused_or_leads_nowhere(path: str) -> None:
+def test_invalid_path_raises_or_selects_nothing(path: str) -> None:
     with pytest.raises(BadPath):
         find(OBJECT, path)
     assert find_if_any(OBJECT, path) == []
 
 
-def test_places_say_the_way_to_each_value() -> None:
+def test_locations_are_the_keys_and_indexes_of_each_value() -> None:
     assert places(OBJECT, '.status.conditions[?(@.type=="Old")].status') == [("status", "conditions", 1, "status")]
     assert places(OBJECT, ".status.numbers[-1]") == [("status", "numbers", 3)]
     assert places(OBJECT, "..ip") == [("status", "pods", "one", "ip"), ("status", "pods", "two", "ip")]

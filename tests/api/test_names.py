@@ -1,4 +1,4 @@
-"""Names are refused with the sentences of Kubernetes."""
+"""Invalid names are rejected with the messages of Kubernetes."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from trimtab.api.names import (
 
 
 @pytest.mark.parametrize("key", ["app", "a.b/c", "A_b-c.d", "x" * 63, "example.com/" + "x" * 63])
-def test_good_label_keys_pass(key: str) -> None:
+def test_valid_label_keys_have_no_errors(key: str) -> None:
     assert qualified_name_faults(key) == []
 
 
@@ -28,19 +28,19 @@ def test_good_label_keys_pass(key: str) -> None:
         ("a\n", ["name part must consist of"]),
     ],
 )
-def test_bad_label_keys_are_told_why(key: str, beginnings: list[str]) -> None:
+def test_invalid_label_keys_report_all_errors(key: str, beginnings: list[str]) -> None:
     faults = qualified_name_faults(key)
     assert len(faults) == len(beginnings)
     assert all(fault.startswith(beginning) for fault, beginning in zip(faults, beginnings, strict=True))
 
 
-def test_label_values_may_be_empty_but_not_odd() -> None:
+def test_label_values_may_be_empty_but_not_invalid() -> None:
     assert label_value_faults("") == []
     assert label_value_faults("a_b.c-1") == []
     assert len(label_value_faults("-" + "x" * 63)) == 2
 
 
-def test_names_of_objects_follow_their_kind() -> None:
+def test_object_names_follow_the_rule_of_their_kind() -> None:
     assert subdomain_faults("a.b-c") == []
     assert subdomain_faults("A") != []
     assert label_faults("a.b") != []

@@ -3,7 +3,7 @@ import msgspec
 from trimtab.api.profile import PROFILES, TRIMTAB, UPSTREAM
 
 
-def test_the_two_profiles_differ_in_every_switch() -> None:
+def test_profiles_differ_in_every_switch() -> None:
     ours, theirs = msgspec.structs.asdict(TRIMTAB), msgspec.structs.asdict(UPSTREAM)
     assert [switch for switch in ours if ours[switch] == theirs[switch]] == []
 

@@ -32,7 +32,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: f"{case['id']}-{case['kind']}")
-def test_what_kubectl_and_client_go_sent_is_read(case: dict[str, Any]) -> None:
+def test_recorded_bodies_of_kubectl_and_client_go_are_decoded(case: dict[str, Any]) -> None:
     raw = protobuf.decode(base64.b64decode(case["body"]))
     assert (raw["apiVersion"], raw["kind"], raw.get("metadata", {}).get("name", "")) == (
         case["apiVersion"],
@@ -44,7 +44,7 @@ def test_what_kubectl_and_client_go_sent_is_read(case: dict[str, Any]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(KINDS), st.data())
-def test_an_object_written_and_read_again_is_the_same(kind: tuple[str, str], data: st.DataObject) -> None:
+def test_encoded_object_decodes_to_the_same_object(kind: tuple[str, str], data: st.DataObject) -> None:
     name = message_name(*kind)
     raw = {"apiVersion": kind[0], "kind": kind[1], **data.draw(objects(name))}
     assert codec.read(name, protobuf.decode(protobuf.encode(raw))).body == raw
@@ -52,7 +52,7 @@ def test_an_object_written_and_read_again_is_the_same(kind: tuple[str, str], dat
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(RECORDED), st.data())
-def test_damaged_bytes_are_a_bad_request_and_nothing_worse(case: dict[str, Any], data: st.DataObject) -> None:
+def test_corrupted_bodies_raise_only_bad_request(case: dict[str, Any], data: st.DataObject) -> None:
     body = bytearray(base64.b64decode(case["body"]))
     for _ in range(data.draw(st.integers(1, 4))):
         body[data.draw(st.integers(4, len(body) - 1))] = data.draw(st.integers(0, 255))
@@ -65,12 +65,12 @@ def test_damaged_bytes_are_a_bad_request_and_nothing_worse(case: dict[str, Any],
 
 
 @given(st.binary(max_size=200))
-def test_foreign_bytes_are_a_bad_request(body: bytes) -> None:
+def test_arbitrary_bytes_raise_bad_request(body: bytes) -> None:
     with pytest.raises(BadRequest):
         protobuf.decode(body)
 
 
-def test_endless_nesting_is_refused() -> None:
+def test_deep_nesting_is_rejected() -> None:
     schema: dict[str, Any] = {"type": "object"}
     for _ in range(150):
         schema = {"not": schema}

@@ -1,4 +1,4 @@
-"""Quantities mean what they mean to Kubernetes."""
+"""Quantities have the same meaning as in Kubernetes."""
 
 import pytest
 
@@ -20,12 +20,12 @@ from trimtab.api.quantity import BadQuantity, add, canonical, milli, whole
         ("10E", (1 << 63) - 1),
     ],
 )
-def test_a_quantity_is_rounded_up_to_a_whole_number(text, expected) -> None:
+def test_int_value_is_rounded_up(text, expected) -> None:
     assert whole(text) == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("1", 1000), ("250m", 250), ("0.0001", 1), ("2k", 2_000_000)])
-def test_thousandths_round_up(text, expected) -> None:
+def test_milli_value_is_rounded_up(text, expected) -> None:
     assert milli(text) == expected
 
 
@@ -43,16 +43,16 @@ def test_thousandths_round_up(text, expected) -> None:
         (2, "2"),
     ],
 )
-def test_the_canonical_form_keeps_the_family_of_suffixes(text, expected) -> None:
+def test_canonical_form_keeps_the_suffix_family(text, expected) -> None:
     assert canonical(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "abc", "1.2.3", "1ki", "1 Gi", "e3", "1e9999999"])
-def test_nonsense_is_refused(text) -> None:
+def test_invalid_quantities_are_rejected(text) -> None:
     with pytest.raises(BadQuantity):
         whole(text)
 
 
-def test_a_sum_is_written_like_its_first_part() -> None:
+def test_sum_has_the_suffix_family_of_its_first_quantity() -> None:
     assert add(["512Mi", "512Mi"]) == "1Gi"
     assert add(["500m", "1"]) == "1500m"

@@ -20,16 +20,16 @@ from trimtab.api.selectors import BadSelector, LabelSelector, LabelSelectorRequi
         ("size<3", False),
     ],
 )
-def test_a_query_selects_by_labels(text, matches) -> None:
+def test_query_matches_labels(text, matches) -> None:
     assert parse_selector(text).matches({"app": "web", "size": "3"}) is matches
 
 
 @pytest.mark.parametrize("text", ["a in web", "=x", "a=b=c", "a in (b", ",,"])
-def test_an_unreadable_query_is_refused(text) -> None:
+def test_invalid_query_is_rejected(text) -> None:
     with pytest.raises(BadSelector):
         parse_selector(text)
 
 
-def test_not_in_also_matches_what_lacks_the_label() -> None:
+def test_not_in_matches_objects_without_the_label() -> None:
     rule = LabelSelectorRequirement(key="zone", operator="NotIn", values=("a",))
     assert LabelSelector(match_expressions=(rule,)).matches({})

@@ -1,4 +1,4 @@
-"""Whether a cluster belongs to a ClusterAffinity: one rule for filters, weights, overflow groups and overrides."""
+"""Matching of clusters against a ClusterAffinity, shared by filters, weights, overflow groups and overrides."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -14,7 +14,7 @@ _WITHOUT_VALUES = {"Exists", "DoesNotExist"}
 
 
 def belongs(affinity: ClusterAffinity | None) -> Belongs:
-    """The test of one cluster; everything that does not depend on the cluster is prepared here, once."""
+    """Returns a function that matches one cluster; whatever does not depend on the cluster is computed once, here."""
     if affinity is None:
         return lambda _: True
     excluded, named = frozenset(affinity.exclude), frozenset(affinity.cluster_names)
@@ -22,22 +22,22 @@ def belongs(affinity: ClusterAffinity | None) -> Belongs:
     if selector is not None and not _understood(selector):
         return lambda _: False
     rules = affinity.field_selector.match_expressions if affinity.field_selector is not None else ()
-    field_tests = [_field_test(rule) for rule in rules]
+    field_matchers = [_field_test(rule) for rule in rules]
 
-    def test(cluster: Cluster) -> bool:
+    def matches(cluster: Cluster) -> bool:
         name = cluster.metadata.name
         return (
             name not in excluded
             and (not named or name in named)
             and (selector is None or selector.matches(cluster.metadata.labels))
-            and all(holds(cluster) for holds in field_tests)
+            and all(field_matches(cluster) for field_matches in field_matchers)
         )
 
-    return test
+    return matches
 
 
 def _understood(selector: LabelSelector) -> bool:
-    """A selector that Kubernetes would call invalid matches nothing."""
+    """Whether Kubernetes would accept the selector; an invalid one matches nothing."""
     return all(
         bool(rule.values) if rule.operator in _WITH_VALUES else rule.operator in _WITHOUT_VALUES and not rule.values
         for rule in selector.match_expressions
@@ -51,16 +51,16 @@ def _field_test(rule: FieldSelectorRequirement) -> Belongs:
     if not _understood(LabelSelector(match_expressions=(requirement,))):
         return lambda _: False
 
-    def test(cluster: Cluster) -> bool:
+    def matches(cluster: Cluster) -> bool:
         spec = cluster.spec
         fields = {"provider": spec.provider, "region": spec.region}
         return requirement.matches({key: value for key, value in fields.items() if value})
 
-    return test
+    return matches
 
 
 def _zones_hold(rule: FieldSelectorRequirement, zones: tuple[str, ...]) -> bool:
-    """A cluster has several zones: any of them is enough to be in, none of them may be listed to be out."""
+    """A cluster may have several zones: In needs any of them to be listed, NotIn none of them."""
     listed = any(zone in rule.values for zone in zones)
     return {"In": listed, "NotIn": not listed, "Exists": bool(zones), "DoesNotExist": not zones}.get(
         rule.operator, False

@@ -1,4 +1,4 @@
-"""Times that come again and again: a schedule in cron's notation, in a time zone."""
+"""Cron schedules in a time zone: their run times and their validation."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ _SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def times(schedule: str, zone: str, after: datetime) -> Iterator[datetime]:
-    """The moments strictly after this one; none for a schedule or a zone that nobody can read."""
+    """The run times strictly after a time; empty when the schedule or the zone is invalid."""
     try:
         for moment in CronSim(schedule, after.astimezone(ZoneInfo(zone or "UTC"))):
             yield moment.astimezone(after.tzinfo)
@@ -28,7 +28,7 @@ def next_time(schedule: str, zone: str, after: datetime) -> datetime | None:
 
 def check_timetable(schedule: str, zone: str, field: str) -> Iterator[Cause]:
     if not _is_cron(schedule):
-        yield invalid(f"{field}.schedule", schedule, "must be a cron schedule of five parts")
+        yield invalid(f"{field}.schedule", schedule, "must be a cron schedule with five fields")
     try:
         ZoneInfo(zone or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):

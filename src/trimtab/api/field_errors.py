@@ -1,4 +1,4 @@
-"""Field complaints in the very words of Kubernetes, which people and tools know by heart."""
+"""Validation errors of fields, worded exactly as in Kubernetes, because tools match these texts."""
 
 import json
 import math
@@ -24,7 +24,7 @@ def go_number(value: float) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as Kubernetes shows it inside a complaint."""
+    """A value as Kubernetes formats it in a validation error."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -74,6 +74,6 @@ def too_many(field: str, count: int, most: int) -> Cause:
 
 
 def sentence(causes: Sequence[Cause]) -> str:
-    """All complaints in one sentence, each once, in brackets when there are several."""
+    """All errors in one message, without duplicates, in brackets when there are several."""
     texts = list(dict.fromkeys(f"{c.field}: {c.message}" for c in causes))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -1,4 +1,4 @@
-"""JSON paths as kubectl writes them: what printer columns, feedback rules and state preservation read from an object."""
+"""JSON paths in kubectl's syntax, for printer columns, feedback rules and state preservation."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import orjson
 
 Place: TypeAlias = tuple[str | int, ...]
-"""Names and numbers, one inside the other, that lead to one value."""
+"""The keys and indexes that lead from the document to one value."""
 Step: TypeAlias = Callable[[Any], Iterator[tuple[Place, Any]]]
-"""From one value to those that the next part of the path names, each with the way to it."""
+"""Maps a value to the values that one part of a path selects, each with its relative location."""
 
 _NAME = re.compile(r"(?:[^.\[\]\\]|\\.)+")
 _NUMBER = re.compile(r"-?\d+\Z")
@@ -22,21 +22,21 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"==": eq, "!=": ne, "<": lt, 
 
 
 class BadPath(ValueError):
-    """The text is not a path; the message is for its author."""
+    """The text is not a valid JSON path; the message is for its author."""
 
 
 def find(document: Any, path: str) -> list[Any]:
-    """Everything that the path leads to, in the order of the document; raises BadPath."""
+    """All values at the path, in document order; raises InvalidJSONPath."""
     return [value for _, value in _walk(steps_of(path), document)]
 
 
 def places(document: Any, path: str) -> list[Place]:
-    """Where everything is that the path leads to; raises BadPath."""
+    """The locations of all values at the path; raises InvalidJSONPath."""
     return [place for place, _ in _walk(steps_of(path), document)]
 
 
 def find_if_any(document: Any, path: str) -> list[Any]:
-    """The same, where a path that cannot be read leads nowhere."""
+    """All values at the path; empty when the path is invalid."""
     try:
         return find(document, path)
     except BadPath:
@@ -75,7 +75,7 @@ def _steps(text: str, path: str) -> Iterator[Step]:
             yield _anywhere(_plain(name[0]))
             at = name.end()
         elif text[at] == "." and at + 1 == len(text):
-            return  # a dot alone is the value itself
+            return  # a trailing dot selects the value itself
         elif text[at] == "." and (name := _NAME.match(text, at + 1)) is not None:
             yield _every if name[0] == "*" else _named(_plain(name[0]))
             at = name.end()
@@ -86,7 +86,7 @@ def _steps(text: str, path: str) -> Iterator[Step]:
 
 
 def _closing(text: str, opening: int, path: str) -> int:
-    """The bracket that closes this one; those inside quotes do not count."""
+    """The index of the matching closing bracket; brackets in quotes are ignored."""
     depth, at = 0, opening
     while at < len(text):
         quoted = _QUOTED.match(text, at) if text[at] in "\"'" else None
@@ -213,7 +213,7 @@ def _operand(text: str) -> Callable[[Any], Any]:
 
 
 def _comparable(left: Any, right: Any) -> tuple[Any, Any]:
-    """A value that is held against a text is taken as one: `@.status=="true"` finds the truth as well."""
+    """A value that is compared with a string is converted to one: `@.status=="true"` also matches the boolean true."""
     if isinstance(left, str) != isinstance(right, str):
         return _text(left), _text(right)
     return left, right

@@ -1,12 +1,13 @@
-"""One declaration per kind: its names, scope, columns and subresources, beside the type that holds it.
+"""Declarations of API kinds: names, scope, columns, subresources, defaulting and validation of each object type.
 
 Discovery, OpenAPI, CRD YAML, Table output, defaulting and validation derive from a `Kind`; adding a kind is one module
 in `api.kinds` whose classes carry `@kind(...)`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,16 +16,18 @@ from trimtab.errors import Cause
 from trimtab.registry import Registry
 
 T = TypeVar("T", bound=Object)
+ObjectType: TypeAlias = type[Object]
+"""The class of an object; an alias, because `Kind` has a field called `type`."""
 
 Default = Callable[[Raw], Raw]
-"""Fills in what the author left out; returns the object (the same one when nothing was missing)."""
+"""Sets defaults; returns the same object when there was nothing to set."""
 
 Validate = Callable[[Raw, Raw | None], Sequence[Cause]]
-"""Complaints about a new object, given the old one on update (None on create)."""
+"""Returns the validation errors of a new object; the second argument is the old object on update, None on create."""
 
 
 class Column(NamedTuple):
-    """A printer column: `path` is a JSON path for custom resources; built-ins compute their cells in the server."""
+    """A printer column: `path` is a JSON path for custom resources; the server computes the cells of built-in kinds."""
 
     name: str
     path: str
@@ -35,7 +38,7 @@ class Column(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Where the scale subresource finds its numbers."""
+    """JSON paths of the scale subresource."""
 
     spec_path: str = ".spec.replicas"
     status_path: str = ".status.replicas"
@@ -43,73 +46,56 @@ class Scale(NamedTuple):
 
 
 class OtherVersion(NamedTuple):
-    """An older or newer form of a kind that is served beside the stored one."""
+    """A version of a kind that is served besides the stored version."""
 
-    shape: type[Object] | None = None
-    """What objects of this version look like; None means just as in the stored version."""
+    object_type: type[Object] | None = None
+    """The class of objects in this version; None: the same as in the stored version."""
     to_stored: Callable[[Raw], Raw] | None = None
-    """Turns an object of this version into the stored one (apiVersion aside); None means nothing changes."""
+    """Converts an object to the stored version (except apiVersion); None: nothing to convert."""
     from_stored: Callable[[Raw], Raw] | None = None
-    alike: bool = False
-    """The stored version reads what this one writes, so a mere change of apiVersion loses nothing."""
+    compatible: bool = False
+    """The stored version accepts all fields of this one, so that changing only apiVersion loses nothing."""
 
 
+@dataclass(eq=False, repr=False)
 class Kind:
-    """Everything the house knows about one kind in one group."""
+    """The declaration of one kind in one group."""
 
-    def __init__(
-        self,
-        type_: type[Object],
-        *,
-        group: str,
-        version: str,
-        name: str,
-        plural: str,
-        singular: str = "",
-        short: Sequence[str] = (),
-        categories: Sequence[str] = (),
-        namespaced: bool = True,
-        status: bool = False,
-        scale: Scale | None = None,
-        columns: Sequence[Column] = (),
-        custom: bool = True,
-        other_versions: Mapping[str, OtherVersion] | None = None,
-        text: str = "",
-        spelling: Sequence[Default] = (),
-        defaults: Sequence[Default] = (),
-        validators: Sequence[Validate] = (),
-        admission_defaults: Sequence[Default] = (),
-        admission_validators: Sequence[Validate] = (),
-        verbs: Sequence[str] = (),
-    ) -> None:
-        self.type = type_
-        self.group = group
-        self.version = version
-        self.name = name
-        self.plural = plural
-        self.singular = singular or name.lower()
-        self.short = tuple(short)
-        self.categories = tuple(categories)
-        self.namespaced = namespaced
-        self.status = status
-        self.scale = scale
-        self.columns = tuple(columns)
-        self.custom = custom
-        """True: behaves as a custom resource born of a CRD; False: behaves as a Kubernetes built-in."""
-        self.other_versions = dict(other_versions or {})
-        self.text = text
-        self.spelling = tuple(spelling)
-        """Puts older spellings right; done on each reading, since a kube-apiserver stores them as they came."""
-        self.defaults = (*self.spelling, *defaults)
-        """Defaulting that belongs to the kind itself, beyond schema defaults (every server does it)."""
-        self.validators = tuple(validators)
-        """Validation that belongs to the kind itself (every server does it)."""
-        self.admission_defaults = tuple(admission_defaults)
-        """What an upstream admission webhook would fill in (`trimtab up`, not `trimtab apiserver`)."""
-        self.admission_validators = tuple(admission_validators)
-        """What an upstream admission webhook would refuse (`trimtab up`, not `trimtab apiserver`)."""
-        self.verbs = tuple(verbs)
-        """Restricts the served verbs when given (create-only kinds such as SelfSubjectAccessReview)."""
+    type: ObjectType
+    _: KW_ONLY
+    group: str
+    version: str
+    name: str
+    plural: str
+    singular: str = ""
+    short: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    namespaced: bool = True
+    status: bool = False
+    scale: Scale | None = None
+    columns: tuple[Column, ...] = ()
+    custom: bool = True
+    """True: behaves as a custom resource defined by a CRD; False: behaves as a Kubernetes built-in."""
+    other_versions: Mapping[str, OtherVersion] = field(default_factory=dict)
+    text: str = ""
+    normalizers: tuple[Default, ...] = ()
+    """Rewrite older spellings of fields; run on every read, since a kube-apiserver stores objects as they were sent."""
+    defaults: tuple[Default, ...] = ()
+    """Defaulting of the kind itself beyond schema defaults (every server runs it); the normalizers run first."""
+    validators: tuple[Validate, ...] = ()
+    """Validation of the kind itself (every server runs it)."""
+    admission_defaults: tuple[Default, ...] = ()
+    """Defaulting that upstream does in an admission webhook (`trimtab up`, not `trimtab apiserver`)."""
+    admission_validators: tuple[Validate, ...] = ()
+    """Validation that upstream does in an admission webhook (`trimtab up`, not `trimtab apiserver`)."""
+    verbs: tuple[str, ...] = ()
+    """Restricts the served verbs when given (create-only kinds such as SelfSubjectAccessReview)."""
+
+    def __post_init__(self) -> None:
+        self.singular = self.singular or self.name.lower()
+        self.defaults = (*self.normalizers, *self.defaults)
+        self.short, self.categories = tuple(self.short), tuple(self.categories)
+        self.columns, self.verbs = tuple(self.columns), tuple(self.verbs)
 
     @cached_property
     def api_version(self) -> str:
@@ -120,13 +106,13 @@ class Kind:
         """The name in the registry: `deployments.apps`, `pods`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    def type_in(self, version: str) -> type[Object]:
-        """The type of an object in one of the served versions."""
+    def type_in(self, version: str) -> ObjectType:
+        """The class of objects in one of the served versions."""
         other = self.other_versions.get(version, OtherVersion())
-        return other.shape or self.type
+        return other.object_type or self.type
 
     def convert(self, raw: Raw, version: str) -> Raw:
-        """The same object in another served version; the very same when it is in that version already."""
+        """The object in another served version; the same object when it is in that version already."""
         wanted = f"{self.group}/{version}" if self.group else version
         present = str(raw.get("apiVersion", self.api_version))
         if present == wanted:
@@ -138,18 +124,18 @@ class Kind:
         return {**converted, "apiVersion": wanted}
 
     def decode(self, raw: Raw | bytes) -> Object:
-        """The typed value of an object as it is on the wire; fields we do not model are ignored."""
-        if self.spelling:
+        """The typed object of its wire form; fields that the type does not declare are ignored."""
+        if self.normalizers:
             raw = msgspec.json.decode(raw, type=dict) if isinstance(raw, bytes) else raw
-            for put_right in self.spelling:
-                raw = put_right(raw)
+            for normalize in self.normalizers:
+                raw = normalize(raw)
         if isinstance(raw, bytes):
             return msgspec.json.decode(raw, type=self.type, strict=False)
         return msgspec.convert(raw, type=self.type, strict=False)
 
     def encode(self, value: Object) -> Raw:
-        """The wire form of a typed value, with apiVersion and kind."""
-        body: Any = msgspec.json.decode(msgspec.json.encode(value))  # through JSON, so that tuples become lists
+        """The wire form of a typed object, with apiVersion and kind."""
+        body: Any = msgspec.json.decode(msgspec.json.encode(value))  # through JSON, because it turns tuples into lists
         return {"apiVersion": self.api_version, "kind": self.name, **body}
 
     def __repr__(self) -> str:
@@ -162,7 +148,7 @@ _by_gvk: dict[tuple[str, str], Kind] = {}
 
 
 def kind(**declaration: Any) -> Callable[[type[T]], type[T]]:
-    """Declare the class below as an API kind; see `Kind` for what may be said."""
+    """Declare a class as an API kind; the keyword arguments are the fields of `Kind`."""
 
     def register(type_: type[T]) -> type[T]:
         declared = Kind(type_, name=declaration.pop("name", type_.__name__), **declaration)

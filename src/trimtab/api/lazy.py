@@ -1,4 +1,4 @@
-"""A property that is computed when it is first read, and then is a plain attribute: no lock, no call."""
+"""A property that is computed on first access and then stored as a plain attribute: no lock, no call."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -6,13 +6,13 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class lazily(Generic[T]):  # noqa: N801 - reads as a decorator
-    """Like `functools.cached_property`, whose lock costs more than most of what is computed here."""
+class lazily(Generic[T]):  # noqa: N801 - used as a decorator
+    """Like `functools.cached_property`, whose lock in Python 3.11 costs more than most computations here."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self._compute = compute
         self._name = compute.__name__
 
-    def __get__(self, thing: Any, owner: type | None = None) -> T:
-        value = thing.__dict__[self._name] = self._compute(thing)
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        value = instance.__dict__[self._name] = self._compute(instance)
         return value

@@ -1,4 +1,4 @@
-"""What names, label keys and label values may look like, and the sentences Kubernetes refuses the others with."""
+"""Validation of names, label keys and label values, with the error messages of Kubernetes."""
 
 import re
 from functools import lru_cache
@@ -41,9 +41,9 @@ _QUALIFIED_TEXT = (
 )
 
 
-def _faults(text: str, pattern: re.Pattern[str], sentence: str, limit: int) -> list[str]:
+def _faults(text: str, pattern: re.Pattern[str], message: str, limit: int) -> list[str]:
     faults = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
-    return faults if pattern.match(text) else [*faults, sentence]
+    return faults if pattern.match(text) else [*faults, message]
 
 
 def subdomain_faults(name: str) -> list[str]:
@@ -51,12 +51,12 @@ def subdomain_faults(name: str) -> list[str]:
 
 
 def label_faults(name: str) -> list[str]:
-    """What is wrong with a DNS-1123 label."""
+    """The errors of a DNS-1123 label."""
     return _faults(name, _LABEL, LABEL_TEXT, 63)
 
 
 def service_name_faults(name: str) -> list[str]:
-    """What is wrong with a DNS-1035 label."""
+    """The errors of a DNS-1035 label."""
     return _faults(name, _SERVICE, SERVICE_TEXT, 63)
 
 
@@ -65,13 +65,13 @@ def label_value_faults(value: str) -> list[str]:
 
 
 def qualified_name_faults(key: str) -> list[str]:
-    """What is wrong with a label or annotation key."""
+    """The errors of a label or annotation key."""
     return list(_qualified_name_faults(key))
 
 
 @lru_cache(maxsize=4096)
 def _qualified_name_faults(key: str) -> list[str]:
-    """The same keys come again and again."""
+    """Cached, because the same keys are checked over and over."""
     parts = key.split("/")
     if len(parts) > 2:
         return [_QUALIFIED_TEXT]

@@ -1,4 +1,4 @@
-"""The one table of switches: what Trimtab does otherwise than its peers, handed to the pure code as data."""
+"""Profiles: every deliberate difference from Karmada, OCM, Kubernetes and the descheduler, as a switch."""
 
 from typing import Annotated
 
@@ -6,94 +6,101 @@ from trimtab.api.value import Field, Value
 
 
 class Profile(Value):
-    """Every field is one switch; the two instances below are the two columns of the table that the docs print."""
+    """Every field is one switch; docs/profiles.md prints the two instances below as a table."""
 
-    name: Annotated[str, Field("What the profile is called.", enum=("trimtab", "upstream"))]
+    name: Annotated[str, Field("The name of the profile.", enum=("trimtab", "upstream"))]
     keep_what_is_placed: Annotated[
-        bool, Field("When no cluster fits, the placement stays and is tried again; else it is withdrawn for good.")
+        bool,
+        Field("When no cluster fits, the placement is kept and scheduling retried; else the placement is removed."),
     ]
     wrap_affinity_groups: Annotated[
-        bool, Field("After the last affinity group the earlier ones are tried too; else only the later ones.")
+        bool, Field("After the last affinity group the earlier ones are tried again; else only the later ones.")
     ]
     groups_need_room: Annotated[
-        bool, Field("An affinity group must have room for the replicas with every strategy; else only where divided.")
+        bool,
+        Field("An affinity group must have capacity for the replicas with every strategy; else only where divided."),
     ]
     fresh_is_complete: Annotated[
-        bool, Field("A fresh decision spares and prefers no cluster for being in use; else it does both.")
+        bool, Field("A fresh decision neither exempts nor prefers clusters that are in use; else it does both.")
     ]
     reserve_capacity: Annotated[
-        bool, Field("Room given away in a batch, or by a move in flight, is not given away again.")
+        bool, Field("Capacity assigned in a batch, or to a move in flight, is not assigned twice.")
     ]
-    replacement_first: Annotated[bool, Field("Replicas leave a cluster when their replacement is ready; else at once.")]
+    replacement_first: Annotated[
+        bool, Field("Replicas are removed from a cluster when their replacement is ready; else at once.")
+    ]
     dependencies_leave_last: Annotated[
-        bool, Field("What a workload needs stays in a cluster that is being left as long as it; else it goes at once.")
+        bool, Field("Dependencies stay in an evicted cluster as long as their workload; else they are removed at once.")
     ]
     evict_only_with_target: Annotated[
-        bool, Field("An eviction waits while there is nowhere to go, and never takes the last copy.")
+        bool, Field("An eviction waits while no other cluster fits, and never removes the last copy.")
     ]
     recovery_cancels_eviction: Annotated[
-        bool, Field("A recovered cluster keeps what was not yet evicted, and missed Works are sent at once.")
+        bool, Field("A recovered cluster keeps what was not yet evicted, and missed Works are dispatched at once.")
     ]
-    applied_knows_generation: Annotated[bool, Field("FullyApplied looks at generations.")]
+    applied_knows_generation: Annotated[bool, Field("FullyApplied compares generations.")]
     unknown_health_when_not_ready: Annotated[
-        bool, Field("Items of a cluster that is not ready have health Unknown; else what was seen last.")
+        bool, Field("Items of a cluster that is not ready have health Unknown; else the last observed health.")
     ]
     template_status_without_evicting: Annotated[
-        bool, Field("The status of a template leaves out clusters that are being left.")
+        bool, Field("The aggregated status of a template excludes clusters that are being evicted.")
     ]
     evacuate_after_seconds: Annotated[
-        int, Field("A cluster not ready for so long gets a NoExecute taint; 0 is never.", minimum=0)
+        int, Field("A cluster that is not ready for this long gets a NoExecute taint; 0 means never.", minimum=0)
     ]
     rebalancer_waits_for_moves: Annotated[
         bool,
         Field(
-            "A rebalancer ends when every item's phase is terminal, and keeps its schedule; else when all are stamped."
+            "A rebalancer finishes when all phases are terminal, and supports schedules; else when all are triggered."
         ),
     ]
     always_write_own_fields: Annotated[
-        bool, Field("Fields that only we know are always written; else only where a policy uses them.")
+        bool, Field("Fields that only Trimtab has are always written; else only where a policy uses them.")
     ]
     unknown_health_keeps_timers: Annotated[
         bool, Field("Health Unknown neither resets nor advances the timers of a failover; else it resets them.")
     ]
     failover_one_cluster_at_a_time: Annotated[
-        bool, Field("A binding leaves one unhealthy cluster at a time; else all at once.")
+        bool, Field("A binding is evicted from one unhealthy cluster at a time; else from all at once.")
     ]
     failover_toleration_seconds: Annotated[
-        int, Field("How long a workload may be unhealthy when its policy does not say.", minimum=0)
+        int, Field("How long a workload may be unhealthy when its policy does not set it.", minimum=0)
     ]
     retry_when_the_fleet_changes: Annotated[
         bool,
-        Field(
-            "New clusters, newly served kinds, an uncordon or freed capacity wake bindings that could not be placed."
-        ),
+        Field("New clusters, newly served kinds, an uncordon or freed capacity requeue unschedulable bindings."),
     ]
-    all_budgets_hold: Annotated[bool, Field("Several budgets on one pod must all allow it; else that is an error.")]
+    all_budgets_hold: Annotated[
+        bool, Field("Several budgets of one pod must all allow the eviction; else several budgets are an error.")
+    ]
     preemption_obeys_budgets: Annotated[
         bool, Field("Preemption never breaks a budget, system-critical pods excepted; else it only tries not to.")
     ]
     preemption_shares_the_burden: Annotated[
         bool,
         Field(
-            "Preemption disrupts a tenth of an owner without a budget at once, among equals whoever bore least lately, "
-            "and pods that nothing replaces last; else it looks at none of this."
+            "Preemption disrupts at most a tenth of an owner without a budget at once, prefers owners with the fewest "
+            "recent disruptions, and takes pods without a controller last; else it considers none of this."
         ),
     ]
     bind_what_was_seen: Annotated[
-        bool, Field("A pod is bound only if nobody else bound to its node since it was chosen.")
+        bool, Field("A pod is bound only if no other pod was bound to its node since the decision; else always.")
     ]
     descheduler_looks_ahead: Annotated[
-        bool, Field("The descheduler takes the lowest priority first, remembers its evictions, and asks: will it fit.")
+        bool,
+        Field(
+            "The descheduler evicts the lowest priority first, records its evictions, and simulates whether a pod fits."
+        ),
     ]
     forget_stale_overrides: Annotated[
-        bool, Field("A Work no longer lists overrides that do not apply any more; else they stay listed.")
+        bool, Field("A Work no longer lists overrides that do not apply any more; else they remain listed.")
     ]
     tell_routine: Annotated[
-        bool, Field("Every step of a propagation is told as an event; else only those that people act on.")
+        bool, Field("Every step of a propagation is recorded as an event; else only those that people act on.")
     ]
-    expired_scores_wake: Annotated[bool, Field("A score that expires wakes the Placements that use it.")]
+    expired_scores_wake: Annotated[bool, Field("An expired score requeues the Placements that use it.")]
     keep_decisions_when_misconfigured: Annotated[
-        bool, Field("A Placement that cannot be understood keeps its decisions; else they are emptied.")
+        bool, Field("A misconfigured Placement keeps its decisions; else they are emptied.")
     ]
     decisions_sorted_by_score: Annotated[
         bool, Field("`sortBy: Score` orders decisions by total and writes it; else the field is ignored.")
@@ -102,16 +109,25 @@ class Profile(Value):
         bool, Field("`spreadPolicy` of a Placement spreads its clusters over regions; else the field is ignored.")
     ]
     unsatisfied_says_why: Annotated[
-        bool, Field("A Placement that lacks clusters says how many each filter turned down; else only that they lack.")
+        bool,
+        Field(
+            "An unsatisfied Placement reports how many clusters each filter rejected; else only that some are missing."
+        ),
     ]
     long_names_of_sets: Annotated[
-        bool, Field("A ManifestWorkReplicaSet whose name fits no label is known to its works by a hash; else refused.")
+        bool,
+        Field(
+            "A ManifestWorkReplicaSet whose name is too long for a label is labelled by a hash; else it is rejected."
+        ),
     ]
     works_leave_within_budgets: Annotated[
-        bool, Field("A ManifestWorkReplicaSet leaves a cluster after its replacement and within budgets; else at once.")
+        bool,
+        Field(
+            "A ManifestWorkReplicaSet is removed from a cluster after its replacement and within budgets; else at once."
+        ),
     ]
     decisions_gain_before_they_lose: Annotated[
-        bool, Field("A cluster that moves to another PlacementDecision is in both for a moment; else in neither.")
+        bool, Field("A cluster that moves to another PlacementDecision is briefly in both; else briefly in neither.")
     ]
 
 

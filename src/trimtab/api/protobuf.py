@@ -1,4 +1,4 @@
-"""Kubernetes' protobuf bodies: stock kubectl and client-go send them for every native kind, so they must be read."""
+"""Codec of Kubernetes' protobuf bodies, which kubectl and client-go send for every built-in kind."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ _MAX_SECONDS = 253402300799  # the last second of the year 9999, the end of RFC 
 
 
 class Malformed(ValueError):
-    """The bytes are not the protobuf message they claim to be."""
+    """The bytes are not a valid protobuf message of their type."""
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:
@@ -225,7 +225,7 @@ class Envelope(NamedTuple):
 
 
 def open_envelope(body: bytes) -> Envelope:
-    """What a body says it is, before its contents are read."""
+    """The apiVersion and kind that a body names, and its undecoded contents."""
     if not body.startswith(MAGIC):
         raise Malformed("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     head = raw = b""
@@ -239,17 +239,17 @@ def open_envelope(body: bytes) -> Envelope:
 
 
 def decode(body: bytes, *, api_version: str = "", kind: str = "") -> Raw:
-    """The JSON form of a protobuf body; `api_version` and `kind` help where the body does not name itself.
+    """The JSON form of a protobuf body; `api_version` and `kind` are used where the body does not name its own.
 
-    Whatever is wrong with the bytes, the answer is `BadRequest`.
+    Raises `BadRequest` for any malformed body.
     """
     try:
         envelope = open_envelope(body)
-        said_version, said_kind = envelope.api_version or api_version, envelope.kind or kind
-        name = message_name(said_version, said_kind)
+        body_version, body_kind = envelope.api_version or api_version, envelope.kind or kind
+        name = message_name(body_version, body_kind)
         if not known(name):
-            raise BadRequest(f'no kind "{said_kind}" is registered for version "{said_version}"')
-        return {"apiVersion": said_version, "kind": said_kind, **_message(name, envelope.raw, 0)}
+            raise BadRequest(f'no kind "{body_kind}" is registered for version "{body_version}"')
+        return {"apiVersion": body_version, "kind": body_kind, **_message(name, envelope.raw, 0)}
     except Malformed as error:
         raise BadRequest(str(error)) from None
 
@@ -342,7 +342,7 @@ def _write_message(name: str, value: Raw) -> bytes:
 
 
 def encode(raw: Raw) -> bytes:
-    """A native object as a protobuf body."""
+    """A built-in object as a protobuf body."""
     head = _delimited(1, raw["apiVersion"].encode()) + _delimited(2, raw["kind"].encode())
     body = _write_message(message_name(raw["apiVersion"], raw["kind"]), raw)
     return MAGIC + _delimited(1, head) + _delimited(2, body) + _delimited(3, b"") + _delimited(4, b"")

@@ -8,7 +8,7 @@ from trimtab.api.value import QuantityText
 
 _SHAPE = re.compile(r"([+-]?)(\d++\.?\d*+|\.\d++)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d++)?\Z", re.ASCII)
 _LONGEST = 1024
-"""Characters of a quantity: far more than any amount needs, and few enough for exact arithmetic on it to cost nothing."""
+"""The maximum length of a quantity: more than any amount needs, and few enough to keep exact arithmetic cheap."""
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _LARGEST = (1 << 63) - 1
@@ -35,7 +35,7 @@ def _parse(text: str) -> Fraction:
         scale = Fraction(10) ** _DECIMAL[suffix]
     else:
         exponent = int(suffix[1:])
-        if abs(exponent) > 64:  # a bound, so that `1e999999999` costs nothing
+        if abs(exponent) > 64:  # a limit, because `1e999999999` would be slow
             raise BadQuantity(f"{text!r} has an exponent out of range")
         scale = Fraction(10) ** exponent
     amount = Fraction(digits if not digits.startswith(".") else "0" + digits) * scale
@@ -52,7 +52,7 @@ def _ceil(amount: Fraction) -> int:
 
 
 def _plain(text: str) -> int | None:
-    """Thousandths of the commonest forms, `500m`, `3` and `2Gi`, without fractions; None for all others."""
+    """The thousandths of the common forms `500m`, `3` and `2Gi`, computed without fractions; None for all others."""
     if len(text) > _LONGEST or not text.isascii():
         return None
     if text.isdecimal():
@@ -102,7 +102,7 @@ def _approximate(text: str) -> float:
 
 
 def approximate(quantity: QuantityText) -> float:
-    """The amount as Kubernetes gives it to those who ask for a float: digits times a power of ten."""
+    """The amount as a float, as `AsApproximateFloat64` of Kubernetes: digits times a power of ten."""
     return _approximate(quantity if isinstance(quantity, str) else repr(quantity))
 
 
@@ -131,7 +131,7 @@ def _binary(amount: Fraction) -> str:
 
 
 def canonical(quantity: QuantityText) -> str:
-    """The form Kubernetes writes: same family of suffixes as given, no fraction, largest suffix that fits."""
+    """The canonical form of Kubernetes: the same suffix family as given, no fraction, the largest suffix that fits."""
     text = quantity if isinstance(quantity, str) else repr(quantity)
     amount = _parse(text)
     if text.endswith("i"):
@@ -160,7 +160,7 @@ def from_whole(amount: int, *, binary: bool = False) -> str:
 
 
 def add(quantities: "list[QuantityText] | tuple[QuantityText, ...]") -> str:
-    """The sum, written in the family of suffixes of the first that is not zero."""
+    """The sum, in the suffix family of the first quantity that is not zero."""
     if not quantities:
         return "0"
     total = sum((parse(q) for q in quantities), Fraction(0))

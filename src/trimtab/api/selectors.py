@@ -1,4 +1,4 @@
-"""Label and field selectors, as objects write them and as clients send them in a query."""
+"""Label selectors, as in objects and in the `labelSelector` query parameter."""
 
 import re
 from collections.abc import Mapping
@@ -9,8 +9,10 @@ from trimtab.api.value import Field, Value
 
 
 class LabelSelectorRequirement(Value):
-    key: Annotated[str, Field("The label key that the rule looks at.", required=True)] = ""
-    operator: Annotated[str, Field("How key and values relate: In, NotIn, Exists or DoesNotExist.", required=True)] = ""
+    key: Annotated[str, Field("The label key.", required=True)] = ""
+    operator: Annotated[
+        str, Field("How the label is compared with the values: In, NotIn, Exists or DoesNotExist.", required=True)
+    ] = ""
     values: Annotated[
         tuple[str, ...], Field("The values to compare with; none for Exists and DoesNotExist.", list_type="atomic")
     ] = ()
@@ -20,11 +22,11 @@ class LabelSelectorRequirement(Value):
 
 
 class LabelSelector(Value):
-    """All parts must hold; an empty selector matches everything."""
+    """All parts must match; an empty selector matches everything."""
 
     match_labels: Annotated[dict[str, str], Field("Labels that must have exactly these values.")] = {}
     match_expressions: Annotated[
-        tuple[LabelSelectorRequirement, ...], Field("Rules about labels, all of which must hold.", list_type="atomic")
+        tuple[LabelSelectorRequirement, ...], Field("Requirements on labels; all must match.", list_type="atomic")
     ] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -77,11 +79,11 @@ _OPERATORS = {
 
 
 class BadSelector(ValueError):
-    """A selector text that cannot be read."""
+    """A selector text that cannot be parsed."""
 
 
 class Selector(NamedTuple):
-    """A parsed `labelSelector=` query: every rule must hold."""
+    """A parsed `labelSelector=` query: every rule must match."""
 
     rules: tuple[LabelSelectorRequirement, ...] = ()
 

@@ -1,4 +1,4 @@
-"""The base of every API type: frozen, camelCase on the wire, unknown fields ignored on reading.
+"""The base of every API type: frozen, camelCase on the wire, unknown fields are ignored on decoding.
 
 A field is described where it is declared, with `Annotated[type, Field("what it means", ...)]`; schemas, CRD YAML,
 `kubectl explain` texts, defaulting and validation all derive from that one place (see `api.schema`).
@@ -13,11 +13,11 @@ import msgspec
 T = TypeVar("T")
 
 Raw: TypeAlias = dict[str, Any]
-"""An object as it is on the wire, decoded from JSON and otherwise untouched. Never changed in place once shared."""
+"""The decoded JSON of an object. Never mutated once shared."""
 
 IntOrString: TypeAlias = int | str
 QuantityText: TypeAlias = str | int | float
-"""A Kubernetes quantity as written: `500m`, `1Gi`, or a bare number; `api.quantity` reads it."""
+"""A Kubernetes quantity as written: `500m`, `1Gi`, or a bare number; `api.quantity` parses it."""
 
 
 class MicroTime(NamedTuple):
@@ -25,12 +25,12 @@ class MicroTime(NamedTuple):
 
 
 class Field(NamedTuple):
-    """What a field means and what it may hold; reading stays lenient, the schema is what enforces."""
+    """The description and constraints of a field; the schema enforces them, decoding does not."""
 
     text: str = ""
     required: bool = False
     default: Any = None
-    """The default that the API server fills in (schema `default`); `None` means it fills in nothing."""
+    """The default that the API server sets (schema `default`); `None` means no default."""
     enum: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
@@ -56,7 +56,7 @@ Int64: TypeAlias = Annotated[int, Field(format="int64")]
 
 
 def always(value: T) -> T:
-    """A default that is written out even when it was not changed: for what readers of the wire require."""
+    """A default that is encoded even when unchanged, for fields that clients require."""
     factory: Callable[[], Any] = value.copy if isinstance(value, dict) else lambda: value
     written: T = msgspec.field(default_factory=factory)
     return written
@@ -64,10 +64,10 @@ def always(value: T) -> T:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Anything on the wire. Equality is by content; change makes a new value."""
+    """A value on the wire: immutable, compared by content."""
 
     def but(self, **changes: Any) -> Self:
-        """This value, but with `changes`."""
+        """A copy with `changes`."""
         return msgspec.structs.replace(self, **changes)
 
 
@@ -81,7 +81,7 @@ class OwnerReference(Value):
 
 
 class Meta(Value):
-    """The part of every object that the API server itself understands."""
+    """The object metadata, as metav1.ObjectMeta."""
 
     name: str = ""
     generate_name: str = ""
@@ -101,29 +101,28 @@ class Meta(Value):
 class Condition(Value):
     """One observation about an object, as metav1.Condition."""
 
-    type: Annotated[str, Field("What was observed, in CamelCase.", required=True, max_length=316)] = always("")
+    type: Annotated[str, Field("The type of the condition, in CamelCase.", required=True, max_length=316)] = always("")
     status: Annotated[
-        str, Field("Whether it holds: True, False or Unknown.", required=True, enum=("True", "False", "Unknown"))
+        str,
+        Field("The status of the condition: True, False or Unknown.", required=True, enum=("True", "False", "Unknown")),
     ] = always("Unknown")
-    observed_generation: Annotated[Int64, Field("The generation of the spec this was observed for.", minimum=0)] = 0
-    last_transition_time: Annotated[
-        datetime | None, Field("When the status last changed from one answer to another.", required=True)
-    ] = None
+    observed_generation: Annotated[Int64, Field("The generation that the condition was computed for.", minimum=0)] = 0
+    last_transition_time: Annotated[datetime | None, Field("When the status last changed.", required=True)] = None
     reason: Annotated[
         str,
         Field(
-            "Why, in one CamelCase word for machines.",
+            "The reason of the last transition, in CamelCase.",
             required=True,
             min_length=1,
             max_length=1024,
             pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
         ),
     ] = always("")
-    message: Annotated[str, Field("Why, in words for people.", required=True, max_length=32768)] = always("")
+    message: Annotated[str, Field("The details for people.", required=True, max_length=32768)] = always("")
 
 
 class Key(NamedTuple):
-    """Which object: its kind's name in the registry, its namespace (empty when cluster-wide) and its name."""
+    """The key of an object: the id of its kind, its namespace (empty when cluster-wide) and its name."""
 
     kind: str
     namespace: str
@@ -131,7 +130,7 @@ class Key(NamedTuple):
 
 
 class Object(Value):
-    """A whole API object. apiVersion and kind come from its declaration (`api.kind`), not from fields."""
+    """A complete API object. apiVersion and kind come from its declaration (`api.kind`), not from fields."""
 
     metadata: Meta = Meta()
 

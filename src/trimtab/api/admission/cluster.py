@@ -1,13 +1,13 @@
-"""What a Cluster is given and what is refused in one, as Karmada's aggregated API server does."""
+"""Defaulting and validation of Clusters, as in Karmada's aggregated API server."""
 
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 from trimtab.api import quantity
-from trimtab.api.admission.raw import at, change_items, mapping, number, objects, put, texts
 from trimtab.api.field_errors import duplicate, invalid, not_supported, required, too_long, too_many
 from trimtab.api.names import label_faults, label_value_faults, qualified_name_faults
+from trimtab.api.paths import dig, indexed_objects, int_or_zero, map_objects_at, planted, strings_in, table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -16,7 +16,7 @@ MOST_TAINTS = 64
 MOST_MODELS = 64
 MOST_RANGES = 16
 LONGEST_RESOURCE = 317
-"""Limits that upstream does not have: a definition can compare each with each only where it knows how many there can be."""
+"""Limits that upstream does not have: CEL rules that compare all pairs need a bound on the number of items."""
 _PROXY_SCHEMES = ("http", "https", "socks5")
 _LARGEST = (1 << 63) - 1
 _GRADES = (
@@ -43,29 +43,29 @@ DEFAULT_MODELS: list[Raw] = [
 
 
 def fill_cluster(cluster: Raw) -> Raw:
-    """The old single zone moves into the list; a cluster without classes of nodes gets the usual ones."""
-    zone = at(cluster, "spec", "zone")
-    if zone and not at(cluster, "spec", "zones"):
-        spec = {key: value for key, value in mapping(cluster.get("spec")).items() if key != "zone"}
+    """Moves the deprecated `zone` to `zones`; sets or completes the resource models."""
+    zone = dig(cluster, "spec", "zone")
+    if zone and not dig(cluster, "spec", "zones"):
+        spec = {key: value for key, value in table(cluster, "spec").items() if key != "zone"}
         cluster = {**cluster, "spec": {**spec, "zones": [zone]}}
-    models = at(cluster, "spec", "resourceModels")
+    models = dig(cluster, "spec", "resourceModels")
     standard = _standard(models) if models else DEFAULT_MODELS
-    return cluster if models == standard else put(cluster, ("spec", "resourceModels"), standard)
+    return cluster if models == standard else planted(cluster, standard, "spec", "resourceModels")
 
 
 def _standard(models: Any) -> Any:
-    """Classes by grade, without a gap at either end."""
+    """The models sorted by grade, starting at 0 and ending at MaxInt64."""
     if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
         return models
-    ordered = sorted(models, key=lambda model: number(model.get("grade")))
-    ordered[0] = change_items(ordered[0], ("ranges",), lambda bounds: {**bounds, "min": "0"})
-    ordered[-1] = change_items(ordered[-1], ("ranges",), lambda bounds: {**bounds, "max": str(_LARGEST)})
+    ordered = sorted(models, key=lambda model: int_or_zero(model.get("grade")))
+    ordered[0] = map_objects_at(ordered[0], ("ranges",), lambda bounds: {**bounds, "min": "0"})
+    ordered[-1] = map_objects_at(ordered[-1], ("ranges",), lambda bounds: {**bounds, "max": str(_LARGEST)})
     return ordered
 
 
 def check_cluster(cluster: Raw, old: Raw | None) -> list[Cause]:
-    name = str(at(cluster, "metadata", "name") or "")
-    return [*_check_name(name), *_check_spec(mapping(cluster.get("spec")))]
+    name = str(dig(cluster, "metadata", "name") or "")
+    return [*_check_name(name), *_check_spec(table(cluster, "spec"))]
 
 
 def _check_name(name: str) -> Iterator[Cause]:
@@ -127,7 +127,7 @@ def _check_place(spec: Raw) -> Iterator[Cause]:
     for name in ("provider", "region", "zone"):
         for fault in label_value_faults(str(spec.get(name) or "")):
             yield invalid(f"spec.{name}", spec[name], fault)
-    for i, zone in enumerate(texts(spec.get("zones"))):
+    for i, zone in enumerate(strings_in(spec.get("zones"))):
         for fault in label_value_faults(zone):
             yield invalid(f"spec.zones[{i}]", zone, fault)
     if spec.get("zone") and spec.get("zones"):
@@ -138,7 +138,7 @@ def _check_taints(taints: Any) -> Iterator[Cause]:
     if isinstance(taints, list) and len(taints) > MOST_TAINTS:
         yield too_many("spec.taints", len(taints), MOST_TAINTS)
     seen: set[tuple[str, str]] = set()
-    for i, taint in objects(taints):
+    for i, taint in indexed_objects(taints):
         field = f"spec.taints[{i}]"
         key, value, effect = (str(taint.get(name) or "") for name in ("key", "value", "effect"))
         for fault in qualified_name_faults(key):
@@ -156,12 +156,12 @@ def _check_models(models: Any) -> Iterator[Cause]:
     if len(models) > MOST_MODELS:
         yield too_many("spec.resourceModels", len(models), MOST_MODELS)
     previous: Raw | None = None
-    for i, model in objects(models):
+    for i, model in indexed_objects(models):
         yield from _check_size(model, f"spec.resourceModels[{i}].ranges")
         yield from _check_model(model, previous, f"spec.resourceModels[{i}]")
         previous = model
     if previous is not None:
-        for i, bounds in objects(previous.get("ranges")):
+        for i, bounds in indexed_objects(previous.get("ranges")):
             if _amount(bounds, "max") != _LARGEST:
                 yield invalid(
                     f"spec.resourceModels.ranges[{i}].max", bounds.get("max"), "the last max must be MaxInt64"
@@ -169,7 +169,7 @@ def _check_models(models: Any) -> Iterator[Cause]:
 
 
 def _check_size(model: Raw, field: str) -> Iterator[Cause]:
-    ranges = list(objects(model.get("ranges")))
+    ranges = list(indexed_objects(model.get("ranges")))
     if len(ranges) > MOST_RANGES:
         yield too_many(field, len(ranges), MOST_RANGES)
     for i, bounds in ranges:
@@ -185,7 +185,7 @@ def _amount(bounds: Raw, name: str) -> int | None:
 
 
 def _check_model(model: Raw, previous: Raw | None, field: str) -> Iterator[Cause]:
-    ranges = [bounds for _, bounds in objects(model.get("ranges"))]
+    ranges = [bounds for _, bounds in indexed_objects(model.get("ranges"))]
     if previous is None:
         for i, bounds in enumerate(ranges):
             if _amount(bounds, "min") != 0:
@@ -196,7 +196,7 @@ def _check_model(model: Raw, previous: Raw | None, field: str) -> Iterator[Cause
             yield invalid(f"{field}.ranges[{i}].max", bounds.get("max"), "max must be greater than min")
     if previous is None:
         return
-    before = [bounds for _, bounds in objects(previous.get("ranges"))]
+    before = [bounds for _, bounds in indexed_objects(previous.get("ranges"))]
     if model.get("grade") == previous.get("grade"):
         yield invalid(f"{field}.grade", model.get("grade"), "the grade must differ from the one before")
     if [b.get("name") for b in before] != [b.get("name") for b in ranges]:

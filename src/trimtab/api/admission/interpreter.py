@@ -1,12 +1,12 @@
-"""What is moved and refused in customizations of the resource interpreter and in its webhooks."""
+"""Defaulting and validation of the resource interpreter's customizations and webhooks."""
 
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from trimtab.api.admission.raw import at, mapping, objects, put, texts
 from trimtab.api.field_errors import duplicate, invalid, not_supported, required
 from trimtab.api.names import subdomain_faults
+from trimtab.api.paths import dig, indexed_objects, planted, strings_in, table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -36,24 +36,24 @@ _PORTS = range(1, 65536)
 
 
 def gather_customizations(customization: Raw) -> Raw:
-    """Operations written directly under spec, as document 002 does, move to where they belong."""
-    spec = mapping(customization.get("spec"))
+    """Moves operations that are written directly under `spec` to `spec.customizations`."""
+    spec = table(customization, "spec")
     loose = {name: spec[name] for name in OPERATIONS if name in spec}
     if not loose:
         return customization
     rest = {key: value for key, value in spec.items() if key not in loose}
-    rest["customizations"] = {**loose, **mapping(spec.get("customizations"))}
+    rest["customizations"] = {**loose, **table(spec, "customizations")}
     return {**customization, "spec": rest}
 
 
 def check_customization(customization: Raw, old: Raw | None) -> list[Cause]:
-    target = mapping(at(customization, "spec", "target"))
+    target = table(customization, "spec", "target")
     causes = [
         invalid(f"spec.target.{key}", "", "must not be empty")
         for key in ("apiVersion", "kind")
         if target.get(key) == ""
     ]
-    if not isinstance(at(customization, "spec", "customizations"), dict):
+    if not isinstance(dig(customization, "spec", "customizations"), dict):
         causes.append(required("spec.customizations"))
     return causes
 
@@ -69,16 +69,16 @@ def fill_webhooks(configuration: Raw) -> Raw:
 def _fill_hook(hook: Raw) -> Raw:
     if hook.get("timeoutSeconds") is None:
         hook = {**hook, "timeoutSeconds": 10}
-    service = at(hook, "clientConfig", "service")
+    service = dig(hook, "clientConfig", "service")
     if isinstance(service, dict) and service.get("port") is None:
-        hook = put(hook, ("clientConfig", "service", "port"), 443)
+        hook = planted(hook, 443, "clientConfig", "service", "port")
     return hook
 
 
 def check_webhooks(configuration: Raw, old: Raw | None) -> list[Cause]:
     causes: list[Cause] = []
     seen: set[str] = set()
-    for i, hook in objects(configuration.get("webhooks")):
+    for i, hook in indexed_objects(configuration.get("webhooks")):
         name, field = str(hook.get("name", "")), f"webhooks[{i}]"
         causes.extend(_check_hook(hook, name, field))
         if name in seen:
@@ -94,16 +94,16 @@ def _check_hook(hook: Raw, name: str, field: str) -> Iterator[Cause]:
         yield invalid(f"{field}.name", name, "should be a domain with at least three segments separated by dots")
     for fault in subdomain_faults(name) if name else ():
         yield invalid(f"{field}.name", name, fault)
-    yield from _check_client(mapping(hook.get("clientConfig")), f"{field}.clientConfig")
+    yield from _check_client(table(hook, "clientConfig"), f"{field}.clientConfig")
     seconds = hook.get("timeoutSeconds")
     if isinstance(seconds, int) and seconds not in _SECONDS:
         yield invalid(f"{field}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds")
-    versions = texts(hook.get("interpreterContextVersions"))
+    versions = strings_in(hook.get("interpreterContextVersions"))
     if not versions:
         yield required(f"{field}.interpreterContextVersions", "must specify one of v1alpha1")
     elif "v1alpha1" not in versions:
         yield invalid(f"{field}.interpreterContextVersions", versions, "must include at least one of v1alpha1")
-    for i, rule in objects(hook.get("rules")):
+    for i, rule in indexed_objects(hook.get("rules")):
         yield from _check_rule(rule, f"{field}.rules[{i}]")
 
 
@@ -135,7 +135,7 @@ def _check_url(url: str, field: str) -> Iterator[Cause]:
 
 
 def _check_rule(rule: Raw, field: str) -> Iterator[Cause]:
-    for operation in texts(rule.get("operations")):
+    for operation in strings_in(rule.get("operations")):
         if operation not in _WEBHOOK_OPERATIONS:
             yield not_supported(f"{field}.operations", operation, _WEBHOOK_OPERATIONS)
     for key in ("operations", "apiGroups", "apiVersions", "kinds"):

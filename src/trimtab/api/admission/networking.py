@@ -1,10 +1,10 @@
-"""What Karmada's webhook refuses in services over many clusters."""
+"""Validation of MultiClusterServices, as in Karmada's webhook."""
 
 from collections.abc import Iterator
 
-from trimtab.api.admission.raw import at, mapping, objects, texts
 from trimtab.api.field_errors import duplicate, invalid, not_supported, required
 from trimtab.api.names import label_faults, service_name_faults
+from trimtab.api.paths import dig, indexed_objects, strings_in, table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -13,21 +13,21 @@ _PORTS = range(1, 65536)
 
 
 def check_service(service: Raw, old: Raw | None) -> list[Cause]:
-    name = str(at(service, "metadata", "name") or "")
+    name = str(dig(service, "metadata", "name") or "")
     causes = [invalid("metadata.name", name, fault) for fault in service_name_faults(name)]
-    if old is not None and at(service, "spec", "types") != at(old, "spec", "types"):
-        causes.append(invalid("spec.types", at(service, "spec", "types"), "MultiClusterService types are immutable"))
-    return [*causes, *_check_spec(mapping(service.get("spec")))]
+    if old is not None and dig(service, "spec", "types") != dig(old, "spec", "types"):
+        causes.append(invalid("spec.types", dig(service, "spec", "types"), "MultiClusterService types are immutable"))
+    return [*causes, *_check_spec(table(service, "spec"))]
 
 
 def _check_spec(spec: Raw) -> Iterator[Cause]:
-    types = texts(spec.get("types"))
+    types = strings_in(spec.get("types"))
     if len(types) > 1:
         yield invalid("spec.types", types, "MultiClusterService types should not contain more than one type")
     for i, name in enumerate(types):
         if name not in _TYPES:
             yield not_supported(f"spec.types[{i}]", name, _TYPES)
-    for i, port in objects(spec.get("ports")):
+    for i, port in indexed_objects(spec.get("ports")):
         number = port.get("port")
         if isinstance(number, int) and number not in _PORTS:
             yield invalid(f"spec.ports[{i}].port", number, "must be between 1 and 65535, inclusive")
@@ -39,7 +39,7 @@ def _check_spec(spec: Raw) -> Iterator[Cause]:
 
 def _check_clusters(spec: Raw, key: str) -> Iterator[Cause]:
     seen: set[str] = set()
-    for i, cluster in objects(spec.get(key)):
+    for i, cluster in indexed_objects(spec.get(key)):
         name, field = str(cluster.get("name", "")), f"spec.{key}[{i}]"
         if not name:
             yield required(f"{field}.name")

@@ -1,8 +1,8 @@
-"""What Open Cluster Management's webhooks fill in and refuse."""
+"""Defaulting and validation of OCM kinds, as in Open Cluster Management's webhooks."""
 
-from trimtab.api.admission.raw import at, mapping, objects, put
 from trimtab.api.field_errors import invalid
 from trimtab.api.names import label_faults
+from trimtab.api.paths import dig, indexed_objects, planted, table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -10,15 +10,15 @@ SET_LABEL = "cluster.open-cluster-management.io/clusterset"
 
 
 def join_default_set(cluster: Raw) -> Raw:
-    """A cluster that names no set belongs to the default one."""
-    if at(cluster, "metadata", "labels", SET_LABEL):
+    """Adds the label of the default cluster set to a cluster without a set."""
+    if dig(cluster, "metadata", "labels", SET_LABEL):
         return cluster
-    return put(cluster, ("metadata", "labels"), {**mapping(at(cluster, "metadata", "labels")), SET_LABEL: "default"})
+    return planted(cluster, {**table(cluster, "metadata", "labels"), SET_LABEL: "default"}, "metadata", "labels")
 
 
 def check_managed_cluster(cluster: Raw, old: Raw | None) -> list[Cause]:
-    configs = list(objects(at(cluster, "spec", "managedClusterClientConfigs")))
-    name = str(at(cluster, "metadata", "name") or "")
+    configs = list(indexed_objects(dig(cluster, "spec", "managedClusterClientConfigs")))
+    name = str(dig(cluster, "metadata", "name") or "")
     causes = [invalid("metadata.name", name, fault) for fault in label_faults(name)] if configs else []
     for i, config in configs:
         url = str(config.get("url", ""))
@@ -29,8 +29,8 @@ def check_managed_cluster(cluster: Raw, old: Raw | None) -> list[Cause]:
 
 
 def check_set_binding(binding: Raw, old: Raw | None) -> list[Cause]:
-    wanted, name = at(binding, "spec", "clusterSet"), at(binding, "metadata", "name")
+    wanted, name = dig(binding, "spec", "clusterSet"), dig(binding, "metadata", "name")
     if wanted == name:
         return []
-    why = "The ManagedClusterSetBinding must have the same name as the target ManagedClusterSet"
-    return [invalid("spec.clusterSet", wanted, why)]
+    detail = "The ManagedClusterSetBinding must have the same name as the target ManagedClusterSet"
+    return [invalid("spec.clusterSet", wanted, detail)]

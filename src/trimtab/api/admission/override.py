@@ -1,13 +1,14 @@
-"""What Karmada's webhook refuses in override policies."""
+"""Defaulting and validation of override policies, as in Karmada's webhook."""
 
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from trimtab.api.admission.field_order import in_declared_order
 from trimtab.api.admission.placement import check_affinity
-from trimtab.api.admission.raw import in_order, mapping, objects
 from trimtab.api.field_errors import invalid
 from trimtab.api.names import label_value_faults, qualified_name_faults
+from trimtab.api.paths import indexed_objects, table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -15,42 +16,44 @@ _POINTER = re.compile(r"(/([^/~]|~[01])*)*\Z")
 
 
 def fill_override(policy: Raw) -> Raw:
-    """Upstream's webhook writes the old form's `overriders` even where nobody uses them."""
-    spec = mapping(policy.get("spec"))
+    """Adds the deprecated `overriders`, as upstream's webhook does even where they are unused."""
+    spec = table(policy, "spec")
     return policy if "overriders" in spec else {**policy, "spec": {**spec, "overriders": {}}}
 
 
 def check_override(policy: Raw, old: Raw | None) -> list[Cause]:
-    return list(_check_spec(mapping(policy.get("spec"))))
+    return list(_check_spec(table(policy, "spec")))
 
 
 def _check_spec(spec: Raw) -> Iterator[Cause]:
-    target, overriders = spec.get("targetCluster"), mapping(spec.get("overriders"))
-    yield from check_affinity(mapping(target), "spec.targetCluster")
+    target, overriders = spec.get("targetCluster"), table(spec, "overriders")
+    yield from check_affinity(table(target), "spec.targetCluster")
     if spec.get("overrideRules") is not None:
         if target:
-            yield invalid("spec.targetCluster", in_order(target), "overrideRules and targetCluster can't co-exist")
+            yield invalid(
+                "spec.targetCluster", in_declared_order(target), "overrideRules and targetCluster can't co-exist"
+            )
         if any(overriders.values()):
             yield invalid("spec.overriders", overriders, "overrideRules and overriders can't co-exist")
     yield from _check_overriders(overriders, "spec.overriders")
-    for i, rule in objects(spec.get("overrideRules")):
+    for i, rule in indexed_objects(spec.get("overrideRules")):
         field = f"spec.overrideRules[{i}]"
-        yield from _check_overriders(mapping(rule.get("overriders")), f"{field}.overriders")
-        yield from check_affinity(mapping(rule.get("targetCluster")), f"{field}.targetCluster")
+        yield from _check_overriders(table(rule, "overriders"), f"{field}.overriders")
+        yield from check_affinity(table(rule, "targetCluster"), f"{field}.targetCluster")
 
 
 def _check_overriders(overriders: Raw, field: str) -> Iterator[Cause]:
-    for i, overrider in objects(overriders.get("annotationsOverrider")):
-        for key in mapping(overrider.get("value")):
+    for i, overrider in indexed_objects(overriders.get("annotationsOverrider")):
+        for key in table(overrider, "value"):
             for fault in qualified_name_faults(key.lower()):
                 yield invalid(f"{field}.annotationsOverrider[{i}].value", key, fault)
-    for i, overrider in objects(overriders.get("labelsOverrider")):
-        yield from _check_labels(mapping(overrider.get("value")), f"{field}.labelsOverrider[{i}].value")
-    for i, overrider in objects(overriders.get("imageOverrider")):
-        path = mapping(overrider.get("predicate")).get("path")
+    for i, overrider in indexed_objects(overriders.get("labelsOverrider")):
+        yield from _check_labels(table(overrider, "value"), f"{field}.labelsOverrider[{i}].value")
+    for i, overrider in indexed_objects(overriders.get("imageOverrider")):
+        path = table(overrider, "predicate").get("path")
         if path is not None:
             yield from _check_pointer(path, f"{field}.imageOverrider[{i}].predicate.path")
-    for i, overrider in objects(overriders.get("fieldOverrider")):
+    for i, overrider in indexed_objects(overriders.get("fieldOverrider")):
         yield from _check_field(overrider, f"{field}.fieldOverrider[{i}]")
 
 
@@ -77,7 +80,7 @@ def _check_field(overrider: Raw, field: str) -> Iterator[Cause]:
         yield invalid(field, overrider, "one of json and yaml must be set")
     yield from _check_pointer(overrider.get("fieldPath", ""), f"{field}.fieldPath")
     for name in given:
-        for i, operation in objects(overrider[name]):
+        for i, operation in indexed_objects(overrider[name]):
             where = f"{field}.{name}[{i}]"
             yield from _check_pointer(operation.get("subPath", ""), f"{where}.subPath")
             needs_value, has_value = operation.get("operator") != "remove", operation.get("value") is not None

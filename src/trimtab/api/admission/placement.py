@@ -1,11 +1,12 @@
-"""What Karmada's webhook fills into a placement and refuses in one."""
+"""Defaulting and validation of a policy's placement, as in Karmada's webhook."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from trimtab.api.admission.raw import at, change_items, in_order, mapping, number, objects, put
+from trimtab.api.admission.field_order import in_declared_order
 from trimtab.api.field_errors import invalid, not_supported
 from trimtab.api.names import qualified_name_faults
+from trimtab.api.paths import dig, indexed_objects, int_or_zero, map_objects_at, planted, table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -15,10 +16,10 @@ _INLINE = ("labelSelector", "fieldSelector", "clusterNames", "exclude")
 
 
 def fill_placement(placement: Raw) -> Raw:
-    placement = change_items(placement, ("spreadConstraints",), _fill_spread)
-    scheduling = mapping(placement.get("replicaScheduling"))
+    placement = map_objects_at(placement, ("spreadConstraints",), _fill_spread)
+    scheduling = table(placement, "replicaScheduling")
     if scheduling.get("replicaSchedulingType") == "Divided" and not scheduling.get("replicaDivisionPreference"):
-        placement = put(placement, ("replicaScheduling", "replicaDivisionPreference"), "Weighted")
+        placement = planted(placement, "Weighted", "replicaScheduling", "replicaDivisionPreference")
     return placement
 
 
@@ -30,47 +31,45 @@ def _fill_spread(constraint: Raw) -> Raw:
 
 def check_placement(placement: Raw, field: str) -> Iterator[Cause]:
     if placement.get("clusterAffinity") is not None and placement.get("clusterAffinities") is not None:
-        yield invalid(field, in_order(placement), "clusterAffinities cannot co-exist with clusterAffinity")
-    yield from check_affinity(mapping(placement.get("clusterAffinity")), f"{field}.clusterAffinity")
+        yield invalid(field, in_declared_order(placement), "clusterAffinities cannot co-exist with clusterAffinity")
+    yield from check_affinity(table(placement, "clusterAffinity"), f"{field}.clusterAffinity")
     yield from _check_terms(placement, f"{field}.clusterAffinities")
     yield from _check_spread(placement.get("spreadConstraints"), f"{field}.spreadConstraints")
-    yield from _check_workload_affinity(mapping(placement.get("workloadAffinity")), f"{field}.workloadAffinity")
-    for i, toleration in objects(placement.get("clusterTolerations")):
+    yield from _check_workload_affinity(table(placement, "workloadAffinity"), f"{field}.workloadAffinity")
+    for i, toleration in indexed_objects(placement.get("clusterTolerations")):
         operator = toleration.get("operator", "")
         if operator not in ("", "Exists", "Equal"):
             yield not_supported(f"{field}.clusterTolerations[{i}].operator", operator, ("", "Exists", "Equal"))
 
 
 def check_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
-    """Of a field selector, only the first mistake is told."""
+    """Reports only the first error of a field selector, as upstream does."""
     selector = affinity.get("fieldSelector")
-    for _, rule in objects(at(selector, "matchExpressions")):
+    for _, rule in indexed_objects(dig(selector, "matchExpressions")):
         key, operator = rule.get("key", ""), rule.get("operator", "")
-        why = ""
+        detail = ""
         if key not in _FIELD_KEYS:
-            why = f'unsupported key "{key}", must be provider, region, or zone'
+            detail = f'unsupported key "{key}", must be provider, region, or zone'
         elif operator not in _FIELD_OPERATORS:
-            why = f'unsupported operator "{operator}", must be In or NotIn'
-        if why:
-            yield invalid(f"{field}.fieldSelector", in_order(selector), why)
+            detail = f'unsupported operator "{operator}", must be In or NotIn'
+        if detail:
+            yield invalid(f"{field}.fieldSelector", in_declared_order(selector), detail)
             return
 
 
 def _check_terms(placement: Raw, field: str) -> Iterator[Cause]:
     terms = placement.get("clusterAffinities")
     seen: set[str] = set()
-    for i, term in objects(terms):
+    for i, term in indexed_objects(terms):
         name = str(term.get("affinityName", ""))
         for fault in qualified_name_faults(name):
             yield invalid(f"{field}[{i}]", name, fault)
         if name in seen:
-            yield invalid(field, in_order(terms), "each affinity term in a policy must have a unique name")
+            yield invalid(field, in_declared_order(terms), "each affinity term in a policy must have a unique name")
         seen.add(name)
         yield from check_affinity(term, f"{field}[{i}]")
         if term.get("overflowAffinities") is not None:
-            yield from _check_overflow(
-                term, mapping(placement.get("replicaScheduling")), f"{field}[{i}].overflowAffinities"
-            )
+            yield from _check_overflow(term, table(placement, "replicaScheduling"), f"{field}[{i}].overflowAffinities")
 
 
 def _divides_by_room(scheduling: Raw) -> bool:
@@ -78,51 +77,58 @@ def _divides_by_room(scheduling: Raw) -> bool:
         return False
     preference = scheduling.get("replicaDivisionPreference")
     return preference == "Aggregated" or (
-        preference == "Weighted" and bool(at(scheduling, "weightPreference", "dynamicWeight"))
+        preference == "Weighted" and bool(dig(scheduling, "weightPreference", "dynamicWeight"))
     )
 
 
 def _check_overflow(term: Raw, scheduling: Raw, field: str) -> Iterator[Cause]:
     overflow = term["overflowAffinities"]
     if not _divides_by_room(scheduling):
-        why = "overflowAffinities can only be used together with dynamic weight or aggregated scheduling"
-        yield invalid(field, in_order(overflow), why)
+        detail = "overflowAffinities can only be used together with dynamic weight or aggregated scheduling"
+        yield invalid(field, in_declared_order(overflow), detail)
     if not any(term.get(part) for part in _INLINE):
         yield invalid(
-            field, in_order(overflow), "overflowAffinities can only be used together with the inline ClusterAffinity"
+            field,
+            in_declared_order(overflow),
+            "overflowAffinities can only be used together with the inline ClusterAffinity",
         )
     taken = {term.get("affinityName", "")}
-    for i, affinity in objects(overflow):
+    for i, affinity in indexed_objects(overflow):
         name = str(affinity.get("affinityName", ""))
         for fault in qualified_name_faults(name):
             yield invalid(f"{field}[{i}].affinityName", name, fault)
         if name in taken:
-            why = "overflow affinity name must be unique and must not duplicate the primary group's affinityName"
-            yield invalid(f"{field}[{i}].affinityName", name, why)
+            detail = "overflow affinity name must be unique and must not duplicate the primary group's affinityName"
+            yield invalid(f"{field}[{i}].affinityName", name, detail)
         taken.add(name)
         yield from check_affinity(affinity, f"{field}[{i}]")
 
 
 def _check_spread(constraints: Any, field: str) -> Iterator[Cause]:
     counts: dict[str, int] = {}
-    for i, constraint in objects(constraints):
+    for i, constraint in indexed_objects(constraints):
         by_field, where = str(constraint.get("spreadByField") or ""), f"{field}[{i}]"
-        least, most = number(constraint.get("minGroups")), number(constraint.get("maxGroups"))
+        least, most = int_or_zero(constraint.get("minGroups")), int_or_zero(constraint.get("maxGroups"))
         if by_field and constraint.get("spreadByLabel"):
-            yield invalid(where, in_order(constraint), "spreadByLabel should not co-exist with spreadByField")
+            yield invalid(where, in_declared_order(constraint), "spreadByLabel should not co-exist with spreadByField")
         if least < 0:
-            yield invalid(where, in_order(constraint), "minGroups lower than 0 is not allowed")
+            yield invalid(where, in_declared_order(constraint), "minGroups lower than 0 is not allowed")
         if most < 0:
-            yield invalid(where, in_order(constraint), "maxGroups lower than 0 is not allowed")
+            yield invalid(where, in_declared_order(constraint), "maxGroups lower than 0 is not allowed")
         if 0 < most < least:
-            yield invalid(where, in_order(constraint), "maxGroups lower than minGroups is not allowed")
+            yield invalid(where, in_declared_order(constraint), "maxGroups lower than minGroups is not allowed")
         if by_field:
             counts[by_field] = counts.get(by_field, 0) + 1
-            if counts[by_field] == 2:  # told once, however often it is repeated
-                yield invalid(field, in_order(constraints), f"multiple {by_field} spread constraints are not allowed")
+            if counts[by_field] == 2:  # reported once, however often the field is repeated
+                yield invalid(
+                    field, in_declared_order(constraints), f"multiple {by_field} spread constraints are not allowed"
+                )
     if counts and "cluster" not in counts:
-        why = "the cluster spread constraint must be enabled in one of the constraints in case of SpreadByField is enabled"
-        yield invalid(field, in_order(constraints), why)
+        detail = (
+            "the cluster spread constraint must be enabled in one of the constraints "
+            "in case of SpreadByField is enabled"
+        )
+        yield invalid(field, in_declared_order(constraints), detail)
 
 
 def _check_workload_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
@@ -133,4 +139,6 @@ def _check_workload_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
             for fault in qualified_name_faults(keys[name]):
                 yield invalid(f"{field}.{name}.groupByLabelKey", keys[name], fault)
     if len(keys) == 2 and keys["affinity"] == keys["antiAffinity"]:
-        yield invalid(field, in_order(affinity), "affinity and antiAffinity must not use the same groupByLabelKey")
+        yield invalid(
+            field, in_declared_order(affinity), "affinity and antiAffinity must not use the same groupByLabelKey"
+        )

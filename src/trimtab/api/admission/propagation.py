@@ -1,12 +1,13 @@
-"""What Karmada's webhook fills into propagation policies and refuses in them."""
+"""Defaulting and validation of propagation policies, as in Karmada's webhook."""
 
 from collections.abc import Iterator
 from typing import Any
 
+from trimtab.api.admission.field_order import in_declared_order
 from trimtab.api.admission.placement import check_placement, fill_placement
-from trimtab.api.admission.raw import at, change_items, in_order, mapping, objects, put, texts
 from trimtab.api.field_errors import invalid, not_supported
 from trimtab.api.names import qualified_name_faults
+from trimtab.api.paths import dig, indexed_objects, map_objects_at, planted, strings_in, table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -18,38 +19,38 @@ _WRITTEN_WHEN_EMPTY = ("resourceSelectors", "rules", "healthyState")
 
 
 def own_namespace(policy: Raw) -> Raw:
-    """Selectors without a namespace mean the policy's own."""
-    namespace = at(policy, "metadata", "namespace")
+    """Sets the policy's namespace on selectors without one."""
+    namespace = dig(policy, "metadata", "namespace")
 
     def fill(selector: Raw) -> Raw:
         return selector if selector.get("namespace") or not namespace else {**selector, "namespace": namespace}
 
-    return change_items(policy, ("spec", "resourceSelectors"), fill)
+    return map_objects_at(policy, ("spec", "resourceSelectors"), fill)
 
 
 def fill_propagation(policy: Raw) -> Raw:
-    spec = mapping(policy.get("spec"))
-    placement = mapping(spec.get("placement"))
+    spec = table(policy, "spec")
+    placement = table(spec, "placement")
     filled = fill_placement(placement)
     if filled is not placement:
-        policy = put(policy, ("spec", "placement"), filled)
-    application = at(spec, "failover", "application")
+        policy = planted(policy, filled, "spec", "placement")
+    application = dig(spec, "failover", "application")
     if "propagateDeps" not in spec and (isinstance(application, dict) or _imports_services(spec)):
-        policy = put(policy, ("spec", "propagateDeps"), True)
-    if mapping(application).get("purgeMode") in GRACEFUL and mapping(application).get("gracePeriodSeconds") is None:
-        policy = put(policy, ("spec", "failover", "application", "gracePeriodSeconds"), _GRACE_SECONDS)
+        policy = planted(policy, True, "spec", "propagateDeps")
+    if table(application).get("purgeMode") in GRACEFUL and table(application).get("gracePeriodSeconds") is None:
+        policy = planted(policy, _GRACE_SECONDS, "spec", "failover", "application", "gracePeriodSeconds")
     return rewritten(policy)
 
 
 def rewritten(policy: Raw) -> Raw:
-    """The policy as upstream's webhook writes it back: without words that say nothing, but always with a placement."""
-    spec = mapping(policy.get("spec"))
-    silent = {key for key in _SILENT_WHEN_FALSE if spec.get(key) is False}
-    if isinstance(at(spec, "failover", "application"), dict):
-        silent.discard("propagateDeps")  # what is said here is refused, so it has to be seen
-    spoken = _without_empty_lists({key: value for key, value in spec.items() if key not in silent})
-    spoken.setdefault("placement", {})
-    return policy if spoken == spec or "spec" not in policy else {**policy, "spec": spoken}
+    """The policy as upstream's webhook encodes it: without false and empty fields, but always with a placement."""
+    spec = table(policy, "spec")
+    omitted = {key for key in _SILENT_WHEN_FALSE if spec.get(key) is False}
+    if isinstance(dig(spec, "failover", "application"), dict):
+        omitted.discard("propagateDeps")  # kept, because validation rejects an explicit false here
+    written = _without_empty_lists({key: value for key, value in spec.items() if key not in omitted})
+    written.setdefault("placement", {})
+    return policy if written == spec or "spec" not in policy else {**policy, "spec": written}
 
 
 def _without_empty_lists(value: Any) -> Any:
@@ -65,68 +66,68 @@ def _without_empty_lists(value: Any) -> Any:
 def _imports_services(spec: Raw) -> bool:
     return any(
         selector.get("apiVersion") == "multicluster.x-k8s.io/v1alpha1" and selector.get("kind") == "ServiceImport"
-        for _, selector in objects(spec.get("resourceSelectors"))
+        for _, selector in indexed_objects(spec.get("resourceSelectors"))
     )
 
 
 def check_own_namespace(policy: Raw, old: Raw | None) -> list[Cause]:
-    namespace = at(policy, "metadata", "namespace")
+    namespace = dig(policy, "metadata", "namespace")
     return [
         invalid(
             f"spec.resourceSelectors[{i}].namespace",
             selector.get("namespace", ""),
             f"the namespace of resourceSelector should be the same as the policy's namespace({namespace})",
         )
-        for i, selector in objects(at(policy, "spec", "resourceSelectors"))
+        for i, selector in indexed_objects(dig(policy, "spec", "resourceSelectors"))
         if selector.get("namespace") != namespace
     ]
 
 
 def check_propagation(policy: Raw, old: Raw | None) -> list[Cause]:
-    """An update of what never changes is refused with that alone, before anything else is looked at."""
+    """A change of an immutable field is reported alone, before any other check."""
     forbidden = next(_check_update(policy, old), None) if old is not None else None
-    return [forbidden] if forbidden is not None else list(_check_spec(mapping(policy.get("spec"))))
+    return [forbidden] if forbidden is not None else list(_check_spec(table(policy, "spec")))
 
 
 def _check_update(policy: Raw, old: Raw) -> Iterator[Cause]:
-    if at(policy, "spec", "schedulerName") != at(old, "spec", "schedulerName"):
+    if dig(policy, "spec", "schedulerName") != dig(old, "spec", "schedulerName"):
         yield Cause("FieldValueForbidden", "the schedulerName should not be updated")
     for label in _PERMANENT_IDS:
-        before = at(old, "metadata", "labels", label)
-        if before is not None and at(policy, "metadata", "labels", label) != before:
-            why = f"label {label} is immutable, it can only be set by the system during creation"
-            yield Cause("FieldValueForbidden", why)
+        before = dig(old, "metadata", "labels", label)
+        if before is not None and dig(policy, "metadata", "labels", label) != before:
+            detail = f"label {label} is immutable, it can only be set by the system during creation"
+            yield Cause("FieldValueForbidden", detail)
 
 
 def _check_spec(spec: Raw) -> Iterator[Cause]:
-    yield from check_placement(mapping(spec.get("placement")), "spec.placement")
-    application = at(spec, "failover", "application")
+    yield from check_placement(table(spec, "placement"), "spec.placement")
+    application = dig(spec, "failover", "application")
     if isinstance(application, dict):
         if not spec.get("propagateDeps"):
             yield invalid("spec.propagateDeps", False, "application failover is set, propagateDeps must be true")
         yield from _check_application(application, "spec.failover.application")
-    yield from _check_preserved(at(spec, "failover", "cluster"), "spec.failover.cluster")
+    yield from _check_preserved(dig(spec, "failover", "cluster"), "spec.failover.cluster")
     if spec.get("preemption") == "Always":
         yield from _check_names(spec)
-    dispatching = at(spec, "suspension", "dispatching")
-    if dispatching is True and texts(at(spec, "suspension", "dispatchingOnClusters", "clusterNames")):
-        why = "suspension dispatching cannot co-exist with dispatchingOnClusters.clusterNames"
-        yield invalid("spec.suspension", in_order(spec["suspension"]), why)
+    dispatching = dig(spec, "suspension", "dispatching")
+    if dispatching is True and strings_in(dig(spec, "suspension", "dispatchingOnClusters", "clusterNames")):
+        detail = "suspension dispatching cannot co-exist with dispatchingOnClusters.clusterNames"
+        yield invalid("spec.suspension", in_declared_order(spec["suspension"]), detail)
 
 
 def _check_names(spec: Raw) -> Iterator[Cause]:
-    why = "name cannot be empty if preemption is Always, the empty name may cause unexpected resources preemption"
-    for i, selector in objects(spec.get("resourceSelectors")):
+    detail = "name cannot be empty if preemption is Always, the empty name may cause unexpected resources preemption"
+    for i, selector in indexed_objects(spec.get("resourceSelectors")):
         if not selector.get("name"):
-            yield invalid(f"spec.resourceSelectors[{i}].name", "", why)
+            yield invalid(f"spec.resourceSelectors[{i}].name", "", detail)
 
 
 def _check_application(application: Raw, field: str) -> Iterator[Cause]:
-    tolerated = at(application, "decisionConditions", "tolerationSeconds")
+    tolerated = dig(application, "decisionConditions", "tolerationSeconds")
     if isinstance(tolerated, int) and tolerated < 0:
         yield invalid(f"{field}.decisionConditions.tolerationSeconds", tolerated, "must be greater than or equal to 0")
-    states = at(application, "decisionConditions", "healthyState")
-    for i, state in enumerate(texts(states)):
+    states = dig(application, "decisionConditions", "healthyState")
+    for i, state in enumerate(strings_in(states)):
         if state not in ("Unhealthy", "Unknown"):
             yield not_supported(f"{field}.decisionConditions.healthyState[{i}]", state, ("Unhealthy", "Unknown"))
     if states == []:
@@ -146,7 +147,7 @@ def _check_grace(application: Raw, field: str) -> Iterator[Cause]:
 
 
 def _check_preserved(behavior: object, field: str) -> Iterator[Cause]:
-    for i, rule in objects(at(behavior, "statePreservation", "rules")):
+    for i, rule in indexed_objects(dig(behavior, "statePreservation", "rules")):
         name = str(rule.get("aliasLabelName", ""))
         for fault in qualified_name_faults(name):
             yield invalid(f"{field}.statePreservation.rules[{i}].aliasLabelName", name, fault)

@@ -1,9 +1,9 @@
-"""What is filled into bindings and refused in them."""
+"""Normalization and validation of bindings."""
 
 import json
 
-from trimtab.api.admission.raw import at, change_items, objects
 from trimtab.api.field_errors import duplicate, invalid, required
+from trimtab.api.paths import dig, indexed_objects, map_objects_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -18,19 +18,19 @@ def _creation(item: Raw) -> Raw:
 
 
 def rename_creation(binding: Raw) -> Raw:
-    """Document 002 also spells creationTimestamp as createTimestamp."""
-    binding = change_items(binding, ("spec", "activeEvictionHistory"), _creation)
-    return change_items(binding, ("status", "aggregatedStatus"), _creation)
+    """Renames `createTimestamp`, an older spelling, to `creationTimestamp`."""
+    binding = map_objects_at(binding, ("spec", "activeEvictionHistory"), _creation)
+    return map_objects_at(binding, ("status", "aggregatedStatus"), _creation)
 
 
 def check_binding(binding: Raw, old: Raw | None) -> list[Cause]:
     causes = []
-    listed = at(binding, "metadata", "annotations", _DEPENDENCIES)
+    listed = dig(binding, "metadata", "annotations", _DEPENDENCIES)
     if isinstance(listed, str) and not _is_list(listed):
         field = f"metadata.annotations.{_DEPENDENCIES}"
         causes.append(invalid(field, listed, "annotation value must be a valid JSON list"))
     seen: set[str] = set()
-    for i, component in objects(at(binding, "spec", "components")):
+    for i, component in indexed_objects(dig(binding, "spec", "components")):
         name, field = str(component.get("name", "")), f"spec.components[{i}].name"
         if not name:
             causes.append(required(field, "component names must be non-empty"))

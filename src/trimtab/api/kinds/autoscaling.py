@@ -1,4 +1,4 @@
-"""Karmada's scaling over all clusters: by metrics, and by the clock."""
+"""Karmada's autoscaling over all clusters: FederatedHPA (by metrics) and CronFederatedHPA (by schedule)."""
 
 from datetime import datetime
 from typing import Annotated
@@ -9,35 +9,37 @@ from trimtab.api.value import Condition, Field, Int32, Int64, Object, Raw, Value
 
 
 class CrossVersionObjectReference(Value):
-    kind: Annotated[str, Field("Kind of what is scaled.", required=True)] = always("")
-    name: Annotated[str, Field("Name of what is scaled.", required=True)] = always("")
-    api_version: Annotated[str, Field("Group and version of what is scaled.")] = ""
+    kind: Annotated[str, Field("Kind of the scaled object.", required=True)] = always("")
+    name: Annotated[str, Field("Name of the scaled object.", required=True)] = always("")
+    api_version: Annotated[str, Field("Group and version of the scaled object.")] = ""
 
 
 class FederatedHPASpec(Value):
-    scale_target_ref: Annotated[CrossVersionObjectReference, Field("What is scaled.", required=True)] = always(
+    scale_target_ref: Annotated[CrossVersionObjectReference, Field("The object to scale.", required=True)] = always(
         CrossVersionObjectReference()
     )
-    min_replicas: Annotated[Int32 | None, Field("Never fewer replicas than this; 1 when absent.")] = None
-    max_replicas: Annotated[Int32, Field("Never more replicas than this.", required=True)] = always(0)
+    min_replicas: Annotated[Int32 | None, Field("The lower limit of replicas; 1 when absent.")] = None
+    max_replicas: Annotated[Int32, Field("The upper limit of replicas.", required=True)] = always(0)
     metrics: Annotated[
         tuple[Annotated[Raw, Field(preserve_unknown=True)], ...],
-        Field("What is measured, as in autoscaling/v2.", list_type="atomic"),
+        Field("The metrics to scale by, as in autoscaling/v2.", list_type="atomic"),
     ] = ()
     behavior: Annotated[
-        Raw | None, Field("How fast it may go up and down, as in autoscaling/v2.", preserve_unknown=True)
+        Raw | None, Field("The rates of scaling up and down, as in autoscaling/v2.", preserve_unknown=True)
     ] = None
 
 
 class FederatedHPAStatus(Value):
-    observed_generation: Annotated[Int64 | None, Field("The generation this status is about.")] = None
-    last_scale_time: Annotated[datetime | None, Field("When it was last scaled.")] = None
-    current_replicas: Annotated[Int32, Field("How many replicas there were when last seen.")] = 0
-    desired_replicas: Annotated[Int32, Field("How many replicas there should be.")] = always(0)
+    observed_generation: Annotated[Int64 | None, Field("The generation that this status was computed for.")] = None
+    last_scale_time: Annotated[datetime | None, Field("When the object was last scaled.")] = None
+    current_replicas: Annotated[Int32, Field("The last observed number of replicas.")] = 0
+    desired_replicas: Annotated[Int32, Field("The desired number of replicas.")] = always(0)
     current_metrics: Annotated[
-        tuple[Annotated[Raw, Field(preserve_unknown=True)], ...], Field("What was last measured.", list_type="atomic")
+        tuple[Annotated[Raw, Field(preserve_unknown=True)], ...], Field("The last read metrics.", list_type="atomic")
     ] = ()
-    conditions: Annotated[tuple[Condition, ...], Field("What was observed.", list_type="map", map_keys=("type",))] = ()
+    conditions: Annotated[
+        tuple[Condition, ...], Field("Conditions of the object.", list_type="map", map_keys=("type",))
+    ] = ()
 
 
 @kind(
@@ -55,59 +57,63 @@ class FederatedHPAStatus(Value):
         Column("REPLICAS", ".status.currentReplicas", "integer"),
         Column("AGE", ".metadata.creationTimestamp", "date"),
     ),
-    text="Scales a workload by what is measured in all of its clusters.",
+    text="Scales a workload by metrics of all its clusters.",
 )
 class FederatedHPA(Object):
-    spec: Annotated[FederatedHPASpec, Field("What is scaled by what.", required=True)] = always(FederatedHPASpec())
-    status: Annotated[FederatedHPAStatus, Field("How it stands.")] = FederatedHPAStatus()
+    spec: Annotated[FederatedHPASpec, Field("The object to scale and the metrics to scale it by.", required=True)] = (
+        always(FederatedHPASpec())
+    )
+    status: Annotated[FederatedHPAStatus, Field("The last observed replicas and metrics.")] = FederatedHPAStatus()
 
 
 class CronFederatedHPARule(Value):
     name: Annotated[str, Field("The name of the rule.", required=True, min_length=1, max_length=32)] = always("")
-    schedule: Annotated[str, Field("When it applies, as a cron schedule.", required=True)] = always("")
-    target_replicas: Annotated[Int32 | None, Field("How many replicas from then on.")] = None
-    target_min_replicas: Annotated[Int32 | None, Field("The least of a FederatedHPA from then on.")] = None
-    target_max_replicas: Annotated[Int32 | None, Field("The most of a FederatedHPA from then on.")] = None
-    suspend: Annotated[bool, Field("Leave the rule out for now.", default=False)] = False
+    schedule: Annotated[str, Field("When the rule runs, as a cron schedule.", required=True)] = always("")
+    target_replicas: Annotated[Int32 | None, Field("The number of replicas to set.")] = None
+    target_min_replicas: Annotated[Int32 | None, Field("The minReplicas to set on a FederatedHPA.")] = None
+    target_max_replicas: Annotated[Int32 | None, Field("The maxReplicas to set on a FederatedHPA.")] = None
+    suspend: Annotated[bool, Field("Do not run the rule.", default=False)] = False
     time_zone: Annotated[str | None, Field("The time zone of the schedule.")] = None
     successful_history_limit: Annotated[
-        Int32, Field("How many successes are remembered.", default=3, minimum=1, maximum=32)
+        Int32, Field("How many successful executions to keep in status.", default=3, minimum=1, maximum=32)
     ] = 3
     failed_history_limit: Annotated[
-        Int32, Field("How many failures are remembered.", default=3, minimum=0, maximum=32)
+        Int32, Field("How many failed executions to keep in status.", default=3, minimum=0, maximum=32)
     ] = 3
 
 
 class CronFederatedHPASpec(Value):
-    scale_target_ref: Annotated[CrossVersionObjectReference, Field("What is scaled.", required=True)] = always(
+    scale_target_ref: Annotated[CrossVersionObjectReference, Field("The object to scale.", required=True)] = always(
         CrossVersionObjectReference()
     )
-    rules: Annotated[tuple[CronFederatedHPARule, ...], Field("When and how.", required=True)] = always(())
+    rules: Annotated[
+        tuple[CronFederatedHPARule, ...], Field("The schedules and the replicas they set.", required=True)
+    ] = always(())
 
 
 class SuccessfulExecution(Value):
-    schedule_time: Annotated[datetime | None, Field("When it was due.", required=True)] = None
-    execution_time: Annotated[datetime | None, Field("When it was done.", required=True)] = None
-    applied_replicas: Annotated[Int32 | None, Field("The replicas that were set.")] = None
-    applied_min_replicas: Annotated[Int32 | None, Field("The least that was set.")] = None
-    applied_max_replicas: Annotated[Int32 | None, Field("The most that was set.")] = None
+    schedule_time: Annotated[datetime | None, Field("When the execution was due.", required=True)] = None
+    execution_time: Annotated[datetime | None, Field("When it ran.", required=True)] = None
+    applied_replicas: Annotated[Int32 | None, Field("The replicas it set.")] = None
+    applied_min_replicas: Annotated[Int32 | None, Field("The minReplicas it set.")] = None
+    applied_max_replicas: Annotated[Int32 | None, Field("The maxReplicas it set.")] = None
 
 
 class FailedExecution(Value):
-    schedule_time: Annotated[datetime | None, Field("When it was due.", required=True)] = None
-    execution_time: Annotated[datetime | None, Field("When it was tried.", required=True)] = None
+    schedule_time: Annotated[datetime | None, Field("When the execution was due.", required=True)] = None
+    execution_time: Annotated[datetime | None, Field("When it ran.", required=True)] = None
     message: Annotated[str, Field("Why it failed.", required=True)] = always("")
 
 
 class ExecutionHistory(Value):
     rule_name: Annotated[str, Field("The rule.", required=True)] = always("")
-    next_execution_time: Annotated[datetime | None, Field("When it applies next.")] = None
-    successful_executions: Annotated[tuple[SuccessfulExecution, ...], Field("What succeeded.")] = ()
-    failed_executions: Annotated[tuple[FailedExecution, ...], Field("What failed.")] = ()
+    next_execution_time: Annotated[datetime | None, Field("When the rule runs next.")] = None
+    successful_executions: Annotated[tuple[SuccessfulExecution, ...], Field("The latest successful executions.")] = ()
+    failed_executions: Annotated[tuple[FailedExecution, ...], Field("The latest failed executions.")] = ()
 
 
 class CronFederatedHPAStatus(Value):
-    execution_histories: Annotated[tuple[ExecutionHistory, ...], Field("What each rule did.")] = ()
+    execution_histories: Annotated[tuple[ExecutionHistory, ...], Field("The execution history of each rule.")] = ()
 
 
 @kind(
@@ -123,8 +129,10 @@ class CronFederatedHPAStatus(Value):
         Column("AGE", ".metadata.creationTimestamp", "date"),
     ),
     admission_validators=(check_cron,),
-    text="Scales a workload, or the bounds of a FederatedHPA, by the clock.",
+    text="Scales a workload, or the limits of a FederatedHPA, by schedule.",
 )
 class CronFederatedHPA(Object):
-    spec: Annotated[CronFederatedHPASpec, Field("What is scaled when.", required=True)] = always(CronFederatedHPASpec())
-    status: Annotated[CronFederatedHPAStatus, Field("What was done.")] = CronFederatedHPAStatus()
+    spec: Annotated[CronFederatedHPASpec, Field("The object to scale and the schedules.", required=True)] = always(
+        CronFederatedHPASpec()
+    )
+    status: Annotated[CronFederatedHPAStatus, Field("The execution history.")] = CronFederatedHPAStatus()

@@ -1,4 +1,4 @@
-"""A member cluster as Karmada describes it: how to reach it, where it stands, what it can still take."""
+"""Karmada's Cluster: connection, location, taints and free capacity of a member cluster."""
 
 from datetime import datetime
 from typing import Annotated
@@ -13,25 +13,26 @@ SyncModes = ("Push", "Pull")
 
 
 class Taint(Value):
-    """A mark on a cluster or a node that repels what does not tolerate it."""
+    """A taint of a cluster or node, as in core/v1."""
 
     key: Annotated[str, Field("The name of the taint.", required=True)] = always("")
-    value: Annotated[str, Field("The value that belongs to the key.")] = ""
+    value: Annotated[str, Field("The value of the taint.")] = ""
     effect: Annotated[
-        str, Field("What happens to those that do not tolerate it: NoSchedule or NoExecute.", required=True)
+        str, Field("The effect on what does not tolerate it: NoSchedule or NoExecute.", required=True)
     ] = always("")
-    time_added: Annotated[datetime | None, Field("When the taint was put there.")] = None
+    time_added: Annotated[datetime | None, Field("When the taint was added.")] = None
 
 
 class Toleration(Value):
-    """What lets something stay with a taint, as core/v1 has it."""
+    """A toleration of a taint, as in core/v1."""
 
-    key: Annotated[str, Field("The taint key that is tolerated; empty with Exists tolerates every key.")] = ""
-    operator: Annotated[str, Field("How key and value relate: Exists, or Equal when empty.")] = ""
-    value: Annotated[str, Field("The taint value that is tolerated; empty with Exists.")] = ""
-    effect: Annotated[str, Field("The taint effect that is tolerated; empty means every effect.")] = ""
+    key: Annotated[str, Field("The tolerated taint key; empty with Exists tolerates every key.")] = ""
+    operator: Annotated[str, Field("How the value is compared: Exists or Equal; empty means Equal.")] = ""
+    value: Annotated[str, Field("The tolerated taint value; empty with Exists.")] = ""
+    effect: Annotated[str, Field("The tolerated taint effect; empty means every effect.")] = ""
     toleration_seconds: Annotated[
-        Int64 | None, Field("How long a NoExecute taint is borne; absent means for ever, 0 or less means not at all.")
+        Int64 | None,
+        Field("How long a NoExecute taint is tolerated; absent means forever, 0 or less means not at all."),
     ] = None
 
     def tolerates(self, taint: Taint) -> bool:
@@ -50,25 +51,29 @@ class LocalSecretReference(Value):
 
 
 class ResourceModelRange(Value):
-    name: Annotated[str, Field("Which resource the range is about.", required=True)] = always("")
-    min: Annotated[QuantityText, Field("The lower bound; belongs to the range.")] = always("0")
-    max: Annotated[QuantityText, Field("The upper bound; does not belong to the range.")] = always("0")
+    name: Annotated[str, Field("The resource of the range.", required=True)] = always("")
+    min: Annotated[QuantityText, Field("The lower bound, inclusive.")] = always("0")
+    max: Annotated[QuantityText, Field("The upper bound, exclusive.")] = always("0")
 
 
 class ResourceModel(Value):
-    """A class of nodes by how much they have free."""
+    """A class of nodes by their free resources."""
 
-    grade: Annotated[int, Field("The number of the class; a higher one has more.", required=True, minimum=0)] = always(
-        0
-    )
+    grade: Annotated[
+        int, Field("The number of the class; a higher number means more free resources.", required=True, minimum=0)
+    ] = always(0)
     ranges: Annotated[tuple[ResourceModelRange, ...], Field("The ranges of this class.", required=True)] = always(())
 
 
 class ClusterSpec(Value):
-    id: Annotated[str, Field("What identifies the cluster for good, whatever it is called.", max_length=128000)] = ""
+    id: Annotated[str, Field("The permanent id of the cluster, independent of its name.", max_length=128000)] = ""
     sync_mode: Annotated[
         str,
-        Field("Push: the control plane writes to the cluster; Pull: an agent fetches.", required=True, enum=SyncModes),
+        Field(
+            "Push: the control plane writes to the cluster; Pull: an agent in the cluster fetches.",
+            required=True,
+            enum=SyncModes,
+        ),
     ] = always("")
     api_endpoint: Annotated[str, Field("The address of the cluster's API server.")] = ""
     secret_ref: Annotated[
@@ -80,17 +85,18 @@ class ClusterSpec(Value):
     insecure_skip_tls_verification: Annotated[
         bool, Field("Do not check the certificate of the cluster's API server.")
     ] = msgspec.field(default=False, name="insecureSkipTLSVerification")
-    proxy_url: Annotated[str, Field("A proxy on the way to the cluster: http, https or socks5.")] = msgspec.field(
+    proxy_url: Annotated[str, Field("The proxy to reach the cluster through: http, https or socks5.")] = msgspec.field(
         default="", name="proxyURL"
     )
     proxy_header: Annotated[dict[str, str], Field("Headers for the proxy; several values are joined by commas.")] = {}
-    provider: Annotated[str, Field("Who runs the cluster.")] = ""
-    region: Annotated[str, Field("The region the cluster stands in.")] = ""
-    zone: Annotated[str, Field("The old way to name one zone; it moves into `zones`.")] = ""
-    zones: Annotated[tuple[str, ...], Field("The zones the cluster stands in.")] = ()
+    provider: Annotated[str, Field("The provider of the cluster.")] = ""
+    region: Annotated[str, Field("The region of the cluster.")] = ""
+    zone: Annotated[str, Field("Deprecated: a single zone; it is moved to `zones`.")] = ""
+    zones: Annotated[tuple[str, ...], Field("The zones of the cluster.")] = ()
     taints: Annotated[tuple[Taint, ...], Field("Taints that repel what does not tolerate them.")] = ()
     resource_models: Annotated[
-        tuple[ResourceModel, ...], Field("Classes into which the cluster's nodes are counted by their free resources.")
+        tuple[ResourceModel, ...],
+        Field("Classes of nodes by free resources; the cluster's nodes are counted per class."),
     ] = ()
 
 
@@ -101,35 +107,35 @@ class APIResource(Value):
 
 class APIEnablement(Value):
     group_version: Annotated[str, Field("A group and version that the cluster serves.", required=True)] = always("")
-    resources: Annotated[tuple[APIResource, ...], Field("What it serves there.")] = ()
+    resources: Annotated[tuple[APIResource, ...], Field("The resources of that group and version.")] = ()
 
 
 class NodeSummary(Value):
-    total_num: Annotated[Int32, Field("How many nodes there are.")] = 0
-    ready_num: Annotated[Int32, Field("How many of them are ready.")] = 0
+    total_num: Annotated[Int32, Field("The number of nodes.")] = 0
+    ready_num: Annotated[Int32, Field("The number of ready nodes.")] = 0
 
 
 class AllocatableModeling(Value):
     grade: Annotated[int, Field("The class of nodes.", required=True)] = always(0)
-    count: Annotated[int, Field("How many nodes are of it.", required=True)] = always(0)
+    count: Annotated[int, Field("The number of nodes in the class.", required=True)] = always(0)
 
 
 class ResourceSummary(Value):
-    allocatable: Annotated[dict[str, QuantityText], Field("What all nodes together offer.")] = {}
-    allocating: Annotated[dict[str, QuantityText], Field("What pods that are not bound yet ask for.")] = {}
-    allocated: Annotated[dict[str, QuantityText], Field("What bound pods ask for.")] = {}
-    allocatable_modelings: Annotated[
-        tuple[AllocatableModeling, ...], Field("How many nodes there are of each class.")
-    ] = ()
+    allocatable: Annotated[dict[str, QuantityText], Field("The allocatable resources of all nodes.")] = {}
+    allocating: Annotated[dict[str, QuantityText], Field("The requests of pods that are not bound to a node yet.")] = {}
+    allocated: Annotated[dict[str, QuantityText], Field("The requests of pods that are bound to a node.")] = {}
+    allocatable_modelings: Annotated[tuple[AllocatableModeling, ...], Field("The number of nodes in each class.")] = ()
 
 
 class ClusterStatus(Value):
     kubernetes_version: Annotated[str, Field("The version of the cluster's API server.")] = ""
     api_enablements: Annotated[tuple[APIEnablement, ...], Field("The APIs that the cluster serves.")] = ()
-    conditions: Annotated[tuple[Condition, ...], Field("What was observed about the cluster.")] = ()
-    node_summary: Annotated[NodeSummary | None, Field("The cluster's nodes, counted.")] = None
-    resource_summary: Annotated[ResourceSummary | None, Field("The cluster's resources, summed up.")] = None
-    remedy_actions: Annotated[tuple[str, ...], Field("What remedies ask for because of the cluster's conditions.")] = ()
+    conditions: Annotated[tuple[Condition, ...], Field("Conditions of the cluster.")] = ()
+    node_summary: Annotated[NodeSummary | None, Field("The number of nodes of the cluster.")] = None
+    resource_summary: Annotated[ResourceSummary | None, Field("The sum of the cluster's resources.")] = None
+    remedy_actions: Annotated[
+        tuple[str, ...], Field("The actions that Remedies require because of the cluster's conditions.")
+    ] = ()
 
 
 @kind(
@@ -141,7 +147,7 @@ class ClusterStatus(Value):
     custom=False,
     defaults=(fill_cluster,),
     validators=(check_cluster,),
-    text="A member cluster: how to reach it, where it stands and what it can still take.",
+    text="A member cluster: its connection, location and free capacity.",
     columns=(
         Column("Version", ".status.kubernetesVersion"),
         Column("Mode", ".spec.syncMode"),
@@ -155,5 +161,5 @@ class ClusterStatus(Value):
     ),
 )
 class Cluster(Object):
-    spec: Annotated[ClusterSpec, Field("How to reach the cluster and where it stands.")] = ClusterSpec()
-    status: Annotated[ClusterStatus, Field("What was last seen of the cluster.")] = ClusterStatus()
+    spec: Annotated[ClusterSpec, Field("The connection, location and taints of the cluster.")] = ClusterSpec()
+    status: Annotated[ClusterStatus, Field("The last observed state of the cluster.")] = ClusterStatus()

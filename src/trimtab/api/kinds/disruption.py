@@ -1,4 +1,4 @@
-"""Trimtab's own kinds: how much may be disrupted at once, who matters more, and the log of every move."""
+"""Trimtab's own kinds: disruption budgets, the order of priority classes, the disruption policy and the move log."""
 
 from datetime import datetime
 from typing import Annotated
@@ -17,22 +17,26 @@ CAUSES = (*REASONS, "Scale", "ClusterFailover", "ApplicationFailover", "Eviction
 
 Conditions = Annotated[
     tuple[Condition, ...],
-    Field("What was observed: Ready, Reconciling and Stalled.", list_type="map", map_keys=("type",)),
+    Field("Conditions: Ready, Reconciling and Stalled.", list_type="map", map_keys=("type",)),
 ]
 
 
 class Rate(Value):
-    """At most so many disruptions in any stretch of time of this length."""
+    """The maximum number of disruptions within any period of this length."""
 
-    disruptions: Annotated[Int32, Field("How many.", required=True, minimum=1, maximum=1000)] = always(1)
-    period: Annotated[str, Field("In how long, as in `1h`.", required=True, pattern=DURATION)] = always("1h")
+    disruptions: Annotated[Int32, Field("The number of disruptions.", required=True, minimum=1, maximum=1000)] = always(
+        1
+    )
+    period: Annotated[str, Field("The length of the period, as in `1h`.", required=True, pattern=DURATION)] = always(
+        "1h"
+    )
 
 
 class Window(Value):
-    """When disruptions are allowed at all."""
+    """A time window in which disruptions are allowed."""
 
-    schedule: Annotated[str, Field("When the window opens, as a cron schedule.", required=True)] = always("")
-    duration: Annotated[str, Field("How long it stays open, as in `2h`.", required=True, pattern=DURATION)] = always(
+    schedule: Annotated[str, Field("When the window starts, as a cron schedule.", required=True)] = always("")
+    duration: Annotated[str, Field("How long the window lasts, as in `2h`.", required=True, pattern=DURATION)] = always(
         "1h"
     )
     time_zone: Annotated[str, Field("The time zone of the schedule.", default="UTC")] = "UTC"
@@ -42,90 +46,96 @@ class DisruptionBudgetSpec(Value):
     target: Annotated[
         str,
         Field(
-            "What the selector selects: workload templates, counted in replicas over all clusters, or pods of this cluster.",
+            "What the selector selects: workload templates (replicas over all clusters), or pods of this cluster.",
             enum=("Workloads", "Pods"),
         ),
     ] = ""
     selector: Annotated[
-        LabelSelector | None, Field("Whom the budget protects; empty means all in the namespace, absent means none.")
+        LabelSelector | None, Field("What the budget protects; empty means all in the namespace, absent means nothing.")
     ] = None
     min_available: Annotated[
-        IntOrString | None, Field("How many must stay available, as number or percent of what is desired.")
+        IntOrString | None, Field("The minimum that must stay available, as number or percent of the desired replicas.")
     ] = None
     max_unavailable: Annotated[
-        IntOrString | None, Field("How many may be unavailable, as number or percent of what is desired.")
+        IntOrString | None, Field("The maximum that may be unavailable, as number or percent of the desired replicas.")
     ] = None
-    rate: Annotated[Rate | None, Field("How many disruptions there may be over time.")] = None
-    max_concurrent: Annotated[Int32 | None, Field("How many moves may be in flight at once.", minimum=1)] = None
-    windows: Annotated[tuple[Window, ...], Field("When disruptions are allowed; none means always.")] = ()
+    rate: Annotated[Rate | None, Field("The maximum number of disruptions per period.")] = None
+    max_concurrent: Annotated[Int32 | None, Field("The maximum number of moves in flight.", minimum=1)] = None
+    windows: Annotated[
+        tuple[Window, ...], Field("The time windows in which disruptions are allowed; empty means always.")
+    ] = ()
     reasons: Annotated[
-        tuple[Annotated[str, Field(enum=REASONS)], ...], Field("Which disruptions it counts; none means all.")
+        tuple[Annotated[str, Field(enum=REASONS)], ...],
+        Field("The reasons of disruptions that the budget counts; empty means all."),
     ] = ()
     unhealthy_pod_eviction_policy: Annotated[
         str,
-        Field("When pods that are not healthy may be evicted.", enum=("IfHealthyBudget", "AlwaysAllow")),
+        Field("When unhealthy pods may be evicted.", enum=("IfHealthyBudget", "AlwaysAllow")),
     ] = ""
     surge: Annotated[
-        str, Field("May a blocked disruption start its replacement first.", enum=("Never", "Allowed"), default="Never")
+        str,
+        Field(
+            "Whether a blocked disruption may start the replacement first.", enum=("Never", "Allowed"), default="Never"
+        ),
     ] = ""
 
 
 class Down(Value):
-    voluntary: Annotated[Int32, Field("Because somebody moved them.")] = 0
-    involuntary: Annotated[Int32, Field("Because something broke.")] = 0
+    voluntary: Annotated[Int32, Field("The replicas that are unavailable because of moves and evictions.")] = 0
+    involuntary: Annotated[Int32, Field("The replicas that are unavailable because of failures.")] = 0
 
 
 class RecentDisruption(Value):
-    object: Annotated[str, Field("What was disrupted.", required=True)] = always("")
-    at: Annotated[datetime | None, MicroTime(), Field("When.")] = None
-    by: Annotated[str, Field("Who did it.")] = ""
-    reason: Annotated[str, Field("What for.")] = ""
+    object: Annotated[str, Field("The disrupted object.", required=True)] = always("")
+    at: Annotated[datetime | None, MicroTime(), Field("When it was disrupted.")] = None
+    by: Annotated[str, Field("The component or user that disrupted it.")] = ""
+    reason: Annotated[str, Field("The reason of the disruption.")] = ""
 
 
 class RateStatus(Value):
-    in_window: Annotated[Int32, Field("How many disruptions count right now.")] = 0
-    limit: Annotated[Int32, Field("How many there may be.")] = 0
-    recent: Annotated[tuple[RecentDisruption, ...], Field("Those that count right now.")] = ()
+    in_window: Annotated[Int32, Field("The number of disruptions within the current period.")] = 0
+    limit: Annotated[Int32, Field("The maximum number of disruptions within a period.")] = 0
+    recent: Annotated[tuple[RecentDisruption, ...], Field("The disruptions within the current period.")] = ()
 
 
 class InFlight(Value):
-    """A disruption that was granted and is not over yet."""
+    """A disruption that was admitted and has not ended yet."""
 
-    object: Annotated[str, Field("What is disrupted.", required=True)] = always("")
-    replicas: Annotated[Int32, Field("How many replicas of it.")] = 0
-    from_: Annotated[str, Field("The cluster that is left.")] = msgspec.field(default="", name="from")
-    since: Annotated[datetime | None, MicroTime(), Field("Since when.")] = None
-    by: Annotated[str, Field("Who does it.")] = ""
-    reason: Annotated[str, Field("What for.")] = ""
+    object: Annotated[str, Field("The disrupted object.", required=True)] = always("")
+    replicas: Annotated[Int32, Field("The number of disrupted replicas.")] = 0
+    from_: Annotated[str, Field("The cluster that the replicas leave.")] = msgspec.field(default="", name="from")
+    since: Annotated[datetime | None, MicroTime(), Field("When the disruption was admitted.")] = None
+    by: Annotated[str, Field("The component or user that disrupts it.")] = ""
+    reason: Annotated[str, Field("The reason of the disruption.")] = ""
 
 
 class EffectiveBudget(Value):
-    """What holds after defaults and floors."""
+    """The limits after defaults and floors were applied."""
 
-    min_available: Annotated[IntOrString | None, Field("How many must stay available.")] = None
-    max_unavailable: Annotated[IntOrString | None, Field("How many may be unavailable.")] = None
-    rate: Annotated[Rate | None, Field("How many disruptions there may be over time.")] = None
-    source: Annotated[str, Field("Where it comes from, when not from this budget alone.")] = ""
+    min_available: Annotated[IntOrString | None, Field("The minimum that must stay available.")] = None
+    max_unavailable: Annotated[IntOrString | None, Field("The maximum that may be unavailable.")] = None
+    rate: Annotated[Rate | None, Field("The maximum number of disruptions per period.")] = None
+    source: Annotated[str, Field("The source of the limits, when it is not this budget alone.")] = ""
 
 
 class DisruptionBudgetStatus(Value):
-    observed_generation: Annotated[Int64, Field("The generation this status is about.")] = 0
+    observed_generation: Annotated[Int64, Field("The generation that this status was computed for.")] = 0
     conditions: Conditions = ()
-    allowed_now: Annotated[Int32 | None, Field("How many disruptions are allowed right now.")] = None
-    next_allowed_at: Annotated[datetime | None, MicroTime(), Field("When the next one is allowed.")] = None
-    desired: Annotated[Int32 | None, Field("How many replicas there should be.")] = None
-    available: Annotated[Int32 | None, Field("How many are available.")] = None
-    down: Annotated[Down | None, Field("How many are missing, and why.")] = None
-    rate: Annotated[RateStatus | None, Field("How the rate stands.")] = None
-    in_flight: Annotated[tuple[InFlight, ...], Field("Disruptions that are going on.")] = ()
-    effective: Annotated[EffectiveBudget | None, Field("What holds after defaults and floors.")] = None
+    allowed_now: Annotated[Int32 | None, Field("The number of disruptions that are allowed now.")] = None
+    next_allowed_at: Annotated[datetime | None, MicroTime(), Field("When the next disruption is allowed.")] = None
+    desired: Annotated[Int32 | None, Field("The number of desired replicas.")] = None
+    available: Annotated[Int32 | None, Field("The number of available replicas.")] = None
+    down: Annotated[Down | None, Field("The number of unavailable replicas, by cause.")] = None
+    rate: Annotated[RateStatus | None, Field("The use of the rate.")] = None
+    in_flight: Annotated[tuple[InFlight, ...], Field("The disruptions in flight.")] = ()
+    effective: Annotated[EffectiveBudget | None, Field("The limits after defaults and floors were applied.")] = None
     disrupted_pods: Annotated[
-        dict[str, datetime], Field("Pods whose eviction was granted and is not seen yet, with the time of it.")
+        dict[str, datetime], Field("Pods whose eviction was admitted but not observed yet, with the time of admission.")
     ] = {}
-    current_healthy: Annotated[Int32, Field("How many pods are healthy.")] = 0
-    desired_healthy: Annotated[Int32, Field("How many must be.")] = 0
-    expected_pods: Annotated[Int32, Field("How many pods there should be.")] = 0
-    disruptions_allowed: Annotated[Int32, Field("How many pods may be evicted right now.")] = 0
+    current_healthy: Annotated[Int32, Field("The number of healthy pods.")] = 0
+    desired_healthy: Annotated[Int32, Field("The minimum number of healthy pods.")] = 0
+    expected_pods: Annotated[Int32, Field("The number of expected pods.")] = 0
+    disruptions_allowed: Annotated[Int32, Field("The number of pods that may be evicted now.")] = 0
 
 
 @kind(
@@ -145,23 +155,23 @@ class DisruptionBudgetStatus(Value):
     ),
     validators=(check_budget,),
     admission_defaults=(fill_budget,),
-    text="Limits how much of an application may be disrupted at once and over time.",
+    text="Limits how much of an application may be disrupted at once and per period.",
 )
 class DisruptionBudget(Object):
-    spec: Annotated[DisruptionBudgetSpec, Field("Whom it protects and how much it allows.", required=True)] = always(
+    spec: Annotated[DisruptionBudgetSpec, Field("What the budget protects and the limits.", required=True)] = always(
         DisruptionBudgetSpec()
     )
-    status: Annotated[DisruptionBudgetStatus, Field("What it allows right now.")] = DisruptionBudgetStatus()
+    status: Annotated[DisruptionBudgetStatus, Field("What the budget allows now.")] = DisruptionBudgetStatus()
 
 
 class ConditionsStatus(Value):
-    observed_generation: Annotated[Int64, Field("The generation this status is about.")] = 0
+    observed_generation: Annotated[Int64, Field("The generation that this status was computed for.")] = 0
     conditions: Conditions = ()
 
 
 class PriorityOrderSpec(Value):
     names: Annotated[
-        tuple[str, ...], Field("Priority classes, the one that matters most first.", required=True, list_type="set")
+        tuple[str, ...], Field("Priority classes, the most important first.", required=True, list_type="set")
     ] = always(())
 
 
@@ -173,85 +183,99 @@ class PriorityOrderSpec(Value):
     namespaced=False,
     status=True,
     validators=(check_order,),
-    text="Says which priority classes matter more than which; there is only one, called default.",
+    text="The order of priority classes by importance; the only object is named default.",
 )
 class PriorityOrder(Object):
     spec: Annotated[PriorityOrderSpec, Field("The order.", required=True)] = always(PriorityOrderSpec())
-    status: Annotated[ConditionsStatus, Field("Whether it is in force.")] = ConditionsStatus()
+    status: Annotated[ConditionsStatus, Field("Whether the order is in effect.")] = ConditionsStatus()
 
 
 class DefaultBudget(Value):
-    """The budget of those who have none."""
+    """The budget of pods that no budget selects."""
 
-    priority_class_name: Annotated[str, Field("For pods of this priority class; empty means all others.")] = ""
-    max_unavailable: Annotated[IntOrString | None, Field("How many may be unavailable, as number or percent.")] = None
-    rate: Annotated[Rate | None, Field("How many disruptions there may be over time.")] = None
+    priority_class_name: Annotated[str, Field("The priority class of the pods; empty means all others.")] = ""
+    max_unavailable: Annotated[
+        IntOrString | None, Field("The maximum that may be unavailable, as number or percent.")
+    ] = None
+    rate: Annotated[Rate | None, Field("The maximum number of disruptions per period.")] = None
 
 
 class Floor(Value):
-    """What a budget must allow at least."""
+    """The minimum that every budget must allow."""
 
-    namespace_selector: Annotated[LabelSelector | None, Field("In which namespaces; absent means all.")] = None
-    at_or_below_priority: Annotated[str, Field("For this priority class and those that matter less.")] = ""
-    min_max_unavailable: Annotated[IntOrString | None, Field("So many may always be unavailable.")] = None
-    min_rate: Annotated[Rate | None, Field("So many disruptions are always allowed.")] = None
+    namespace_selector: Annotated[LabelSelector | None, Field("The namespaces; absent means all.")] = None
+    at_or_below_priority: Annotated[str, Field("Applies to this priority class and less important ones.")] = ""
+    min_max_unavailable: Annotated[
+        IntOrString | None, Field("The maxUnavailable that every budget must allow at least.")
+    ] = None
+    min_rate: Annotated[Rate | None, Field("The rate that every budget must allow at least.")] = None
 
 
 class ComponentQuota(Value):
-    """How much one component may disrupt."""
+    """The limit of disruptions by one component."""
 
-    component: Annotated[str, Field("The component, by the name it writes under.", required=True)] = always("")
+    component: Annotated[str, Field("The name of the component.", required=True)] = always("")
     users: Annotated[
-        tuple[str, ...], Field("Users who count as this component, whatever their evictions say.", list_type="set")
+        tuple[str, ...],
+        Field("Users that count as this component, whatever component their evictions name.", list_type="set"),
     ] = ()
     scope: Annotated[
         str,
-        Field("Counted over the whole cluster or in each namespace.", enum=("Cluster", "Namespace"), default="Cluster"),
+        Field(
+            "Whether disruptions are counted per cluster or per namespace.",
+            enum=("Cluster", "Namespace"),
+            default="Cluster",
+        ),
     ] = ""
-    rate: Annotated[Rate | None, Field("How many disruptions over time.")] = None
-    max_in_flight: Annotated[Int32 | None, Field("How many at once.", minimum=1)] = None
+    rate: Annotated[Rate | None, Field("The maximum number of disruptions per period.")] = None
+    max_in_flight: Annotated[Int32 | None, Field("The maximum number of disruptions in flight.", minimum=1)] = None
 
 
 class PriorityRule(Value):
-    """Which priority class pods without one get."""
+    """Sets the priority class of pods that have none."""
 
-    namespace_selector: Annotated[LabelSelector | None, Field("In which namespaces; absent means all.")] = None
-    pod_selector: Annotated[LabelSelector | None, Field("Which pods; absent means all.")] = None
-    service_account: Annotated[str, Field("Of which service account; empty means any.")] = ""
-    priority_class_name: Annotated[str, Field("The priority class they get.", required=True)] = always("")
+    namespace_selector: Annotated[LabelSelector | None, Field("The namespaces; absent means all.")] = None
+    pod_selector: Annotated[LabelSelector | None, Field("The pods; absent means all.")] = None
+    service_account: Annotated[str, Field("The service account of the pods; empty means any.")] = ""
+    priority_class_name: Annotated[str, Field("The priority class to set.", required=True)] = always("")
 
 
 class Storm(Value):
-    """When so many clusters are not ready that moving workloads would make it worse."""
+    """When so many clusters are not ready that evictions would make it worse."""
 
     slow_above: Annotated[
-        IntOrString, Field("Evict slowly when more clusters than this are not ready.", default="30%")
+        IntOrString, Field("Evict at a reduced rate when more clusters than this are not ready.", default="30%")
     ] = "30%"
     stop_above: Annotated[
         IntOrString, Field("Evict nothing when more clusters than this are not ready.", default="60%")
     ] = "60%"
     at_least: Annotated[
         Int32,
-        Field("So many clusters must be not ready at once; fewer are no storm, however small the fleet.", default=3),
+        Field(
+            "The minimum number of clusters not ready; below it neither limit applies, even in a small fleet.",
+            default=3,
+        ),
     ] = 3
 
 
 class EvictionRate(Value):
-    per_second: Annotated[IntOrString, Field("How many evictions a second, such as `10` or `0.1`.", default=10)] = 10
+    per_second: Annotated[
+        IntOrString, Field("The number of evictions per second, such as `10` or `0.1`.", default=10)
+    ] = 10
 
 
 class DisruptionPolicySpec(Value):
-    default_budgets: Annotated[tuple[DefaultBudget, ...], Field("Budgets of those who have none.")] = ()
-    floors: Annotated[tuple[Floor, ...], Field("What every budget must allow at least.")] = ()
-    component_quotas: Annotated[tuple[ComponentQuota, ...], Field("How much single components may disrupt.")] = ()
-    priority_rules: Annotated[tuple[PriorityRule, ...], Field("Which priority class pods without one get.")] = ()
+    default_budgets: Annotated[tuple[DefaultBudget, ...], Field("Budgets of pods that no budget selects.")] = ()
+    floors: Annotated[tuple[Floor, ...], Field("The minimum that every budget must allow.")] = ()
+    component_quotas: Annotated[tuple[ComponentQuota, ...], Field("The limits of disruptions per component.")] = ()
+    priority_rules: Annotated[tuple[PriorityRule, ...], Field("Sets the priority class of pods that have none.")] = ()
     limited_priorities: Annotated[
-        tuple[str, ...], Field("Priority classes that pods may have only where a quota speaks of them.")
+        tuple[str, ...], Field("Priority classes that pods may use only where a ResourceQuota covers them.")
     ] = ()
     delete_mode: Annotated[
         str,
         Field(
-            "Whether a deletion by a person passes the budget as an eviction does.",
+            "Whether a deletion by a person must pass the budgets as an eviction does.",
             enum=("Direct", "EvictForHumans"),
             default="Direct",
         ),
@@ -259,7 +283,7 @@ class DisruptionPolicySpec(Value):
     equal_priority_preemption: Annotated[
         str,
         Field(
-            "Whether a pod may take the place of one that is as important, when its owner has less.",
+            "Whether a pod may preempt one of equal priority whose owner has a larger share.",
             enum=("Never", "Fair"),
             default="Never",
         ),
@@ -267,26 +291,28 @@ class DisruptionPolicySpec(Value):
     preemption_budgets: Annotated[
         str,
         Field(
-            "Whether budgets bind preemption, or are only kept where that is possible.",
+            "Whether preemption must obey budgets, or only avoids breaking them where possible.",
             enum=("Enforce", "BestEffort"),
             default="Enforce",
         ),
     ] = ""
-    storm: Annotated[Storm | None, Field("When losses are so many that evictions slow down or stop.")] = None
-    eviction_rate: Annotated[EvictionRate | None, Field("How fast evictions go in quiet times.")] = None
+    storm: Annotated[Storm | None, Field("When evictions slow down or stop because many clusters are not ready.")] = (
+        None
+    )
+    eviction_rate: Annotated[EvictionRate | None, Field("The eviction rate in normal operation.")] = None
 
 
 class ComponentUse(Value):
-    """How much of its quota a component has used."""
+    """The used part of a component's quota."""
 
     component: Annotated[str, Field("The component.", required=True)] = always("")
-    namespace: Annotated[str, Field("Where it is counted; empty is the whole cluster.")] = ""
-    recent: Annotated[tuple[RecentDisruption, ...], Field("What counts against its rate.")] = ()
-    in_flight: Annotated[tuple[InFlight, ...], Field("What it disrupted and has not ended yet.")] = ()
+    namespace: Annotated[str, Field("The namespace of the count; empty means the whole cluster.")] = ""
+    recent: Annotated[tuple[RecentDisruption, ...], Field("The disruptions within the current period.")] = ()
+    in_flight: Annotated[tuple[InFlight, ...], Field("The disruptions in flight.")] = ()
 
 
 class DisruptionPolicyStatus(ConditionsStatus):
-    components: Annotated[tuple[ComponentUse, ...], Field("What components have used of their quotas.")] = ()
+    components: Annotated[tuple[ComponentUse, ...], Field("The used part of the component quotas.")] = ()
 
 
 @kind(
@@ -297,65 +323,73 @@ class DisruptionPolicyStatus(ConditionsStatus):
     namespaced=False,
     status=True,
     validators=(check_policy,),
-    text="Settings for disruptions of all kinds; there is only one, called default.",
+    text="The settings for disruptions; the only object is named default.",
 )
 class DisruptionPolicy(Object):
     spec: Annotated[DisruptionPolicySpec, Field("The settings.", required=True)] = always(DisruptionPolicySpec())
-    status: Annotated[DisruptionPolicyStatus, Field("Whether they are in force, and what was used of them.")] = (
+    status: Annotated[DisruptionPolicyStatus, Field("Whether the settings are in effect, and the used quotas.")] = (
         DisruptionPolicyStatus()
     )
 
 
 class MovedObject(Value):
-    """What moved."""
+    """A reference to the moved object."""
 
-    api_version: Annotated[str, Field("Group and version of it.", required=True)] = always("")
-    kind: Annotated[str, Field("Kind of it.", required=True)] = always("")
+    api_version: Annotated[str, Field("Group and version of the object.", required=True)] = always("")
+    kind: Annotated[str, Field("Kind of the object.", required=True)] = always("")
     namespace: Annotated[str, Field("Its namespace; empty when cluster-wide.")] = ""
     name: Annotated[str, Field("Its name.", required=True)] = always("")
 
 
 class MoveTarget(Value):
     name: Annotated[str, Field("The cluster or node.", required=True)] = always("")
-    replicas: Annotated[Int32, Field("How many replicas it gains.")] = 0
+    replicas: Annotated[Int32, Field("The number of replicas it gains.")] = 0
 
 
 class BudgetUse(Value):
-    """What a move took from a budget."""
+    """The disruptions that a move was charged for in one budget."""
 
     name: Annotated[str, Field("The budget.", required=True)] = always("")
     namespace: Annotated[str, Field("Its namespace.")] = ""
-    disruptions: Annotated[Int32, Field("How many disruptions it was charged.")] = 0
+    disruptions: Annotated[Int32, Field("The number of disruptions charged to the budget.")] = 0
 
 
 class MoveSpec(Value):
-    """What was decided; it never changes."""
+    """The decision; immutable."""
 
-    object: Annotated[MovedObject, Field("What moves.", required=True)] = always(MovedObject())
-    cause: Annotated[str, Field("What for.", required=True, enum=CAUSES)] = always("")
-    by: Annotated[str, Field("Who decided it: a component, or a person through one.")] = ""
-    from_: Annotated[str, Field("The cluster or node that is left.", required=True)] = msgspec.field(
+    object: Annotated[MovedObject, Field("The moved object.", required=True)] = always(MovedObject())
+    cause: Annotated[str, Field("The reason of the disruption.", required=True, enum=CAUSES)] = always("")
+    by: Annotated[str, Field("The component or user that decided it.")] = ""
+    from_: Annotated[str, Field("The cluster or node that the replicas leave.", required=True)] = msgspec.field(
         default_factory=lambda: "", name="from"
     )
-    to: Annotated[tuple[MoveTarget, ...], Field("Where the replacement goes; none when nothing replaces it.")] = ()
-    replicas: Annotated[Int32, Field("How many replicas leave.", required=True)] = always(0)
+    to: Annotated[
+        tuple[MoveTarget, ...], Field("The clusters or nodes of the replacement; empty when there is none.")
+    ] = ()
+    replicas: Annotated[Int32, Field("The number of replicas that move.", required=True)] = always(0)
     mode: Annotated[
         str,
-        Field("The replacement is ready first, or the old replicas go at once.", enum=("ReplacementFirst", "AtOnce")),
+        Field(
+            "Whether old replicas are removed after the replacement is ready, or at once.",
+            enum=("ReplacementFirst", "AtOnce"),
+        ),
     ] = ""
-    budgets: Annotated[tuple[BudgetUse, ...], Field("Which budgets were charged.")] = ()
-    message: Annotated[str, Field("Why, in words for people.")] = ""
+    budgets: Annotated[tuple[BudgetUse, ...], Field("The charged budgets.")] = ()
+    message: Annotated[str, Field("The details for people.")] = ""
 
 
 class MoveStatus(Value):
     outcome: Annotated[
         str,
-        Field("How it went; empty while it goes on.", enum=("Done", "Reverted", "Stalled", "Cancelled", "Superseded")),
+        Field(
+            "The outcome; empty while the move goes on.",
+            enum=("Done", "Reverted", "Stalled", "Cancelled", "Superseded"),
+        ),
     ] = ""
-    started: Annotated[datetime | None, MicroTime(), Field("When it began.")] = None
-    finished: Annotated[datetime | None, MicroTime(), Field("When it ended.")] = None
-    message: Annotated[str, Field("The same in words for people.")] = ""
-    observed_generation: Annotated[Int64, Field("The generation this status is about.")] = 0
+    started: Annotated[datetime | None, MicroTime(), Field("When the move started.")] = None
+    finished: Annotated[datetime | None, MicroTime(), Field("When the move ended.")] = None
+    message: Annotated[str, Field("The details for people.")] = ""
+    observed_generation: Annotated[Int64, Field("The generation that this status was computed for.")] = 0
     conditions: Conditions = ()
 
 
@@ -375,8 +409,8 @@ class MoveStatus(Value):
         Column("OUTCOME", ".status.outcome"),
         Column("AGE", ".metadata.creationTimestamp", "date"),
     ),
-    text="One entry in the log of moves, written before the move begins.",
+    text="An entry of the move log, written before the move starts.",
 )
 class Move(Object):
-    spec: Annotated[MoveSpec, Field("What was decided.", required=True)] = always(MoveSpec())
-    status: Annotated[MoveStatus, Field("How it went.")] = MoveStatus()
+    spec: Annotated[MoveSpec, Field("The decision.", required=True)] = always(MoveSpec())
+    status: Annotated[MoveStatus, Field("The outcome.")] = MoveStatus()

@@ -1,4 +1,4 @@
-"""How kinds that we do not know by heart are understood: by Lua scripts, or by asking a webhook."""
+"""Customizations of Karmada's resource interpreter: Lua scripts and webhooks that interpret further kinds."""
 
 from typing import Annotated
 
@@ -13,38 +13,46 @@ class CustomizationTarget(Value):
 
 
 class LuaOperation(Value):
-    lua_script: Annotated[str, Field("The script; it defines the function of its operation.", required=True)] = always(
-        ""
-    )
+    lua_script: Annotated[
+        str, Field("The script; it defines the function that the operation calls.", required=True)
+    ] = always("")
 
 
 class CustomizationRules(Value):
-    """One script for each question about the kind."""
+    """One script per interpreter operation."""
 
-    retention: Annotated[LuaOperation | None, Field("Which fields of the copy in a cluster are kept.")] = None
-    replica_resource: Annotated[LuaOperation | None, Field("How many replicas there are and what one needs.")] = None
-    component_resource: Annotated[LuaOperation | None, Field("Which components there are and what each needs.")] = None
-    replica_revision: Annotated[LuaOperation | None, Field("How the number of replicas is changed.")] = None
-    status_reflection: Annotated[LuaOperation | None, Field("Which part of the status is reported.")] = None
-    status_aggregation: Annotated[LuaOperation | None, Field("How the clusters' statuses become one.")] = None
-    health_interpretation: Annotated[LuaOperation | None, Field("Whether the copy does well.")] = None
-    dependency_interpretation: Annotated[LuaOperation | None, Field("What the object needs beside it.")] = None
+    retention: Annotated[LuaOperation | None, Field("Retains fields of the object in a member cluster.")] = None
+    replica_resource: Annotated[
+        LuaOperation | None, Field("Returns the replicas and the requirements of one replica.")
+    ] = None
+    component_resource: Annotated[
+        LuaOperation | None, Field("Returns the components and the requirements of each.")
+    ] = None
+    replica_revision: Annotated[LuaOperation | None, Field("Sets the number of replicas.")] = None
+    status_reflection: Annotated[LuaOperation | None, Field("Extracts the part of the status that is reported.")] = None
+    status_aggregation: Annotated[
+        LuaOperation | None, Field("Merges the statuses of the member clusters into one.")
+    ] = None
+    health_interpretation: Annotated[LuaOperation | None, Field("Returns whether the object is healthy.")] = None
+    dependency_interpretation: Annotated[
+        LuaOperation | None, Field("Returns the objects that the object depends on.")
+    ] = None
 
 
 class CustomizationSpec(CustomizationRules):
-    """The scripts may also stand here directly; they are moved into `customizations`."""
+    """The scripts may also be given directly in the spec; they are moved to `customizations`."""
 
-    target: Annotated[CustomizationTarget, Field("The kind that is explained.", required=True)] = always(
+    target: Annotated[CustomizationTarget, Field("The kind to interpret.", required=True)] = always(
         CustomizationTarget()
     )
     customizations: Annotated[CustomizationRules, Field("The scripts.")] = always(CustomizationRules())
 
 
 class CustomizationStatus(Value):
-    """Without observedGeneration: the kind has no status subresource, so writing this is itself a new generation."""
+    """No observedGeneration: the kind has no status subresource, so a status write increments the generation."""
 
     conditions: Annotated[
-        tuple[Condition, ...], Field("Whether the scripts work.", list_type="map", map_keys=("type",))
+        tuple[Condition, ...], Field("Whether the scripts are valid.", list_type="map", map_keys=("type",))
     ] = ()
 
 
@@ -60,44 +68,44 @@ class CustomizationStatus(Value):
         Column("TARGET-KIND", ".spec.target.kind"),
         Column("AGE", ".metadata.creationTimestamp", "date"),
     ),
-    spelling=(gather_customizations,),
+    normalizers=(gather_customizations,),
     validators=(check_customization,),
-    text="Explains a kind by Lua scripts.",
+    text="Interprets a kind with Lua scripts.",
 )
 class ResourceInterpreterCustomization(Object):
-    spec: Annotated[CustomizationSpec, Field("Which kind, which scripts.", required=True)] = always(CustomizationSpec())
-    status: Annotated[CustomizationStatus, Field("Whether the scripts work.")] = CustomizationStatus()
+    spec: Annotated[CustomizationSpec, Field("The kind and its scripts.", required=True)] = always(CustomizationSpec())
+    status: Annotated[CustomizationStatus, Field("Whether the scripts are valid.")] = CustomizationStatus()
 
 
 class WebhookService(Value):
     namespace: Annotated[str, Field("The namespace of the service.", required=True)] = always("")
     name: Annotated[str, Field("The name of the service.", required=True)] = always("")
-    path: Annotated[str, Field("The path to ask.")] = ""
-    port: Annotated[Int32 | None, Field("The port to ask; 443 when absent.")] = None
+    path: Annotated[str, Field("The URL path of the webhook.")] = ""
+    port: Annotated[Int32 | None, Field("The port of the service; 443 when absent.")] = None
 
 
 class WebhookClientConfig(Value):
-    url: Annotated[str, Field("The address, when it is outside.")] = ""
-    service: Annotated[WebhookService | None, Field("The service, when it is inside.")] = None
+    url: Annotated[str, Field("The URL of a webhook outside the cluster.")] = ""
+    service: Annotated[WebhookService | None, Field("The service of a webhook inside the cluster.")] = None
     ca_bundle: Annotated[str, Field("The certificate authority of the server.", format="byte")] = ""
 
 
 class RuleWithOperations(Value):
-    operations: Annotated[tuple[str, ...], Field("Which questions.", required=True)] = always(())
-    api_groups: Annotated[tuple[str, ...], Field("Of which groups.", required=True)] = always(())
-    api_versions: Annotated[tuple[str, ...], Field("Of which versions.", required=True)] = always(())
-    kinds: Annotated[tuple[str, ...], Field("Of which kinds.", required=True)] = always(())
+    operations: Annotated[tuple[str, ...], Field("The interpreter operations.", required=True)] = always(())
+    api_groups: Annotated[tuple[str, ...], Field("The API groups.", required=True)] = always(())
+    api_versions: Annotated[tuple[str, ...], Field("The API versions.", required=True)] = always(())
+    kinds: Annotated[tuple[str, ...], Field("The kinds.", required=True)] = always(())
 
 
 class InterpreterWebhook(Value):
     name: Annotated[str, Field("The full name of the webhook.", required=True)] = always("")
-    client_config: Annotated[WebhookClientConfig, Field("How it is reached.", required=True)] = always(
+    client_config: Annotated[WebhookClientConfig, Field("How to reach the webhook.", required=True)] = always(
         WebhookClientConfig()
     )
-    rules: Annotated[tuple[RuleWithOperations, ...], Field("What it is asked about.")] = ()
-    timeout_seconds: Annotated[Int32 | None, Field("How long to wait for an answer.")] = None
+    rules: Annotated[tuple[RuleWithOperations, ...], Field("The operations and kinds that the webhook handles.")] = ()
+    timeout_seconds: Annotated[Int32 | None, Field("The timeout of a call.")] = None
     interpreter_context_versions: Annotated[
-        tuple[str, ...], Field("Which versions of the question it understands.", required=True)
+        tuple[str, ...], Field("The versions of the request that the webhook supports.", required=True)
     ] = always(())
 
 
@@ -109,7 +117,7 @@ class InterpreterWebhook(Value):
     namespaced=False,
     admission_defaults=(fill_webhooks,),
     admission_validators=(check_webhooks,),
-    text="Explains kinds by asking a webhook.",
+    text="Interprets kinds with webhooks.",
 )
 class ResourceInterpreterWebhookConfiguration(Object):
     webhooks: Annotated[tuple[InterpreterWebhook, ...], Field("The webhooks.", required=True)] = always(())

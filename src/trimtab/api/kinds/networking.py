@@ -1,4 +1,4 @@
-"""Services and ingresses that reach over many clusters."""
+"""Multi-cluster services and ingresses of Karmada and the Multi-Cluster Services API."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ class ExposurePort(Value):
 
 
 class ExposureRange(Value):
-    cluster_names: Annotated[tuple[str, ...], Field("The clusters; none means all.")] = ()
+    cluster_names: Annotated[tuple[str, ...], Field("The clusters; empty means all.")] = ()
 
 
 class ClusterSelectorByName(Value):
@@ -23,40 +23,44 @@ class ClusterSelectorByName(Value):
 class MultiClusterServiceSpec(Value):
     types: Annotated[
         tuple[Annotated[str, Field(enum=("CrossCluster", "LoadBalancer"))], ...],
-        Field("How the service is offered: between clusters, or to the outside.", required=True),
+        Field("How the service is exposed: between clusters, or to clients outside.", required=True),
     ] = always(())
-    ports: Annotated[tuple[ExposurePort, ...], Field("Which ports; none means all of the service's.")] = ()
-    range: Annotated[ExposureRange, Field("The old way to name clusters.")] = ExposureRange()
+    ports: Annotated[tuple[ExposurePort, ...], Field("The exposed ports; empty means all ports of the service.")] = ()
+    range: Annotated[ExposureRange, Field("Deprecated: the clusters.")] = ExposureRange()
     provider_clusters: Annotated[
-        tuple[ClusterSelectorByName, ...], Field("The clusters that answer; none means all.")
+        tuple[ClusterSelectorByName, ...], Field("The clusters whose endpoints provide the service; empty means all.")
     ] = ()
     consumer_clusters: Annotated[
-        tuple[ClusterSelectorByName, ...], Field("The clusters that may ask; none means all.")
+        tuple[ClusterSelectorByName, ...], Field("The clusters whose clients may use the service; empty means all.")
     ] = ()
-    service_provision_clusters: Annotated[tuple[str, ...], Field("The old name of providerClusters.")] = ()
-    service_consumption_clusters: Annotated[tuple[str, ...], Field("The old name of consumerClusters.")] = ()
+    service_provision_clusters: Annotated[tuple[str, ...], Field("Deprecated: use providerClusters.")] = ()
+    service_consumption_clusters: Annotated[tuple[str, ...], Field("Deprecated: use consumerClusters.")] = ()
 
 
 class LoadBalancerPort(Value):
     port: Annotated[Int32, Field("The port.", required=True)] = always(0)
     protocol: Annotated[str, Field("Its protocol.", required=True)] = always("")
-    error: Annotated[str | None, Field("What is wrong with it.")] = None
+    error: Annotated[str | None, Field("The error of the port.")] = None
 
 
 class LoadBalancerIngress(Value):
-    ip: Annotated[str, Field("The address as a number.")] = ""
-    ip_mode: Annotated[str | None, Field("How the address is used.")] = None
-    hostname: Annotated[str, Field("The address as a name.")] = ""
+    ip: Annotated[str, Field("The IP address.")] = ""
+    ip_mode: Annotated[str | None, Field("How traffic to the IP address is delivered.")] = None
+    hostname: Annotated[str, Field("The host name.")] = ""
     ports: Annotated[tuple[LoadBalancerPort, ...], Field("The ports.", list_type="atomic")] = ()
 
 
 class LoadBalancerStatus(Value):
-    ingress: Annotated[tuple[LoadBalancerIngress, ...], Field("Where it is reached.", list_type="atomic")] = ()
+    ingress: Annotated[
+        tuple[LoadBalancerIngress, ...], Field("The addresses of the load balancer.", list_type="atomic")
+    ] = ()
 
 
 class ServiceLikeStatus(Value):
-    load_balancer: Annotated[LoadBalancerStatus, Field("The balancer in front.")] = LoadBalancerStatus()
-    conditions: Annotated[tuple[Condition, ...], Field("What was observed.", list_type="map", map_keys=("type",))] = ()
+    load_balancer: Annotated[LoadBalancerStatus, Field("The load balancer.")] = LoadBalancerStatus()
+    conditions: Annotated[
+        tuple[Condition, ...], Field("Conditions of the object.", list_type="map", map_keys=("type",))
+    ] = ()
 
 
 @kind(
@@ -67,17 +71,17 @@ class ServiceLikeStatus(Value):
     categories=("karmada-io",),
     status=True,
     admission_validators=(check_service,),
-    text="Offers a service over cluster borders.",
+    text="Exposes a service across clusters.",
 )
 class MultiClusterService(Object):
-    spec: Annotated[MultiClusterServiceSpec, Field("What is offered where.", required=True)] = always(
+    spec: Annotated[MultiClusterServiceSpec, Field("The exposure and its clusters.", required=True)] = always(
         MultiClusterServiceSpec()
     )
-    status: Annotated[ServiceLikeStatus, Field("How it is reached.")] = ServiceLikeStatus()
+    status: Annotated[ServiceLikeStatus, Field("The load balancer and conditions.")] = ServiceLikeStatus()
 
 
 class MultiClusterIngressStatus(Value):
-    load_balancer: Annotated[LoadBalancerStatus, Field("The balancer in front.")] = LoadBalancerStatus()
+    load_balancer: Annotated[LoadBalancerStatus, Field("The load balancer.")] = LoadBalancerStatus()
 
 
 @kind(
@@ -91,11 +95,15 @@ class MultiClusterIngressStatus(Value):
 )
 class MultiClusterIngress(Object):
     spec: Annotated[Raw, Field("As in networking.k8s.io/v1 Ingress.", preserve_unknown=True)] = {}
-    status: Annotated[MultiClusterIngressStatus, Field("How it is reached.")] = MultiClusterIngressStatus()
+    status: Annotated[MultiClusterIngressStatus, Field("The load balancer and conditions.")] = (
+        MultiClusterIngressStatus()
+    )
 
 
 class ServiceExportStatus(Value):
-    conditions: Annotated[tuple[Condition, ...], Field("What was observed.", list_type="map", map_keys=("type",))] = ()
+    conditions: Annotated[
+        tuple[Condition, ...], Field("Conditions of the object.", list_type="map", map_keys=("type",))
+    ] = ()
 
 
 @kind(
@@ -105,10 +113,10 @@ class ServiceExportStatus(Value):
     short=("svcex",),
     status=True,
     columns=(Column("Age", ".metadata.creationTimestamp", "date"),),
-    text="Says that the service of the same name may be used from other clusters.",
+    text="Exports the service of the same name to other clusters.",
 )
 class ServiceExport(Object):
-    status: Annotated[ServiceExportStatus, Field("Whether it is.")] = ServiceExportStatus()
+    status: Annotated[ServiceExportStatus, Field("Whether the service is exported.")] = ServiceExportStatus()
 
 
 class ImportedPort(Value):
@@ -122,21 +130,22 @@ class ServiceImportSpec(Value):
     ports: Annotated[tuple[ImportedPort, ...], Field("The ports.", required=True, list_type="atomic")] = always(())
     ips: Annotated[tuple[str, ...], Field("The addresses.", max_items=1)] = ()
     type: Annotated[
-        str, Field("One address for all, or one for each pod.", required=True, enum=("ClusterSetIP", "Headless"))
+        str, Field("One IP address for the service, or one per pod.", required=True, enum=("ClusterSetIP", "Headless"))
     ] = always("")
-    session_affinity: Annotated[str, Field("Whether a client stays with one pod.")] = ""
-    session_affinity_config: Annotated[Raw | None, Field("How a client stays with one pod.", preserve_unknown=True)] = (
-        None
-    )
+    session_affinity: Annotated[str, Field("The session affinity of clients.")] = ""
+    session_affinity_config: Annotated[
+        Raw | None, Field("The settings of the session affinity.", preserve_unknown=True)
+    ] = None
 
 
 class ImportedCluster(Value):
-    cluster: Annotated[str, Field("A cluster that offers it.", required=True)] = always("")
+    cluster: Annotated[str, Field("A cluster that exports the service.", required=True)] = always("")
 
 
 class ServiceImportStatus(Value):
     clusters: Annotated[
-        tuple[ImportedCluster, ...], Field("The clusters that offer it.", list_type="map", map_keys=("cluster",))
+        tuple[ImportedCluster, ...],
+        Field("The clusters that export the service.", list_type="map", map_keys=("cluster",)),
     ] = ()
 
 
@@ -151,8 +160,8 @@ class ServiceImportStatus(Value):
         Column("IP", ".spec.ips"),
         Column("Age", ".metadata.creationTimestamp", "date"),
     ),
-    text="A service of other clusters that may be used here.",
+    text="A service that other clusters export.",
 )
 class ServiceImport(Object):
-    spec: Annotated[ServiceImportSpec, Field("What it offers.")] = ServiceImportSpec()
-    status: Annotated[ServiceImportStatus, Field("Who offers it.")] = ServiceImportStatus()
+    spec: Annotated[ServiceImportSpec, Field("The imported service.")] = ServiceImportSpec()
+    status: Annotated[ServiceImportStatus, Field("The exporting clusters.")] = ServiceImportStatus()

@@ -1,4 +1,4 @@
-"""A request to decide anew where workloads belong, and what became of it."""
+"""WorkloadRebalancer: a request to reschedule workloads, and its progress."""
 
 from datetime import datetime
 from typing import Annotated
@@ -11,7 +11,7 @@ from trimtab.api.value import Condition, Field, Int32, Int64, IntOrString, Objec
 
 
 class WorkloadReference(Value):
-    """Which workload."""
+    """A reference to a workload."""
 
     api_version: Annotated[str, Field("Group and version of the workload.", required=True)] = always("")
     kind: Annotated[str, Field("Kind of the workload.", required=True)] = always("")
@@ -20,88 +20,98 @@ class WorkloadReference(Value):
 
 
 class WorkloadSelector(Value):
-    """Which workloads, by what they have in common."""
+    """Selects workloads by kind, namespace and labels."""
 
     api_version: Annotated[str, Field("Group and version of the workloads.", required=True)] = always("")
     kind: Annotated[str, Field("Kind of the workloads.", required=True)] = always("")
     namespace: Annotated[str, Field("Their namespace; empty means every namespace.")] = ""
-    label_selector: Annotated[LabelSelector | None, Field("Which labels they must have; absent means any.")] = None
+    label_selector: Annotated[LabelSelector | None, Field("The labels they must have; absent means any.")] = None
 
 
 class MoveOptions(Value):
-    """How replicas leave a cluster."""
+    """How replicas move from one cluster to another."""
 
     mode: Annotated[
         str,
-        Field("The replacement is ready first, or the old replicas go at once.", enum=("ReplacementFirst", "AtOnce")),
+        Field(
+            "Whether old replicas are removed after the replacement is ready, or at once.",
+            enum=("ReplacementFirst", "AtOnce"),
+        ),
     ] = ""
     timeout_seconds: Annotated[
-        Int32, Field("How long to wait for the replacement before the move is undone.", default=600, minimum=1)
+        Int32, Field("How long to wait for the replacement before the move is reverted.", default=600, minimum=1)
     ] = 600
     max_surge: Annotated[
-        IntOrString, Field("How many replicas may run twice meanwhile, as number or percent.", default="100%")
+        IntOrString, Field("How many replicas may run twice during the move, as number or percent.", default="100%")
     ] = "100%"
 
 
 class Reschedule(Value):
-    """The spelling of upstream's proposal."""
+    """The strategy as upstream's proposal spells it."""
 
     preserve_available_replicas: Annotated[bool, Field("Same as the strategy PreserveAvailable.")] = False
 
 
 class RebalancerSpec(Value):
-    workloads: Annotated[tuple[WorkloadReference, ...], Field("The workloads, one by one.")] = ()
+    workloads: Annotated[tuple[WorkloadReference, ...], Field("The workloads by name.")] = ()
     selectors: Annotated[
         tuple[WorkloadSelector, ...],
-        Field("The workloads by selectors, looked up once for each generation and each time of the schedule."),
+        Field("The workloads by selectors; evaluated once per generation and once per run of the schedule."),
     ] = ()
     ttl_seconds_after_finished: Annotated[
-        Int32 | None, Field("Delete this so long after it has finished; absent keeps it.", minimum=0)
+        Int32 | None, Field("Delete the rebalancer this long after it finished; absent keeps it.", minimum=0)
     ] = None
     schedule: Annotated[
         str,
-        Field("Do it again and again, at these times in cron's notation, and not before the first of them."),
+        Field("Run repeatedly, as a cron schedule; the first run is at the first scheduled time."),
     ] = ""
-    time_zone: Annotated[str, Field("The zone of the schedule, such as Europe/Berlin; UTC when empty.")] = ""
-    suspend: Annotated[bool, Field("Begin with no further workload for now.")] = False
-    cancel: Annotated[bool, Field("Stop for good and leave what is done.")] = False
+    time_zone: Annotated[str, Field("The time zone of the schedule, such as Europe/Berlin; UTC when empty.")] = ""
+    suspend: Annotated[bool, Field("Do not start further workloads.")] = False
+    cancel: Annotated[bool, Field("Stop; moves that are done are not reverted.")] = False
     strategy: Annotated[
         str,
         Field(
-            "Decide as if nothing were placed, which is meant when absent, or leave available replicas where they are.",
+            "Schedule as if nothing were placed (the default), or keep available replicas in their clusters.",
             enum=("Fresh", "PreserveAvailable"),
         ),
     ] = ""
     reschedule: Annotated[Reschedule | None, Field("The strategy in upstream's spelling.")] = None
-    max_parallel: Annotated[Int32, Field("How many workloads move at once.", minimum=1)] = 10
-    move: Annotated[MoveOptions | None, Field("How replicas leave a cluster.")] = None
+    max_parallel: Annotated[Int32, Field("How many workloads move at the same time.", minimum=1)] = 10
+    move: Annotated[MoveOptions | None, Field("How replicas move from one cluster to another.")] = None
 
 
 class ObservedWorkload(Value):
-    """What became of one workload."""
+    """The progress of one workload."""
 
     workload: Annotated[WorkloadReference, Field("The workload.", required=True)] = always(WorkloadReference())
     result: Annotated[
-        str, Field("Whether a new decision was asked for; empty while pending.", enum=("Successful", "Failed"))
+        str, Field("Whether rescheduling was requested; empty while pending.", enum=("Successful", "Failed"))
     ] = ""
-    reason: Annotated[str, Field("Why not, in one CamelCase word.")] = ""
+    reason: Annotated[str, Field("The reason of a failure, in CamelCase.")] = ""
     phase: Annotated[
         str,
-        Field("How far the move is.", enum=("Pending", "Moving", "Done", "NoChange", "Blocked", "Failed", "Cancelled")),
+        Field(
+            "The progress of the move.",
+            enum=("Pending", "Moving", "Done", "NoChange", "Blocked", "Failed", "Cancelled"),
+        ),
     ] = ""
-    before: Annotated[tuple[TargetCluster, ...], Field("Where it was.")] = ()
-    after: Annotated[tuple[TargetCluster, ...], Field("Where it goes.")] = ()
-    message: Annotated[str, Field("The same in words for people.")] = ""
-    triggered_at: Annotated[datetime | None, Field("When the new decision was asked for.")] = None
+    before: Annotated[tuple[TargetCluster, ...], Field("The clusters before the move.")] = ()
+    after: Annotated[tuple[TargetCluster, ...], Field("The clusters after the move.")] = ()
+    message: Annotated[str, Field("The details for people.")] = ""
+    triggered_at: Annotated[datetime | None, Field("When rescheduling was requested.")] = None
 
 
 class RebalancerStatus(Value):
-    observed_workloads: Annotated[tuple[ObservedWorkload, ...], Field("Every workload, sorted.")] = ()
-    observed_generation: Annotated[Int64, Field("The generation this status is about.")] = 0
-    finish_time: Annotated[datetime | None, Field("When the last workload was done.")] = None
-    last_schedule_time: Annotated[datetime | None, Field("The time of the schedule that this is about.")] = None
-    next_schedule_time: Annotated[datetime | None, Field("When it begins anew, if it is done by then.")] = None
-    conditions: Annotated[tuple[Condition, ...], Field("What was observed.", list_type="map", map_keys=("type",))] = ()
+    observed_workloads: Annotated[tuple[ObservedWorkload, ...], Field("The progress of each workload, sorted.")] = ()
+    observed_generation: Annotated[Int64, Field("The generation that this status was computed for.")] = 0
+    finish_time: Annotated[datetime | None, Field("When the last workload finished.")] = None
+    last_schedule_time: Annotated[datetime | None, Field("The scheduled time of the current run.")] = None
+    next_schedule_time: Annotated[
+        datetime | None, Field("The scheduled time of the next run; it is skipped while the current run goes on.")
+    ] = None
+    conditions: Annotated[
+        tuple[Condition, ...], Field("Conditions of the rebalancer.", list_type="map", map_keys=("type",))
+    ] = ()
 
 
 @kind(
@@ -113,10 +123,8 @@ class RebalancerStatus(Value):
     validators=(check_rebalancer,),
     admission_defaults=(fill_rebalancer,),
     admission_validators=(check_namespaces,),
-    text="Asks for a new decision about where workloads belong.",
+    text="Requests that workloads are scheduled again.",
 )
 class WorkloadRebalancer(Object):
-    spec: Annotated[RebalancerSpec, Field("Which workloads, and how they move.", required=True)] = always(
-        RebalancerSpec()
-    )
-    status: Annotated[RebalancerStatus, Field("What became of them.")] = RebalancerStatus()
+    spec: Annotated[RebalancerSpec, Field("The workloads and how they move.", required=True)] = always(RebalancerSpec())
+    status: Annotated[RebalancerStatus, Field("The progress of the workloads.")] = RebalancerStatus()

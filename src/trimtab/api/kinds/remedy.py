@@ -1,4 +1,4 @@
-"""What is to be done about a cluster whose conditions are bad."""
+"""Karmada's Remedy: actions to take when a cluster has certain conditions."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ class RemedyAffinity(Value):
 class ClusterConditionMatch(Value):
     condition_type: Annotated[str, Field("The type of the condition.", required=True)] = always("")
     operator: Annotated[
-        str, Field("How its status and the given one relate.", required=True, enum=("Equal", "NotEqual"))
+        str, Field("How the status of the condition is compared.", required=True, enum=("Equal", "NotEqual"))
     ] = always("")
     condition_status: Annotated[str, Field("The status to compare with.", required=True)] = always("")
 
@@ -23,11 +23,11 @@ class DecisionMatch(Value):
 
 
 class RemedySpec(Value):
-    cluster_affinity: Annotated[RemedyAffinity | None, Field("For which clusters; absent means all.")] = None
+    cluster_affinity: Annotated[RemedyAffinity | None, Field("The clusters; absent means all.")] = None
     decision_matches: Annotated[
-        tuple[DecisionMatch, ...], Field("When to act; any one suffices, and none means always.")
+        tuple[DecisionMatch, ...], Field("When to act: when any of these matches; empty means always.")
     ] = ()
-    actions: Annotated[tuple[Annotated[str, Field(enum=("TrafficControl",))], ...], Field("What to do.")] = ()
+    actions: Annotated[tuple[Annotated[str, Field(enum=("TrafficControl",))], ...], Field("The actions to take.")] = ()
 
 
 @kind(
@@ -36,7 +36,7 @@ class RemedySpec(Value):
     plural="remedies",
     categories=("karmada-io",),
     namespaced=False,
-    text="Says what is done when a cluster has certain conditions.",
+    text="Takes actions when a cluster has certain conditions.",
 )
 class Remedy(Object):
-    spec: Annotated[RemedySpec, Field("When and what.")] = RemedySpec()
+    spec: Annotated[RemedySpec, Field("The conditions and the actions.")] = RemedySpec()

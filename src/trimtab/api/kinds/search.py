@@ -1,4 +1,4 @@
-"""What of the clusters' objects is kept here for searching."""
+"""Karmada's ResourceRegistry: which objects of member clusters are cached for search."""
 
 from typing import Annotated
 
@@ -11,12 +11,12 @@ from trimtab.api.value import Condition, Field, Object, Value, always
 class SearchSelector(Value):
     api_version: Annotated[str, Field("Group and version of the objects.", required=True)] = always("")
     kind: Annotated[str, Field("Kind of the objects.", required=True)] = always("")
-    namespace: Annotated[str, Field("Their namespace; empty means every one.")] = ""
+    namespace: Annotated[str, Field("Their namespace; empty means every namespace.")] = ""
 
 
 class OpenSearchConfig(Value):
-    addresses: Annotated[tuple[str, ...], Field("Where the store is.", required=True)] = always(())
-    secret_ref: Annotated[LocalSecretReference, Field("Who we are there.", required=True)] = always(
+    addresses: Annotated[tuple[str, ...], Field("The addresses of the store.", required=True)] = always(())
+    secret_ref: Annotated[LocalSecretReference, Field("The secret with the credentials.", required=True)] = always(
         LocalSecretReference()
     )
 
@@ -26,13 +26,17 @@ class BackendStore(Value):
 
 
 class ResourceRegistrySpec(Value):
-    target_cluster: Annotated[ClusterAffinity, Field("Of which clusters.", required=True)] = always(ClusterAffinity())
-    resource_selectors: Annotated[tuple[SearchSelector, ...], Field("Which objects.", required=True)] = always(())
-    backend_store: Annotated[BackendStore | None, Field("Where they are kept; absent means in memory.")] = None
+    target_cluster: Annotated[ClusterAffinity, Field("The clusters whose objects are cached.", required=True)] = always(
+        ClusterAffinity()
+    )
+    resource_selectors: Annotated[tuple[SearchSelector, ...], Field("The objects to cache.", required=True)] = always(
+        ()
+    )
+    backend_store: Annotated[BackendStore | None, Field("The backend store; absent means in memory.")] = None
 
 
 class ResourceRegistryStatus(Value):
-    conditions: Annotated[tuple[Condition, ...], Field("What was observed.")] = ()
+    conditions: Annotated[tuple[Condition, ...], Field("Conditions of the registry.")] = ()
 
 
 @kind(
@@ -41,8 +45,8 @@ class ResourceRegistryStatus(Value):
     plural="resourceregistries",
     namespaced=False,
     status=True,
-    text="Says which objects of which clusters are kept for searching.",
+    text="Declares which objects of which clusters are cached for search.",
 )
 class ResourceRegistry(Object):
-    spec: Annotated[ResourceRegistrySpec, Field("Which objects.")] = ResourceRegistrySpec()
-    status: Annotated[ResourceRegistryStatus, Field("How it stands.")] = ResourceRegistryStatus()
+    spec: Annotated[ResourceRegistrySpec, Field("The objects to cache.")] = ResourceRegistrySpec()
+    status: Annotated[ResourceRegistryStatus, Field("Conditions of the registry.")] = ResourceRegistryStatus()

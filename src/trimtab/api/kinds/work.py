@@ -1,33 +1,33 @@
-"""Karmada's working papers: the binding that says where an object goes, and the Work that takes it there."""
+"""Karmada's ResourceBinding (where an object is scheduled) and Work (the objects to apply in one cluster)."""
 
 from datetime import datetime
 from typing import Annotated
 
-from trimtab.api.admission.raw import at, mapping
 from trimtab.api.admission.work import check_binding, rename_creation
 from trimtab.api.kind import Column, OtherVersion, kind
 from trimtab.api.kinds.cluster import Toleration
 from trimtab.api.kinds.policy import PURGE_MODES, FailoverBehavior, Placement, SuspendClusters
+from trimtab.api.paths import dig, table
 from trimtab.api.value import Condition, Field, Int32, Int64, MicroTime, Object, QuantityText, Raw, Value, always
 
 _HEALTH = ("Healthy", "Unhealthy", "Unknown")
 
 
 class ObjectReference(Value):
-    """The template that a binding is about."""
+    """A reference to the template of a binding."""
 
     api_version: Annotated[str, Field("Group and version of the template.", required=True)] = always("")
     kind: Annotated[str, Field("Kind of the template.", required=True)] = always("")
     namespace: Annotated[str, Field("Namespace of the template; empty when it is cluster-wide.")] = ""
     name: Annotated[str, Field("Name of the template.", required=True)] = always("")
-    uid: Annotated[str, Field("Uid of the template when it was last looked at.")] = ""
-    resource_version: Annotated[str, Field("Version of the template when it was last looked at.")] = ""
+    uid: Annotated[str, Field("The last observed uid of the template.")] = ""
+    resource_version: Annotated[str, Field("The last observed resourceVersion of the template.")] = ""
 
 
 class NodeSelectorRequirement(Value):
     key: Annotated[str, Field("The label or field of the node.", required=True)] = always("")
     operator: Annotated[
-        str, Field("How it and the values relate: In, NotIn, Exists, DoesNotExist, Gt or Lt.", required=True)
+        str, Field("How it is compared with the values: In, NotIn, Exists, DoesNotExist, Gt or Lt.", required=True)
     ] = always("")
     values: Annotated[tuple[str, ...], Field("The values to compare with.", list_type="atomic")] = ()
 
@@ -49,7 +49,7 @@ class NodeSelector(Value):
 
 
 class NodeClaim(Value):
-    """What a replica asks of its node."""
+    """What a replica requires of its node."""
 
     hard_node_affinity: Annotated[NodeSelector | None, Field("Which nodes it may run on.")] = None
     node_selector: Annotated[dict[str, str], Field("Which labels the node must have.")] = {}
@@ -57,28 +57,30 @@ class NodeClaim(Value):
 
 
 class ReplicaRequirements(Value):
-    """What one replica needs."""
+    """The requirements of one replica."""
 
-    node_claim: Annotated[NodeClaim | None, Field("What it asks of its node.")] = None
-    resource_request: Annotated[dict[str, QuantityText], Field("What resources it asks for.")] = {}
-    namespace: Annotated[str, Field("Its namespace, whose quota may limit it.")] = ""
-    priority_class_name: Annotated[str, Field("Its priority class, which quotas may look at.")] = ""
+    node_claim: Annotated[NodeClaim | None, Field("What it requires of its node.")] = None
+    resource_request: Annotated[dict[str, QuantityText], Field("The resource requests.")] = {}
+    namespace: Annotated[str, Field("Its namespace, whose quotas apply to it.")] = ""
+    priority_class_name: Annotated[str, Field("Its priority class, which quotas may select.")] = ""
 
 
 class ComponentReplicaRequirements(Value):
-    """What one replica of a component needs."""
+    """The requirements of one replica of a component."""
 
-    node_claim: Annotated[NodeClaim | None, Field("What it asks of its node.")] = None
-    resource_request: Annotated[dict[str, QuantityText], Field("What resources it asks for.")] = {}
-    priority_class_name: Annotated[str, Field("Its priority class, which quotas may look at.")] = ""
+    node_claim: Annotated[NodeClaim | None, Field("What it requires of its node.")] = None
+    resource_request: Annotated[dict[str, QuantityText], Field("The resource requests.")] = {}
+    priority_class_name: Annotated[str, Field("Its priority class, which quotas may select.")] = ""
 
 
 class Component(Value):
     """One of several pod templates of a workload."""
 
     name: Annotated[str, Field("The name of the component.", required=True, max_length=32)] = always("")
-    replicas: Annotated[Int32, Field("How many replicas it has.", required=True)] = always(0)
-    replica_requirements: Annotated[ComponentReplicaRequirements | None, Field("What one replica of it needs.")] = None
+    replicas: Annotated[Int32, Field("The number of replicas of the component.", required=True)] = always(0)
+    replica_requirements: Annotated[ComponentReplicaRequirements | None, Field("The requirements of one replica.")] = (
+        None
+    )
 
 
 class TargetComponent(Value):
@@ -87,7 +89,7 @@ class TargetComponent(Value):
 
 
 class TargetCluster(Value):
-    """A cluster and its share."""
+    """A target cluster and its share of the replicas."""
 
     name: Annotated[str, Field("The cluster.", required=True)] = always("")
     replicas: Annotated[Int32, Field("Its share of the replicas.")] = 0
@@ -95,250 +97,270 @@ class TargetCluster(Value):
 
 
 class GracefulEvictionTask(Value):
-    """A cluster that is being left."""
+    """A cluster from which the workload is being evicted."""
 
-    from_cluster: Annotated[str, Field("The cluster that is left.", required=True)] = always("")
-    purge_mode: Annotated[str, Field("What becomes of the copy there.", enum=PURGE_MODES)] = ""
-    replicas: Annotated[Int32 | None, Field("How many replicas it had.")] = None
+    from_cluster: Annotated[str, Field("The cluster to evict from.", required=True)] = always("")
+    purge_mode: Annotated[str, Field("What happens to the object in that cluster.", enum=PURGE_MODES)] = ""
+    replicas: Annotated[Int32 | None, Field("The number of replicas it had there.")] = None
     reason: Annotated[
         str,
         Field(
-            "Why, in one CamelCase word for machines.",
+            "The reason, in CamelCase.",
             required=True,
             min_length=1,
             max_length=32,
             pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
         ),
     ] = always("")
-    message: Annotated[str, Field("Why, in words for people.", max_length=1024)] = ""
-    producer: Annotated[str, Field("Who asked for it.", required=True)] = always("")
-    grace_period_seconds: Annotated[Int32 | None, Field("The longest wait before the copy goes.")] = None
+    message: Annotated[str, Field("The details for people.", max_length=1024)] = ""
+    producer: Annotated[str, Field("The controller or user that requested the eviction.", required=True)] = always("")
+    grace_period_seconds: Annotated[Int32 | None, Field("The maximum wait before the object is deleted.")] = None
     suppress_deletion: Annotated[
-        bool | None, Field("True holds the copy until somebody decides; false removes it now.")
+        bool | None, Field("True keeps the object until this is changed; false deletes it now.")
     ] = None
-    preserved_label_state: Annotated[dict[str, str], Field("Labels that tell the new copy about the old one.")] = {}
-    creation_timestamp: Annotated[datetime | None, Field("When the task was made.")] = None
-    clusters_before_failover: Annotated[tuple[str, ...], Field("Where the workload was before.")] = ()
+    preserved_label_state: Annotated[
+        dict[str, str], Field("Labels that pass state of the old object to the new one.")
+    ] = {}
+    creation_timestamp: Annotated[datetime | None, Field("When the task was created.")] = None
+    clusters_before_failover: Annotated[
+        tuple[str, ...], Field("The clusters of the workload before the failover.")
+    ] = ()
 
 
 class ActiveEviction(Value):
-    """A cluster that was left because the workload was unhealthy there."""
+    """An eviction from a cluster because the workload was unhealthy there."""
 
-    cluster_name: Annotated[str, Field("The cluster that was left.", required=True)] = always("")
-    creation_timestamp: Annotated[datetime | None, Field("When it was left.")] = None
-    create_timestamp: Annotated[datetime | None, Field("The old spelling of creationTimestamp.")] = None
+    cluster_name: Annotated[str, Field("The cluster that the workload was evicted from.", required=True)] = always("")
+    creation_timestamp: Annotated[datetime | None, Field("When the eviction started.")] = None
+    create_timestamp: Annotated[datetime | None, Field("Deprecated: use creationTimestamp.")] = None
 
 
 class BindingSnapshot(Value):
-    """Another binding that needs this one's object."""
+    """Another binding that depends on the object of this one."""
 
     namespace: Annotated[str, Field("The namespace of the other binding; empty when cluster-wide.")] = ""
     name: Annotated[str, Field("The name of the other binding.", required=True)] = always("")
-    clusters: Annotated[tuple[TargetCluster, ...], Field("Where the other one goes.")] = ()
+    clusters: Annotated[tuple[TargetCluster, ...], Field("The clusters of the other binding.")] = ()
 
 
 class BindingSuspension(Value):
-    """What is paused."""
+    """What is suspended."""
 
-    dispatching: Annotated[bool | None, Field("Send nothing to any cluster.")] = None
-    dispatching_on_clusters: Annotated[SuspendClusters | None, Field("Send nothing to these clusters.")] = None
-    scheduling: Annotated[bool | None, Field("Choose no clusters.")] = None
+    dispatching: Annotated[bool | None, Field("Suspend dispatching to all clusters.")] = None
+    dispatching_on_clusters: Annotated[SuspendClusters | None, Field("Suspend dispatching to these clusters.")] = None
+    scheduling: Annotated[bool | None, Field("Suspend scheduling.")] = None
 
 
 class BindingSchedulePriority(Value):
-    priority: Annotated[Int32, Field("Who is scheduled first; higher first.", default=0)] = always(0)
+    priority: Annotated[Int32, Field("The priority in the scheduling queue; higher first.", default=0)] = always(0)
 
 
 class WorkloadAffinityGroups(Value):
-    affinity_group: Annotated[str, Field("The group to stay with, as `key=value`.")] = ""
-    anti_affinity_group: Annotated[str, Field("The group to keep apart from, as `key=value`.")] = ""
+    affinity_group: Annotated[str, Field("The group to be scheduled together with, as `key=value`.")] = ""
+    anti_affinity_group: Annotated[str, Field("The group to be scheduled apart from, as `key=value`.")] = ""
 
 
 class BindingSpec(Value):
     resource: Annotated[ObjectReference, Field("The template.", required=True)] = always(ObjectReference())
-    propagate_deps: Annotated[bool, Field("Take along what the template needs.")] = False
-    replica_requirements: Annotated[ReplicaRequirements | None, Field("What one replica needs.")] = None
-    replicas: Annotated[Int32, Field("How many replicas the template asks for.")] = 0
+    propagate_deps: Annotated[bool, Field("Propagate the dependencies of the template as well.")] = False
+    replica_requirements: Annotated[ReplicaRequirements | None, Field("The requirements of one replica.")] = None
+    replicas: Annotated[Int32, Field("The desired replicas of the template.")] = 0
     components: Annotated[tuple[Component, ...], Field("The pod templates of a workload that has several.")] = ()
-    clusters: Annotated[tuple[TargetCluster, ...], Field("Where it goes.")] = ()
-    placement: Annotated[Placement | None, Field("The rules it is placed by; absent when it only follows others.")] = (
+    clusters: Annotated[tuple[TargetCluster, ...], Field("The target clusters.")] = ()
+    placement: Annotated[
+        Placement | None, Field("The placement rules; absent when the object is only a dependency of others.")
+    ] = None
+    graceful_eviction_tasks: Annotated[tuple[GracefulEvictionTask, ...], Field("Evictions in progress.")] = ()
+    active_eviction_history: Annotated[
+        tuple[ActiveEviction, ...],
+        Field("Evictions of the unhealthy workload; their clusters are blocked for a while."),
+    ] = ()
+    required_by: Annotated[tuple[BindingSnapshot, ...], Field("Bindings that depend on this object.")] = ()
+    scheduler_name: Annotated[str, Field("The scheduler that selects the clusters.")] = ""
+    failover: Annotated[FailoverBehavior | None, Field("When and how the workload fails over to another cluster.")] = (
         None
     )
-    graceful_eviction_tasks: Annotated[tuple[GracefulEvictionTask, ...], Field("Clusters that are being left.")] = ()
-    active_eviction_history: Annotated[
-        tuple[ActiveEviction, ...], Field("Clusters left by an unhealthy workload, which are blocked for a while.")
-    ] = ()
-    required_by: Annotated[tuple[BindingSnapshot, ...], Field("Bindings that need this object.")] = ()
-    scheduler_name: Annotated[str, Field("Which scheduler chooses the clusters.")] = ""
-    failover: Annotated[FailoverBehavior | None, Field("When and how it leaves a cluster by itself.")] = None
     conflict_resolution: Annotated[
-        str, Field("What to do when a cluster has the object already.", enum=("Abort", "Overwrite"), default="Abort")
+        str,
+        Field("What to do when the object already exists in a cluster.", enum=("Abort", "Overwrite"), default="Abort"),
     ] = ""
-    reschedule_triggered_at: Annotated[datetime | None, Field("When somebody last asked for a fresh decision.")] = None
-    suspension: Annotated[BindingSuspension | None, Field("What is paused.")] = None
+    reschedule_triggered_at: Annotated[datetime | None, Field("When rescheduling was last requested.")] = None
+    suspension: Annotated[BindingSuspension | None, Field("What is suspended.")] = None
     preserve_resources_on_deletion: Annotated[
-        bool | None, Field("Keep the copies in the clusters when the template is deleted.")
+        bool | None, Field("Keep the objects in the clusters when the template is deleted.")
     ] = None
-    schedule_priority: Annotated[BindingSchedulePriority | None, Field("Who is scheduled first.")] = None
+    schedule_priority: Annotated[BindingSchedulePriority | None, Field("The priority in the scheduling queue.")] = None
     workload_affinity_groups: Annotated[
-        WorkloadAffinityGroups | None, Field("The groups of workloads it stays with or keeps apart from.")
+        WorkloadAffinityGroups | None, Field("The groups of workloads to be scheduled together with or apart from.")
     ] = None
 
 
 class AggregatedStatusItem(Value):
-    """What one cluster says about its copy."""
+    """The status of the object in one cluster."""
 
     cluster_name: Annotated[str, Field("The cluster.", required=True)] = always("")
-    status: Annotated[Raw | None, Field("The copy's status as the cluster reports it.", preserve_unknown=True)] = None
-    applied: Annotated[bool, Field("The cluster has the copy as it should be.")] = False
-    applied_message: Annotated[str, Field("Why not.")] = ""
-    health: Annotated[str, Field("Whether the copy does well.", enum=_HEALTH)] = ""
-    settled: Annotated[bool, Field("The copy was healthy at least once since it was placed there.")] = False
-    creation_timestamp: Annotated[datetime | None, Field("When its status was first collected.")] = None
-    create_timestamp: Annotated[datetime | None, Field("The old spelling of creationTimestamp.")] = None
+    status: Annotated[
+        Raw | None, Field("The status of the object as reported by the cluster.", preserve_unknown=True)
+    ] = None
+    applied: Annotated[bool, Field("Whether the object is applied in the cluster.")] = False
+    applied_message: Annotated[str, Field("Why it is not applied.")] = ""
+    health: Annotated[str, Field("The health of the object.", enum=_HEALTH)] = ""
+    settled: Annotated[bool, Field("Whether the object was healthy at least once since it was scheduled there.")] = (
+        False
+    )
+    creation_timestamp: Annotated[datetime | None, Field("When the status was first collected.")] = None
+    create_timestamp: Annotated[datetime | None, Field("Deprecated: use creationTimestamp.")] = None
 
 
 class Hold(Value):
-    """Replicas that stay in a cluster until their replacement is ready elsewhere."""
+    """Replicas that are kept in a cluster until their replacement is ready elsewhere."""
 
-    cluster: Annotated[str, Field("The cluster that keeps them.", required=True)] = always("")
-    replicas: Annotated[Int32, Field("How many are kept beyond the cluster's share.", required=True)] = always(0)
+    cluster: Annotated[str, Field("The cluster that keeps the replicas.", required=True)] = always("")
+    replicas: Annotated[Int32, Field("The number of replicas beyond the cluster's share.", required=True)] = always(0)
     since: Annotated[datetime | None, MicroTime(), Field("Since when.")] = None
-    until: Annotated[datetime | None, MicroTime(), Field("When the move is given up and undone.")] = None
-    reason: Annotated[str, Field("What the move is for, such as Rebalance or Failback.")] = ""
+    until: Annotated[datetime | None, MicroTime(), Field("When the move times out and is reverted.")] = None
+    reason: Annotated[str, Field("The reason of the move, such as Rebalance or Failback.")] = ""
 
 
 class Replacement(Value):
-    """What was there when replicas began to move, so that arrivals can be told from what was there, or all be undone."""
+    """The state when a move started: to count new replicas against it, and to revert to it."""
 
-    before: Annotated[tuple[TargetCluster, ...], Field("Where the replicas were.")] = ()
-    ready: Annotated[tuple[TargetCluster, ...], Field("How many of them were ready.")] = ()
+    before: Annotated[tuple[TargetCluster, ...], Field("The clusters of the replicas.")] = ()
+    ready: Annotated[tuple[TargetCluster, ...], Field("The ready replicas of each cluster.")] = ()
     affinity_name: Annotated[str, Field("The affinity group that was in use.")] = ""
 
 
 class UnhealthyCluster(Value):
-    """Since when a copy is unhealthy, so that a restart of ours does not begin to count anew."""
+    """The start of an unhealthy period; stored so that a controller restart does not restart the timer."""
 
     cluster_name: Annotated[str, Field("The cluster.", required=True)] = always("")
-    since: Annotated[datetime | None, MicroTime(), Field("Since when, without a break.")] = None
+    since: Annotated[
+        datetime | None, MicroTime(), Field("When the object became unhealthy, without interruption since.")
+    ] = None
 
 
 class Rollout(Value):
-    """When the template last changed, to tell a bad roll-out from a bad cluster."""
+    """When the template last changed: distinguishes a bad rollout from a bad cluster."""
 
-    fingerprint: Annotated[str, Field("What the template says, its number of replicas aside.", required=True)] = always(
-        ""
+    fingerprint: Annotated[str, Field("A hash of the template without its number of replicas.", required=True)] = (
+        always("")
     )
-    since: Annotated[datetime | None, MicroTime(), Field("Since when; absent when it was so from the beginning.")] = (
-        None
-    )
+    since: Annotated[datetime | None, MicroTime(), Field("When it last changed; absent when it never changed.")] = None
 
 
 class PreviousPlacement(Value):
-    """Where the workload was before a failover, to find the way home."""
+    """The placement before a failover, for failback."""
 
-    clusters: Annotated[tuple[TargetCluster, ...], Field("Where it was.")] = ()
-    affinity_name: Annotated[str, Field("The affinity group it was in.")] = ""
-    since: Annotated[datetime | None, MicroTime(), Field("When it left.")] = None
+    clusters: Annotated[tuple[TargetCluster, ...], Field("The clusters before the failover.")] = ()
+    affinity_name: Annotated[str, Field("The affinity group that was in use.")] = ""
+    since: Annotated[datetime | None, MicroTime(), Field("When the failover happened.")] = None
     healthy_since: Annotated[
-        datetime | None, MicroTime(), Field("Since when the old place is healthy again, without a break.")
+        datetime | None, MicroTime(), Field("When the previous clusters became healthy, without interruption since.")
     ] = None
     undone: Annotated[
-        Int32, Field("How many returns in a row were undone; each makes the next wait longer.", minimum=0)
+        Int32, Field("The number of consecutive reverted failbacks; each prolongs the wait for the next.", minimum=0)
     ] = 0
 
 
 class Challenger(Value):
-    """A better answer by score that has not been better for long enough yet."""
+    """A placement with a better score that has not been better for long enough yet."""
 
-    clusters: Annotated[tuple[TargetCluster, ...], Field("The better answer.")] = ()
-    since: Annotated[datetime | None, MicroTime(), Field("Since when it is better, without a break.")] = None
+    clusters: Annotated[tuple[TargetCluster, ...], Field("The clusters of the better placement.")] = ()
+    since: Annotated[datetime | None, MicroTime(), Field("When it became better, without interruption since.")] = None
 
 
 class RefusedClusters(Value):
-    """Clusters that one rule turned down."""
+    """Clusters that one filter rejected."""
 
-    rule: Annotated[str, Field("The filter that objected first.", required=True)] = always("")
-    message: Annotated[str, Field("What it said of the first of them.")] = ""
-    count: Annotated[Int32, Field("How many they are.", required=True)] = always(0)
+    rule: Annotated[str, Field("The first filter that rejected them.", required=True)] = always("")
+    message: Annotated[str, Field("The message about the first of them.")] = ""
+    count: Annotated[Int32, Field("The number of rejected clusters.", required=True)] = always(0)
     clusters: Annotated[tuple[str, ...], Field("The first of them, by name.")] = ()
 
 
 class DecisionRecord(Value):
-    """Why the last decision was as it was, in few words, for whoever asks later or elsewhere."""
+    """A summary of the last scheduling decision, for `trimtab explain`."""
 
-    time: Annotated[datetime | None, MicroTime(), Field("When it was decided.")] = None
-    mode: Annotated[str, Field("Steady keeps what is placed as far as it can; Fresh thinks anew.")] = ""
-    rule: Annotated[str, Field("How replicas were shared out.")] = ""
-    considered: Annotated[Int32, Field("How many clusters there were.", required=True)] = always(0)
-    feasible: Annotated[Int32, Field("How many of them nothing spoke against.", required=True)] = always(0)
-    refused: Annotated[tuple[RefusedClusters, ...], Field("Why the others were not.")] = ()
+    time: Annotated[datetime | None, MicroTime(), Field("When the decision was made.")] = None
+    mode: Annotated[
+        str, Field("Steady keeps the current placement as far as possible; Fresh schedules from scratch.")
+    ] = ""
+    rule: Annotated[str, Field("How replicas were divided.")] = ""
+    considered: Annotated[Int32, Field("The number of clusters.", required=True)] = always(0)
+    feasible: Annotated[Int32, Field("The number of clusters that passed all filters.", required=True)] = always(0)
+    refused: Annotated[tuple[RefusedClusters, ...], Field("The rejected clusters by filter.")] = ()
 
 
 class BindingStatus(Value):
     scheduler_observed_generation: Annotated[Int64, Field("The generation that was last scheduled.")] = 0
     scheduler_observing_affinity_name: Annotated[str, Field("The affinity group that is in use.")] = ""
-    last_scheduled_time: Annotated[datetime | None, Field("When it was last scheduled with success.")] = None
-    conditions: Annotated[tuple[Condition, ...], Field("What was observed: Scheduled and FullyApplied.")] = ()
-    aggregated_status: Annotated[tuple[AggregatedStatusItem, ...], Field("What each cluster says.")] = ()
-    holds: Annotated[tuple[Hold, ...], Field("Replicas that stay until their replacement is ready.")] = ()
-    replacement: Annotated[
-        Replacement | None, Field("What was there when the replicas that are held began to move.")
-    ] = None
-    unhealthy_clusters: Annotated[tuple[UnhealthyCluster, ...], Field("Clusters where the copy is unhealthy.")] = ()
-    rollout: Annotated[Rollout | None, Field("When the template last changed; kept where a failover looks at it.")] = (
-        None
-    )
-    previous_placement: Annotated[PreviousPlacement | None, Field("Where it was before a failover.")] = None
-    challenger: Annotated[Challenger | None, Field("A better answer by score that waits for its time.")] = None
-    followed: Annotated[
-        tuple[str, ...], Field("The clusters of the referenced Placement when it was last followed.", list_type="set")
+    last_scheduled_time: Annotated[datetime | None, Field("When scheduling last succeeded.")] = None
+    conditions: Annotated[tuple[Condition, ...], Field("Conditions: Scheduled and FullyApplied.")] = ()
+    aggregated_status: Annotated[
+        tuple[AggregatedStatusItem, ...], Field("The status of the object in each cluster.")
     ] = ()
-    decision: Annotated[DecisionRecord | None, Field("Why it was placed as it is, or not placed.")] = None
+    holds: Annotated[tuple[Hold, ...], Field("Replicas that are kept until their replacement is ready.")] = ()
+    replacement: Annotated[Replacement | None, Field("The state when the move of the held replicas started.")] = None
+    unhealthy_clusters: Annotated[tuple[UnhealthyCluster, ...], Field("Clusters where the object is unhealthy.")] = ()
+    rollout: Annotated[
+        Rollout | None, Field("When the template last changed; recorded where a failover policy needs it.")
+    ] = None
+    previous_placement: Annotated[PreviousPlacement | None, Field("The placement before a failover.")] = None
+    challenger: Annotated[
+        Challenger | None, Field("A placement with a better score that waits for the hysteresis to pass.")
+    ] = None
+    followed: Annotated[
+        tuple[str, ...], Field("The clusters of the referenced Placement at the last scheduling.", list_type="set")
+    ] = ()
+    decision: Annotated[DecisionRecord | None, Field("A summary of the last scheduling decision.")] = None
 
 
 class Binding(Object):
-    """What both bindings are; the cluster-wide one has no namespace."""
+    """The common type of both binding kinds; the cluster-wide one has no namespace."""
 
-    spec: Annotated[BindingSpec, Field("What goes where.", required=True)] = always(BindingSpec())
-    status: Annotated[BindingStatus, Field("How far it has come.")] = BindingStatus()
+    spec: Annotated[BindingSpec, Field("The object and its target clusters.", required=True)] = always(BindingSpec())
+    status: Annotated[BindingStatus, Field("The progress in the clusters.")] = BindingStatus()
 
 
 class ObjectReferenceV1Alpha1(Value):
-    """The template that a binding is about, with its replicas."""
+    """A reference to the template of a binding, with its replicas."""
 
     api_version: Annotated[str, Field("Group and version of the template.", required=True)] = always("")
     kind: Annotated[str, Field("Kind of the template.", required=True)] = always("")
     namespace: Annotated[str, Field("Namespace of the template; empty when it is cluster-wide.")] = ""
     name: Annotated[str, Field("Name of the template.", required=True)] = always("")
-    resource_version: Annotated[str, Field("Version of the template when it was last looked at.")] = ""
-    resource_per_replicas: Annotated[dict[str, QuantityText], Field("What resources one replica asks for.")] = {}
-    replicas: Annotated[Int32, Field("How many replicas the template asks for.")] = 0
+    resource_version: Annotated[str, Field("The last observed resourceVersion of the template.")] = ""
+    resource_per_replicas: Annotated[dict[str, QuantityText], Field("The resource requests of one replica.")] = {}
+    replicas: Annotated[Int32, Field("The desired replicas of the template.")] = 0
 
 
 class BindingSpecV1Alpha1(Value):
     resource: Annotated[ObjectReferenceV1Alpha1, Field("The template.", required=True)] = always(
         ObjectReferenceV1Alpha1()
     )
-    clusters: Annotated[tuple[TargetCluster, ...], Field("Where it goes.")] = ()
+    clusters: Annotated[tuple[TargetCluster, ...], Field("The target clusters.")] = ()
 
 
 class BindingStatusV1Alpha1(Value):
-    conditions: Annotated[tuple[Condition, ...], Field("What was observed.")] = ()
-    aggregated_status: Annotated[tuple[AggregatedStatusItem, ...], Field("What each cluster says.")] = ()
+    conditions: Annotated[tuple[Condition, ...], Field("Conditions of the binding.")] = ()
+    aggregated_status: Annotated[
+        tuple[AggregatedStatusItem, ...], Field("The status of the object in each cluster.")
+    ] = ()
 
 
 class BindingV1Alpha1(Object):
-    """A binding as it was first written; served for old readers."""
+    """The binding of v1alpha1; served for old clients."""
 
-    spec: Annotated[BindingSpecV1Alpha1, Field("What goes where.", required=True)] = always(BindingSpecV1Alpha1())
-    status: Annotated[BindingStatusV1Alpha1, Field("How far it has come.")] = BindingStatusV1Alpha1()
+    spec: Annotated[BindingSpecV1Alpha1, Field("The object and its target clusters.", required=True)] = always(
+        BindingSpecV1Alpha1()
+    )
+    status: Annotated[BindingStatusV1Alpha1, Field("The progress in the clusters.")] = BindingStatusV1Alpha1()
 
 
 def _binding_from_v1alpha1(old: Raw) -> Raw:
-    """Replicas and what they need move from the template's reference into the binding itself."""
-    spec = mapping(old.get("spec"))
-    resource = dict(mapping(spec.get("resource")))
+    """Replicas and their requirements are moved from the template reference to the binding's spec."""
+    spec = table(old, "spec")
+    resource = dict(table(spec, "resource"))
     replicas, request = resource.pop("replicas", None), resource.pop("resourcePerReplicas", None)
     new: Raw = {**spec, "resource": resource}
     if replicas:
@@ -349,18 +371,18 @@ def _binding_from_v1alpha1(old: Raw) -> Raw:
 
 
 def _binding_to_v1alpha1(new: Raw) -> Raw:
-    spec = mapping(new.get("spec"))
-    resource = {key: value for key, value in mapping(spec.get("resource")).items() if key != "uid"}
+    spec = table(new, "spec")
+    resource = {key: value for key, value in table(spec, "resource").items() if key != "uid"}
     if spec.get("replicas"):
         resource["replicas"] = spec["replicas"]
-    if request := at(spec, "replicaRequirements", "resourceRequest"):
+    if request := dig(spec, "replicaRequirements", "resourceRequest"):
         resource["resourcePerReplicas"] = request
     old: Raw = {**new, "spec": {"resource": resource}}
     if "clusters" in spec:
         old["spec"]["clusters"] = spec["clusters"]
     if "status" in new:
         kept = ("conditions", "aggregatedStatus")
-        old["status"] = {key: value for key, value in mapping(new["status"]).items() if key in kept}
+        old["status"] = {key: value for key, value in table(new["status"]).items() if key in kept}
     return old
 
 
@@ -381,9 +403,9 @@ _BINDING_COLUMNS = (
     categories=("karmada-io",),
     status=True,
     columns=_BINDING_COLUMNS,
-    spelling=(rename_creation,),
+    normalizers=(rename_creation,),
     admission_validators=(check_binding,),
-    text="Says where one object of its namespace goes and how far it has come.",
+    text="The scheduling result of one namespaced object and its progress.",
 )
 class ResourceBinding(Binding):
     pass
@@ -399,9 +421,9 @@ class ResourceBinding(Binding):
     namespaced=False,
     status=True,
     columns=_BINDING_COLUMNS,
-    spelling=(rename_creation,),
+    normalizers=(rename_creation,),
     admission_validators=(check_binding,),
-    text="Says where one cluster-wide object goes and how far it has come.",
+    text="The scheduling result of one cluster-wide object and its progress.",
 )
 class ClusterResourceBinding(Binding):
     pass
@@ -414,15 +436,15 @@ class WorkloadTemplate(Value):
 
 
 class WorkSpec(Value):
-    workload: Annotated[WorkloadTemplate, Field("What the cluster shall have.")] = WorkloadTemplate()
-    suspend_dispatching: Annotated[bool | None, Field("Do not send it for now.")] = None
+    workload: Annotated[WorkloadTemplate, Field("The objects to apply in the cluster.")] = WorkloadTemplate()
+    suspend_dispatching: Annotated[bool | None, Field("Suspend dispatching to the cluster.")] = None
     preserve_resources_on_deletion: Annotated[
         bool | None, Field("Keep the objects in the cluster when this Work is deleted.")
     ] = None
 
 
 class ResourceIdentifier(Value):
-    ordinal: Annotated[int, Field("Which of the Work's objects, counted from 0.", required=True)] = always(0)
+    ordinal: Annotated[int, Field("The index of the object in the Work, from 0.", required=True)] = always(0)
     group: Annotated[str, Field("Its group.")] = ""
     version: Annotated[str, Field("Its version.", required=True)] = always("")
     kind: Annotated[str, Field("Its kind.", required=True)] = always("")
@@ -432,14 +454,14 @@ class ResourceIdentifier(Value):
 
 
 class ManifestStatus(Value):
-    identifier: Annotated[ResourceIdentifier, Field("Which object.", required=True)] = always(ResourceIdentifier())
-    status: Annotated[Raw | None, Field("Its status as the cluster reports it.", preserve_unknown=True)] = None
-    health: Annotated[str, Field("Whether it does well.", enum=_HEALTH)] = ""
+    identifier: Annotated[ResourceIdentifier, Field("The object.", required=True)] = always(ResourceIdentifier())
+    status: Annotated[Raw | None, Field("Its status as reported by the cluster.", preserve_unknown=True)] = None
+    health: Annotated[str, Field("The health of the object.", enum=_HEALTH)] = ""
 
 
 class WorkStatus(Value):
-    conditions: Annotated[tuple[Condition, ...], Field("What was observed: Applied and Dispatching.")] = ()
-    manifest_statuses: Annotated[tuple[ManifestStatus, ...], Field("What the cluster says, object by object.")] = ()
+    conditions: Annotated[tuple[Condition, ...], Field("Conditions: Applied and Dispatching.")] = ()
+    manifest_statuses: Annotated[tuple[ManifestStatus, ...], Field("The status of each object.")] = ()
 
 
 @kind(
@@ -454,8 +476,8 @@ class WorkStatus(Value):
         Column("APPLIED", '.status.conditions[?(@.type=="Applied")].status'),
         Column("AGE", ".metadata.creationTimestamp", "date"),
     ),
-    text="Objects that one cluster shall have; its namespace says which cluster.",
+    text="Objects to apply in one cluster; the namespace of the Work determines the cluster.",
 )
 class Work(Object):
-    spec: Annotated[WorkSpec, Field("What the cluster shall have.", required=True)] = always(WorkSpec())
-    status: Annotated[WorkStatus, Field("How far it has come.")] = WorkStatus()
+    spec: Annotated[WorkSpec, Field("The objects to apply in the cluster.", required=True)] = always(WorkSpec())
+    status: Annotated[WorkStatus, Field("The progress in the clusters.")] = WorkStatus()

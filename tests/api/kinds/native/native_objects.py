@@ -1,4 +1,4 @@
-"""Random native objects, as Kubernetes would write them, made from the field table."""
+"""Random native objects in the form in which Kubernetes writes them, generated from the field table."""
 
 import base64
 from typing import Any
@@ -32,7 +32,7 @@ _LEAVES: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def objects(draw: st.DrawFn, name: str, depth: int = 5) -> dict[str, Any]:
-    """A message called `name` with a few of its fields set, in normal form."""
+    """A message called `name` with a few random fields set, in normal form."""
     fields = [f for f in message(name).json.values() if depth > 0 or not f.is_message]
     chosen = draw(st.lists(st.sampled_from(fields), max_size=4, unique=True)) if fields else []
     return codec.read(name, {f.name: draw(_value(f, depth)) for f in chosen}).body

@@ -9,7 +9,7 @@ from trimtab.api.kinds.native import codec
 from trimtab.errors import BadRequest
 
 
-def test_unknown_fields_are_named_in_document_order() -> None:
+def test_unknown_fields_are_reported_in_document_order() -> None:
     raw = {
         "metadata": {"name": "x", "nope": 2},
         "spec": {"template": {"spec": {"containers": [{"name": "c", "imag": "x"}]}}},
@@ -46,14 +46,14 @@ def test_unknown_fields_are_named_in_document_order() -> None:
         ("core.v1.Secret", {"data": {"a": "!!"}}, "illegal base64 data at input byte 0"),
     ],
 )
-def test_a_value_of_the_wrong_type_is_refused_in_gos_words(name: str, raw: dict[str, Any], text: str) -> None:
-    with pytest.raises(BadRequest) as refusal:
+def test_value_of_wrong_type_is_rejected_with_the_error_text_of_go(name: str, raw: dict[str, Any], text: str) -> None:
+    with pytest.raises(BadRequest) as error:
         codec.decode(name, raw, "v1")
     kind = name.rsplit(".", 1)[1]
-    assert refusal.value.message == f'{kind} in version "v1" cannot be handled as a {kind}: {text}'
+    assert error.value.message == f'{kind} in version "v1" cannot be handled as a {kind}: {text}'
 
 
-def test_emptiness_is_written_as_kubernetes_writes_it() -> None:
+def test_empty_values_are_written_as_kubernetes_writes_them() -> None:
     raw = {"metadata": {"labels": {}}, "spec": {"minReadySeconds": 0, "replicas": 0, "template": {"spec": {}}}}
     assert codec.read("apps.v1.Deployment", raw).body == {
         "metadata": {},
@@ -67,7 +67,7 @@ def test_emptiness_is_written_as_kubernetes_writes_it() -> None:
     }
 
 
-def test_times_are_kept_in_utc_and_quantities_in_canonical_form() -> None:
+def test_times_are_converted_to_utc_and_quantities_to_canonical_form() -> None:
     pod = {
         "metadata": {"creationTimestamp": "2026-01-01T02:00:00+02:00"},
         "spec": {"containers": [{"resources": {"limits": {"cpu": 0.5}}}]},
@@ -79,6 +79,6 @@ def test_times_are_kept_in_utc_and_quantities_in_canonical_form() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.sampled_from(["core.v1.Pod", "core.v1.Service", "batch.v1.Job", "core.v1.Node"]), st.data())
-def test_reading_what_was_read_changes_nothing(name: str, data: st.DataObject) -> None:
+def test_reading_is_idempotent(name: str, data: st.DataObject) -> None:
     body = data.draw(objects(name))
     assert codec.read(name, body) == codec.Decoded(body, [])

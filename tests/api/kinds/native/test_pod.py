@@ -3,7 +3,7 @@ from trimtab.api.kinds.native.node import Taint
 from trimtab.api.kinds.native.pod import NodeSelectorTerm, Pod, Toleration
 
 
-def test_a_pod_keeps_what_scheduling_reads_and_forgets_the_rest() -> None:
+def test_pod_keeps_the_fields_that_scheduling_reads() -> None:
     raw = {
         "metadata": {
             "name": "a",
@@ -22,12 +22,12 @@ def test_a_pod_keeps_what_scheduling_reads_and_forgets_the_rest() -> None:
     assert pod.controller.name == "rs"
 
 
-def test_a_toleration_without_a_key_covers_every_taint_of_its_effect() -> None:
+def test_toleration_without_key_tolerates_every_taint_of_its_effect() -> None:
     everything = Toleration(operator="Exists", effect="NoSchedule")
     assert everything.covers(Taint(key="a", effect="NoSchedule"))
     assert not everything.covers(Taint(key="a", effect="NoExecute"))
     assert not Toleration(key="a", value="x").covers(Taint(key="a", value="y", effect="NoSchedule"))
 
 
-def test_a_node_selector_term_without_parts_matches_nothing() -> None:
+def test_node_selector_term_without_parts_matches_nothing() -> None:
     assert not NodeSelectorTerm().matches({"a": "b"}, {})

@@ -1,4 +1,4 @@
-"""Who may do what: roles and the bindings that grant them."""
+"""RBAC kinds: roles and the bindings that grant them."""
 
 import msgspec
 

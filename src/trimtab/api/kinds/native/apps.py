@@ -1,4 +1,4 @@
-"""Long-running workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets and their elders."""
+"""Long-running workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers, PodTemplates."""
 
 from datetime import datetime
 

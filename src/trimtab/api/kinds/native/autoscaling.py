@@ -1,8 +1,8 @@
-"""Horizontal pod autoscalers, and their older form that `kubectl autoscale` still sends."""
+"""HorizontalPodAutoscalers in v2, and the conversion from and to v1, which `kubectl autoscale` still sends."""
 
 from trimtab.api.kind import OtherVersion, kind
 from trimtab.api.kinds.native import defaults
-from trimtab.api.kinds.native.rules import others
+from trimtab.api.kinds.native.rules import autoscaling
 from trimtab.api.value import Object, Raw, Value
 
 
@@ -33,33 +33,33 @@ def _cpu(metric: Raw) -> bool:
 
 
 def _to_stored(raw: Raw) -> Raw:
-    """From v1: the one CPU target becomes a metric."""
+    """Convert from v1: the one CPU target becomes a metric."""
     spec, status = raw.get("spec", {}), raw.get("status", {})
-    wanted = {key: spec[key] for key in _SPEC_KEPT if key in spec}
-    seen: Raw = {key: status[key] for key in _STATUS_KEPT if key in status}
+    new_spec = {key: spec[key] for key in _SPEC_KEPT if key in spec}
+    new_status: Raw = {key: status[key] for key in _STATUS_KEPT if key in status}
     if (target := spec.get("targetCPUUtilizationPercentage")) is not None:
-        goal = {"type": "Utilization", "averageUtilization": target}
-        wanted["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": goal}}]
+        cpu_target = {"type": "Utilization", "averageUtilization": target}
+        new_spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": cpu_target}}]
     if (current := status.get("currentCPUUtilizationPercentage")) is not None:
         value = {"averageUtilization": current}
-        seen["currentMetrics"] = [{"type": "Resource", "resource": {"name": "cpu", "current": value}}]
-    return {**raw, "spec": wanted, "status": {"desiredReplicas": 0, "currentMetrics": None, **seen}}
+        new_status["currentMetrics"] = [{"type": "Resource", "resource": {"name": "cpu", "current": value}}]
+    return {**raw, "spec": new_spec, "status": {"desiredReplicas": 0, "currentMetrics": None, **new_status}}
 
 
 def _from_stored(raw: Raw) -> Raw:
-    """To v1: only the CPU metric can be told."""
+    """Convert to v1, which can express the CPU metric only."""
     spec, status = raw.get("spec", {}), raw.get("status", {})
-    wanted = {key: spec[key] for key in _SPEC_KEPT if key in spec}
-    seen = {key: status[key] for key in _STATUS_KEPT if key in status}
+    new_spec = {key: spec[key] for key in _SPEC_KEPT if key in spec}
+    new_status = {key: status[key] for key in _STATUS_KEPT if key in status}
     for metric in filter(_cpu, spec.get("metrics") or ()):
-        goal = metric["resource"].get("target", {}).get("averageUtilization")
-        if goal is not None:
-            wanted["targetCPUUtilizationPercentage"] = goal
+        cpu_target = metric["resource"].get("target", {}).get("averageUtilization")
+        if cpu_target is not None:
+            new_spec["targetCPUUtilizationPercentage"] = cpu_target
     for metric in filter(_cpu, status.get("currentMetrics") or ()):
         current = metric["resource"].get("current", {}).get("averageUtilization")
         if current is not None:
-            seen["currentCPUUtilizationPercentage"] = current
-    return {**raw, "spec": wanted, "status": {"currentReplicas": 0, "desiredReplicas": 0, **seen}}
+            new_status["currentCPUUtilizationPercentage"] = current
+    return {**raw, "spec": new_spec, "status": {"currentReplicas": 0, "desiredReplicas": 0, **new_status}}
 
 
 @kind(
@@ -72,7 +72,7 @@ def _from_stored(raw: Raw) -> Raw:
     status=True,
     custom=False,
     defaults=[defaults.autoscaler],
-    validators=[others.check_autoscaler],
+    validators=[autoscaling.check_horizontal_pod_autoscaler],
 )
 class HorizontalPodAutoscaler(Object):
     spec: HorizontalPodAutoscalerSpec = HorizontalPodAutoscalerSpec()

@@ -1,4 +1,4 @@
-"""Work that ends: Jobs, and the CronJobs that make them."""
+"""Workloads that run to completion: Jobs, and the CronJobs that create them."""
 
 from datetime import datetime
 
@@ -57,7 +57,7 @@ class Job(Object):
     status: JobStatus = JobStatus()
 
     def finished(self, how: str) -> bool:
-        """Whether the condition `how` (Complete or Failed) holds."""
+        """Whether the condition of this type (Complete or Failed) is True."""
         return any(c.type == how and c.status == "True" for c in self.status.conditions)
 
 

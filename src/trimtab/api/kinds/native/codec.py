@@ -1,4 +1,4 @@
-"""Reads a native object as kube-apiserver's Go types would: types checked, unknown fields named, emptiness normalised."""
+"""Decodes native objects as kube-apiserver's Go types do: checks types, reports unknown fields, normalises empty ones."""
 
 import base64
 import binascii
@@ -19,15 +19,15 @@ _QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)(
 _OMIT = object()
 
 Read = Callable[[Any, str, list[str]], Any]
-"""Reads one value, given where it stands and where to note the paths of unknown fields."""
+"""Decodes one value, given its path and the list that collects the paths of unknown fields."""
 
 
 class Unreadable(ValueError):
-    """The object does not fit its type; the text is what Go's decoder would say."""
+    """The object does not match its type; the text is the error of Go's decoder."""
 
 
 class _WrongType(ValueError):
-    """A special type met a JSON type it cannot read; the text is the Go type it reads."""
+    """A special type got a JSON type it cannot decode; the text is the Go type it expects."""
 
 
 class Decoded(NamedTuple):
@@ -37,7 +37,7 @@ class Decoded(NamedTuple):
 
 
 _STEPS_GO_FORGETS = re.compile("\\[\\d+\\]|\x00[^\x01]*\x01")
-"""Indexes of lists and keys of maps, which stand in a path between these marks; Go leaves both out of its errors."""
+"""List indexes and map keys in a path (keys stand between these marks); Go leaves both out of its errors."""
 
 
 def _written(path: str) -> str:
@@ -185,7 +185,7 @@ def _time_complaint(value: str, layout: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _plain_time(value: str) -> Any:
-    """The same few moments stand in what is written at about the same time."""
+    """Cached, because objects written at about the same time contain the same few timestamps."""
     return _read_time(value, _RFC3339, micro=False)
 
 
@@ -245,7 +245,7 @@ _SPECIAL: dict[str, Read] = {
 
 
 def _placed(special: Read, owner: str) -> Read:
-    """The reader of a special type, whose complaints about JSON types name the field they stand in."""
+    """The reader of a special type, with the field's path added to its errors about JSON types."""
 
     def read(value: Any, path: str, unknown: list[str]) -> Any:
         try:
@@ -291,7 +291,7 @@ def _field_reader(field: NativeField, owner: str) -> Read:
                     value, owner, path, field.go_whole or "map[string]" + (field.go or _go_type(field.type))
                 )
             if plain is not None and all(type(item) is plain for item in value.values()):
-                read = dict(value)  # labels and their like, which is what most maps are
+                read = dict(value)  # labels and similar maps, the most common case
             else:
                 read = {
                     key: zero_of(field) if item is None else read_item(item, f"{path}\x00{key}\x01", unknown)
@@ -322,7 +322,7 @@ _ZEROS: dict[str, Any] = {
 
 
 def zero_of(field: NativeField) -> Any:
-    """What Kubernetes writes for one empty value of this field's type."""
+    """The value that Kubernetes writes for one empty value of this field's type."""
     return empty(field.type) if field.is_message else _ZEROS.get(field.type)
 
 
@@ -331,7 +331,7 @@ _TYPE_META = tuple(
     for name in ("apiVersion", "kind")
 )
 _TYPED_PARTS = frozenset({"core.v1.PersistentVolumeClaim", "meta.v1.DeleteOptions"})
-"""Whole objects that also stand inside others, where they may say their kind."""
+"""Whole objects that also occur inside others, where they may carry apiVersion and kind."""
 
 
 _PLAIN: dict[str, type] = {"string": str, "bool": bool}
@@ -341,19 +341,19 @@ class _Plan(NamedTuple):
     readers: dict[str, Read]
     always: tuple[tuple[str, NativeField], ...]
     plain: dict[str, type]
-    """Fields whose values are taken as they are when they have this type and say something."""
+    """Fields whose non-empty values are copied unchanged when they have this type."""
 
 
 @cache
 def _plan(name: str) -> _Plan:
-    described: Message = message(name)
+    definition: Message = message(name)
     head = [field for field in _TYPE_META if name in _TYPED_PARTS]
     return _Plan(
-        {field.name: _field_reader(field, described.short) for field in (*head, *described.json.values())},
-        tuple((field.name, field) for field in described.json.values() if field.always),
+        {field.name: _field_reader(field, definition.short) for field in (*head, *definition.json.values())},
+        tuple((field.name, field) for field in definition.json.values() if field.always),
         {
             field.name: _PLAIN[field.type]
-            for field in (*head, *described.json.values())
+            for field in (*head, *definition.json.values())
             if field.shape == "one" and field.type in _PLAIN
         },
     )
@@ -364,7 +364,7 @@ def _absent(field: NativeField) -> Any:
 
 
 def empty(name: str) -> Raw:
-    """The message as Kubernetes writes it when nothing is set."""
+    """The message as Kubernetes writes it when no field is set."""
     return {field_name: _absent(field) for field_name, field in _plan(name).always}
 
 
@@ -393,7 +393,7 @@ def _read_message(name: str, value: Any, path: str, unknown: list[str], owner: s
 
 
 def read(name: str, raw: Raw) -> Decoded:
-    """`raw` as the message called `name`; raises `Unreadable` with Go's words. apiVersion and kind pass through."""
+    """`raw` as the message called `name`; raises `NativeDecodeError` with Go's error text. apiVersion and kind are copied."""
     unknown: list[str] = []
     head: Raw = {key: raw[key] for key in ("apiVersion", "kind") if key in raw}
     for key, value in head.items():
@@ -404,7 +404,7 @@ def read(name: str, raw: Raw) -> Decoded:
 
 
 def decode(name: str, raw: Raw, api_version: str) -> Decoded:
-    """`read`, with the error a client sees when the object does not fit."""
+    """`read`, with the error that a client gets when the object does not match its type."""
     try:
         return read(name, raw)
     except (Unreadable, RecursionError) as fault:

@@ -1,12 +1,12 @@
-"""What pods are configured with: ConfigMaps, Secrets, service accounts."""
+"""Configuration of pods: ConfigMaps, Secrets, ServiceAccounts."""
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
-from trimtab.api.kinds.native.rules import others
+from trimtab.api.kinds.native.rules import config
 from trimtab.api.value import Object, Value
 
 
-@kind(group="", version="v1", plural="configmaps", short=["cm"], custom=False, validators=[others.check_config_map])
+@kind(group="", version="v1", plural="configmaps", short=["cm"], custom=False, validators=[config.check_config_map])
 class ConfigMap(Object):
     data: dict[str, str] = {}
     binary_data: dict[str, str] = {}
@@ -14,7 +14,7 @@ class ConfigMap(Object):
 
 
 @kind(
-    group="", version="v1", plural="secrets", custom=False, defaults=[defaults.secret], validators=[others.check_secret]
+    group="", version="v1", plural="secrets", custom=False, defaults=[defaults.secret], validators=[config.check_secret]
 )
 class Secret(Object):
     data: dict[str, str] = {}

@@ -1,6 +1,6 @@
-"""What kube-apiserver fills in when the author of a native object left it out.
+"""Defaults that kube-apiserver sets for fields missing in native objects.
 
-Every function takes an object that was read by `codec` and gives back a new one; what it was given stays as it was.
+Every function takes an object that was read by `codec` and returns a new one; its argument is not changed.
 """
 
 import base64
@@ -14,7 +14,7 @@ _GENERATION = "deprecated.daemonset.template.generation"
 
 
 def _inside(obj: Raw, key: str, fill: Fill) -> Raw:
-    """The object with its member `key`, if it has one, filled in."""
+    """The object with `fill` applied to its member `key`, if there is one."""
     member = obj.get(key)
     return {**obj, key: fill(member)} if isinstance(member, dict) else obj
 
@@ -25,7 +25,7 @@ def _each(obj: Raw, key: str, fill: Fill) -> Raw:
 
 
 def _set(obj: Raw, **values: Any) -> Raw:
-    """The object with these members where it has none."""
+    """The object with these members set where they are missing."""
     missing = {key: value for key, value in values.items() if obj.get(key) is None}
     return {**obj, **missing} if missing else obj
 
@@ -165,7 +165,7 @@ def _host_ports(spec: Raw) -> Raw:
 
 
 def _requests(spec: Raw) -> Raw:
-    """A pod that limits a resource and does not ask for it, asks for the limit."""
+    """A container with a limit but no request for a resource requests the limit."""
 
     def fill(resources: Raw) -> Raw:
         limits = resources.get("limits")
@@ -245,7 +245,9 @@ def daemon_set(obj: Raw) -> Raw:
         return _inside(spec, "template", pod_template)
 
     def annotate(metadata: Raw) -> Raw:
-        return _inside({"annotations": {}, **metadata}, "annotations", lambda notes: {_GENERATION: "1", **notes})
+        return _inside(
+            {"annotations": {}, **metadata}, "annotations", lambda annotations: {_GENERATION: "1", **annotations}
+        )
 
     return _inside(_inside(obj, "spec", fill), "metadata", annotate)
 
@@ -265,16 +267,16 @@ def job(obj: Raw) -> Raw:
     def fill(spec: Raw) -> Raw:
         if spec.get("completions") is None and spec.get("parallelism") is None:
             spec = {**spec, "completions": 1}
-        per_index = spec.get("backoffLimitPerIndex") is not None
-        failed = spec.get("podFailurePolicy") is not None
+        has_limit_per_index = spec.get("backoffLimitPerIndex") is not None
+        has_failure_policy = spec.get("podFailurePolicy") is not None
         spec = _set(
             spec,
             parallelism=1,
-            backoffLimit=2147483647 if per_index else 6,
+            backoffLimit=2147483647 if has_limit_per_index else 6,
             completionMode="NonIndexed",
             suspend=False,
             manualSelector=False,
-            podReplacementPolicy="Failed" if failed else "TerminatingOrFailed",
+            podReplacementPolicy="Failed" if has_failure_policy else "TerminatingOrFailed",
         )
         return _inside(spec, "template", pod_template)
 
@@ -286,21 +288,25 @@ def job(obj: Raw) -> Raw:
 
 
 def job_selector(obj: Raw) -> Raw:
-    """A Job that selects its pods by its own uid; to be called once, at birth, when the uid is known."""
+    """A Job that selects its pods by its own uid; call it once, on creation, when the uid is set."""
     spec, metadata = obj.get("spec") or {}, obj["metadata"]
     if spec.get("manualSelector"):
         return obj
-    own = {"batch.kubernetes.io/controller-uid": metadata["uid"], "batch.kubernetes.io/job-name": metadata["name"]}
-    old = {"controller-uid": metadata["uid"], "job-name": metadata["name"]}
+    new_labels = {
+        "batch.kubernetes.io/controller-uid": metadata["uid"],
+        "batch.kubernetes.io/job-name": metadata["name"],
+    }
+    legacy_labels = {"controller-uid": metadata["uid"], "job-name": metadata["name"]}
     template = spec.get("template") or {}
     template_metadata = template.get("metadata") or {}
-    labels = {**template_metadata.get("labels", {}), **own, **old}
+    labels = {**template_metadata.get("labels", {}), **new_labels, **legacy_labels}
     selector = spec.get("selector") or {}
-    matched = {**selector.get("matchLabels", {}), "batch.kubernetes.io/controller-uid": metadata["uid"]}
+    match_labels = {**selector.get("matchLabels", {}), "batch.kubernetes.io/controller-uid": metadata["uid"]}
     template = {**template, "metadata": {**template_metadata, "labels": labels}}
     if (metadata.get("labels") or {}) == (template_metadata.get("labels") or {}):
-        obj = {**obj, "metadata": {**metadata, "labels": labels}}  # labels taken from the template follow it here
-    return {**obj, "spec": {**spec, "selector": {**selector, "matchLabels": matched}, "template": template}}
+        # Labels that were copied from the template follow its change.
+        obj = {**obj, "metadata": {**metadata, "labels": labels}}
+    return {**obj, "spec": {**spec, "selector": {**selector, "matchLabels": match_labels}, "template": template}}
 
 
 def cron_job(obj: Raw) -> Raw:
@@ -363,12 +369,12 @@ def network_policy(obj: Raw) -> Raw:
 
 def secret(obj: Raw) -> Raw:
     obj = _set(obj, type="Opaque")
-    plain = obj.get("stringData")
-    if not plain:
+    string_data = obj.get("stringData")
+    if not string_data:
         return obj
-    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
-    kept = {key: value for key, value in obj.items() if key != "stringData"}
-    return {**kept, "data": {**obj.get("data", {}), **encoded}}
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in string_data.items()}
+    without_string_data = {key: value for key, value in obj.items() if key != "stringData"}
+    return {**without_string_data, "data": {**obj.get("data", {}), **encoded}}
 
 
 def namespace(obj: Raw) -> Raw:
@@ -506,7 +512,7 @@ def custom_resource_definition(obj: Raw) -> Raw:
 
     def names(given: Raw) -> Raw:
         kind = given.get("kind", "")
-        singular, listed = given.get("singular") or kind.lower(), given.get("listKind") or f"{kind}List"
-        return {**given, "singular": singular, "listKind": listed} if kind else given
+        singular, list_kind = given.get("singular") or kind.lower(), given.get("listKind") or f"{kind}List"
+        return {**given, "singular": singular, "listKind": list_kind} if kind else given
 
     return _inside(obj, "spec", fill)

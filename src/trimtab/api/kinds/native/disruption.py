@@ -1,9 +1,9 @@
-"""PodDisruptionBudgets: how many pods of a set may be down on purpose."""
+"""PodDisruptionBudgets: how many pods of a set may be unavailable through voluntary disruptions."""
 
 from datetime import datetime
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native.rules import others
+from trimtab.api.kinds.native.rules import disruption
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, IntOrString, Object, Value
 
@@ -32,7 +32,7 @@ class PodDisruptionBudgetStatus(Value):
     short=["pdb"],
     status=True,
     custom=False,
-    validators=[others.check_disruption_budget],
+    validators=[disruption.check_pod_disruption_budget],
 )
 class PodDisruptionBudget(Object):
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()

@@ -1,15 +1,15 @@
-"""Events: what happened, in the older and the newer form of one thing."""
+"""Events of the core group and of events.k8s.io, two forms of the same object."""
 
 from datetime import datetime
 from typing import Annotated
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native.rules import others
+from trimtab.api.kinds.native.rules import event
 from trimtab.api.value import MicroTime, Object, Raw, Value
 
 
 class ObjectReference(Value):
-    """Which object is meant."""
+    """A reference to an object, or to a field of it."""
 
     api_version: str = ""
     kind: str = ""
@@ -30,7 +30,7 @@ class EventSeries(Value):
     last_observed_time: Annotated[datetime | None, MicroTime()] = None
 
 
-@kind(group="", version="v1", plural="events", short=["ev"], custom=False, validators=[others.check_event])
+@kind(group="", version="v1", plural="events", short=["ev"], custom=False, validators=[event.check_event])
 class Event(Object):
     involved_object: ObjectReference = ObjectReference()
     reason: str = ""
@@ -55,7 +55,7 @@ class Event(Object):
     short=["ev"],
     custom=False,
     name="Event",
-    validators=[others.check_event_v1],
+    validators=[event.check_event_v1],
 )
 class EventV1(Object):
     event_time: Annotated[datetime | None, MicroTime()] = None
@@ -83,15 +83,15 @@ _RENAMED_BACK = {new: old for old, new in _RENAMED.items()}
 
 
 def to_events_v1(raw: Raw) -> Raw:
-    """A core event as events.k8s.io tells it."""
-    told = {_RENAMED.get(key, key): value for key, value in raw.items()}
+    """A core event in the form of events.k8s.io."""
+    converted = {_RENAMED.get(key, key): value for key, value in raw.items()}
     for key in ("reportingController", "reportingInstance"):
-        if told.get(key) == "":
-            del told[key]
-    return {**told, "apiVersion": "events.k8s.io/v1"}
+        if converted.get(key) == "":
+            del converted[key]
+    return {**converted, "apiVersion": "events.k8s.io/v1"}
 
 
 def to_core(raw: Raw) -> Raw:
-    """An event of events.k8s.io as the core group tells it."""
-    told = {_RENAMED_BACK.get(key, key): value for key, value in raw.items()}
-    return {"reportingComponent": "", "reportingInstance": "", **told, "apiVersion": "v1"}
+    """An event of events.k8s.io in the form of the core group."""
+    converted = {_RENAMED_BACK.get(key, key): value for key, value in raw.items()}
+    return {"reportingComponent": "", "reportingInstance": "", **converted, "apiVersion": "v1"}

@@ -1,4 +1,4 @@
-"""What extends the API itself: kinds of the users' own, and webhooks."""
+"""Kinds that extend the API: CustomResourceDefinitions and webhook configurations."""
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
@@ -21,7 +21,7 @@ _CATEGORIES = ["api-extensions"]
     validators=[extensions.check_definition],
 )
 class CustomResourceDefinition(Object):
-    """The server reads it raw: its schema is data."""
+    """No typed fields: the server reads it raw, because its schema is data."""
 
 
 @kind(
@@ -35,7 +35,7 @@ class CustomResourceDefinition(Object):
     validators=[extensions.check_webhooks],
 )
 class MutatingWebhookConfiguration(Object):
-    """The server reads it raw."""
+    """No typed fields: the server reads it raw."""
 
 
 @kind(
@@ -49,4 +49,4 @@ class MutatingWebhookConfiguration(Object):
     validators=[extensions.check_webhooks],
 )
 class ValidatingWebhookConfiguration(Object):
-    """The server reads it raw."""
+    """No typed fields: the server reads it raw."""

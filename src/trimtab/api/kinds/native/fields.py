@@ -1,9 +1,10 @@
-"""Every field of every native kind: its type, its protobuf number, and how Kubernetes writes it when it is empty.
+"""The field table of the native kinds: type, protobuf number, and how Kubernetes writes each field when it is empty.
 
 `fields.json` holds one line per message: field -> [protobuf number, type, flags, Go type of a value, Go type of the
-whole field]; the Go types stand there where they have names of their own, which decoding errors tell. Flags: `r` list, `m` map with string
-keys, `i` embedded inline in JSON, `q` required by the schema, `a` written even when empty, `z` left out when zero,
-`n` written as null (not `{}`) when absent. A field with neither `a` nor `z` is left out only when it is absent.
+whole field]; the Go types are listed where they have their own names, which decoding errors contain. Flags: `r` list,
+`m` map with string keys, `i` embedded inline in JSON, `q` required by the schema, `a` written even when empty,
+`z` omitted when zero, `n` written as null (not `{}`) when absent. A field with neither `a` nor `z` is omitted only when
+it is absent.
 """
 
 import json
@@ -27,7 +28,7 @@ SPECIAL = frozenset(
         "JSONSchemaPropsOrStringArray",
     }
 )
-"""Types with a JSON form of their own."""
+"""Types with their own JSON form."""
 
 
 class NativeField(NamedTuple):
@@ -49,7 +50,7 @@ class NativeField(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message with its own fields, and all fields as JSON sees them (inline ones flattened)."""
+    """A message with the fields it declares, and all its fields in JSON (inline ones flattened)."""
 
     name: str
     own: tuple[NativeField, ...]
@@ -97,10 +98,10 @@ _CUSTOM_PACKAGES = {"rbac.authorization.k8s.io": "rbac"}
 
 @cache
 def message_name(api_version: str, kind: str) -> str:
-    """Which message holds this kind; the name may be unknown (see `known`)."""
-    if kind in ("DeleteOptions", "Status"):  # these live in every group
+    """The name of the message of this kind; there may be no such message (see `has_message`)."""
+    if kind in ("DeleteOptions", "Status"):  # every group has these
         return f"meta.v1.{kind}"
-    if kind == "Eviction":  # older clients still say v1beta1
+    if kind == "Eviction":  # older clients still send v1beta1
         return "policy.v1.Eviction"
     group, _, version = api_version.rpartition("/")
     if not group:

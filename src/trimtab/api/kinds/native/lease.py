@@ -1,10 +1,10 @@
-"""Leases: who leads, and until when."""
+"""Leases: the current holder of a lock, and when it last renewed it."""
 
 from datetime import datetime
 from typing import Annotated
 
 from trimtab.api.kind import kind
-from trimtab.api.kinds.native.rules import others
+from trimtab.api.kinds.native.rules import lease
 from trimtab.api.value import MicroTime, Object, Value
 
 
@@ -16,6 +16,6 @@ class LeaseSpec(Value):
     lease_transitions: int | None = None
 
 
-@kind(group="coordination.k8s.io", version="v1", plural="leases", custom=False, validators=[others.check_lease])
+@kind(group="coordination.k8s.io", version="v1", plural="leases", custom=False, validators=[lease.check_lease])
 class Lease(Object):
     spec: LeaseSpec = LeaseSpec()

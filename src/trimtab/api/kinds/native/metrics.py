@@ -1,4 +1,4 @@
-"""What nodes and pods use at this moment, as a metrics server tells: made up when somebody asks, never kept."""
+"""Current usage of nodes and pods in the form of metrics-server: computed for each request, never stored."""
 
 from datetime import datetime
 
@@ -16,7 +16,7 @@ class ContainerMetrics(Value):
 
 @kind(group=GROUP, version="v1beta1", plural="nodes", singular="node", namespaced=False, custom=False, verbs=_READ)
 class NodeMetrics(Object):
-    """How much of a node is used."""
+    """The current usage of a node."""
 
     timestamp: datetime | None = None
     window: str = ""
@@ -25,7 +25,7 @@ class NodeMetrics(Object):
 
 @kind(group=GROUP, version="v1beta1", plural="pods", singular="pod", custom=False, verbs=_READ)
 class PodMetrics(Object):
-    """How much the containers of a pod use."""
+    """The current usage of a pod's containers."""
 
     timestamp: datetime | None = None
     window: str = ""

@@ -1,4 +1,4 @@
-"""Namespaces: rooms for names."""
+"""Namespaces: scopes for the names of objects."""
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults

@@ -1,10 +1,10 @@
-"""How pods are reached: Services, their endpoints, Ingresses, network policies."""
+"""Network kinds: Services, their endpoints, Ingresses, NetworkPolicies."""
 
 import msgspec
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
-from trimtab.api.kinds.native.rules import others
+from trimtab.api.kinds.native.rules import network
 from trimtab.api.value import IntOrString, Object, Value
 
 
@@ -46,7 +46,7 @@ class ServiceStatus(Value):
     status=True,
     custom=False,
     defaults=[defaults.service],
-    validators=[others.check_service],
+    validators=[network.check_service],
 )
 class Service(Object):
     spec: ServiceSpec = ServiceSpec()
@@ -55,12 +55,12 @@ class Service(Object):
 
 @kind(group="", version="v1", plural="endpoints", short=["ep"], custom=False, defaults=[defaults.endpoints])
 class Endpoints(Object):
-    """Only its presence matters to us."""
+    """No typed fields: nothing here reads them."""
 
 
 @kind(group="discovery.k8s.io", version="v1", plural="endpointslices", custom=False, defaults=[defaults.endpoint_slice])
 class EndpointSlice(Object):
-    """Only its presence matters to us."""
+    """No typed fields: nothing here reads them."""
 
 
 class IngressStatus(Value):
@@ -74,7 +74,7 @@ class IngressStatus(Value):
     short=["ing"],
     status=True,
     custom=False,
-    validators=[others.check_ingress],
+    validators=[network.check_ingress],
 )
 class Ingress(Object):
     status: IngressStatus = IngressStatus()
@@ -82,7 +82,7 @@ class Ingress(Object):
 
 @kind(group="networking.k8s.io", version="v1", plural="ingressclasses", namespaced=False, custom=False)
 class IngressClass(Object):
-    """Only its presence matters to us."""
+    """No typed fields: nothing here reads them."""
 
 
 @kind(
@@ -94,4 +94,4 @@ class IngressClass(Object):
     defaults=[defaults.network_policy],
 )
 class NetworkPolicy(Object):
-    """Only its presence matters to us."""
+    """No typed fields: nothing here reads them."""

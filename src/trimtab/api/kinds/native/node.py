@@ -1,4 +1,4 @@
-"""Nodes, as far as scheduling and rescheduling read them."""
+"""Nodes, with the fields that scheduling and rescheduling read."""
 
 from datetime import datetime
 
@@ -6,7 +6,7 @@ import msgspec
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
-from trimtab.api.kinds.native.rules import others
+from trimtab.api.kinds.native.rules import node
 from trimtab.api.value import Object, QuantityText, Value
 
 
@@ -70,7 +70,7 @@ class NodeStatus(Value):
     status=True,
     custom=False,
     defaults=[defaults.node],
-    validators=[others.check_node],
+    validators=[node.check_node],
 )
 class Node(Object):
     spec: NodeSpec = NodeSpec()

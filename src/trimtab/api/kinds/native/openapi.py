@@ -1,4 +1,4 @@
-"""OpenAPI v3 schemas of the native kinds, as kube-apiserver publishes them, made from the field table."""
+"""OpenAPI v3 schemas of the native kinds as kube-apiserver publishes them, generated from the field table."""
 
 from functools import cache
 from typing import Any
@@ -100,7 +100,7 @@ def _item(type_: str) -> Raw:
 
 
 def _single(type_: str, *, filled: bool) -> Raw:
-    """The schema of a field's value; `filled` ones come with the default of their type."""
+    """The schema of a field's value; with `with_default`, it has the default of its type."""
     if scalar := _SCALARS.get(type_):
         return {**scalar, "default": _ZEROS[type_]} if filled and type_ in _ZEROS else dict(scalar)
     if filled and "." in type_:
@@ -140,7 +140,7 @@ def _property(owner: str, field: NativeField) -> Raw:
 
 
 def _owners(name: str) -> dict[str, str]:
-    """Which message declares each JSON field (inline messages declare their own)."""
+    """The message that declares each JSON field (inline messages declare their own)."""
     found: dict[str, str] = {}
     for field in message(name).own:
         if field.shape == "inline":
@@ -160,7 +160,7 @@ def _kind_part(name: str) -> Raw:
 
 @cache
 def component(name: str) -> Raw:
-    """The schema called `name` (`io.k8s.api.core.v1.Pod`); KeyError when there is none. Shared: do not change it."""
+    """The schema called `name` (`io.k8s.api.core.v1.Pod`); KeyError when there is none. Shared: do not modify it."""
     if special := _BY_NAME.get(name):
         return _SPECIAL_SCHEMAS[special]
     type_ = _message_of(name)
@@ -170,16 +170,16 @@ def component(name: str) -> Raw:
 
 
 def _object(type_: str) -> Raw:
-    described = message(type_)
+    definition = message(type_)
     owners = _owners(type_)
-    fields = {field.name: _property(owners[field.name], field) for field in described.json.values()}
+    fields = {field.name: _property(owners[field.name], field) for field in definition.json.values()}
     schema: Raw = {"type": "object", "properties": fields}
     kind_part = _kind_part(type_)
     if kind_part or type_ in ("meta.v1.DeleteOptions", "meta.v1.Status"):
         schema["properties"] = _type_meta() | fields
-    if text := merge_keys.KIND_TEXTS.get(described.short) if kind_part else None:
+    if text := merge_keys.KIND_TEXTS.get(definition.short) if kind_part else None:
         schema = {"description": text, **schema}
-    if required := sorted(field.name for field in described.json.values() if field.required):
+    if required := sorted(field.name for field in definition.json.values() if field.required):
         schema["required"] = required
     if type_ in merge_keys.ATOMIC_MESSAGES:
         schema["x-kubernetes-map-type"] = "atomic"
@@ -196,7 +196,7 @@ def _type_meta() -> Raw:
 def _list_of(type_: str) -> Raw:
     item = type_.removesuffix("List")
     package, version, kind = type_.split(".")
-    message(item)  # a list of nothing known is a KeyError
+    message(item)  # raises KeyError when the item is unknown
     return {
         "description": f"A list of {kind.removesuffix('List')} objects.",
         "type": "object",
@@ -225,12 +225,12 @@ def _references(node: Any) -> set[str]:
 
 
 def components(names: list[str]) -> dict[str, Raw]:
-    """These schemas and all that they refer to, by name in order."""
+    """These schemas and all schemas that they refer to, sorted by name."""
     found: dict[str, Raw] = {}
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
+    pending = list(names)
+    while pending:
+        name = pending.pop()
         if name not in found:
             found[name] = component(name)
-            waiting.extend(_references(found[name]))
+            pending.extend(_references(found[name]))
     return dict(sorted(found.items()))

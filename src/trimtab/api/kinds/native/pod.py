@@ -1,4 +1,4 @@
-"""Pods, as far as scheduling, rescheduling and the workload controllers read them."""
+"""Pods, with the fields that scheduling, rescheduling and the workload controllers read."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -36,7 +36,7 @@ class Container(Value):
 
 
 class NodeSelectorTerm(Value):
-    """All parts must hold; a term with no part matches no node."""
+    """All parts must match; a term without parts matches no node."""
 
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
     match_fields: tuple[LabelSelectorRequirement, ...] = ()
@@ -134,7 +134,7 @@ class HostPathSource(Value):
 
 
 class NamedSource(Value):
-    """A ConfigMap by its name."""
+    """A ConfigMap, by name."""
 
     name: str = ""
 
@@ -144,7 +144,7 @@ class SecretSource(Value):
 
 
 class EphemeralSource(Value):
-    """A claim made for this pod alone; only its presence matters to us."""
+    """A claim that exists for this pod only; nothing else of it is read."""
 
 
 class Volume(Value):
@@ -277,7 +277,7 @@ class Pod(Object):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that would make a replacement."""
+        """The owner that creates a replacement for the pod."""
         return next((owner for owner in self.metadata.owner_references if owner.controller), None)
 
     @property

@@ -1,8 +1,8 @@
-"""How much a namespace, and one object in it, may use."""
+"""Limits for the resources of a namespace (ResourceQuota) and of one object in it (LimitRange)."""
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
-from trimtab.api.kinds.native.rules import others
+from trimtab.api.kinds.native.rules import quota
 from trimtab.api.value import Object, QuantityText, Value
 
 
@@ -34,7 +34,7 @@ class ResourceQuotaStatus(Value):
     short=["quota"],
     status=True,
     custom=False,
-    validators=[others.check_quota],
+    validators=[quota.check_resource_quota],
 )
 class ResourceQuota(Object):
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
@@ -43,4 +43,4 @@ class ResourceQuota(Object):
 
 @kind(group="", version="v1", plural="limitranges", short=["limits"], custom=False, defaults=[defaults.limit_range])
 class LimitRange(Object):
-    """Only its presence matters to us."""
+    """No typed fields: the server reads it raw."""

@@ -1,4 +1,4 @@
-"""Questions put to the server as objects: they are answered, never kept."""
+"""Kinds that can only be created: reviews and Bindings, which the server answers and does not store."""
 
 from trimtab.api.kind import kind
 from trimtab.api.value import Object
@@ -17,34 +17,34 @@ _AUTHENTICATION = "authentication.k8s.io"
     verbs=_ASK,
 )
 class SelfSubjectAccessReview(Object):
-    """May I?"""
+    """Whether the caller may perform an action."""
 
 
 @kind(group=_AUTHORIZATION, version="v1", plural="subjectaccessreviews", namespaced=False, custom=False, verbs=_ASK)
 class SubjectAccessReview(Object):
-    """May they?"""
+    """Whether a subject may perform an action."""
 
 
 @kind(group=_AUTHORIZATION, version="v1", plural="localsubjectaccessreviews", custom=False, verbs=_ASK)
 class LocalSubjectAccessReview(Object):
-    """May they, in this namespace?"""
+    """Whether a subject may perform an action in this namespace."""
 
 
 @kind(group=_AUTHORIZATION, version="v1", plural="selfsubjectrulesreviews", namespaced=False, custom=False, verbs=_ASK)
 class SelfSubjectRulesReview(Object):
-    """What may I?"""
+    """The actions that the caller may perform in a namespace."""
 
 
 @kind(group=_AUTHENTICATION, version="v1", plural="selfsubjectreviews", namespaced=False, custom=False, verbs=_ASK)
 class SelfSubjectReview(Object):
-    """Who am I?"""
+    """The identity of the caller."""
 
 
 @kind(group=_AUTHENTICATION, version="v1", plural="tokenreviews", namespaced=False, custom=False, verbs=_ASK)
 class TokenReview(Object):
-    """Whose token is this?"""
+    """The identity that a token belongs to."""
 
 
-@kind(group="", version="v1", plural="bindings", custom=False, verbs=_ASK)
+@kind(group="", version="v1", plural="bindings", custom=False, name="Binding", verbs=_ASK)
 class Binding(Object):
-    """Ties a pod to its node."""
+    """Assigns a pod to a node."""

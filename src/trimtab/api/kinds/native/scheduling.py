@@ -1,8 +1,8 @@
-"""Names that pods choose for how important they are and how they are run."""
+"""PriorityClasses and RuntimeClasses, which pods refer to by name."""
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
-from trimtab.api.kinds.native.rules import others
+from trimtab.api.kinds.native.rules import scheduling
 from trimtab.api.value import Object, QuantityText, Value
 
 
@@ -14,7 +14,7 @@ from trimtab.api.value import Object, QuantityText, Value
     namespaced=False,
     custom=False,
     defaults=[defaults.priority_class],
-    validators=[others.check_priority_class],
+    validators=[scheduling.check_priority_class],
 )
 class PriorityClass(Object):
     value: int = 0

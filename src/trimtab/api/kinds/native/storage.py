@@ -1,9 +1,9 @@
-"""Storage: claims, volumes, classes and what the drivers say about them."""
+"""Storage kinds: claims, volumes, classes, attachments, and the capabilities of CSI drivers."""
 
 from trimtab.api.kind import kind
 from trimtab.api.kinds.native import defaults
 from trimtab.api.kinds.native.pod import NodeSelector
-from trimtab.api.kinds.native.rules import others
+from trimtab.api.kinds.native.rules import storage
 from trimtab.api.value import Object, QuantityText, Value
 
 
@@ -32,7 +32,7 @@ class PersistentVolumeClaimStatus(Value):
     status=True,
     custom=False,
     defaults=[defaults.persistent_volume_claim],
-    validators=[others.check_claim],
+    validators=[storage.check_persistent_volume_claim],
 )
 class PersistentVolumeClaim(Object):
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
@@ -58,7 +58,7 @@ class PersistentVolumeSpec(Value):
     status=True,
     custom=False,
     defaults=[defaults.persistent_volume],
-    validators=[others.check_volume],
+    validators=[storage.check_persistent_volume],
 )
 class PersistentVolume(Object):
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
@@ -72,7 +72,7 @@ class PersistentVolume(Object):
     namespaced=False,
     custom=False,
     defaults=[defaults.storage_class],
-    validators=[others.check_storage_class],
+    validators=[storage.check_storage_class],
 )
 class StorageClass(Object):
     provisioner: str = ""
@@ -81,14 +81,14 @@ class StorageClass(Object):
 
 @kind(group="storage.k8s.io", version="v1", plural="volumeattachments", namespaced=False, status=True, custom=False)
 class VolumeAttachment(Object):
-    """Only its presence matters to us."""
+    """No typed fields: nothing here reads them."""
 
 
 @kind(group="storage.k8s.io", version="v1", plural="csidrivers", namespaced=False, custom=False, name="CSIDriver")
 class CsiDriver(Object):
-    """Only its presence matters to us."""
+    """No typed fields: nothing here reads them."""
 
 
 @kind(group="storage.k8s.io", version="v1", plural="csinodes", namespaced=False, custom=False, name="CSINode")
 class CsiNode(Object):
-    """Only its presence matters to us."""
+    """No typed fields: nothing here reads them."""

@@ -1,10 +1,10 @@
-"""What kube-apiserver refuses in roles and their bindings."""
+"""What kube-apiserver rejects in roles and role bindings."""
 
 from collections.abc import Iterator, Sequence
 
 from trimtab.api.field_errors import invalid, not_supported, required
-from trimtab.api.kinds.native.rules import common
 from trimtab.api.names import subdomain_faults
+from trimtab.api.paths import table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -54,7 +54,7 @@ def check_cluster_role(new: Raw, old: Raw | None) -> Sequence[Cause]:
 
 
 def _binding(new: Raw, old: Raw | None, kinds: Sequence[str]) -> Iterator[Cause]:
-    ref = common.part(new, "roleRef")
+    ref = table(new, "roleRef")
     if ref.get("apiGroup") != _GROUP:
         yield not_supported("roleRef.apiGroup", ref.get("apiGroup", ""), [_GROUP])
     if ref.get("kind") not in kinds:
@@ -63,9 +63,9 @@ def _binding(new: Raw, old: Raw | None, kinds: Sequence[str]) -> Iterator[Cause]
         yield required("roleRef.name")
     for index, subject in enumerate(new.get("subjects") or ()):
         yield from _subject(subject, f"subjects[{index}]", namespaced="Role" in kinds)
-    if old is not None and ref != common.part(old, "roleRef"):
-        shown = {"APIGroup": ref.get("apiGroup", ""), "Kind": ref.get("kind", ""), "Name": ref.get("name", "")}
-        yield invalid("roleRef", shown, "cannot change roleRef")
+    if old is not None and ref != table(old, "roleRef"):
+        go_ref = {"APIGroup": ref.get("apiGroup", ""), "Kind": ref.get("kind", ""), "Name": ref.get("name", "")}
+        yield invalid("roleRef", go_ref, "cannot change roleRef")
 
 
 def _subject(subject: Raw, field: str, *, namespaced: bool) -> Iterator[Cause]:

@@ -1,4 +1,4 @@
-"""Rules that many kinds share: names, labels, selectors, numbers, ports, immutability."""
+"""Validation rules that many kinds share: names, labels, selectors, numbers, ports, immutability."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from trimtab.errors import Cause
 
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+\Z")
 _PERCENT = re.compile(r"[0-9]{1,18}%\Z")
-"""No more digits than a number has; longer ones are read by nobody."""
+"""At most 18 digits, so that the number fits an int64."""
 
 _CONFIG_KEY_TEXT = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
@@ -60,7 +60,7 @@ _WITHOUT_VALUES = ("Exists", "DoesNotExist")
 
 
 def selector(found: Raw | None, field: str) -> Iterator[Cause]:
-    """A label selector, as far as its own form goes."""
+    """Check a label selector by itself, without the labels it is applied to."""
     if found is None:
         return
     yield from labels(found.get("matchLabels"), f"{field}.matchLabels")
@@ -88,7 +88,7 @@ def is_empty_selector(found: Raw) -> bool:
 
 
 def selects(found: Raw, carried: Raw) -> bool:
-    """Whether labels fit a selector that is itself in order."""
+    """Whether labels match a valid selector."""
     if any(carried.get(key) != value for key, value in (found.get("matchLabels") or {}).items()):
         return False
     return all(_rule_holds(rule, carried) for rule in found.get("matchExpressions") or ())
@@ -127,7 +127,7 @@ def at_most_all(value: Any, field: str) -> Iterator[Cause]:
 
 
 def amount(value: Any) -> int:
-    """A count or percentage as a number, for comparing with zero."""
+    """A count or percentage as a number, for comparison with zero."""
     if isinstance(value, str):
         return int(value[:-1]) if _PERCENT.match(value) else 0
     return value or 0
@@ -168,7 +168,7 @@ def one_of(value: Any, allowed: Iterable[str], field: str) -> Iterator[Cause]:
 
 
 def unique(values: Iterable[tuple[Any, str]]) -> Iterator[Cause]:
-    """Complains about each (value, field) whose value came before."""
+    """Report each (value, field) whose value occurred before."""
     seen: list[Any] = []
     for value, field in values:
         if value in seen:
@@ -182,15 +182,7 @@ def unchanged(new: Any, old: Any, field: str) -> Iterator[Cause]:
 
 
 def amounts(resources: Raw | None, field: str) -> Iterator[Cause]:
-    """Quantities by resource, none of them negative."""
+    """Check that no quantity is negative."""
     for name, value in sorted((resources or {}).items()):
         if quantity.parse(value) < 0:
             yield invalid(f"{field}[{name}]", str(value), "must be greater than or equal to 0")
-
-
-def part(obj: Raw | None, *path: str) -> Raw:
-    """The map at this path; empty where there is none."""
-    value: Any = obj
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}

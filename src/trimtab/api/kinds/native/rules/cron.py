@@ -1,4 +1,4 @@
-"""The five fields of a cron schedule, and what is wrong with them in the words of the parser Kubernetes uses."""
+"""Checks the five fields of a cron schedule, with the error texts of the parser that Kubernetes uses (robfig/cron)."""
 
 import re
 
@@ -56,7 +56,7 @@ def _part_fault(part: str, low: int, high: int, names: dict[str, int]) -> str:
 
 
 def fault(schedule: str) -> str:
-    """Why the schedule cannot be read; empty when it can."""
+    """The parse error of the schedule; empty when it is valid."""
     if schedule.startswith("@"):
         known = schedule in _DESCRIPTORS or _EVERY.match(schedule)
         return "" if known else f"unrecognized descriptor: {schedule}"

@@ -1,4 +1,4 @@
-"""What kube-apiserver refuses in CustomResourceDefinitions and webhook configurations, schemas of kinds aside."""
+"""What kube-apiserver rejects in CustomResourceDefinitions (except their schemas) and webhook configurations."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from trimtab.api.field_errors import duplicate, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.names import subdomain_faults
+from trimtab.api.paths import table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -19,11 +20,11 @@ _VERSION_TEXT = (
 
 
 def check_definition(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec, metadata = common.part(new, "spec"), common.part(new, "metadata")
-    names, group = common.part(spec, "names"), spec.get("group", "")
+    spec, metadata = table(new, "spec"), table(new, "metadata")
+    names, group = table(spec, "names"), spec.get("group", "")
     found: list[Cause] = []
-    wanted = f"{names.get('plural', '')}.{group}"
-    if old is None and metadata.get("name") != wanted:
+    expected_name = f"{names.get('plural', '')}.{group}"
+    if old is None and metadata.get("name") != expected_name:
         found.append(invalid("metadata.name", metadata.get("name", ""), 'must be spec.names.plural+"."+spec.group'))
     found += _group(group, metadata)
     if not spec.get("scope"):
@@ -33,7 +34,7 @@ def check_definition(new: Raw, old: Raw | None) -> Sequence[Cause]:
     found += _versions(spec.get("versions") or [])
     found += _names(names)
     if old is not None:
-        found += _fixed(spec, common.part(old, "spec"))
+        found += _fixed(spec, table(old, "spec"))
     return found
 
 
@@ -41,8 +42,8 @@ def _fixed(spec: Raw, before: Raw) -> Iterator[Cause]:
     yield from common.unchanged(spec.get("group"), before.get("group"), "spec.group")
     yield from common.unchanged(spec.get("scope"), before.get("scope"), "spec.scope")
     for name in ("kind", "plural"):
-        now, then = common.part(spec, "names").get(name), common.part(before, "names").get(name)
-        yield from common.unchanged(now, then, f"spec.names.{name}")
+        new_name, old_name = table(spec, "names").get(name), table(before, "names").get(name)
+        yield from common.unchanged(new_name, old_name, f"spec.names.{name}")
 
 
 def _group(group: str, metadata: Raw) -> Iterator[Cause]:
@@ -134,9 +135,9 @@ def _webhook(webhook: Raw, field: str) -> Iterator[Cause]:
     timeout = webhook.get("timeoutSeconds", 10)
     if not 1 <= timeout <= 30:
         yield invalid(f"{field}.timeoutSeconds", timeout, "the timeout value must be between 1 and 30 seconds")
-    for name_ in ("namespaceSelector", "objectSelector"):
-        yield from common.selector(webhook.get(name_), f"{field}.{name_}")
-    yield from _client(common.part(webhook, "clientConfig"), f"{field}.clientConfig")
+    for selector in ("namespaceSelector", "objectSelector"):
+        yield from common.selector(webhook.get(selector), f"{field}.{selector}")
+    yield from _client(table(webhook, "clientConfig"), f"{field}.clientConfig")
 
 
 def _rule(rule: Raw, field: str) -> Iterator[Cause]:

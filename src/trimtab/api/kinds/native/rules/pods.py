@@ -1,4 +1,4 @@
-"""What kube-apiserver refuses in pods and in the templates of pods."""
+"""What kube-apiserver rejects in pods and pod templates."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,6 +8,7 @@ from trimtab.api import quantity
 from trimtab.api.field_errors import duplicate, forbidden, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.names import label_faults, qualified_name_faults, subdomain_faults
+from trimtab.api.paths import table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -29,23 +30,23 @@ def _not_found(field: str, value: Any) -> Cause:
 def check_pod(new: Raw, old: Raw | None) -> Sequence[Cause]:
     if old is not None:
         return list(_update(new, old))
-    return list(pod_spec(common.part(new, "spec"), "spec"))
+    return list(pod_spec(table(new, "spec"), "spec"))
 
 
 def _update(new: Raw, old: Raw) -> Iterator[Cause]:
-    after, before = dict(common.part(new, "spec")), dict(common.part(old, "spec"))
-    tolerated = after.get("tolerations") or []
-    if any(toleration not in tolerated for toleration in before.get("tolerations") or ()):
+    new_spec, old_spec = dict(table(new, "spec")), dict(table(old, "spec"))
+    new_tolerations = new_spec.get("tolerations") or []
+    if any(toleration not in new_tolerations for toleration in old_spec.get("tolerations") or ()):
         yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
     for key in ("containers", "initContainers"):
-        now, then = after.get(key) or [], before.get(key) or []
-        if len(now) != len(then):
+        new_containers, old_containers = new_spec.get(key) or [], old_spec.get(key) or []
+        if len(new_containers) != len(old_containers):
             yield forbidden(f"spec.{key}", "pod updates may not add or remove containers")
             return
-        yield from _images(now, f"spec.{key}")
-    yield from common.not_negative(after.get("activeDeadlineSeconds"), "spec.activeDeadlineSeconds")
-    if _fixed(after) != _fixed(before) and not (
-        _gated(before) and _fixed(after, gated=True) == _fixed(before, gated=True)
+        yield from _images(new_containers, f"spec.{key}")
+    yield from common.not_negative(new_spec.get("activeDeadlineSeconds"), "spec.activeDeadlineSeconds")
+    if _fixed(new_spec) != _fixed(old_spec) and not (
+        _gated(old_spec) and _fixed(new_spec, gated=True) == _fixed(old_spec, gated=True)
     ):
         yield forbidden("spec", _UPDATE_TEXT)
 
@@ -55,17 +56,17 @@ def _gated(spec: Raw) -> bool:
 
 
 def _fixed(spec: Raw, *, gated: bool = False) -> Raw:
-    """The part of a pod's spec that an update may not change; a gated pod may still change where it may go."""
-    free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
+    """The fields that an update must not change; node selector and affinity of a gated pod may still change."""
+    mutable = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
     if gated:
-        free |= {"nodeSelector", "affinity"}
-    fixed = {key: value for key, value in spec.items() if key not in free}
-    if fixed.get("terminationGracePeriodSeconds", 0) < 0:
-        fixed["terminationGracePeriodSeconds"] = 1  # a negative one may be mended
+        mutable |= {"nodeSelector", "affinity"}
+    immutable = {key: value for key, value in spec.items() if key not in mutable}
+    if immutable.get("terminationGracePeriodSeconds", 0) < 0:
+        immutable["terminationGracePeriodSeconds"] = 1  # a negative value may be corrected to 1
     for key in ("containers", "initContainers"):
-        if fixed.get(key):
-            fixed[key] = [{k: v for k, v in container.items() if k != "image"} for container in fixed[key]]
-    return fixed
+        if immutable.get(key):
+            immutable[key] = [{k: v for k, v in container.items() if k != "image"} for container in immutable[key]]
+    return immutable
 
 
 def _images(containers: Sequence[Raw], field: str) -> Iterator[Cause]:
@@ -75,11 +76,11 @@ def _images(containers: Sequence[Raw], field: str) -> Iterator[Cause]:
 
 
 def template(found: Raw, field: str) -> Iterator[Cause]:
-    """A pod template: its labels, its annotations, its pod."""
-    metadata = common.part(found, "metadata")
+    """Check a pod template: labels, annotations and pod spec."""
+    metadata = table(found, "metadata")
     yield from common.labels(metadata.get("labels"), f"{field}.labels")
     yield from common.annotations(metadata.get("annotations"), f"{field}.annotations")
-    yield from pod_spec(common.part(found, "spec"), f"{field}.spec")
+    yield from pod_spec(table(found, "spec"), f"{field}.spec")
 
 
 def pod_spec(spec: Raw, field: str) -> Iterator[Cause]:
@@ -104,7 +105,7 @@ def pod_spec(spec: Raw, field: str) -> Iterator[Cause]:
         if value := spec.get(key):
             for fault in label_faults(value):
                 yield invalid(f"{field}.{key}", value, fault)
-    yield from _affinity(common.part(spec, "affinity"), f"{field}.affinity")
+    yield from _affinity(table(spec, "affinity"), f"{field}.affinity")
     yield from _tolerations(spec.get("tolerations") or [], f"{field}.tolerations")
     yield from _spreading(spec.get("topologySpreadConstraints") or [], f"{field}.topologySpreadConstraints")
 
@@ -153,14 +154,14 @@ def _containers(containers: Sequence[Raw], volumes: set[Any], field: str) -> Ite
 
 
 def _init_containers(spec: Raw, volumes: set[Any], field: str) -> Iterator[Cause]:
-    taken = {container.get("name") for container in spec.get("containers") or ()}
+    names = {container.get("name") for container in spec.get("containers") or ()}
     for index, container in enumerate(spec.get("initContainers") or ()):
         where = f"{field}[{index}]"
         yield from _container(container, volumes, where)
         name = container.get("name")
-        if name and name in taken:
+        if name and name in names:
             yield duplicate(f"{where}.name", name)
-        taken.add(name)
+        names.add(name)
         if container.get("restartPolicy") is None:
             for key in ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"):
                 if key in container:
@@ -183,7 +184,7 @@ def _container(container: Raw, volumes: set[Any], field: str) -> Iterator[Cause]
     yield from _ports(container.get("ports") or [], f"{field}.ports")
     yield from _environment(container.get("env") or [], f"{field}.env")
     yield from _mounts(container.get("volumeMounts") or [], volumes, f"{field}.volumeMounts")
-    yield from _resources(common.part(container, "resources"), f"{field}.resources")
+    yield from _resources(table(container, "resources"), f"{field}.resources")
     for key in ("livenessProbe", "readinessProbe", "startupProbe"):
         if key in container:
             yield from _probe(container[key], f"{field}.{key}", key)
@@ -287,7 +288,7 @@ def _probe(probe: Raw, field: str, kind: str) -> Iterator[Cause]:
 
 
 def _affinity(affinity: Raw, field: str) -> Iterator[Cause]:
-    node = common.part(affinity, "nodeAffinity")
+    node = table(affinity, "nodeAffinity")
     needed = node.get("requiredDuringSchedulingIgnoredDuringExecution")
     where = f"{field}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     if needed is not None:
@@ -299,9 +300,9 @@ def _affinity(affinity: Raw, field: str) -> Iterator[Cause]:
     preferred = f"{field}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
     for index, term in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
         yield from _weight(term, f"{preferred}[{index}]")
-        yield from _node_term(common.part(term, "preference"), f"{preferred}[{index}].preference")
+        yield from _node_term(table(term, "preference"), f"{preferred}[{index}].preference")
     for kind in ("podAffinity", "podAntiAffinity"):
-        yield from _pod_affinity(common.part(affinity, kind), f"{field}.{kind}")
+        yield from _pod_affinity(table(affinity, kind), f"{field}.{kind}")
 
 
 def _weight(term: Raw, field: str) -> Iterator[Cause]:
@@ -332,7 +333,7 @@ def _pod_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
         yield from _pod_term(term, f"{field}.{needed}[{index}]")
     for index, term in enumerate(affinity.get(preferred) or ()):
         yield from _weight(term, f"{field}.{preferred}[{index}]")
-        yield from _pod_term(common.part(term, "podAffinityTerm"), f"{field}.{preferred}[{index}].podAffinityTerm")
+        yield from _pod_term(table(term, "podAffinityTerm"), f"{field}.{preferred}[{index}].podAffinityTerm")
 
 
 def _pod_term(term: Raw, field: str) -> Iterator[Cause]:
@@ -382,18 +383,18 @@ def _spreading(constraints: Sequence[Raw], field: str) -> Iterator[Cause]:
     for index, constraint in enumerate(constraints):
         where = f"{field}[{index}]"
         yield from _above_zero(constraint.get("maxSkew", 0), f"{where}.maxSkew")
-        key, otherwise = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
+        key, when_unsatisfiable = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
         if not key:
             yield required(f"{where}.topologyKey", "can not be empty")
-        yield from common.one_of(otherwise, ("DoNotSchedule", "ScheduleAnyway"), f"{where}.whenUnsatisfiable")
-        if (key, otherwise) in pairs[index + 1 :]:
-            yield duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {otherwise}}}")
+        yield from common.one_of(when_unsatisfiable, ("DoNotSchedule", "ScheduleAnyway"), f"{where}.whenUnsatisfiable")
+        if (key, when_unsatisfiable) in pairs[index + 1 :]:
+            yield duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {when_unsatisfiable}}}")
         if constraint.get("minDomains") is not None:
             yield from _above_zero(constraint["minDomains"], f"{where}.minDomains")
-            if otherwise != "DoNotSchedule":
+            if when_unsatisfiable != "DoNotSchedule":
                 yield invalid(
                     f"{where}.minDomains",
                     constraint["minDomains"],
-                    f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {otherwise}",
+                    f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when_unsatisfiable}",
                 )
         yield from common.selector(constraint.get("labelSelector"), f"{where}.labelSelector")

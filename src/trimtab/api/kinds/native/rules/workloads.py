@@ -1,10 +1,11 @@
-"""What kube-apiserver refuses in workloads: Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs, CronJobs."""
+"""What kube-apiserver rejects in workloads: Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs, CronJobs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from trimtab.api.field_errors import forbidden, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common, cron, pods
+from trimtab.api.paths import table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -24,39 +25,39 @@ _STATEFUL_FREE = {
 
 
 def _selection(spec: Raw, noun: str, *, needed: bool = True) -> Iterator[Cause]:
-    """The selector by itself."""
-    found = spec.get("selector")
-    if found is None:
+    """Check the selector by itself."""
+    selector = spec.get("selector")
+    if selector is None:
         if needed:
             yield required("spec.selector")
         return
-    faults = list(common.selector(found, "spec.selector"))
+    faults = list(common.selector(selector, "spec.selector"))
     yield from faults
-    if common.is_empty_selector(found):
-        yield invalid("spec.selector", found, f"empty selector is invalid for {noun}")
+    if common.is_empty_selector(selector):
+        yield invalid("spec.selector", selector, f"empty selector is invalid for {noun}")
     if faults:
-        yield invalid("spec.selector", found, "invalid label selector")
+        yield invalid("spec.selector", selector, "invalid label selector")
 
 
 def _template(spec: Raw, *, absent_matches: bool = False) -> Iterator[Cause]:
-    """The template, and that its labels fit the selector."""
-    found, template = spec.get("selector"), common.part(spec, "template")
-    labels = common.part(template, "metadata").get("labels")
-    if found is None:
+    """Check the template, and that its labels match the selector."""
+    selector, template = spec.get("selector"), table(spec, "template")
+    labels = table(template, "metadata").get("labels")
+    if selector is None:
         matches = absent_matches
     else:
-        unreadable = common.is_empty_selector(found) or any(common.selector(found, ""))
-        matches = unreadable or common.selects(found, labels or {})
+        is_invalid = common.is_empty_selector(selector) or any(common.selector(selector, ""))
+        matches = is_invalid or common.selects(selector, labels or {})
     if not matches:
         yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
     yield from pods.template(template, "spec.template")
 
 
 def _always_restarts(spec: Raw) -> Iterator[Cause]:
-    policy = common.part(spec, "template", "spec").get("restartPolicy")
+    policy = table(spec, "template", "spec").get("restartPolicy")
     if policy != "Always":
         yield not_supported("spec.template.spec.restartPolicy", policy or "", ["Always"])
-    if common.part(spec, "template", "spec").get("activeDeadlineSeconds") is not None:
+    if table(spec, "template", "spec").get("activeDeadlineSeconds") is not None:
         yield forbidden(
             "spec.template.spec.activeDeadlineSeconds", "activeDeadlineSeconds in ReplicaSet is not Supported"
         )
@@ -70,7 +71,7 @@ def _counts(spec: Raw, *names: str) -> Iterator[Cause]:
 def _same_selector(new: Raw, old: Raw | None) -> Iterator[Cause]:
     if old is not None:
         yield from common.unchanged(
-            common.part(new, "spec").get("selector"), common.part(old, "spec").get("selector"), "spec.selector"
+            table(new, "spec").get("selector"), table(old, "spec").get("selector"), "spec.selector"
         )
 
 
@@ -78,22 +79,22 @@ _Check = Callable[[Raw, Raw | None], Sequence[Cause]]
 
 
 def _of_the_spec(check: _Check) -> _Check:
-    """A spec that was there before has been judged before: most writes change the status or some label."""
+    """Skip the check of an unchanged spec: it was checked before, and most writes change status or labels only."""
 
-    def judge(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    def check_changed_spec(new: Raw, old: Raw | None) -> Sequence[Cause]:
         if old is not None and new.get("spec") == old.get("spec"):
             return ()
         return check(new, old)
 
-    return judge
+    return check_changed_spec
 
 
 @_of_the_spec
 def check_deployment(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = common.part(new, "spec")
+    spec = table(new, "spec")
     found = [*_counts(spec, "replicas"), *_selection(spec, "deployment")]
     found += [*_template(spec, absent_matches=True), *_always_restarts(spec)]
-    found += _strategy(common.part(spec, "strategy"))
+    found += _strategy(table(spec, "strategy"))
     found += _counts(spec, "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
     deadline = spec.get("progressDeadlineSeconds")
     if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
@@ -107,7 +108,7 @@ def _strategy(strategy: Raw) -> Iterator[Cause]:
         if strategy.get("rollingUpdate") is not None:
             yield forbidden(f"{field}.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")
     elif kind == "RollingUpdate":
-        rolling = common.part(strategy, "rollingUpdate")
+        rolling = table(strategy, "rollingUpdate")
         unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
         yield from common.count_or_percent(unavailable, f"{field}.rollingUpdate.maxUnavailable")
         yield from common.count_or_percent(surge, f"{field}.rollingUpdate.maxSurge")
@@ -119,13 +120,13 @@ def _strategy(strategy: Raw) -> Iterator[Cause]:
 
 
 def _as_go(strategy: Raw) -> Raw:
-    """A strategy under the names of the server's own types, which it shows when it cannot read one."""
+    """A strategy under Go's field names, as kube-apiserver formats it in the error."""
     return {"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")}
 
 
 @_of_the_spec
 def check_replica_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = common.part(new, "spec")
+    spec = table(new, "spec")
     return [
         *_counts(spec, "replicas", "minReadySeconds"),
         *_selection(spec, "deployment"),
@@ -137,7 +138,7 @@ def check_replica_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
 
 @_of_the_spec
 def check_replication_controller(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = common.part(new, "spec")
+    spec = table(new, "spec")
     labels = spec.get("selector") or {}
     found = [*_counts(spec, "minReadySeconds"), *common.labels(labels, "spec.selector")]
     if not labels:
@@ -145,25 +146,25 @@ def check_replication_controller(new: Raw, old: Raw | None) -> Sequence[Cause]:
     found += _counts(spec, "replicas")
     if spec.get("template") is None:
         return [*found, required("spec.template")]
-    carried = common.part(spec, "template", "metadata", "labels")
-    if labels and not common.selects({"matchLabels": labels}, carried):
+    template_labels = table(spec, "template", "metadata", "labels")
+    if labels and not common.selects({"matchLabels": labels}, template_labels):
         text = "`selector` does not match template `labels`"
-        found.append(invalid("spec.template.metadata.labels", carried, text))
+        found.append(invalid("spec.template.metadata.labels", template_labels, text))
     return [*found, *pods.template(spec["template"], "spec.template"), *_always_restarts(spec)]
 
 
 @_of_the_spec
 def check_stateful_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = common.part(new, "spec")
+    spec = table(new, "spec")
     found: list[Cause] = []
     if spec.get("podManagementPolicy") not in ("OrderedReady", "Parallel"):
         text = "must be 'OrderedReady' or 'Parallel'"
         found.append(invalid("spec.podManagementPolicy", spec.get("podManagementPolicy", ""), text))
-    found += _stateful_strategy(common.part(spec, "updateStrategy"))
+    found += _stateful_strategy(table(spec, "updateStrategy"))
     found += [*_counts(spec, "replicas", "minReadySeconds"), *_selection(spec, "statefulset"), *_template(spec)]
     found += _always_restarts(spec)
     if old is not None:
-        before = common.part(old, "spec")
+        before = table(old, "spec")
         fixed = [{k: v for k, v in part.items() if k not in _STATEFUL_FREE} for part in (spec, before)]
         if fixed[0] != fixed[1]:
             found.append(forbidden("spec", _STATEFUL_TEXT))
@@ -180,7 +181,7 @@ def _stateful_strategy(strategy: Raw) -> Iterator[Cause]:
             partition = strategy["rollingUpdate"].get("partition", 0)
             yield invalid(f"{field}.rollingUpdate", {"Partition": partition, "MaxUnavailable": None}, text)
     elif kind == "RollingUpdate":
-        partition = common.part(strategy, "rollingUpdate").get("partition")
+        partition = table(strategy, "rollingUpdate").get("partition")
         yield from common.not_negative(partition, f"{field}.rollingUpdate.partition")
     else:
         yield invalid(field, _as_go(strategy), "must be 'RollingUpdate' or 'OnDelete'")
@@ -188,15 +189,15 @@ def _stateful_strategy(strategy: Raw) -> Iterator[Cause]:
 
 @_of_the_spec
 def check_daemon_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = common.part(new, "spec")
+    spec = table(new, "spec")
     found: list[Cause] = [*_selection(spec, "daemonset", needed=False), *_template(spec), *_always_restarts(spec)]
     found += _counts(spec, "minReadySeconds", "revisionHistoryLimit")
-    strategy = common.part(spec, "updateStrategy")
+    strategy = table(spec, "updateStrategy")
     if strategy.get("type") not in ("OnDelete", "RollingUpdate"):
         choices = ["RollingUpdate", "OnDelete"]
         found.append(not_supported("spec.updateStrategy", _as_go(strategy), choices))
     elif strategy["type"] == "RollingUpdate":
-        rolling, field = common.part(strategy, "rollingUpdate"), "spec.updateStrategy.rollingUpdate"
+        rolling, field = table(strategy, "rollingUpdate"), "spec.updateStrategy.rollingUpdate"
         found += common.count_or_percent(rolling.get("maxUnavailable"), f"{field}.maxUnavailable")
         found += common.count_or_percent(rolling.get("maxSurge"), f"{field}.maxSurge")
         if common.amount(rolling.get("maxUnavailable")) == 0 and common.amount(rolling.get("maxSurge")) == 0:
@@ -214,13 +215,13 @@ def job_spec(spec: Raw, field: str) -> Iterator[Cause]:
         yield required(f"{field}.completions", 'when completion mode is "Indexed"')
     if spec.get("manualSelector") and spec.get("selector") is None:
         yield required(f"{field}.selector")
-    yield from pods.template(common.part(spec, "template"), f"{field}.template")
+    yield from pods.template(table(spec, "template"), f"{field}.template")
     if spec.get("manualSelector"):
-        labels = common.part(spec, "template", "metadata").get("labels")
+        labels = table(spec, "template", "metadata").get("labels")
         if not common.selects(spec.get("selector") or {"matchExpressions": [{"operator": "In"}]}, labels or {}):
             text = "`selector` does not match template `labels`"
             yield invalid(f"{field}.template.metadata.labels", labels, text)
-    policy = common.part(spec, "template", "spec").get("restartPolicy")
+    policy = table(spec, "template", "spec").get("restartPolicy")
     if policy == "Always":
         yield required(f"{field}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
@@ -232,20 +233,20 @@ _JOB_FIXED = ("completions", "selector", "template", "completionMode", "podFailu
 
 @_of_the_spec
 def check_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = common.part(new, "spec")
+    spec = table(new, "spec")
     found = list(job_spec(spec, "spec"))
     if old is not None:
-        before = common.part(old, "spec")
+        before = table(old, "spec")
         for name in _JOB_FIXED:
-            if name == "template" and before.get("suspend") and not common.part(old, "status").get("startTime"):
-                continue  # a suspended job that never ran may still be told where to run
+            if name == "template" and before.get("suspend") and not table(old, "status").get("startTime"):
+                continue  # the template of a suspended job that never started may still change its scheduling fields
             found += common.unchanged(spec.get(name), before.get(name), f"spec.{name}")
     return found
 
 
 @_of_the_spec
 def check_cron_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec, name = common.part(new, "spec"), common.part(new, "metadata").get("name", "")
+    spec, name = table(new, "spec"), table(new, "metadata").get("name", "")
     found: list[Cause] = []
     schedule: Any = spec.get("schedule", "")
     if not schedule:
@@ -254,7 +255,7 @@ def check_cron_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
         found.append(invalid("spec.schedule", schedule, fault))
     found += _counts(spec, "startingDeadlineSeconds")
     found += common.one_of(spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"), "spec.concurrencyPolicy")
-    found += job_spec(common.part(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
+    found += job_spec(table(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
     found += _counts(spec, "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
     if old is None and len(name) > 52:
         found.append(invalid("metadata.name", name, "must be no more than 52 characters"))

@@ -1,0 +1,33 @@
+"""What kube-apiserver rejects in PodDisruptionBudgets."""
+
+from collections.abc import Sequence
+
+from trimtab.api.field_errors import invalid
+from trimtab.api.kinds.native.rules import common
+from trimtab.api.paths import table
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+
+def check_pod_disruption_budget(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = table(new, "spec")
+    found: list[Cause] = []
+    has_both = spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None
+    if has_both:
+        go_spec = {
+            "MinAvailable": spec["minAvailable"],
+            "Selector": spec.get("selector"),
+            "MaxUnavailable": spec["maxUnavailable"],
+            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+        }
+        found.append(invalid("spec", go_spec, "minAvailable and maxUnavailable cannot be both set"))
+    for name in ("minAvailable", "maxUnavailable"):
+        if spec.get(name) is not None:
+            found += common.count_or_percent(spec[name], f"spec.{name}")
+            found += common.at_most_all(spec[name], f"spec.{name}")
+    found += common.selector(spec.get("selector"), "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None:
+        choices = ("AlwaysAllow", "IfHealthyBudget")
+        found += common.one_of(policy, choices, "spec.unhealthyPodEvictionPolicy")
+    return found

@@ -1,0 +1,16 @@
+"""What kube-apiserver rejects in Leases."""
+
+from collections.abc import Sequence
+
+from trimtab.api.kinds.native.rules import common
+from trimtab.api.paths import table
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+
+def check_lease(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = table(new, "spec")
+    return [
+        *common.positive(spec.get("leaseDurationSeconds"), "spec.leaseDurationSeconds"),
+        *common.not_negative(spec.get("leaseTransitions"), "spec.leaseTransitions"),
+    ]

@@ -1,0 +1,145 @@
+"""What kube-apiserver rejects in Services and Ingresses."""
+
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+
+from trimtab.api.field_errors import duplicate, forbidden, invalid, not_supported, required
+from trimtab.api.kinds.native.rules import common
+from trimtab.api.names import label_faults, subdomain_faults
+from trimtab.api.paths import table
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+
+def check_service(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = table(new, "spec")
+    kind, ports = spec.get("type", ""), spec.get("ports") or []
+    found: list[Cause] = []
+    if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
+        found.append(required("spec.ports"))
+    found += _check_ports(ports)
+    found += common.labels(spec.get("selector"), "spec.selector")
+    found += common.one_of(spec.get("sessionAffinity"), ("ClientIP", "None"), "spec.sessionAffinity")
+    kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+    if kind not in kinds:
+        found.append(not_supported("spec.type", kind, kinds))
+    if kind == "ExternalName":
+        found += _check_external_name(spec)
+    address = spec.get("clusterIP", "")
+    if address not in ("", "None") and not _is_ip_address(address):
+        found.append(
+            invalid("spec.clusterIPs[0]", address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+        )
+    if old is not None:
+        found += _check_same_cluster_ip(spec, table(old, "spec"))
+    return found
+
+
+def _check_same_cluster_ip(spec: Raw, old_spec: Raw) -> Iterator[Cause]:
+    old_ip, new_ip = old_spec.get("clusterIP", ""), spec.get("clusterIP", "")
+    if "ExternalName" not in (spec.get("type"), old_spec.get("type")) and old_ip and new_ip and old_ip != new_ip:
+        yield invalid("spec.clusterIPs[0]", [new_ip], "may not change once set")
+
+
+def _is_ip_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_external_name(spec: Raw) -> Iterator[Cause]:
+    name = spec.get("externalName", "").removesuffix(".")
+    if not name:
+        yield required("spec.externalName")
+    for fault in subdomain_faults(name) if name else ():
+        yield invalid("spec.externalName", name, fault)
+    if spec.get("clusterIP"):
+        yield forbidden("spec.clusterIPs[0]", "may not be set for ExternalName services")
+
+
+def _check_ports(ports: Sequence[Raw]) -> Iterator[Cause]:
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        field, name = f"spec.ports[{index}]", port.get("name", "")
+        if not name and len(ports) > 1:
+            yield required(f"{field}.name")
+        elif name:
+            for fault in label_faults(name):
+                yield invalid(f"{field}.name", name, fault)
+            if name in names:
+                yield duplicate(f"{field}.name", name)
+            names.add(name)
+        yield from common.port_number(port.get("port", 0), f"{field}.port")
+        yield from common.one_of(port.get("protocol"), ("SCTP", "TCP", "UDP"), f"{field}.protocol")
+        yield from common.port_or_name(port.get("targetPort", 0), f"{field}.targetPort")
+    yield from common.unique([(_go_port(port), f"spec.ports[{index}]") for index, port in enumerate(ports)])
+
+
+def _go_port(port: Raw) -> Raw:
+    """The fields that make a port distinct, under their Go names, as kube-apiserver formats them in the error."""
+    distinct = {"Protocol": port.get("protocol", ""), "AppProtocol": None, "Port": port.get("port", 0)}
+    return {"Name": "", **distinct, "TargetPort": 0, "NodePort": 0}
+
+
+def check_ingress(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = table(new, "spec")
+    found: list[Cause] = []
+    if not spec.get("rules") and spec.get("defaultBackend") is None:
+        text = "either `defaultBackend` or `rules` must be specified"
+        return [invalid("spec", None, text)]
+    if spec.get("defaultBackend") is not None:
+        found += _check_backend(spec["defaultBackend"], "spec.defaultBackend")
+    for index, rule in enumerate(spec.get("rules") or ()):
+        found += _check_ingress_rule(rule, f"spec.rules[{index}]")
+    return found
+
+
+def _check_ingress_rule(rule: Raw, field: str) -> Iterator[Cause]:
+    host = rule.get("host", "")
+    if host and _is_ip_address(host):
+        yield invalid(f"{field}.host", host, "must be a DNS name, not an IP address")
+    elif host:
+        for fault in subdomain_faults(host.removeprefix("*.")):
+            yield invalid(f"{field}.host", host, fault)
+    http = rule.get("http")
+    if http is None:
+        return
+    if not http.get("paths"):
+        yield required(f"{field}.http.paths")
+    for index, path in enumerate(http.get("paths") or ()):
+        yield from _check_ingress_path(path, f"{field}.http.paths[{index}]")
+
+
+def _check_ingress_path(path: Raw, field: str) -> Iterator[Cause]:
+    kind, text = path.get("pathType"), path.get("path", "")
+    if not kind:
+        yield required(f"{field}.pathType", "pathType must be specified")
+        return
+    if not text.startswith("/") and (text or kind != "ImplementationSpecific"):
+        yield invalid(f"{field}.path", text, "must be an absolute path")
+    yield from common.one_of(kind, ("Exact", "ImplementationSpecific", "Prefix"), f"{field}.pathType")
+    yield from _check_backend(table(path, "backend"), f"{field}.backend")
+
+
+def _check_backend(backend: Raw, field: str) -> Iterator[Cause]:
+    target = backend.get("service")
+    if target is not None and backend.get("resource") is not None:
+        yield invalid(field, "", "cannot set both resource and service backends")
+        return
+    if target is None:
+        if backend.get("resource") is None:
+            yield invalid(field, "", "resource or service backend is required")
+        return
+    if not target.get("name"):
+        yield required(f"{field}.service.name")
+    port = table(target, "port")
+    if port.get("name") and port.get("number"):
+        yield invalid(f"{field}.service.port", "", "cannot set both port name & port number")
+    elif port.get("name"):
+        yield from common.port_or_name(port["name"], f"{field}.service.port.name")
+    elif port.get("number"):
+        yield from common.port_number(port["number"], f"{field}.service.port.number")
+    else:
+        yield required(field, "port name or number is required")

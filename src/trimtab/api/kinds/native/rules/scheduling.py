@@ -1,0 +1,35 @@
+"""What kube-apiserver rejects in PriorityClasses."""
+
+from collections.abc import Sequence
+
+from trimtab.api.field_errors import forbidden, not_supported
+from trimtab.api.kinds.native.rules import common
+from trimtab.api.paths import table
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+_MAX_USER_PRIORITY = 1_000_000_000
+
+
+def check_priority_class(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    name, value = table(new, "metadata").get("name", ""), new.get("value", 0)
+    found: list[Cause] = []
+    if old is not None:
+        if value != old.get("value", 0):
+            found.append(forbidden("value", "may not be changed in an update."))
+        found += common.unchanged(new.get("preemptionPolicy"), old.get("preemptionPolicy"), "preemptionPolicy")
+        return found
+    if name.startswith("system-"):
+        if name not in ("system-node-critical", "system-cluster-critical"):
+            text = (
+                "priority class names with 'system-' prefix are reserved for system use only. "
+                f"error: {name} is not a known system priority class"
+            )
+            found.append(forbidden("metadata.name", text))
+    elif value > _MAX_USER_PRIORITY:
+        text = f"maximum allowed value of a user defined priority is {_MAX_USER_PRIORITY}"
+        found.append(forbidden("value", text))
+    policy = new.get("preemptionPolicy")
+    if policy not in ("PreemptLowerPriority", "Never"):
+        found.append(not_supported("preemptionPolicy", policy or "", ["PreemptLowerPriority", "Never"]))
+    return found

@@ -1,0 +1,77 @@
+"""What kube-apiserver rejects in PersistentVolumeClaims, PersistentVolumes and StorageClasses."""
+
+from collections.abc import Iterator, Sequence
+
+from trimtab.api import quantity
+from trimtab.api.field_errors import forbidden, invalid, not_supported, required
+from trimtab.api.kinds.native.fields import message
+from trimtab.api.kinds.native.rules import common
+from trimtab.api.paths import table
+from trimtab.api.value import Raw
+from trimtab.errors import Cause
+
+
+def check_persistent_volume_claim(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = table(new, "spec")
+    found: list[Cause] = []
+    if not spec.get("accessModes"):
+        found.append(required("spec.accessModes", "at least 1 access mode is required"))
+    requests = table(spec, "resources", "requests")
+    modes = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+    for mode in spec.get("accessModes") or ():
+        found += common.one_of(mode, modes, "spec.accessModes")
+    if "storage" not in requests:
+        found.append(required("spec.resources[storage]"))
+    elif quantity.parse(requests["storage"]) <= 0:
+        found.append(invalid("spec.resources[storage]", str(requests["storage"]), "must be greater than zero"))
+    if old is not None:
+        is_bound = table(old, "status").get("phase") == "Bound"
+        found += _check_claim_unchanged(spec, table(old, "spec"), is_bound=is_bound)
+    return found
+
+
+def _check_claim_unchanged(spec: Raw, old_spec: Raw, *, is_bound: bool) -> Iterator[Cause]:
+    mutable = {"volumeName", "storageClassName"} | ({"resources", "volumeAttributesClassName"} if is_bound else set())
+    fixed = [{key: value for key, value in part.items() if key not in mutable} for part in (spec, old_spec)]
+    is_rebound = any(
+        old_spec.get(key) and spec.get(key) != old_spec.get(key) for key in ("volumeName", "storageClassName")
+    )
+    if fixed[0] != fixed[1] or is_rebound:
+        text = (
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+        )
+        yield forbidden("spec", text)
+
+
+def check_persistent_volume(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    spec = table(new, "spec")
+    sources = [key for key in spec if key in message("core.v1.PersistentVolumeSource").json]
+    found: list[Cause] = []
+    if not spec.get("accessModes"):
+        found.append(required("spec.accessModes"))
+    if not spec.get("capacity"):
+        found.append(required("spec.capacity"))
+    found += common.amounts(spec.get("capacity"), "spec.capacity")
+    if not sources:
+        found.append(required("spec", "must specify a volume type"))
+    found += (forbidden(f"spec.{extra}", "may not specify more than 1 volume type") for extra in sources[1:])
+    if old is not None and any(spec[key] != table(old, "spec").get(key) for key in sources):
+        text = "spec.persistentvolumesource is immutable after creation"
+        found.append(forbidden("spec.persistentvolumesource", text))
+    return found
+
+
+def check_storage_class(new: Raw, old: Raw | None) -> Sequence[Cause]:
+    found: list[Cause] = []
+    if not new.get("provisioner"):
+        found.append(required("provisioner"))
+    if new.get("reclaimPolicy") not in ("Delete", "Retain"):
+        found.append(not_supported("reclaimPolicy", new.get("reclaimPolicy", ""), ["Delete", "Retain"]))
+    binding_modes = ("Immediate", "WaitForFirstConsumer")
+    found += common.one_of(new.get("volumeBindingMode"), binding_modes, "volumeBindingMode")
+    if old is not None:
+        immutable = ("parameters", "provisioner", "reclaimPolicy")
+        changed = (name for name in immutable if new.get(name) != old.get(name))
+        found += (forbidden(name, f"updates to {name} are forbidden.") for name in changed)
+        found += common.unchanged(new.get("volumeBindingMode"), old.get("volumeBindingMode"), "volumeBindingMode")
+    return found

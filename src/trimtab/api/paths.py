@@ -1,0 +1,105 @@
+"""Reading and replacing values at a path of keys in raw objects, without changing the object that was passed in.
+
+The readers accept any shape and return an empty value where a step is missing: reporting a wrong shape is the schema's
+task.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from trimtab.api.value import Raw
+
+
+def dig(obj: Any, *path: str) -> Any:
+    """The value at `path`, or None when any step is missing."""
+    for step in path:
+        if type(obj) is not dict and not isinstance(
+            obj, Mapping
+        ):  # the exact type check is faster and nearly always holds
+            return None
+        obj = obj.get(step)
+    return obj
+
+
+def table(obj: Any, *path: str) -> Raw:
+    """The mapping at `path`, or an empty one."""
+    found = dig(obj, *path)
+    return found if isinstance(found, dict) else {}
+
+
+def rows(obj: Any, *path: str) -> list[Any]:
+    """A copy of the list at `path`, or an empty one."""
+    found = dig(obj, *path)
+    return list(found) if isinstance(found, list | tuple) else []
+
+
+def tables(obj: Any, *path: str) -> list[Raw]:
+    """The mappings in the list at `path`."""
+    return [row for row in rows(obj, *path) if isinstance(row, dict)]
+
+
+def indexed_objects(value: Any) -> Iterator[tuple[int, Raw]]:
+    """The mappings in a list, each with its index in that list."""
+    if isinstance(value, list):
+        for i, item in enumerate(value):
+            if isinstance(item, dict):
+                yield i, item
+
+
+def number(obj: Any, *path: str) -> int:
+    """The number at `path` cut to an integer, 0 when there is none."""
+    found = dig(obj, *path)
+    return int(found) if isinstance(found, int | float) and not isinstance(found, bool) else 0
+
+
+def int_or_zero(value: Any) -> int:
+    """The value if it is an integer; 0 for anything else (also for floats), as Go's zero value."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def text(obj: Any, *path: str) -> str:
+    """The string at `path`, empty when there is none."""
+    found = dig(obj, *path)
+    return found if isinstance(found, str) else ""
+
+
+def strings_in(value: Any) -> list[str]:
+    """The strings in a list; empty when the value is not a list."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def planted(obj: Raw, value: Any, *path: str) -> Raw:
+    """A copy of `obj` with `value` at `path`; missing mappings on the way are created."""
+    first, *rest = path
+    if rest:
+        value = planted(table(obj, first), value, *rest)
+    return {**obj, first: value}
+
+
+def uprooted(obj: Raw, *path: str) -> Raw:
+    """`obj` without the value at `path`; the same object when there is none."""
+    first, *rest = path
+    if first not in obj:
+        return obj
+    if not rest:
+        return {key: value for key, value in obj.items() if key != first}
+    inner = obj[first]
+    if not isinstance(inner, dict):
+        return obj
+    shorter = uprooted(inner, *rest)
+    return obj if shorter is inner else {**obj, first: shorter}
+
+
+def map_objects_at(obj: Raw, path: tuple[str, ...], change: Callable[[Raw], Raw]) -> Raw:
+    """`obj` with `change` applied to every mapping in the list at `path`; the same object when none changed."""
+    items = dig(obj, *path)
+    if not isinstance(items, list):
+        return obj
+    changed = [change(item) if isinstance(item, dict) else item for item in items]
+    return obj if all(a is b for a, b in zip(changed, items, strict=True)) else planted(obj, changed, *path)
+
+
+def kind_of(obj: Raw) -> tuple[str, str]:
+    """apiVersion and kind of `obj`: interpreters are selected by them."""
+    version, kind = obj.get("apiVersion"), obj.get("kind")
+    return version if isinstance(version, str) else "", kind if isinstance(kind, str) else ""

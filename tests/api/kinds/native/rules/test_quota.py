@@ -1,0 +1,61 @@
+import pytest
+
+from api.kinds.native.native_validation import validation_error
+from trimtab.api.value import Raw
+
+QUOTA: Raw = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
+
+
+def test_valid_quota_is_accepted_on_create_and_update() -> None:
+    assert validation_error("v1", "ResourceQuota", QUOTA) == ""
+    assert validation_error("v1", "ResourceQuota", QUOTA, QUOTA) == ""
+
+
+def test_unknown_resources_are_rejected() -> None:
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"gpus": "1"}}}
+    assert validation_error("v1", "ResourceQuota", quota) == (
+        '[spec.hard[gpus]: Invalid value: "gpus": must be a standard resource type or fully qualified, spec.hard[gpus]: '
+        'Invalid value: "gpus": must be a standard resource for quota]'
+    )
+
+
+def test_scopes_are_immutable() -> None:
+    scoped = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}, "scopes": ["BestEffort"]}}
+    assert validation_error("v1", "ResourceQuota", scoped, QUOTA) == (
+        'spec.scopes: Invalid value: ["BestEffort"]: field is immutable'
+    )
+
+
+@pytest.mark.parametrize(
+    ("requirement", "error"),
+    [
+        ({"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}, ""),
+        ({"scopeName": "PriorityClass", "operator": "Exists"}, ""),
+        ({"scopeName": "BestEffort", "operator": "Exists"}, ""),
+        (
+            {"scopeName": "PriorityClass", "operator": "In"},
+            "values: Required value: must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+        ),
+        (
+            {"scopeName": "PriorityClass", "operator": "Exists", "values": ["high"]},
+            "values: Invalid value: [\"high\"]: must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+        ),
+        (
+            {"scopeName": "PriorityClass", "operator": "Is", "values": ["high"]},
+            'operator: Invalid value: "Is": not a valid selector operator',
+        ),
+        ({"scopeName": "Class", "operator": "Exists"}, 'scopeName: Invalid value: "Class": unsupported scope'),
+        (
+            {"scopeName": "BestEffort", "operator": "In", "values": ["a"]},
+            (
+                "operator: Invalid value: \"In\": must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+                "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
+                "ResourceQuotaScopeCrossNamespacePodAffinity"
+            ),
+        ),
+    ],
+)
+def test_scope_selector_requirements_are_checked(requirement: Raw, error: str) -> None:
+    spec = {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [requirement]}}
+    found = validation_error("v1", "ResourceQuota", {"metadata": {"name": "q"}, "spec": spec})
+    assert found == (f"spec.scopeSelector.matchExpressions.{error}" if error else "")

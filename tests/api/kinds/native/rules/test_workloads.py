@@ -1,0 +1,141 @@
+import pytest
+
+from api.kinds.native.native_validation import validation_error, with_change
+from trimtab.api.value import Raw
+
+WORKLOAD: Raw = {
+    "metadata": {"name": "w"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "w"}},
+        "template": {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": [{"name": "c", "image": "n"}]}},
+    },
+}
+JOB: Raw = {
+    "metadata": {"name": "j"},
+    "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "n"}]}}},
+}
+CRON_JOB: Raw = {"metadata": {"name": "c"}, "spec": {"schedule": "*/5 * * * *", "jobTemplate": {"spec": JOB["spec"]}}}
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "raw"),
+    [
+        ("apps/v1", "Deployment", WORKLOAD),
+        ("apps/v1", "StatefulSet", WORKLOAD),
+        ("apps/v1", "DaemonSet", WORKLOAD),
+        ("apps/v1", "ReplicaSet", WORKLOAD),
+        ("batch/v1", "Job", JOB),
+        ("batch/v1", "CronJob", CRON_JOB),
+    ],
+    ids=lambda part: str(part)[:20],
+)
+def test_valid_workloads_are_accepted_on_create_and_update(api_version: str, kind: str, raw: Raw) -> None:
+    assert validation_error(api_version, kind, raw) == ""
+    assert validation_error(api_version, kind, raw, raw) == ""
+
+
+POD_SPEC = ("template", "spec")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "error"),
+    [
+        (("replicas",), -1, "spec.replicas: Invalid value: -1: must be greater than or equal to 0"),
+        (("selector",), None, "spec.selector: Required value"),
+        (
+            ("template", "metadata", "labels"),
+            {"app": "x"},
+            'spec.template.metadata.labels: Invalid value: {"app":"x"}: `selector` does not match template `labels`',
+        ),
+        ((*POD_SPEC, "containers"), [], "spec.template.spec.containers: Required value"),
+        (
+            (*POD_SPEC, "containers", 0, "image"),
+            None,
+            "spec.template.spec.containers[0].image: Required value",
+        ),
+        (
+            (*POD_SPEC, "restartPolicy"),
+            "Never",
+            'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"',
+        ),
+        (
+            ("strategy",),
+            {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}},
+            "spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'",
+        ),
+        (
+            ("strategy",),
+            {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}},
+            "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0",
+        ),
+    ],
+)
+def test_invalid_deployment_is_rejected(path: tuple[str | int, ...], value: object, error: str) -> None:
+    assert validation_error("apps/v1", "Deployment", with_change(WORKLOAD, "spec", *path, to=value)) == error
+
+
+def test_selector_of_a_deployment_is_immutable() -> None:
+    changed = with_change(WORKLOAD, "spec", "selector", "matchLabels", to={"app": "x"})
+    changed = with_change(changed, "spec", "template", "metadata", "labels", to={"app": "x"})
+    assert validation_error("apps/v1", "Deployment", changed, WORKLOAD) == (
+        'spec.selector: Invalid value: {"matchLabels":{"app":"x"}}: field is immutable'
+    )
+
+
+def test_unchanged_invalid_spec_is_accepted_on_update() -> None:
+    invalid = with_change(WORKLOAD, "spec", "replicas", to=-1)
+    relabeled = with_change(invalid, "metadata", "labels", to={"a": "b"})
+    assert validation_error("apps/v1", "Deployment", relabeled, invalid) == ""
+
+
+def test_stateful_set_may_change_its_replicas_but_not_its_service() -> None:
+    assert validation_error("apps/v1", "StatefulSet", with_change(WORKLOAD, "spec", "replicas", to=3), WORKLOAD) == ""
+    error = validation_error("apps/v1", "StatefulSet", with_change(WORKLOAD, "spec", "serviceName", to="x"), WORKLOAD)
+    assert error.startswith("spec: Forbidden: updates to statefulset spec for fields other than 'replicas'")
+
+
+def test_daemon_set_must_allow_some_pods_to_be_replaced() -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}
+    daemon_set = with_change(WORKLOAD, "spec", "updateStrategy", to=strategy)
+    assert validation_error("apps/v1", "DaemonSet", daemon_set) == (
+        "spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"
+    )
+
+
+def test_replication_controller_needs_a_template() -> None:
+    controller = {"metadata": {"name": "r"}, "spec": {"selector": {"app": "w"}}}
+    assert validation_error("v1", "ReplicationController", controller) == "spec.template: Required value"
+
+
+def test_pods_of_a_job_must_not_always_restart() -> None:
+    job = with_change(JOB, "spec", *POD_SPEC, "restartPolicy", to="Always")
+    assert validation_error("batch/v1", "Job", job) == (
+        'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'
+    )
+
+
+def test_completions_of_a_job_are_immutable() -> None:
+    assert validation_error("batch/v1", "Job", with_change(JOB, "spec", "completions", to=7), JOB) == (
+        "spec.completions: Invalid value: 7: field is immutable"
+    )
+
+
+def test_template_of_a_suspended_job_may_change_until_it_starts() -> None:
+    suspended = with_change(JOB, "spec", "suspend", to=True)
+    changed = with_change(suspended, "spec", *POD_SPEC, "nodeSelector", to={"zone": "a"})
+    assert validation_error("batch/v1", "Job", changed, suspended) == ""
+    started = {**suspended, "status": {"startTime": "2026-01-01T00:00:00Z"}}
+    assert validation_error("batch/v1", "Job", changed, started).startswith("spec.template: Invalid value")
+
+
+def test_schedule_of_a_cron_job_is_parsed() -> None:
+    assert validation_error("batch/v1", "CronJob", with_change(CRON_JOB, "spec", "schedule", to="often")) == (
+        'spec.schedule: Invalid value: "often": expected exactly 5 fields, found 1: [often]'
+    )
+
+
+def test_name_of_a_cron_job_is_limited_to_52_characters() -> None:
+    assert validation_error("batch/v1", "CronJob", with_change(CRON_JOB, "metadata", "name", to="c" * 52)) == ""
+    assert validation_error("batch/v1", "CronJob", with_change(CRON_JOB, "metadata", "name", to="c" * 53)).endswith(
+        "must be no more than 52 characters"
+    )
