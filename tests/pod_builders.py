@@ -1,4 +1,4 @@
-"""Short words for nodes and pods in tests."""
+"""Builders of nodes and pods for tests."""
 
 from typing import Any
 
@@ -27,10 +27,10 @@ def node(
 ) -> Node:
     """Taints are written `key=value:Effect`."""
     size = {"cpu": cpu, "memory": memory, "pods": pods}
-    together = {HOSTNAME: name, **({ZONE: zone} if zone else {}), **(labels or {})}
+    all_labels = {HOSTNAME: name, **({ZONE: zone} if zone else {}), **(labels or {})}
     return msgspec.convert(
         {
-            "metadata": {"name": name, "labels": together},
+            "metadata": {"name": name, "labels": all_labels},
             "spec": {"unschedulable": cordoned, "taints": [taint(text) for text in taints or []]},
             "status": {
                 "allocatable": size,
@@ -102,12 +102,12 @@ def selector(app: str = "web") -> dict[str, Any]:
 
 
 def near(key: str, app: str = "web", *, weight: int = 0, repels: bool = False) -> dict[str, Any]:
-    """An affinity (or, with `repels`, an anti-affinity) as spec; required without a weight."""
+    """A pod affinity (or anti-affinity) as part of a pod spec; required without a weight."""
     term = {"topologyKey": key, **selector(app)}
     side = "podAntiAffinity" if repels else "podAffinity"
     if weight:
-        wish = [{"weight": weight, "podAffinityTerm": term}]
-        return {"affinity": {side: {"preferredDuringSchedulingIgnoredDuringExecution": wish}}}
+        preferred = [{"weight": weight, "podAffinityTerm": term}]
+        return {"affinity": {side: {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
     return {"affinity": {side: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 

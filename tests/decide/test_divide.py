@@ -6,7 +6,7 @@ from trimtab.decide.divide import apportion, apportion_within, contenders, fewes
 
 
 def seat_by_seat(seats: int, weights: list[int], *, leans_back: bool) -> list[int]:
-    """Webster's method as it is written down."""
+    """Webster's method, one seat at a time."""
     given = [0] * len(weights)
     if not any(weights):
         return given
@@ -21,39 +21,41 @@ def seat_by_seat(seats: int, weights: list[int], *, leans_back: bool) -> list[in
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 80), st.lists(st.integers(0, 12), max_size=14), st.booleans())
-def test_dividing_in_turns_gives_what_dividing_seat_by_seat_gives(
-    seats: int, weights: list[int], leans_back: bool
-) -> None:
+def test_apportioning_equals_webster_seat_by_seat(seats: int, weights: list[int], leans_back: bool) -> None:
     assert apportion(seats, weights, leans_back=leans_back) == seat_by_seat(seats, weights, leans_back=leans_back)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(400, 1500), st.lists(st.integers(0, 10**6), min_size=1, max_size=5), st.booleans())
-def test_the_head_start_of_large_numbers_changes_nothing(seats: int, weights: list[int], leans_back: bool) -> None:
+def test_initial_seats_for_large_numbers_do_not_change_the_result(
+    seats: int, weights: list[int], leans_back: bool
+) -> None:
     assert apportion(seats, weights, leans_back=leans_back) == seat_by_seat(seats, weights, leans_back=leans_back)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 12), st.lists(st.integers(0, 5), max_size=40), st.booleans())
-def test_nobody_but_the_contenders_gets_a_seat(seats: int, weights: list[int], leans_back: bool) -> None:
+def test_only_positions_that_can_win_get_a_seat(seats: int, weights: list[int], leans_back: bool) -> None:
     everyone = apportion(seats, weights, leans_back=leans_back)
     positions = contenders(seats, np.array(weights, dtype=np.int64), leans_back=leans_back).tolist()
     among = apportion(seats, [weights[p] for p in positions], leans_back=leans_back)
     assert {p: n for p, n in zip(positions, among, strict=True) if n} == {p: n for p, n in enumerate(everyone) if n}
 
 
-def test_a_million_replicas_are_divided_at_once() -> None:
+def test_a_million_replicas_are_divided() -> None:
     assert apportion(10**6, [1, 2, 3], leans_back=False) == [166667, 333333, 500000]
 
 
-def test_ties_go_to_the_end_of_the_alphabet_for_every_other_workload() -> None:
+def test_ties_go_to_the_first_or_last_position() -> None:
     assert apportion(1, [1, 1, 1], leans_back=False) == [1, 0, 0]
     assert apportion(1, [1, 1, 1], leans_back=True) == [0, 0, 1]
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8), st.data())
-def test_limits_are_kept_and_everything_that_fits_is_given(parties: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_limits_are_respected_and_all_seats_that_fit_are_given(
+    parties: list[tuple[int, int]], data: st.DataObject
+) -> None:
     weights, limits = [w for w, _ in parties], [limit for _, limit in parties]
     fits = sum(limit for w, limit in parties if w)
     seats = data.draw(st.integers(0, fits))
@@ -69,7 +71,9 @@ def test_aggregating_uses_the_fewest_clusters_and_prefers_those_in_use() -> None
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=90), st.sets(st.integers(0, 89), max_size=3), st.data())
-def test_the_fewest_are_among_the_roomiest(weights: list[int], used: set[int], data: st.DataObject) -> None:
+def test_the_fewest_are_among_the_preselected_candidates(
+    weights: list[int], used: set[int], data: st.DataObject
+) -> None:
     target = data.draw(st.integers(0, sum(weights)))
     first = frozenset(p for p in used if p < len(weights))
     positions = roomiest(target, np.array(weights, dtype=np.int64), sorted(first)).tolist()

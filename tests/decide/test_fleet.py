@@ -28,26 +28,26 @@ def test_columns_are_in_the_order_of_names() -> None:
     assert sizes(fleet) == [1, 2]
 
 
-def test_only_the_targets_that_changed_are_judged_again() -> None:
-    judged: list[str] = []
+def test_only_changed_targets_are_computed_again() -> None:
+    computed: list[str] = []
     fleet = Fleet.of([Thing("a", 1), Thing("b", 2), Thing("c", 3)])
-    sizes(fleet, judged)
-    judged.clear()
-    assert sizes(fleet.change([Thing("b", 20)]), judged) == [1, 20, 3]
-    assert judged == ["b"]
+    sizes(fleet, computed)
+    computed.clear()
+    assert sizes(fleet.change([Thing("b", 20)]), computed) == [1, 20, 3]
+    assert computed == ["b"]
 
 
-def test_targets_that_come_and_go_move_the_others_without_judging_them() -> None:
-    judged: list[str] = []
+def test_added_and_removed_targets_move_the_others_without_computing_them() -> None:
+    computed: list[str] = []
     fleet = Fleet.of([Thing("b", 2), Thing("d", 4)])
-    sizes(fleet, judged)
-    judged.clear()
+    sizes(fleet, computed)
+    computed.clear()
     later = fleet.change([Thing("a", 1), Thing("e", 5)], gone=["b"])
-    assert (later.names, sizes(later, judged)) == (["a", "d", "e"], [1, 4, 5])
-    assert judged == ["a", "e"]
+    assert (later.names, sizes(later, computed)) == (["a", "d", "e"], [1, 4, 5])
+    assert computed == ["a", "e"]
 
 
-def test_an_older_picture_still_tells_its_own_truth() -> None:
+def test_an_older_fleet_still_returns_its_own_values() -> None:
     fleet = Fleet.of([Thing("a", 1)])
     sizes(fleet)
     newer = fleet.change([Thing("a", 9)])
@@ -56,12 +56,12 @@ def test_an_older_picture_still_tells_its_own_truth() -> None:
     assert sizes(newer) == [9]
 
 
-def test_a_note_stops_counting_when_its_time_is_over() -> None:
+def test_an_external_value_is_ignored_after_it_expires() -> None:
     soon = EPOCH + timedelta(seconds=5)
     fleet = Fleet.of([Thing("a"), Thing("b")], now=EPOCH).note("score", {"a": Note(7, until=soon), "b": Note(8)})
 
-    def scores(picture: Fleet[Thing]) -> list[int]:
-        array = picture.column("score", lambda: lambda thing: picture.about("score", thing.name) or 0)
+    def scores(all_clusters: Fleet[Thing]) -> list[int]:
+        array = all_clusters.column("score", lambda: lambda thing: all_clusters.about("score", thing.name) or 0)
         return [int(n) for n in array]
 
     assert scores(fleet) == [7, 8]
@@ -88,7 +88,7 @@ steps = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(steps, st.data())
-def test_arrays_carried_along_equal_arrays_computed_anew(
+def test_updated_arrays_equal_newly_computed_arrays(
     changes: list[tuple[list[Thing], list[str]]], data: st.DataObject
 ) -> None:
     fleet: Fleet[Thing] = Fleet.of([])

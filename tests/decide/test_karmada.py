@@ -1,4 +1,4 @@
-"""The dialect of propagation policies: groups, profiles, batches."""
+"""Decisions for propagation policies: groups, profiles, batches."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ BY_SCORE = {**DYNAMIC, "weightPreference": {"dynamicWeight": "Score"}}
 CPU = {"resourceRequest": {"cpu": "1"}}
 
 
-def test_the_first_group_that_fits_is_taken() -> None:
+def test_the_first_group_that_fits_is_selected() -> None:
     decision = decide(ask(placement={"clusterAffinities": GROUPS}), three(5, 5))
     assert (decision.affinity_name, decision.clusters) == ("own", [("m1", 0)])
 
@@ -42,12 +42,12 @@ def test_earlier_groups_are_tried_again_only_by_trimtab(profile: Any, expected: 
 
 
 @pytest.mark.parametrize(("profile", "group"), [(UPSTREAM, "own"), (TRIMTAB, "cloud")])
-def test_a_group_without_room_satisfies_only_upstream(profile: Any, group: str) -> None:
+def test_a_group_without_capacity_is_accepted_only_upstream(profile: Any, group: str) -> None:
     duplicated = ask(placement={"clusterAffinities": GROUPS, "replicaScheduling": DUPLICATED}, replicas=4)
     assert decide(duplicated, three(3, 5), profile).affinity_name == group
 
 
-def test_what_is_placed_is_kept_when_nothing_fits_unless_upstream() -> None:
+def test_the_placement_is_kept_when_nothing_fits_except_upstream() -> None:
     lost = ask(placement={"clusterAffinity": {"clusterNames": ["gone"]}}, clusters=[{"name": "m1"}])
     ours, theirs = decide(lost, three(5), TRIMTAB), decide(lost, three(5), UPSTREAM)
     assert (ours.clears, ours.retry) == (False, True)
@@ -55,18 +55,18 @@ def test_what_is_placed_is_kept_when_nothing_fits_unless_upstream() -> None:
     assert ours.condition[:2] == theirs.condition[:2] == ("False", "NoClusterFit")
 
 
-def test_a_fresh_decision_of_trimtab_spares_nobody_for_being_in_use() -> None:
+def test_a_fresh_decision_of_trimtab_filters_clusters_in_use_too() -> None:
     tainted = member("m1", taints=[{"key": "k", "effect": "NoSchedule"}])
-    asked = ask(
+    request = ask(
         clusters=[{"name": "m1"}],
         rescheduleTriggeredAt="2030-01-01T00:00:01Z",
         status={"lastScheduledTime": "2030-01-01T00:00:00Z"},
     )
-    assert decide(asked, fleet(tainted), UPSTREAM).ok
-    assert not decide(asked, fleet(tainted), TRIMTAB).ok
+    assert decide(request, fleet(tainted), UPSTREAM).ok
+    assert not decide(request, fleet(tainted), TRIMTAB).ok
 
 
-def test_room_given_away_in_a_batch_is_not_given_away_again() -> None:
+def test_capacity_reserved_in_a_batch_is_not_assigned_again() -> None:
     asks = [ask(placement={"replicaScheduling": AGGREGATED}, replicas=6, replicaRequirements=CPU) for _ in range(3)]
     ours, _ = decide_all(asks, three(10, 9), TRIMTAB)
     theirs, _ = decide_all(asks, three(10, 9), UPSTREAM)
@@ -74,7 +74,7 @@ def test_room_given_away_in_a_batch_is_not_given_away_again() -> None:
     assert [decision.clusters for decision in theirs] == [[("m1", 6)]] * 3
 
 
-def test_higher_priority_chooses_first() -> None:
+def test_higher_priority_is_decided_first() -> None:
     def asked(priority: int) -> Any:
         return ask(placement={"replicaScheduling": AGGREGATED}, replicas=6, schedulePriority={"priority": priority})
 
@@ -82,15 +82,15 @@ def test_higher_priority_chooses_first() -> None:
     assert (low.ok, high.ok) == (False, True)
 
 
-def test_moves_in_flight_hold_their_room() -> None:
-    asked = ask(placement={"replicaScheduling": DYNAMIC}, replicas=4, replicaRequirements=CPU)
-    assert decide(asked, three(6)).ok
-    assert not decide(asked, reserve_moves([(asked, [("m1", 3)])], three(6))).ok
+def test_moves_in_flight_reserve_their_capacity() -> None:
+    request = ask(placement={"replicaScheduling": DYNAMIC}, replicas=4, replicaRequirements=CPU)
+    assert decide(request, three(6)).ok
+    assert not decide(request, reserve_moves([(request, [("m1", 3)])], three(6))).ok
 
 
-def test_a_booked_decision_only_takes_what_is_new() -> None:
-    asked = ask(placement={"replicaScheduling": DYNAMIC}, replicas=4, clusters=[{"name": "m1", "replicas": 3}])
-    decision = decide(asked, three(6))
+def test_a_decision_reserves_only_additional_replicas() -> None:
+    request = ask(placement={"replicaScheduling": DYNAMIC}, replicas=4, clusters=[{"name": "m1", "replicas": 3}])
+    decision = decide(request, three(6))
     assert book(decision, decision.fleet).reserved["pods"].tolist() == [1]
 
 
@@ -101,7 +101,7 @@ def test_prioritizers_rank_clusters_before_anything_else() -> None:
     assert decide(in_use, scored(10, 20)).clusters == [("m2", 0)]
 
 
-def test_replicas_are_divided_by_score_the_worst_getting_nothing() -> None:
+def test_replicas_are_divided_by_score_and_the_worst_gets_none() -> None:
     placement = {"prioritizerPolicy": PREFERENCE, "replicaScheduling": BY_SCORE}
     decision = decide(ask(placement=placement, replicas=15), scored(100, None, -100))
     assert decision.clusters == [("m1", 10), ("m2", 5)]
@@ -113,7 +113,7 @@ def test_what_does_not_fit_by_score_goes_to_the_others() -> None:
     assert decision.clusters == [("m1", 8), ("m2", 7)]
 
 
-def test_too_little_room_by_score_is_told() -> None:
+def test_too_little_capacity_by_score_is_reported() -> None:
     placement = {"prioritizerPolicy": PREFERENCE, "replicaScheduling": BY_SCORE}
     decision = decide(ask(placement=placement, replicas=17), scored(100, None, -100, pods=8))
     assert decision.condition[1] == "Unschedulable"

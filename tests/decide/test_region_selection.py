@@ -5,7 +5,7 @@ from trimtab.decide.region_selection import Group, Wanted, choose_groups
 
 
 def by_trying_all(groups: list[Group], wanted: Wanted) -> list[Group]:
-    """The rule as it is written down: depth first, every combination."""
+    """Karmada's rule: depth first, every combination."""
     ordered = sorted(groups, key=lambda g: (g.size, -g.weight, g.name))
     paths: list[list[Group]] = []
 
@@ -37,14 +37,14 @@ groups = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 4)), min_size=1, m
 
 @settings(max_examples=400, deadline=None)
 @given(groups, st.integers(1, 4), st.integers(0, 6), st.integers(1, 16))
-def test_the_choice_is_the_one_that_trying_all_combinations_finds(
+def test_the_selection_equals_that_of_trying_all_combinations(
     offered: list[Group], least: int, most: int, clusters: int
 ) -> None:
     wanted = Wanted(least, most, clusters)
     assert choose_groups(offered, wanted) == [group.name for group in by_trying_all(offered, wanted)]
 
 
-def test_many_regions_do_not_take_forever() -> None:
+def test_many_regions_are_selected_without_trying_all_combinations() -> None:
     many = [Group(f"r{i:03}", 1 + i % 5, i * 37 % 101) for i in range(120)]
     assert 6 <= len(choose_groups(many, Wanted(6, 12, 40))) <= 12
     assert 10 <= len(choose_groups(many, Wanted(10, 120, 60))) <= 60

@@ -11,26 +11,26 @@ M1 = [{"name": "m1", "replicas": 2}]
 
 
 def fired(applied: Any, *, clusters: Any = M1, replicas: int = 2, status: Any = None, **spec: Any) -> str:
-    asked = binding(replicas=replicas, clusters=clusters, status=status, **({"placement": DIVIDED} | spec))
+    request = binding(replicas=replicas, clusters=clusters, status=status, **({"placement": DIVIDED} | spec))
     text = applied if isinstance(applied, str) else json.dumps(applied)
-    noted = asked.but(metadata=asked.metadata.but(annotations={APPLIED_PLACEMENT: text}))
+    noted = request.but(metadata=request.metadata.but(annotations={APPLIED_PLACEMENT: text}))
     return trigger(noted, fleet(cluster("m1")))
 
 
-def test_nothing_new_is_no_reason() -> None:
+def test_an_unchanged_binding_has_no_reason_to_reschedule() -> None:
     assert fired(DIVIDED) == "None"
 
 
 @pytest.mark.parametrize("applied", ["", {}, {**DIVIDED, "clusterAffinity": {}}])
-def test_another_placement_is(applied: Any) -> None:
+def test_a_changed_placement_triggers_rescheduling(applied: Any) -> None:
     assert fired(applied) == "PlacementChanged"
 
 
-def test_a_placement_that_cannot_be_read_is_taken_for_the_same() -> None:
+def test_an_unreadable_applied_placement_counts_as_unchanged() -> None:
     assert fired("{") == "None"
 
 
-def test_an_edit_of_a_group_that_is_not_in_use_is_no_reason() -> None:
+def test_a_change_of_an_unused_affinity_group_does_not_trigger() -> None:
     def groups(second: str) -> dict[str, Any]:
         terms = [{"affinityName": "a"}, {"affinityName": "b", "clusterNames": [second]}]
         return {**DIVIDED, "clusterAffinities": terms}
@@ -40,7 +40,7 @@ def test_an_edit_of_a_group_that_is_not_in_use_is_no_reason() -> None:
         assert fired(groups("m1"), placement=groups("m2"), status=status) == expected
 
 
-def test_another_number_of_replicas_is() -> None:
+def test_a_changed_replica_count_triggers_rescheduling() -> None:
     assert fired(DIVIDED, replicas=3) == "ReplicasChanged"
 
 
@@ -51,14 +51,14 @@ def test_a_trigger_must_be_later_than_the_last_decision() -> None:
     assert fired(DIVIDED, rescheduleTriggeredAt="2030-01-01T00:00:01Z") == "None"
 
 
-def test_what_is_duplicated_is_always_looked_at() -> None:
+def test_duplicated_bindings_are_always_decided() -> None:
     duplicated = {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}
     assert fired(duplicated, placement=duplicated) == "DuplicatedOrNonWorkload"
 
 
-def test_a_target_on_its_way_out_is_a_reason() -> None:
+def test_a_terminating_target_cluster_triggers_rescheduling() -> None:
     leaving = cluster("m1")
     leaving = leaving.but(metadata=leaving.metadata.but(deletion_timestamp="2030-01-01T00:00:00Z"))
-    asked = binding(replicas=2, clusters=M1, placement=DIVIDED)
-    noted = asked.but(metadata=asked.metadata.but(annotations={APPLIED_PLACEMENT: json.dumps(DIVIDED)}))
+    request = binding(replicas=2, clusters=M1, placement=DIVIDED)
+    noted = request.but(metadata=request.metadata.but(annotations={APPLIED_PLACEMENT: json.dumps(DIVIDED)}))
     assert trigger(noted, fleet(leaving)) == "TargetClusterTerminating"

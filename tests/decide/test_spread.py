@@ -21,7 +21,7 @@ numbers = st.integers(-(2**40), 2**40)
         max_size=12,
     )
 )
-def test_clusters_rank_by_overflow_prioritizers_score_room_and_name(rows: list[tuple[int, int, int, int]]) -> None:
+def test_clusters_rank_by_overflow_prioritizers_score_capacity_and_name(rows: list[tuple[int, int, int, int]]) -> None:
     overflow, room, score, total = (np.array(side, dtype=np.int64) for side in zip(*rows, strict=True))
     standing = Standing(room, score=score, total=total, overflow=overflow)
     order = sorted(range(len(rows)), key=lambda i: (rows[i][0], -rows[i][3], -rows[i][2], -rows[i][1], i))
@@ -34,9 +34,9 @@ def spread(*constraints: tuple[str, int, int], **scheduling: str) -> dict[str, A
     return {"spreadConstraints": listed, "replicaScheduling": scheduling or {"replicaSchedulingType": "Duplicated"}}
 
 
-def test_the_roomiest_clusters_are_taken_up_to_the_most() -> None:
-    picture = fleet(member("m1", 1), member("m2", 9), member("m3", 5))
-    decision = decide(ask(placement=spread(("cluster", 1, 2)), replicas=1), picture)
+def test_the_clusters_with_most_capacity_are_selected_up_to_max_groups() -> None:
+    all_clusters = fleet(member("m1", 1), member("m2", 9), member("m3", 5))
+    decision = decide(ask(placement=spread(("cluster", 1, 2)), replicas=1), all_clusters)
     assert decision.clusters == [("m2", 1), ("m3", 1)]
 
 
@@ -47,19 +47,21 @@ def test_too_few_clusters_are_an_error() -> None:
     )
 
 
-def test_a_cluster_in_use_is_given_up_for_room() -> None:
+def test_a_cluster_in_use_is_replaced_when_capacity_is_needed() -> None:
     aggregated = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
-    picture = fleet(member("m1", 1), member("m2", 9))
-    asked = ask(placement=spread(("cluster", 1, 1), **aggregated), replicas=5, clusters=[{"name": "m1", "replicas": 1}])
-    assert decide(asked, picture).clusters == [("m2", 5)]
+    all_clusters = fleet(member("m1", 1), member("m2", 9))
+    request = ask(
+        placement=spread(("cluster", 1, 1), **aggregated), replicas=5, clusters=[{"name": "m1", "replicas": 1}]
+    )
+    assert decide(request, all_clusters).clusters == [("m2", 5)]
 
 
-def test_each_chosen_region_gets_a_cluster() -> None:
-    picture = fleet(
+def test_each_selected_region_gets_a_cluster() -> None:
+    all_clusters = fleet(
         member("m1", 9, region="a"),
         member("m2", 8, region="a"),
         member("m3", 1, region="b"),
         member("m4", 7, region="c"),
     )
-    decision = decide(ask(placement=spread(("region", 2, 2), ("cluster", 2, 3)), replicas=1), picture)
+    decision = decide(ask(placement=spread(("region", 2, 2), ("cluster", 2, 3)), replicas=1), all_clusters)
     assert decision.clusters == [("m1", 1), ("m2", 1), ("m3", 1)]

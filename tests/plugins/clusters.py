@@ -1,4 +1,4 @@
-"""Short ways to say a cluster, an ask and a fleet in tests of plugins."""
+"""Builders for clusters, requests and fleets in plugin tests."""
 
 from datetime import datetime
 from typing import Any
@@ -33,7 +33,7 @@ def fleet(*clusters: Cluster, now: datetime = EPOCH, notes: dict[str, dict[str, 
 
 
 def verdict(plugin: str, of: Ask, about: Cluster, now: datetime = EPOCH) -> Reason | None:
-    """What one filter says of one cluster."""
+    """The result of one filter for one cluster."""
     declared = filters[plugin]
     if declared.about is not None and about.name not in declared.about(of):
         return None

@@ -21,7 +21,7 @@ def no_odd_names(ask, fleet):
 METADATA = "Metadata-Version: 2.1\nName: somebody-elses\nVersion: 1.0\n"
 
 
-def test_every_package_of_ours_is_loaded() -> None:
+def test_every_plugin_package_is_loaded() -> None:
     plugins.load()
     assert "TaintToleration" in filters
     assert "ClusterLocality" in scores
@@ -29,7 +29,7 @@ def test_every_package_of_ours_is_loaded() -> None:
     assert len(node_filters) > 0
 
 
-def test_a_plugin_of_another_distribution_is_found_by_its_entry_point(
+def test_a_plugin_of_another_distribution_is_loaded_by_entry_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "somebody_elses.py").write_text(OUT_OF_TREE)
@@ -42,10 +42,10 @@ def test_a_plugin_of_another_distribution_is_found_by_its_entry_point(
     plugins.load.cache_clear()
     try:
         plugins.load()
-        picture = fleet(member("even"), member("odd"))
-        assert [name for name, _ in decide(ask(), picture).clusters] == ["even"]
+        all_clusters = fleet(member("even"), member("odd"))
+        assert [name for name, _ in decide(ask(), all_clusters).clusters] == ["even"]
         everyone = ask(gates=Gates(without=frozenset({"NoOddNames"})))
-        assert [name for name, _ in decide(everyone, picture).clusters] == ["even", "odd"]
+        assert [name for name, _ in decide(everyone, all_clusters).clusters] == ["even", "odd"]
     finally:
         filters._entries.pop("NoOddNames", None)
         sys.modules.pop("somebody_elses", None)

@@ -11,7 +11,7 @@ from trimtab.rescheduling.cluster_snapshot import look
 from trimtab.simulate.member import Member
 
 
-def test_an_owner_of_a_kind_of_the_users_own_is_known_with_the_replicas_it_wants() -> None:
+def test_a_custom_owner_is_read_with_its_desired_replicas() -> None:
     async def story(member: Member) -> Facts:
         await member.client.create(DEFINITIONS, games())
         await asyncio.sleep(10)
@@ -26,7 +26,7 @@ def test_an_owner_of_a_kind_of_the_users_own_is_known_with_the_replicas_it_wants
 
 
 class Restricted:
-    """A user who may list only what is named."""
+    """A user who may list only the named kinds."""
 
     def __init__(self, client: Client, *allowed: str) -> None:
         self._client, self._allowed = client, allowed
@@ -53,7 +53,7 @@ NEEDED = (
 )
 
 
-def test_who_may_not_read_kinds_that_one_can_do_without_does_without_them_but_never_without_budgets() -> None:
+def test_forbidden_optional_kinds_are_skipped_but_budgets_are_required() -> None:
     async def story(member: Member) -> Facts:
         await member.client.create(DEFINITIONS, games())
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
@@ -66,4 +66,4 @@ def test_who_may_not_read_kinds_that_one_can_do_without_does_without_them_but_ne
     facts = in_a_member(story)
     assert len(facts.pods) == 4
     assert (facts.others, facts.policy, facts.overlap_refused) == ([], None, True)
-    assert facts.measures is not None  # metrics.k8s.io has its own nodes and pods
+    assert facts.measures is not None  # metrics.k8s.io has nodes and pods of its own

@@ -42,7 +42,7 @@ def there(member: Member, node: str) -> list[str]:
     return [pod.name for pod in member.pods if pod.spec.node_name == node and not pod.terminal]
 
 
-def test_a_drain_never_takes_more_than_the_budget_and_ends_with_an_empty_node() -> None:
+def test_a_drain_respects_the_budget_and_empties_the_node() -> None:
     async def story(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
         await member.client.create(BUDGETS, pdb(maxUnavailable=1))
@@ -67,15 +67,15 @@ def test_a_drain_never_takes_more_than_the_budget_and_ends_with_an_empty_node() 
     in_a_member(story)
 
 
-def test_a_drain_says_until_when_a_rate_blocks_it() -> None:
+def test_a_drain_reports_until_when_a_rate_blocks_it() -> None:
     async def story(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
         await member.client.create(OURS, budget(rate={"disruptions": 1, "period": "30m"}))
         await asyncio.sleep(5)
-        told: list[Step] = []
+        steps: list[Step] = []
         before = LoopClock().now()
-        await drain(member, "one-node-1", told).run()
-        blocked = [step for step in told if step.state == "Blocked" and step.until is not None]
+        await drain(member, "one-node-1", steps).run()
+        blocked = [step for step in steps if step.state == "Blocked" and step.until is not None]
         assert blocked
         assert 1790 < (blocked[0].until - before).total_seconds() < 1810
         assert 1790 < (LoopClock().now() - before).total_seconds() < 1900
@@ -86,7 +86,7 @@ def test_a_drain_says_until_when_a_rate_blocks_it() -> None:
     in_a_member(story)
 
 
-def test_who_looks_at_the_node_sees_every_pod_that_blocks_its_drain_and_that_it_was_given_up() -> None:
+def test_the_node_condition_names_blocking_pods_and_the_abandoned_drain() -> None:
     async def story(member: Member) -> None:
         for name in ("one", "two"):
             await member.client.create(DEPLOYMENTS, deployment(name, replicas=3))
@@ -112,30 +112,30 @@ async def blocked(member: Member, name: str) -> Raw:
     return next(one for one in node["status"]["conditions"] if one["type"] == "DrainBlocked")
 
 
-def test_a_drain_that_cannot_go_on_names_the_budget_and_its_arithmetic() -> None:
+def test_a_blocked_drain_names_the_budget_and_its_numbers() -> None:
     async def story(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         await member.client.create(BUDGETS, pdb(minAvailable=1))
         await asyncio.sleep(5)
         (pod,) = member.pods
-        told: list[Step] = []
-        (step,) = await drain(member, pod.spec.node_name, told, timeout=60.0).run()
+        steps: list[Step] = []
+        (step,) = await drain(member, pod.spec.node_name, steps, timeout=60.0).run()
         assert step.state == "Failed"
         assert "web needs 1 healthy pods and has 1 currently" in step.message
 
     in_a_member(story)
 
 
-def test_where_a_surge_is_allowed_the_replacement_of_a_single_pod_is_ready_first() -> None:
+def test_with_surge_the_replacement_of_a_single_pod_is_ready_first() -> None:
     async def story(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         await member.client.create(OURS, budget(minAvailable=1, surge="Allowed"))
         await asyncio.sleep(5)
         (pod,) = member.pods
-        told: list[Step] = []
-        (step,) = await drain(member, pod.spec.node_name, told).run()
+        steps: list[Step] = []
+        (step,) = await drain(member, pod.spec.node_name, steps).run()
         assert step.state == "Gone"
-        assert "Surging" in [one.state for one in told]
+        assert "Surging" in [one.state for one in steps]
         await asyncio.sleep(60)
         (left,) = member.pods
         assert left.ready
@@ -146,7 +146,7 @@ def test_where_a_surge_is_allowed_the_replacement_of_a_single_pod_is_ready_first
 
 
 @pytest.mark.parametrize("away_at", [2.0, 5.5])
-def test_a_surge_is_given_back_although_the_api_server_was_away_meanwhile(away_at: float) -> None:
+def test_a_surge_replica_is_removed_although_the_api_server_was_unavailable(away_at: float) -> None:
     async def story(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         await member.client.create(OURS, budget(minAvailable=2, surge="Allowed"))
@@ -166,7 +166,7 @@ def test_a_surge_is_given_back_although_the_api_server_was_away_meanwhile(away_a
 
 
 class Deaf:
-    """A way to the API server on which the answers of some writes are lost."""
+    """A client that loses the responses of some writes."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -179,12 +179,12 @@ class Deaf:
         answer = await self._client.patch(resource, *args, **more)
         if resource == DEPLOYMENTS:
             self.writes += 1
-            if self.writes in (1, 4):  # of what it added first, and of what it gave back last
+            if self.writes in (1, 4):  # of the first addition, and of the last removal
                 raise ConnectionResetError("the answer was lost")
         return answer
 
 
-def test_a_surge_adds_and_gives_back_one_although_answers_are_lost() -> None:
+def test_a_surge_adds_and_removes_one_replica_although_responses_are_lost() -> None:
     async def story(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         await member.client.create(OURS, budget(minAvailable=2, surge="Allowed"))
@@ -200,7 +200,7 @@ def test_a_surge_adds_and_gives_back_one_although_answers_are_lost() -> None:
     in_a_member(story)
 
 
-def test_a_surge_lasts_no_longer_than_the_drain_may() -> None:
+def test_a_surge_ends_with_the_drain_timeout() -> None:
     async def story(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         await member.client.create(OURS, budget(minAvailable=2, surge="Allowed"))
@@ -214,7 +214,7 @@ def test_a_surge_lasts_no_longer_than_the_drain_may() -> None:
     in_a_member(story)
 
 
-def test_what_nothing_would_replace_is_left_alone_unless_forced() -> None:
+def test_unreplaceable_pods_are_evicted_only_with_force() -> None:
     async def story(member: Member) -> None:
         bare = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare", "namespace": "default"}}
         await member.client.create(PODS, {**bare, "spec": template("bare")["spec"]})
@@ -232,7 +232,7 @@ def test_what_nothing_would_replace_is_left_alone_unless_forced() -> None:
     in_a_member(story, fleet(nodes=2))
 
 
-def test_a_dry_run_closes_nothing_and_says_who_could_go_and_what_blocks_the_others() -> None:
+def test_a_dry_run_does_not_cordon_and_reports_evictable_and_blocked_pods() -> None:
     async def story(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await member.client.create(DEPLOYMENTS, deployment("free", replicas=3))
@@ -250,25 +250,25 @@ def test_a_dry_run_closes_nothing_and_says_who_could_go_and_what_blocks_the_othe
     in_a_member(story)
 
 
-def test_a_drain_outlives_an_api_server_that_is_away_for_a_while() -> None:
+def test_a_drain_survives_an_unavailable_api_server() -> None:
     async def story(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
         await member.client.create(BUDGETS, pdb(maxUnavailable=1))
         await asyncio.sleep(5)
-        told: list[Step] = []
-        draining = asyncio.ensure_future(drain(member, "one-node-1", told).run())
+        steps: list[Step] = []
+        draining = asyncio.ensure_future(drain(member, "one-node-1", steps).run())
         await asyncio.sleep(0.5)
         member.stop_api()
         await asyncio.sleep(30)
         member.start_api()
         assert {step.state for step in await draining} == {"Gone"}
-        assert any("cannot be reached" in step.message for step in told)
+        assert any("cannot be reached" in step.message for step in steps)
         assert there(member, "one-node-1") == []
 
     in_a_member(story)
 
 
-def test_a_pod_that_was_bound_before_the_scheduler_saw_the_node_closed_goes_too() -> None:
+def test_a_pod_bound_before_the_scheduler_saw_the_cordon_is_evicted_too() -> None:
     async def story(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await asyncio.sleep(5)
@@ -282,7 +282,7 @@ def test_a_pod_that_was_bound_before_the_scheduler_saw_the_node_closed_goes_too(
     in_a_member(story)
 
 
-def test_a_pod_that_is_blocked_does_not_keep_others_from_leaving() -> None:
+def test_a_blocked_pod_does_not_block_others() -> None:
     async def story(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await member.client.create(DEPLOYMENTS, deployment("zebra", replicas=3))
@@ -297,7 +297,7 @@ def test_a_pod_that_is_blocked_does_not_keep_others_from_leaving() -> None:
     in_a_member(story)
 
 
-def test_a_replica_that_was_added_for_a_while_asks_for_no_strength() -> None:
+def test_a_surge_replica_does_not_raise_the_budget_requirement() -> None:
     async def story(member: Member) -> None:
         made = deployment(replicas=3)
         made["metadata"]["annotations"] = {"trimtab.dev/surge": "Allowed"}

@@ -1,1 +1,1 @@
-"""The thinking: (ask, fleet) -> decision, with its reasons."""
+"""Pure decision functions: (request, fleet) -> decision with its reasons."""

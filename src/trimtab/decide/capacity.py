@@ -1,4 +1,4 @@
-"""How many more replicas each cluster can take: by its summary, by its resource models, in whole sets of components."""
+"""Estimates how many more replicas each cluster can take: from its summary, its resource models, or component sets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -16,7 +16,7 @@ from trimtab.decide.framework import Mask
 from trimtab.decide.request import Ask
 
 UNLIMITED = (1 << 31) - 1
-"""What upstream takes for "as many as you like"."""
+"""The value that Karmada uses for "no limit"."""
 
 _PODS_PER_NODE = 110
 _REQUESTS_KEPT = 64
@@ -26,7 +26,7 @@ Request = tuple[tuple[str, int], ...]
 
 
 def allocatable(ask: Ask, fleet: Fleet[Cluster]) -> Array:
-    """The replicas (or whole sets of components) that each cluster can take on top of what it has."""
+    """The replicas (or whole component sets) that each cluster can take in addition to what it runs."""
     if ask.replicas == 0 and not ask.components:
         return np.full(len(fleet), UNLIMITED, dtype=np.int64)
     if ask.in_sets:
@@ -34,12 +34,12 @@ def allocatable(ask: Ask, fleet: Fleet[Cluster]) -> Array:
         return np.minimum(fleet.column(key, lambda: partial(component_sets, ask.components)), UNLIMITED)
     room = room_for(ask.request, fleet)
     if _facts(fleet).boundless:
-        return np.where(room >= UNLIMITED, ask.replicas, room)  # no estimate at all: taken at its word
+        return np.where(room >= UNLIMITED, ask.replicas, room)  # no estimate: assume that all replicas fit
     return room
 
 
 def room_for(request: Request | None, fleet: Fleet[Cluster]) -> Array:
-    """The pods of this size that fit into each cluster beside what it has and what was given away."""
+    """The pods of this size that fit into each cluster next to its current usage and the reservations."""
     if not fleet.reserved:
         return fleet.derived(("room", request), lambda: _room(request, fleet), kept=_REQUESTS_KEPT)
     return _room(request, fleet)
@@ -60,7 +60,7 @@ def _room(request: Request | None, fleet: Fleet[Cluster]) -> Array:
     if facts.modelled is None:
         return by_summary
     by_models = fleet.column(("models", request), lambda: partial(_model_pods_or_none, request))
-    # A model does not say which node is taken: what was given away is counted in replicas, by its scarcest resource.
+    # A model does not say which node is used: reservations are counted in replicas, by their scarcest resource.
     taken = [-(reserved[resource] // -amount) for resource, amount in request if resource in reserved]
     if taken:
         by_models = np.maximum(by_models - np.maximum.reduce(taken), 0)
@@ -68,13 +68,13 @@ def _room(request: Request | None, fleet: Fleet[Cluster]) -> Array:
 
 
 class _Facts(NamedTuple):
-    """What every estimate of one picture has in common."""
+    """What all estimates of one fleet revision share."""
 
     pods: Array
     boundless: bool
-    """Some cluster has so many pods free that it counts as no estimate."""
+    """Some cluster has so many free pods that its number does not count as an estimate."""
     modelled: Mask | None
-    """Which clusters count their nodes by class; None: none of them."""
+    """The clusters that report nodes by resource model; None when no cluster does."""
 
 
 def _facts(fleet: Fleet[Cluster]) -> _Facts:
@@ -92,7 +92,7 @@ def _free_pods(cluster: Cluster) -> int:
 
 
 def _free(resource: str) -> Callable[[Cluster], int]:
-    """What is left of a resource, in thousandths for cpu and in whole units for the rest; 0 where nobody offers it."""
+    """The free amount of a resource: milli-units for cpu, else whole units; 0 when the cluster does not offer it."""
     scale = 1000 if resource == "cpu" else 1
 
     def free(cluster: Cluster) -> int:
@@ -114,7 +114,7 @@ def _ceil(amount: Fraction) -> int:
 
 
 def is_modelled(cluster: Cluster) -> bool:
-    """Whether the cluster counts its nodes by class; if so, the sums over all nodes are not looked at."""
+    """Whether the cluster reports its nodes by resource model; then the resource sums are ignored."""
     summary = cluster.status.resource_summary
     if summary is None or not summary.allocatable_modelings or not cluster.spec.resource_models:
         return False
@@ -122,7 +122,7 @@ def is_modelled(cluster: Cluster) -> bool:
 
 
 def model_nodes(cluster: Cluster) -> list[tuple[int, dict[str, QuantityText]]]:
-    """How many nodes of which size, smallest class first: a node has at least the lower bound of its class."""
+    """Node counts and node sizes, smallest model first: a node has at least the lower bound of its model."""
     summary = cluster.status.resource_summary
     if summary is None:
         return []
@@ -142,7 +142,7 @@ def _model_pods_or_none(request: Request, cluster: Cluster) -> int:
 
 
 def model_pods(request: Request, cluster: Cluster) -> int:
-    """The pods of this size that fit on the nodes that the models count."""
+    """The pods of this size that fit on the nodes that the models report."""
     counted = [(resource, amount) for resource, amount in request if _models_know(resource)]
     return sum(count * _pods_on_node(counted, node) for count, node in model_nodes(cluster))
 
@@ -156,7 +156,7 @@ def _pods_on_node(request: Sequence[tuple[str, int]], node: Mapping[str, Quantit
 
 
 def _models_know(resource: str) -> bool:
-    """Native resources and scalar ones count; other names are passed over, as Kubernetes' node arithmetic does."""
+    """Native and scalar resources count; other names are ignored, as in the node arithmetic of Kubernetes."""
     return (
         resource in ("cpu", "memory", "ephemeral-storage", "pods")
         or "/" in resource
@@ -201,7 +201,7 @@ def _sets_by_summary(components: Sequence[Component], summary: ResourceSummary) 
 
 
 def _in_its_notation(quantity: QuantityText) -> int:
-    """Thousandths of a quantity in decimal notation, units of one in binary: the peer's scheduler counts so."""
+    """A quantity in milli-units for the decimal format, in units for the binary one, as in Karmada's scheduler."""
     return _ceil(parse(quantity) * (1 if _is_binary(quantity) else 1000))
 
 
@@ -210,7 +210,7 @@ def _is_binary(quantity: QuantityText) -> bool:
 
 
 def _left_in_its_notation(summary: ResourceSummary, resource: str) -> int:
-    """What is left keeps the notation of what is offered; nothing offered takes that of what is taken away."""
+    """The remainder keeps the format of the allocatable amount; zero takes the format of what is subtracted."""
     steps = (summary.allocatable, summary.allocated, summary.allocating)
     if resource not in summary.allocatable:
         return 0
@@ -224,7 +224,7 @@ def _left_in_its_notation(summary: ResourceSummary, resource: str) -> int:
 
 
 def _sets_on_nodes(components: Sequence[Component], cluster: Cluster, limit: int) -> int:
-    """First fit of set after set, until one component of a set finds no node; what it took before stays taken."""
+    """Place set after set by first fit until one component finds no node; what the failed set used stays used."""
     nodes = [
         {"pods": _PODS_PER_NODE, **{r: _node_amount(r, q) for r, q in node.items()}}
         for count, node in model_nodes(cluster)

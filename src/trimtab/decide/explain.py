@@ -1,4 +1,4 @@
-"""Why a decision is as it is: the same plugins, asked for their sentences; nothing is judged by a second rule."""
+"""Explains a decision with the messages of the plugins that made it; there is no second set of rules."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -16,11 +16,11 @@ from trimtab.decide.request import AGGREGATED, BY_SCORE, DUPLICATED, DYNAMIC, ST
 from trimtab.decide.spread import Refusal
 
 NAMES_KEPT = 5
-"""Of the clusters that a rule turned down, in a record."""
+"""The maximum number of rejected clusters that a record names per filter."""
 
 
 class Refused(Value):
-    """Which filter turned a cluster down, in a word and in a sentence."""
+    """Which filter rejected a cluster, with reason code and message."""
 
     plugin: str
     code: str
@@ -28,50 +28,50 @@ class Refused(Value):
 
 
 class TargetStory(Value):
-    """What was thought of one cluster."""
+    """How one cluster was evaluated."""
 
     name: str
     refused: Refused | None = None
     scores: dict[str, int] = {}
     prioritizers: dict[str, int] = {}
     total: int = 0
-    """Of the prioritizers, weighted."""
+    """The weighted sum of the prioritizers."""
     overflow: int = 0
     """0: one of the group's own clusters; n: added by its n-th overflow affinity."""
     before: int = 0
-    """The replicas that were there."""
+    """The replicas in the cluster before the decision."""
     room: int | None = None
     """How many more replicas it can take."""
     selected: bool = False
-    """Left by the spread constraints."""
+    """Selected by the spread constraints."""
     replicas: int | None = None
-    """Its share; absent when it gets nothing."""
+    """Its share of the replicas; absent when it gets none."""
 
 
 class GroupStory(Value):
-    """What became of one affinity group."""
+    """The result for one affinity group."""
 
     name: str
     message: str = ""
-    """Why it was not taken; empty when it was."""
+    """Why it was not selected; empty when it was."""
 
 
 class Explanation(Value):
-    """The whole story of one decision."""
+    """The complete explanation of one decision."""
 
     ok: bool
     message: str
     strategy: str
     mode: str
-    """Steady keeps what is placed as far as it can; Fresh thinks anew."""
+    """Steady keeps existing placements as far as possible; Fresh ignores them."""
     affinity_name: str = ""
     groups: tuple[GroupStory, ...] = ()
     clusters: tuple[TargetStory, ...] = ()
     rule: str = ""
-    """How replicas were shared out."""
+    """How replicas were divided."""
     tie_break: str = ""
     valid_until: datetime | None = None
-    """When it may have to be thought over for no other reason than time; absent: never."""
+    """When the decision may become outdated by time alone; absent: never."""
 
 
 RULES = {
@@ -85,64 +85,64 @@ RULES = {
 
 
 def explain(decision: Decision) -> Explanation:
-    """Think the decision over, on the picture it was made on, and write down what everybody says."""
-    ask = _as_asked(decision)
-    attempt = Attempt(ask, decision.fleet, decision.profile)
+    """Evaluate the decision again on the fleet it was made on, and collect the messages of all plugins."""
+    request = _as_asked(decision)
+    attempt = Attempt(request, decision.fleet, decision.profile)
     return Explanation(
         ok=decision.ok,
         message=decision.condition[2],
-        strategy=ask.plan.strategy,
-        mode=_mode(ask),
+        strategy=request.plan.strategy,
+        mode=_mode(request),
         affinity_name=decision.affinity_name,
         groups=tuple(
             GroupStory(name=tried.affinity_name, message="" if tried.failure is None else tried.failure.message)
             for tried in decision.tried
         ),
         clusters=_stories(attempt),
-        rule=_rule(ask),
-        tie_break=_tie_break(ask),
+        rule=_rule(request),
+        tie_break=_tie_break(request),
         valid_until=valid_until(decision),
     )
 
 
 def record(decision: Decision, now: datetime) -> DecisionRecord:
-    """The same in so few words that they can be kept with the binding: no sentence is asked for twice."""
-    ask = _as_asked(decision)
-    refused = tuple(_refused(ask, decision))
-    everybody = len(decision.fleet)
+    """A short form that is stored with the binding."""
+    request = _as_asked(decision)
+    refused = tuple(_refused(request, decision))
+    total = len(decision.fleet)
     return DecisionRecord(
         time=now,
-        mode=_mode(ask),
-        rule=_rule(ask),
-        considered=everybody,
-        feasible=everybody - sum(group.count for group in refused),
+        mode=_mode(request),
+        rule=_rule(request),
+        considered=total,
+        feasible=total - sum(group.count for group in refused),
         refused=refused,
     )
 
 
 def _refused(ask: Ask, decision: Decision) -> Iterator[RefusedClusters]:
-    """By the filter that objects first, as `all_objections` has it, but by arrays: fleets may be large."""
+    """Grouped by the first rejecting filter, as in `all_rejections`, but by array arithmetic: fleets are large."""
     fleet = decision.fleet
     if feasible(ask, fleet).mask.all():
         return
-    spared = spared_columns(ask, fleet)
+    placed = spared_columns(ask, fleet)
     open_ = np.ones(len(fleet), dtype=bool)
     for plugin in all_filters(ask):
         passes = verdicts(plugin, ask, fleet)
-        if plugin.spares_placed and spared:
+        if plugin.spares_placed and placed:
             passes = passes.copy()
-            passes[spared] = True
+            passes[placed] = True
         out = np.flatnonzero(open_ & ~passes)
         if len(out):
             open_ &= passes
-            _, said = next(objections([plugin], ask, fleet, [int(out[0])]))
+            _, scores = next(objections([plugin], ask, fleet, [int(out[0])]))
             names = fleet.called(out[:NAMES_KEPT])
-            message = "" if said is None else said.reason.message
+            message = "" if scores is None else scores.reason.message
             yield RefusedClusters(rule=plugin.name, message=message, count=len(out), clusters=tuple(names))
 
 
 def _as_asked(decision: Decision) -> Ask:
-    """The ask with the affinity group that was taken, or tried last."""
+    """The request with the affinity group that was selected, or tried last."""
     return decision.ask if decision.group < 0 else msgspec.structs.replace(decision.ask, group=decision.group)
 
 
@@ -162,7 +162,7 @@ def _tie_break(ask: Ask) -> str:
     if not _is_shared_out(ask) or ask.plan.strategy == DUPLICATED:
         return ""
     end = "last" if ask.leans_back else "first"
-    return f"equal claims are served {end} name first, as the hash of the workload's uid says"
+    return f"the {end} name wins, by the hash of the workload's uid"
 
 
 def _stories(attempt: Attempt) -> tuple[TargetStory, ...]:
@@ -171,50 +171,50 @@ def _stories(attempt: Attempt) -> tuple[TargetStory, ...]:
     selected: set[int] = set()
     if feasible.any() and not isinstance(attempt.selected, Refusal):
         selected = set(map(int, attempt.selected))
-    stories = []
+    explanations = []
     for column, objection in all_objections(attempt.ask, attempt.fleet):
         name, before = attempt.fleet.names[column], attempt.placed.get(column, 0)
         if objection is not None:
             refused = Refused(plugin=objection.plugin, code=objection.reason.code, message=objection.reason.message)
-            stories.append(TargetStory(name=name, refused=refused, before=before))
+            explanations.append(TargetStory(name=name, refused=refused, before=before))
         else:
-            story = _feasible(attempt, column).but(selected=column in selected, replicas=shares.get(column))
-            stories.append(story.but(name=name, before=before))
-    return tuple(stories)
+            explanation = _feasible(attempt, column).but(selected=column in selected, replicas=shares.get(column))
+            explanations.append(explanation.but(name=name, before=before))
+    return tuple(explanations)
 
 
 def _feasible(attempt: Attempt, column: int) -> TargetStory:
-    ask = attempt.ask
+    request = attempt.ask
     return TargetStory(
         name="",
-        scores=marks(scores_for(ask), ask, attempt.fleet, column),
+        scores=marks(scores_for(request), request, attempt.fleet, column),
         prioritizers=_prioritizer_marks(attempt, column),
         total=0 if attempt.total is None else int(attempt.total[column]),
         overflow=0 if attempt.overflow is None else int(attempt.overflow[column]),
-        room=int(attempt.allocatable[column]) if ask.workload else None,
+        room=int(attempt.allocatable[column]) if request.workload else None,
     )
 
 
 def _prioritizer_marks(attempt: Attempt, column: int) -> dict[str, int]:
-    said: dict[str, int] = {}
+    scores: dict[str, int] = {}
     for ranked in attempt.ask.plan.prioritizers:
         plugin = prioritizers.get(ranked.plugin)
         if plugin is None:
             continue
-        question = attempt.question(ranked)
+        query = attempt.question(ranked)
         if plugin.sweep is not None:
-            swept = plugin.sweep(question, attempt.fleet, attempt.feasible.mask)
-            said[ranked.title] = 0 if swept is None else int(swept[column])
+            swept = plugin.sweep(query, attempt.fleet, attempt.feasible.mask)
+            scores[ranked.title] = 0 if swept is None else int(swept[column])
         else:
-            said[ranked.title] = marks([plugin], question, attempt.fleet, column)[plugin.name]
-    return said
+            scores[ranked.title] = marks([plugin], query, attempt.fleet, column)[plugin.name]
+    return scores
 
 
 def valid_until(decision: Decision) -> datetime | None:
-    """The first moment at which time alone may change the answer: a block ends, or a score expires."""
-    fleet, ask = decision.fleet, decision.ask
-    ends = [blocked.until for blocked in ask.blocked if blocked.until is not None]
-    for ranked in ask.plan.prioritizers:
+    """The first time at which time alone may change the decision: a block ends, or a score expires."""
+    fleet, request = decision.fleet, decision.ask
+    ends = [blocked.until for blocked in request.blocked if blocked.until is not None]
+    for ranked in request.plan.prioritizers:
         resource = (ranked.coordinate.add_on or AddOnScore()).resource_name
         notes = fleet.notes.get(f"AddOnPlacementScore/{resource}", {}) if ranked.plugin == "AddOn" else {}
         ends += [note.until for name, note in notes.items() if note.until is not None and name in fleet]

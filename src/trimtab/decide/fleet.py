@@ -1,12 +1,27 @@
-"""A picture of all targets (clusters or nodes) at one instant, and the arrays computed from it.
+"""All targets (clusters or nodes) at one revision, and the arrays computed from them.
 
-A `Fleet` never changes. `change`, `at` and `note` make the next picture, which knows what it changed:
-arrays that were computed from an earlier picture are refreshed column by column, not computed again. A column is one
-target; columns are in the order of names, so a smaller column is a smaller name.
+Problem: a placement decision evaluates every plugin for every target. With thousands of targets and a decision per
+binding, evaluating everything each time is too slow; yet between two decisions only a few targets change.
 
-The arrays live in a `Memory` that successive pictures share. It belongs to the newest picture: asking an older one for
-an array gives that one a memory of its own, so a cache can never be seen. An array returned by `column` is borrowed:
-read it before you derive the next picture, never write to it.
+A `Fleet` is immutable. `change`, `at`, `with_external_values`, `with_external_value_changes` and `reserve` return the
+next fleet. A column is one target. Columns are sorted by name, so a smaller column is a smaller name, and ties by name
+are ties by column. `column(key, prepare)` returns one number per target. The array is cached by `key`; in a later
+fleet only the columns that changed since then are computed again.
+
+How it works: all fleets that follow from each other share one `ArrayCache`. The cache holds the arrays, each with the
+revision it is valid for, and the list of changes between revisions. To bring an array up to date, the changes since
+its revision are merged: either a set of stale columns, or, when targets were added or removed, also an index that
+moves each old column to its new place. Reservations do not change the revision, because no cached array contains
+them: code that computes free capacity must subtract `reserved` itself.
+
+Invariants:
+- The shared cache belongs to the newest revision. An older fleet that is asked for an array gets an empty cache of its
+  own. So the cache never changes a result, only its cost.
+- A cache key contains everything that the function reads besides the targets and their external values. A key that is
+  too coarse returns the array of another request.
+- Time enters only through external values that expire: `at(now)` marks exactly the columns whose value expired.
+- Arrays returned by `column` and `compute_once` belong to the cache. Read them before deriving the next fleet, and
+  never write to them: the next update changes them in place.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +33,7 @@ from numpy.typing import DTypeLike, NDArray
 
 
 class Named(Protocol):
-    """Anything with a name; API objects are."""
+    """Anything with a name, such as API objects."""
 
     @property
     def name(self) -> str: ...
@@ -28,33 +43,33 @@ T = TypeVar("T", bound=Named)
 V = TypeVar("V")
 Array: TypeAlias = NDArray[Any]
 Judge: TypeAlias = Callable[[T], Any]
-"""The number (or truth) that one target has in an array."""
+"""Computes the number (or bool) of one target in an array."""
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _STEPS_KEPT = 4096
 _BULK_FROM = 64
-"""From so many columns on, computing all by arithmetic is cheaper than judging these one by one."""
+"""From this number of stale columns on, computing the whole array in bulk is cheaper than column by column."""
 _BYTES_KEPT = 128 << 20
 _DERIVED_KEPT = 1024
 _MANY_NAMES = 100
 
 
 class Note(NamedTuple):
-    """Something known about a target that is not part of it, and the last instant at which it counts."""
+    """Data about a target that is not part of its object, and the last time at which it is valid."""
 
     value: Any
     until: datetime | None = None
 
 
 class _Step(NamedTuple):
-    """What one picture changed: some columns, or the columns themselves (`origin`: where each was before, or -1)."""
+    """What changed between two revisions: some columns, or the layout (`origin`: the old column of each, or -1)."""
 
     columns: tuple[int, ...]
     origin: Array | None = None
 
 
 class _Kept:
-    """An array and the revision that it is true for."""
+    """An array and the revision it is valid for."""
 
     __slots__ = ("array", "revision", "used")
 
@@ -65,7 +80,7 @@ class _Kept:
 
 
 class Memory:
-    """The arrays of the newest picture, and the steps that led to it."""
+    """The arrays of the newest fleet, and the changes that led to it."""
 
     def __init__(self, revision: int) -> None:
         self.head = revision
@@ -81,17 +96,17 @@ class Memory:
         self.head += 1
         self.steps.append(step)
         if len(self.steps) > _STEPS_KEPT:
-            gone = len(self.steps) // 2
-            del self.steps[:gone]
-            self.first_step += gone
+            dropped = len(self.steps) // 2
+            del self.steps[:dropped]
+            self.first_step += dropped
 
     def copy(self) -> "Memory":
-        """The same arrays, to be refreshed apart from these."""
-        twin = Memory(self.head)
-        twin.first_step, twin.steps = self.first_step, list(self.steps)
-        twin.bytes, twin.tick = self.bytes, self.tick
-        twin.kept = {key: _Kept(kept.array.copy(), kept.revision) for key, kept in self.kept.items()}
-        return twin
+        """A copy of the arrays that is updated independently."""
+        copied = Memory(self.head)
+        copied.first_step, copied.steps = self.first_step, list(self.steps)
+        copied.bytes, copied.tick = self.bytes, self.tick
+        copied.kept = {key: _Kept(kept.array.copy(), kept.revision) for key, kept in self.kept.items()}
+        return copied
 
     def keep(self, key: Hashable, array: Array) -> _Kept:
         if self.bytes > _BYTES_KEPT:
@@ -104,12 +119,12 @@ class Memory:
         self.bytes -= self.kept.pop(key).array.nbytes
 
     def _forget_half(self) -> None:
-        """Drop the arrays that nobody asked for the longest."""
+        """Drop the half of the arrays that was used least recently."""
         for key in sorted(self.kept, key=lambda k: self.kept[k].used)[: len(self.kept) // 2 + 1]:
             self.forget(key)
 
     def carry(self, kept: _Kept) -> tuple[Array, Sequence[int]] | None:
-        """The array in today's columns, and the columns whose numbers are out of date; None when nobody knows."""
+        """The array in the current layout, and its stale columns; None when the changes are no longer known."""
         if kept.revision < self.first_step:
             return None
         if kept.revision == self.head - 1 and self.steps[-1].origin is None:
@@ -139,7 +154,7 @@ def _relocate(array: Array, steps: Iterable[_Step]) -> tuple[Array, Sequence[int
 
 
 class Fleet(Generic[T]):
-    """All targets at one instant. Make the first with `Fleet.of`, the next with `change`, `at`, `note`, `reserve`."""
+    """All targets at one revision. `Fleet.of` is the first; `change`, `at`, `reserve` and `with_*` return the next."""
 
     __slots__ = ("_memory", "index", "layout", "names", "notes", "now", "reserved", "revision", "targets")
 
@@ -163,12 +178,12 @@ class Fleet(Generic[T]):
         """The column of a name."""
         self.now = now
         self.notes = notes
-        """What is known beside the targets: kind of note -> name of the target -> note."""
+        """Data outside the targets: kind -> name of the target -> value."""
         self.reserved = reserved
-        """What was given away and is not yet seen in the targets: resource -> amount per column."""
+        """Amounts that are assigned but not yet visible in the targets: resource -> amount per column."""
         self.revision = revision
         self.layout = layout
-        """The revision at which targets last came or went: equal layouts have equal columns."""
+        """The revision at which targets were last added or removed: equal layouts have equal columns."""
         self._memory = memory
 
     @staticmethod
@@ -178,7 +193,7 @@ class Fleet(Generic[T]):
         now: datetime = LONG_AGO,
         notes: Mapping[str, Mapping[str, Note]] | None = None,
     ) -> "Fleet[T]":
-        """The first picture, from targets in any order."""
+        """The first fleet, from targets in any order."""
         ordered = sorted(targets, key=lambda target: target.name)
         names = [target.name for target in ordered]
         index = {name: column for column, name in enumerate(names)}
@@ -212,17 +227,17 @@ class Fleet(Generic[T]):
         return names
 
     def columns(self, names: tuple[str, ...]) -> Array:
-        """The columns of those of the names that are targets."""
+        """The columns of those names that are targets."""
         index = self.index
 
         def look_up() -> Array:
             return np.array([index[name] for name in names if name in index], dtype=np.intp)
 
-        # hashing many names costs less than looking them all up again
+        # hashing many names costs less than looking them up again
         return look_up() if len(names) < _MANY_NAMES else self.derived(("columns", names), look_up)
 
     def about(self, kind: str, name: str) -> Any:
-        """What the note of this kind says of this target, None when there is none or it no longer counts."""
+        """The external value of this kind for this target; None when there is none or it has expired."""
         note = self.notes.get(kind, {}).get(name)
         if note is None or (note.until is not None and note.until < self.now):
             return None
@@ -237,10 +252,10 @@ class Fleet(Generic[T]):
         keep: bool = True,
         bulk: Callable[[], Array] | None = None,
     ) -> Array:
-        """One number per target, as `prepare()` judges it; only columns that changed since last time are judged again.
+        """One number per target, computed by `prepare()`; only columns that changed since are computed again.
 
-        `key` must tell apart everything that `prepare` reads besides the targets and their notes.
-        `bulk` makes the same array (a new one) by arithmetic, for when many targets are to be judged.
+        `key` must identify everything that `prepare` reads besides the targets and their external values.
+        `bulk` computes the same array (a new one) at once, for when many columns are stale.
         """
         memory = self.memory
         kept = memory.kept.get(key)
@@ -258,9 +273,9 @@ class Fleet(Generic[T]):
         if bulk is not None and len(stale) > _BULK_FROM:
             array = bulk()
         elif stale:
-            judge, targets = prepare(), self.targets
+            function, targets = prepare(), self.targets
             for column in stale:
-                array[column] = judge(targets[column])
+                array[column] = function(targets[column])
         kept.revision = self.revision
         if array is not kept.array:
             memory.bytes += array.nbytes - kept.array.nbytes
@@ -271,28 +286,28 @@ class Fleet(Generic[T]):
         return np.fromiter((judge(target) for target in self.targets), dtype, len(self.targets))
 
     def derived(self, key: Hashable, compute: Callable[[], V], *, kept: int = _DERIVED_KEPT) -> V:
-        """Something computed as a whole from other columns of this very revision; kept until anything changes.
+        """A value computed from other columns of this revision; cached until anything changes.
 
-        Of things with the same `kept` only so many are kept, the latest: a small number suits what may differ from ask
-        to ask, so that it does not crowd out what many asks share.
+        Values with the same `max_entries` share one cache of that size. A small number suits values that differ per request,
+        so that they do not displace values that many requests share.
         """
-        shelf = self.memory.derived.setdefault(kept, {})
-        found = shelf.get(key)
+        entries = self.memory.derived.setdefault(kept, {})
+        found = entries.get(key)
         if found is None or found[0] != self.revision:
-            if len(shelf) >= kept:
-                del shelf[next(iter(shelf))]
-            found = shelf[key] = (self.revision, compute())
+            if len(entries) >= kept:
+                del entries[next(iter(entries))]
+            found = entries[key] = (self.revision, compute())
         value: V = found[1]
         return value
 
     @property
     def memory(self) -> Memory:
         if self._memory.head != self.revision:
-            self._memory = Memory(self.revision)  # a newer picture owns the shared one
+            self._memory = Memory(self.revision)  # the shared cache belongs to a newer fleet
         return self._memory
 
     def fork(self) -> "Fleet[T]":
-        """The same picture with a memory of its own: what is tried on it costs this one nothing."""
+        """The same fleet with a cache of its own, so that trying out changes does not invalidate this one."""
         return Fleet(
             self.targets,
             self.names,
@@ -306,11 +321,11 @@ class Fleet(Generic[T]):
         )
 
     def change(self, targets: Iterable[T] = (), *, gone: Iterable[str] = ()) -> "Fleet[T]":
-        """The next picture: `targets` are new or replace those of the same name, `gone` have left."""
+        """The next fleet: `targets` are added or replace those of the same name, `removed` are removed."""
         fresh = {target.name: target for target in targets}
-        leaving = [name for name in gone if name in self.index and name not in fresh]
-        if leaving or any(name not in self.index for name in fresh):
-            return self._with_other_columns(fresh, set(leaving))
+        removed_names = [name for name in gone if name in self.index and name not in fresh]
+        if removed_names or any(name not in self.index for name in fresh):
+            return self._with_other_columns(fresh, set(removed_names))
         replaced = list(self.targets)
         columns = tuple(self.index[name] for name in fresh)
         for column, target in zip(columns, fresh.values(), strict=True):
@@ -337,7 +352,7 @@ class Fleet(Generic[T]):
         )
 
     def at(self, now: datetime) -> "Fleet[T]":
-        """The same targets at another time: those with a note that has expired in between are judged again."""
+        """The same targets at another time: targets whose external value expired in between are computed again."""
         earlier, later = sorted((self.now, now))
         columns = {
             self.index[name]
@@ -348,14 +363,14 @@ class Fleet(Generic[T]):
         return self._next(_Step(tuple(columns)), now=now)
 
     def note(self, kind: str, notes: Mapping[str, Note]) -> "Fleet[T]":
-        """The next picture, in which `notes` are all that is known of this kind."""
+        """The next fleet, in which `values` replace all external values of this kind."""
         before = self.notes.get(kind, {})
         changed = {name for name in before.keys() | notes.keys() if before.get(name) != notes.get(name)}
         columns = tuple(self.index[name] for name in changed if name in self.index)
         return self._next(_Step(columns), notes={**self.notes, kind: notes})
 
     def amend(self, kind: str, changed: Mapping[str, Note | None]) -> "Fleet[T]":
-        """The next picture, in which these notes of this kind are new, or gone where they are None."""
+        """The next fleet, in which these external values of this kind are set, or removed where they are None."""
         notes = dict(self.notes.get(kind, {}))
         for name, note in changed.items():
             if note is None:
@@ -366,9 +381,9 @@ class Fleet(Generic[T]):
         return self._next(_Step(columns), notes={**self.notes, kind: notes})
 
     def reserve(self, columns: Array, amounts: Mapping[str, Array | int]) -> "Fleet[T]":
-        """The same picture, in which these amounts of each resource are given away in these columns.
+        """The same fleet, in which these amounts of each resource are reserved in these columns.
 
-        Targets and notes are what they were, and so is every array: who computes room must look at `reserved` himself.
+        Targets, external values and arrays stay the same: code that computes free capacity must subtract `reserved`.
         """
         reserved = dict(self.reserved)
         for resource, amount in amounts.items():
@@ -379,7 +394,7 @@ class Fleet(Generic[T]):
         return self._with(reserved)
 
     def without_reservations(self) -> "Fleet[T]":
-        """The same picture, in which nothing is given away: a new beat sees what really happened."""
+        """The same fleet without reservations: a new reconcile reads the real usage."""
         return self._with({}) if self.reserved else self
 
     def _with(self, reserved: Mapping[str, Array]) -> "Fleet[T]":

@@ -1,30 +1,31 @@
-"""What a placement plugin is: a function that studies one ask, and returns one opinion per target.
+"""Defines placement plugins: functions that prepare one request and return a function that evaluates one target.
 
-The outer call prepares whatever it likes; the inner one judges one target. A plugin declares which part of the ask it
-reads, and the pipeline never calls it more often than needed: verdicts for the whole fleet are kept as one array per
-(plugin, part) and only the columns of targets that changed are judged again (see `decide.fleet`).
+The outer call prepares, the inner call evaluates one target. A plugin declares which part of the request it reads, and
+the pipeline never calls it more often than needed: the results for the whole fleet are cached as one array per
+(plugin, part), and only the columns of targets that changed are evaluated again (see `decide.fleet`).
 
-    @filter_plugin("TaintToleration", reads=lambda ask: ask.placement.cluster_tolerations)
-    def taint_toleration(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
+    @filter_plugin("TaintToleration", reads=lambda request: hashable_key(request.placement.spec.cluster_tolerations))
+    def taint_toleration(request: PlacementRequest, fleet: Fleet[Cluster]) -> Check[Cluster]:
         def check(cluster: Cluster) -> Reason | None:
             ...
         return check
 
-How a dialect uses it
-- It has an Ask type of its own, a target type with a `name`, and its own pair of registries (below).
-- `sift(filters, ask, fleet, spared)` is the mask of targets that no filter refuses; `objection` and `objections` ask the
-  very same plugins for their sentences, for `explain` and error texts.
-- `tally(scores, ask, fleet)` is the weighted sum of grades per target; `marks` are the grades of one target per plugin.
-- Numbers that rules need in bulk (free cpu, zone codes) are `fleet.column(key, prepare)`: judged once per target, kept,
-  refreshed column by column. What is computed from them by array arithmetic may be kept with `fleet.derived`.
-- After a decision is booked, `fleet.change([target])` (or `fleet.reserve`) gives the next picture; nothing else is
-  invalidated.
+How an API dialect uses it
+- It has its own request type, a target type with a `name`, and its own pair of registries (below).
+- `feasible_mask(filters, request, fleet, placed)` is the mask of targets that no filter rejects; `first_rejections`
+  returns the reasons of the same plugins, for `explain` and error messages.
+- `weighted_total(scores, request, fleet)` is the weighted sum of scores per target; `scores_of_target` are the scores
+  of one target per plugin.
+- Numbers that rules need in bulk (free cpu, zone codes) are `fleet.column(key, prepare)`: computed once per target and
+  updated column by column. Results of array arithmetic on them can be cached with `fleet.compute_once`.
+- After a decision, `fleet.change([target])` or `fleet.reserve` returns the next fleet; nothing else is invalidated.
 
-What `reads` may return: anything hashable that holds all the plugin looks at in the ask; `sealed(value)` makes a
-hashable stand-in of an API value. A plugin without `reads` is asked anew for each ask. A plugin that can only object
-to a few named targets declares `about` (their names) instead: no array is kept, only those targets are judged.
-A plugin whose opinion of one target depends on the others (how pods are spread over zones) declares `sweep` besides: it
-judges the whole fleet by array arithmetic; `skips(ask)` says that it has nothing to say about this ask.
+`reads` returns anything hashable that contains all the plugin reads from the request; `hashable_key(value)` makes a
+hashable key of an API value. A plugin without `reads` is evaluated again for each request. A plugin that concerns only
+a few named targets declares `targets` (their names) instead: no array is cached, only those targets are evaluated.
+A plugin whose result for one target depends on the others (how pods are spread over zones) also declares
+`evaluate_all`, which evaluates the whole fleet by array arithmetic. `skips(request)` means that the plugin has no
+effect on this request.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -45,19 +46,19 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 class Reason(NamedTuple):
-    """Why not: a CamelCase code for machines, a sentence for people."""
+    """Why a target is rejected: a CamelCase code for machines, a sentence for people."""
 
     code: str
     message: str
 
 
 Check: TypeAlias = Callable[[T], Reason | None]
-"""None: nothing against this target."""
+"""Returns None when the target is accepted."""
 Grade: TypeAlias = Callable[[T], int]
 
 
 class Objection(NamedTuple):
-    """Which plugin turned a target down, and what it said."""
+    """Which plugin rejected a target, and why."""
 
     plugin: str
     reason: Reason
@@ -65,27 +66,27 @@ class Objection(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Filter(Generic[A, T]):
-    """A declared filter; `study(ask, fleet)` returns the check of one target."""
+    """A declared filter; `prepare(request, fleet)` returns the check of one target."""
 
     name: str
     study: Callable[[A, Fleet[T]], Check[T]]
     reads: Callable[[A], Hashable] | None = None
     about: Callable[[A], Collection[str]] | None = None
     spares_placed: bool = False
-    """Does not judge targets where the workload already is."""
+    """Targets where the workload already is are not checked."""
     sweep: Callable[[A, Fleet[T]], Mask] | None = None
-    """The verdict on every target at once, for rules in which targets depend on each other; `study` must agree."""
+    """Checks all targets at once, for rules in which targets depend on each other; must agree with `prepare`."""
     skips: Callable[[A], bool] | None = None
-    """Has nothing against any target for this ask."""
+    """Rejects no target for this request."""
     bulk: Callable[[A, Fleet[T]], Mask] | None = None
-    """The same verdicts as `study`, by array arithmetic; used when many targets are to be judged."""
+    """The same results as `prepare`, by array arithmetic; used when many targets must be evaluated."""
     never: Callable[[A, Fleet[T]], Mask] | None = None
-    """The targets that it would turn down whatever runs there, by array arithmetic; `study` must agree."""
+    """The targets that are rejected whatever runs there, by array arithmetic; must agree with `prepare`."""
     terse: Callable[[A], Callable[[T], bool]] | None = None
-    """The same verdicts as `study`, without the sentence."""
+    """The same results as `prepare`, without the message."""
 
     def truth(self, ask: A, fleet: Fleet[T]) -> Callable[[T], bool]:
-        """Whether it lets one target pass."""
+        """Returns whether one target is accepted."""
         if self.terse is not None:
             return self.terse(ask)
         check = self.study(ask, fleet)
@@ -94,21 +95,21 @@ class Filter(Generic[A, T]):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Score(Generic[A, T]):
-    """A declared score; `study(ask, fleet)` returns the grade of one target."""
+    """A declared score; `prepare(request, fleet)` returns the scorer of one target."""
 
     name: str
     study: Callable[[A, Fleet[T]], Grade[T]]
     reads: Callable[[A], Hashable] | None = None
     about: Callable[[A], Collection[str]] | None = None
-    """Only the named targets are graded; the others get 0."""
+    """Only the named targets are scored; the others get 0."""
     sweep: Callable[[A, Fleet[T], Mask], Array | None] | None = None
-    """The final grade of every target at once, given which are feasible; None: it contributes nothing."""
+    """The final score of all targets at once, given which are feasible; None: it contributes nothing."""
     settle: Callable[[Array], Array] | None = None
-    """Puts the raw grades of the feasible targets on the common range."""
+    """Maps the raw scores of the feasible targets to the common range."""
     skips: Callable[[A], bool] | None = None
-    """Contributes nothing to any target for this ask."""
+    """Contributes nothing to any target for this request."""
     bulk: Callable[[A, Fleet[T]], Array] | None = None
-    """The same grades as `study`, by array arithmetic; used when many targets are to be judged."""
+    """The same scores as `prepare`, by array arithmetic; used when many targets must be evaluated."""
 
 
 Study = TypeVar("Study", bound=Callable[..., Callable[..., Any]])
@@ -119,16 +120,19 @@ def _filter_decorator(registry: "Registry[Filter[Any, Any]]") -> Callable[..., C
         name: str,
         *,
         reads: Callable[[Any], Hashable] | None = None,
-        about: Callable[[Any], Collection[str]] | None = None,
-        spares_placed: bool = False,
-        sweep: Callable[[Any, Fleet[Any]], Mask] | None = None,
+        targets: Callable[[Any], Collection[str]] | None = None,
+        skips_placed: bool = False,
+        evaluate_all: Callable[[Any, Fleet[Any]], Mask] | None = None,
         skips: Callable[[Any], bool] | None = None,
         bulk: Callable[[Any, Fleet[Any]], Mask] | None = None,
-        never: Callable[[Any, Fleet[Any]], Mask] | None = None,
-        terse: Callable[[Any], Callable[[Any], bool]] | None = None,
+        never_fits: Callable[[Any, Fleet[Any]], Mask] | None = None,
+        predicate: Callable[[Any], Callable[[Any], bool]] | None = None,
     ) -> Callable[[Study], Study]:
         def register(study: Study) -> Study:
-            registry.add(name, Filter(name, study, reads, about, spares_placed, sweep, skips, bulk, never, terse))
+            registry.add(
+                name,
+                Filter(name, study, reads, targets, skips_placed, evaluate_all, skips, bulk, never_fits, predicate),
+            )
             return study
 
         return register
@@ -141,14 +145,14 @@ def _score_decorator(registry: "Registry[Score[Any, Any]]") -> Callable[..., Cal
         name: str,
         *,
         reads: Callable[[Any], Hashable] | None = None,
-        about: Callable[[Any], Collection[str]] | None = None,
-        sweep: Callable[[Any, Fleet[Any], Mask], Array | None] | None = None,
-        settle: Callable[[Array], Array] | None = None,
+        targets: Callable[[Any], Collection[str]] | None = None,
+        evaluate_all: Callable[[Any, Fleet[Any], Mask], Array | None] | None = None,
+        normalize: Callable[[Array], Array] | None = None,
         skips: Callable[[Any], bool] | None = None,
         bulk: Callable[[Any, Fleet[Any]], Array] | None = None,
     ) -> Callable[[Study], Study]:
         def register(study: Study) -> Study:
-            registry.add(name, Score(name, study, reads, about, sweep, settle, skips, bulk))
+            registry.add(name, Score(name, study, reads, targets, evaluate_all, normalize, skips, bulk))
             return study
 
         return register
@@ -157,14 +161,14 @@ def _score_decorator(registry: "Registry[Score[Any, Any]]") -> Callable[..., Cal
 
 
 filters: Registry[Filter[Any, Any]] = Registry("filter")
-"""Filters of clusters, dialect `karmada`."""
+"""Filters of clusters, for propagation policies."""
 scores: Registry[Score[Any, Any]] = Registry("score")
 prioritizers: Registry[Score[Any, Any]] = Registry("prioritizer")
-"""Scores that a prioritizer policy names, answering a `decide.ask.Question`."""
+"""Scores that a prioritizer policy names; their request is a `decide.request.ScoreQuery`."""
 placement_filters: Registry[Filter[Any, Any]] = Registry("placement filter")
-"""Filters of managed clusters, dialect `ocm`."""
+"""Filters of managed clusters, for OCM Placements."""
 node_filters: Registry[Filter[Any, Any]] = Registry("node filter")
-"""Filters of nodes, dialect `pods`."""
+"""Filters of nodes, for pods."""
 node_scores: Registry[Score[Any, Any]] = Registry("node score")
 
 filter_plugin = _filter_decorator(filters)
@@ -181,18 +185,18 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def sealed(value: Any) -> Hashable:
-    """A hashable stand-in: equal for equal values, whatever dicts they hold. Cheap when the same object comes again."""
+    """A hashable key that is equal for equal values, including dicts. Cheap when the same object is passed again."""
     seal = _seals.get(id(value))
     if seal is None:
         if len(_seals) >= _SEALS_KEPT:
             _seals.clear()
-        # the value is kept beside its seal: as long as it is here, no other object can have its id
+        # the value is stored with its key: while it is alive, no other object can have its id
         seal = _seals[id(value)] = (value, _encode(value))
     return seal[1]
 
 
 def verdicts(plugin: Filter[A, T], ask: A, fleet: Fleet[T]) -> Mask:
-    """For every target, whether this plugin lets it pass; of a plugin with `about`, judged anew."""
+    """For every target, whether this plugin accepts it; a plugin with `targets` is evaluated again."""
     if plugin.sweep is not None:
         return plugin.sweep(ask, fleet)
     if plugin.about is not None:
@@ -216,7 +220,7 @@ def _refused_by_name(plugin: Filter[A, T], names: Collection[str], ask: A, fleet
 
 
 def sift(plugins: Iterable[Filter[A, T]], ask: A, fleet: Fleet[T], spared: Sequence[int] = ()) -> Mask:
-    """The targets that no plugin turns down; `spared` are the columns where the workload already is."""
+    """The targets that no plugin rejects; `placed` are the columns where the workload already is."""
     mask = np.ones(len(fleet), dtype=bool)
     for plugin in plugins:
         if plugin.about is not None:
@@ -232,19 +236,19 @@ def sift(plugins: Iterable[Filter[A, T]], ask: A, fleet: Fleet[T], spared: Seque
 
 
 class Sifted(NamedTuple):
-    """The targets that no filter turns down."""
+    """The targets that no filter rejects."""
 
     mask: Mask
     columns: Array
-    """The same as columns, in order of names."""
+    """The same as column numbers, in name order."""
     shared: Hashable = None
-    """What all asks with the very same answer have in common: a key for what follows from it alone."""
+    """A cache key shared by all requests with exactly this result, for values that follow from it alone."""
 
 
 class Sieve(Generic[A, T]):
-    """Filters that are asked again and again about one picture: what they say together is kept until it changes.
+    """Filters that are evaluated often on one fleet: their combined result is cached until it changes.
 
-    Same answers as `sift`; worth it where many asks share their parts and the fleet changes seldom.
+    Same results as `feasible_mask`; useful where many requests share their parts and the fleet changes seldom.
     """
 
     def __init__(self, plugins: Iterable[Filter[A, T]]) -> None:
@@ -254,7 +258,7 @@ class Sieve(Generic[A, T]):
         self._others = [plugin for plugin in plugins if not _keeps_array(plugin)]
 
     def sift(self, ask: A, fleet: Fleet[T], spared: Sequence[int] = ()) -> Sifted:
-        """What is returned is borrowed: do not write to it."""
+        """The result belongs to the cache: do not write to it."""
         key = (self, *[reads(ask) for reads in self._reads])
         sifted, spared_pass = fleet.derived(key, lambda: self._judge(ask, fleet, key))
         others = [plugin for plugin in self._others if plugin.about is None or plugin.about(ask)]
@@ -268,7 +272,7 @@ class Sieve(Generic[A, T]):
         return Sifted(mask, np.flatnonzero(mask))
 
     def _judge(self, ask: A, fleet: Fleet[T], key: Hashable) -> tuple[Sifted, Mask]:
-        """What lets every target pass, and what lets those pass where the workload already is."""
+        """The targets that all filters accept, and those accepted where the workload already is."""
         strict = sift([plugin for plugin in self._kept if not plugin.spares_placed], ask, fleet)
         mask = strict & sift([plugin for plugin in self._kept if plugin.spares_placed], ask, fleet)
         return Sifted(mask, np.flatnonzero(mask), key), strict
@@ -281,7 +285,7 @@ def _keeps_array(plugin: Filter[A, T]) -> bool:
 def objections(
     plugins: Iterable[Filter[A, T]], ask: A, fleet: Fleet[T], columns: Iterable[int], spared: Collection[int] = ()
 ) -> Iterator[tuple[int, Objection | None]]:
-    """The first objection to each of these columns, in the order of `plugins`; the same rules as `sift`, in words."""
+    """The first rejection of each of these columns, in the order of `plugins`; same rules as `feasible_mask`."""
     checks = [
         (plugin, plugin.study(ask, fleet), None if plugin.about is None else frozenset(plugin.about(ask)))
         for plugin in plugins
@@ -303,7 +307,7 @@ def _first_objection(
 
 
 def grades(plugin: Score[A, T], ask: A, fleet: Fleet[T]) -> Array:
-    """For every target, the grade this plugin gives it; borrowed, do not write to it."""
+    """For every target, the score of this plugin; belongs to the cache, do not write to it."""
     if plugin.about is not None:
         named = np.zeros(len(fleet), dtype=np.int64)
         grade = plugin.study(ask, fleet)
@@ -317,7 +321,7 @@ def grades(plugin: Score[A, T], ask: A, fleet: Fleet[T]) -> Array:
 
 
 def tally(plugins: Iterable[tuple[Score[A, T], int]], ask: A, fleet: Fleet[T]) -> Array:
-    """The weighted sum of the grades, for every target."""
+    """The weighted sum of the scores, for every target."""
     total = np.zeros(len(fleet), dtype=np.int64)
     for plugin, weight in plugins:
         if plugin.about is None:
@@ -331,7 +335,7 @@ def tally(plugins: Iterable[tuple[Score[A, T], int]], ask: A, fleet: Fleet[T]) -
 
 
 def marks(plugins: Iterable[Score[A, T]], ask: A, fleet: Fleet[T], column: int) -> dict[str, int]:
-    """What each plugin says of one target, unweighted."""
+    """The score of each plugin for one target, unweighted."""
     target = fleet.targets[column]
     return {
         plugin.name: plugin.study(ask, fleet)(target) if plugin.about is None or target.name in plugin.about(ask) else 0

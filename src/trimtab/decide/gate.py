@@ -1,4 +1,31 @@
-"""The one door of the fleet: what a new decision takes away from clusters, and how much of it the budgets let go now."""
+"""The disruption gate: how much of a new placement the disruption budgets admit now.
+
+Problem: a new decision may take replicas away from clusters where they serve. Nobody may do that faster than the
+disruption budgets of the workload allow, whatever caused the decision: a policy change, a taint, a rebalance, a better
+score. So every change of `spec.clusters` passes through this module, and there is no second path around it.
+
+How it works:
+1. `transfers_between(before, after)` splits the difference of two placements into transfers: replicas that leave one
+   cluster, and the clusters where their replacements start. The result is sorted by name, so the next reconcile
+   computes the same transfers again. Gains that replace nothing are no transfer: scaling up disrupts nobody.
+2. `budget_state(budget, availability, now)` is what one budget allows now. Its limits are replicas that may become
+   unavailable, the rate, moves in flight, and time windows. All of them must allow a move.
+3. `admit(transfers, budgets, now)` admits as much as every budget allows, and says why the rest must wait and, if time
+   alone decides, until when. `apply_transfers` is the placement in which only the admitted transfers happen.
+4. `charge_budget` is the budget after the admitted moves. The caller writes it before any of them begins.
+
+Invariants:
+- Charge first, then move. A crash in between wastes budget; the other order could exceed it.
+- All budgets that cover a workload must agree; the refusal with the latest time is reported, because an earlier retry
+  would fail again.
+- A move that starts its replacement first takes nothing away until the replacement is ready. It needs no spare
+  replica, but it is refused while replicas are missing, unless the budget allows a surge. `surge` bounds how many
+  replicas run twice meanwhile.
+- Something must always be able to move: a share that cannot be split is admitted whole as the first transfer with
+  replacement first, and `surge_limit` is at least one. Otherwise a large share would wait for ever.
+- Everything here is a pure function of budget, availability and time. The rate is exact over any period because the
+  status stores the times of the recent disruptions, not a counter.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -15,7 +42,7 @@ Placement = Mapping[str, int]
 
 
 class Flow(NamedTuple):
-    """Replicas that leave one cluster, and where their replacement comes up."""
+    """Replicas that leave one cluster, and where their replacements start."""
 
     source: str
     replicas: int
@@ -27,14 +54,14 @@ class Flow(NamedTuple):
 
 
 class Footing(NamedTuple):
-    """What a budget covers at one moment, in replicas over all clusters."""
+    """The replicas that a budget covers at one time, over all clusters."""
 
     desired: int = 0
     available: int = 0
 
 
 class Gate(NamedTuple):
-    """What one budget allows now; None is no limit."""
+    """What one budget allows now; None means no limit."""
 
     budget: str
     replicas: int | None = None
@@ -42,25 +69,25 @@ class Gate(NamedTuple):
     rate: int | None = None
     concurrent: int | None = None
     is_open: bool = True
-    """Whether a window is open, or there are none."""
+    """Whether a window is open, or there are no windows."""
     missing: int = 0
-    """How many replicas fewer are available than must be."""
+    """How many replicas are missing to the required number."""
     surge: bool = False
-    """A move that starts its replacement first may begin even then."""
+    """A move that starts its replacement first may begin even when replicas are missing."""
     next_at: datetime | None = None
-    """When time alone allows the next move; None when it does already, or when time alone does not help."""
+    """When time alone allows the next move; None when it is allowed now, or when time alone does not help."""
     next_after: datetime | None = None
-    """The same once as many moves have begun as the rate allows."""
+    """The same after as many moves have begun as the rate allows."""
 
     @property
     def moves(self) -> int | None:
-        """How many more moves may begin; None is no limit."""
+        """How many more moves may begin; None means no limit."""
         if not self.is_open:
             return 0
         return _least(self.rate, self.concurrent)
 
     def allowed(self, desired: int) -> int:
-        """One number for people: disruptions that are allowed now."""
+        """The number of disruptions allowed now, as one number for status and people."""
         found = _least(self.moves, self.replicas)
         return desired if found is None else found
 
@@ -79,7 +106,7 @@ class Gate(NamedTuple):
         if self.missing and not (replacement_first and self.surge):
             return Refusal("NotEnoughAvailable", f"budget {self.budget}: {self.missing} replicas are missing already")
         if self.replicas == 0 and not replacement_first:
-            # What starts its replacement first takes nothing away before as much is there.
+            # A move that starts its replacement first removes nothing before the replacement is ready.
             return Refusal("NotEnoughAvailable", f"budget {self.budget}: no replica can be spared right now")
         return None
 
@@ -93,16 +120,16 @@ class Refusal(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """What may go now; the refusal speaks of the rest and is None when all may go."""
+    """The admitted transfers; the refusal concerns the rest and is None when all are admitted."""
 
     flows: tuple[Flow, ...]
     refusal: Refusal | None = None
 
 
 def flows(before: Placement, after: Placement) -> list[Flow]:
-    """What leaves, cluster by cluster, and what takes its place; in the order of names, so that it is found again.
+    """What leaves each cluster, and what replaces it; sorted by name, so that the result is reproducible.
 
-    A cluster without replicas counts as left when it is no longer chosen; all that are new take its place.
+    A cluster without replicas counts as left when it is no longer selected; all new clusters replace it.
     """
     gains = {name: n - before.get(name, 0) for name, n in sorted(after.items()) if n > before.get(name, 0)}
     fresh = tuple((name, 0) for name in sorted(after) if name not in before)
@@ -128,23 +155,23 @@ def _taken(gains: dict[str, int], wanted: int) -> tuple[tuple[str, int], ...]:
 
 
 def applied(before: Placement, after: Placement, passed: Iterable[Flow]) -> dict[str, int]:
-    """The placement when only these flows go: what nobody gives up is taken up at once, the rest stays as it was."""
+    """The placement after only these transfers: gains that replace nothing happen at once, the rest stays unchanged."""
     planned = flows(before, after)
     reserved: dict[str, int] = {}
-    for flow in planned:
-        for name, n in flow.to:
+    for transfer in planned:
+        for name, n in transfer.to:
             reserved[name] = reserved.get(name, 0) + n
     result = dict(before)
     for name, n in after.items():
         extra = n - before.get(name, 0) - reserved.get(name, 0)
         if extra > 0 or (n == 0 and name not in before and not planned):
             result[name] = before.get(name, 0) + extra
-    for flow in passed:
-        for name, n in flow.to:
+    for transfer in passed:
+        for name, n in transfer.to:
             result[name] = result.get(name, 0) + n
-        result[flow.source] -= flow.replicas
-        if result[flow.source] == 0 and flow.source not in after:
-            del result[flow.source]
+        result[transfer.source] -= transfer.replicas
+        if result[transfer.source] == 0 and transfer.source not in after:
+            del result[transfer.source]
     return result
 
 
@@ -157,33 +184,33 @@ def admit(
     surge: int | None = None,
     divisible: bool = True,
 ) -> Passage:
-    """As much of the wanted flows as every gate lets through, in order; `surge` bounds what may run twice meanwhile."""
-    refusals = [found for gate in gates if (found := gate.refusal(now, replacement_first=replacement_first))]
+    """Admit as much of the transfers as every budget allows, in order; `surge` limits the replicas that run twice."""
+    refusals = [found for budget in gates if (found := budget.refusal(now, replacement_first=replacement_first))]
     if refusals:
         return Passage((), max(refusals, key=lambda refusal: (refusal.until is None, refusal.until or now)))
-    moves = _least(*(gate.moves for gate in gates))
-    room = surge if replacement_first else _least(surge, *(gate.replicas for gate in gates))
-    passed: list[Flow] = []
-    for flow in wanted:
-        if moves is not None and len(passed) >= moves:
-            return Passage(tuple(passed), _exhausted(gates))
-        part = flow if room is None else _fitting(flow, room, divisible=divisible and bool(flow.replicas))
+    moves = _least(*(budget.moves for budget in gates))
+    limit = surge if replacement_first else _least(surge, *(budget.replicas for budget in gates))
+    admitted: list[Flow] = []
+    for transfer in wanted:
+        if moves is not None and len(admitted) >= moves:
+            return Passage(tuple(admitted), _exhausted(gates))
+        part = transfer if limit is None else _fitting(transfer, limit, divisible=divisible and bool(transfer.replicas))
         if part is None:
-            # A share that cannot be cut goes whole or not at all; the first may go, or nothing ever would.
-            if passed or not replacement_first:
-                return Passage(tuple(passed), Refusal("OneAfterAnother", "the rest follows when these have arrived"))
-            part = flow
-        passed.append(part)
-        if room is not None:
-            room -= part.replicas
-        if part.replicas < flow.replicas:
-            return Passage(tuple(passed), Refusal("OneAfterAnother", "the rest follows when these have arrived"))
-    return Passage(tuple(passed))
+            # A share that cannot be split is admitted whole or not at all; the first one always, or nothing would move.
+            if admitted or not replacement_first:
+                return Passage(tuple(admitted), Refusal("OneAfterAnother", "the rest follows when these have arrived"))
+            part = transfer
+        admitted.append(part)
+        if limit is not None:
+            limit -= part.replicas
+        if part.replicas < transfer.replicas:
+            return Passage(tuple(admitted), Refusal("OneAfterAnother", "the rest follows when these have arrived"))
+    return Passage(tuple(admitted))
 
 
 def _exhausted(gates: Sequence[Gate]) -> Refusal:
-    """Why no more than these: the gate that allows the fewest."""
-    tightest = min((gate for gate in gates if gate.moves is not None), key=lambda gate: gate.moves or 0)
+    """Why no more than these are admitted: the budget that allows the fewest moves."""
+    tightest = min((budget for budget in gates if budget.moves is not None), key=lambda budget: budget.moves or 0)
     until = tightest.next_after if tightest.moves == tightest.rate else None
     return Refusal("OneAfterAnother", f"budget {tightest.budget} allows no more at once", until)
 
@@ -197,7 +224,7 @@ def _fitting(flow: Flow, room: int, *, divisible: bool) -> Flow | None:
 
 
 def gate_of(budget: DisruptionBudget, footing: Footing, now: datetime) -> Gate:
-    """How this budget stands: strength, rate, moves in flight and windows; all of them must allow a move."""
+    """What this budget allows now: availability, rate, moves in flight and windows must all allow a move."""
     spec, status = budget.spec, budget.status
     limit = Limit(spec.min_available, spec.max_unavailable)
     bounded = spec.min_available is not None or spec.max_unavailable is not None
@@ -218,7 +245,7 @@ def gate_of(budget: DisruptionBudget, footing: Footing, now: datetime) -> Gate:
 
 
 def _next_at(windows: Sequence[Window], rate: Rate | None, now: datetime) -> datetime | None:
-    """The first moment at which the rate has something left and a window is open; None when that is now, or never."""
+    """The first time at which the rate has capacity and a window is open; None when that is now, or never."""
     free = now if rate is None else rate.next_allowed(now)
     is_open, opens = windows_at(windows, free)
     at = free if is_open else opens
@@ -235,7 +262,7 @@ def rate_of(budget: DisruptionBudget) -> Rate | None:
 
 
 def windows_at(windows: Sequence[Window], now: datetime) -> tuple[bool, datetime | None]:
-    """Whether one of the windows is open, and when the next one opens; without windows it is always open."""
+    """Whether a window is open, and when the next one opens; without windows it is always open."""
     if not windows:
         return True, None
     if any(_is_open(window, now) for window in windows):
@@ -251,7 +278,7 @@ def _is_open(window: Window, now: datetime) -> bool:
 
 
 def debited(budget: DisruptionBudget, moves: Sequence[InFlight], now: datetime) -> DisruptionBudget:
-    """The budget after these moves: written before any of them begins, so that a crash wastes budget at worst."""
+    """The budget after these moves: written before any of them begins, so that a crash can only waste budget."""
     status = budget.status.but(in_flight=(*budget.status.in_flight, *moves))
     rate = rate_of(budget)
     if rate is not None:

@@ -1,9 +1,9 @@
-"""The dialect of propagation policies: affinity groups in order, and what a decision means for a binding.
+"""Decides for propagation policies: affinity groups in order, and the result for a binding.
 
 load()                                              # trimtab.plugins, once
 fleet = Fleet.of(clusters, now=now)                 # later: fleet.change([cluster]), fleet.at(now)
-fleet = fleet.note("AddOnPlacementScore/<resource>", {cluster: Note({score: value}, until)})
-decisions, fleet = decide_all([ask_of(binding) for binding in bindings], fleet, profile)
+fleet = fleet.with_external_values("AddOnPlacementScore/<resource>", {cluster: ExternalValue({score: value}, until)})
+decisions, fleet = decide_all([placement_request_of(binding) for binding in bindings], fleet, profile)
 decisions[0].targets, decisions[0].condition, explain(decisions[0])
 """
 
@@ -27,18 +27,18 @@ Request: TypeAlias = tuple[tuple[str, int], ...]
 REASONS = {NO_FIT: "NoClusterFit", NO_ROOM: "Unschedulable"}
 SUCCESS = "Binding has been scheduled successfully."
 RESERVED_FOR = timedelta(seconds=30)
-"""Longer than a cluster takes to report what it was given: status is collected every 10 seconds."""
+"""Longer than a cluster takes to report new replicas: status is collected every 10 seconds."""
 
 
 class Tried(NamedTuple):
-    """An affinity group that was tried (its name is empty when there are none), and why it was not taken."""
+    """An affinity group that was tried (the name is empty when there are none), and why it was not selected."""
 
     affinity_name: str
     failure: Failure | None
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Where a binding goes, or why nowhere. `decide.explain` tells how it came about."""
+    """The clusters of a binding, or why there are none. `decide.explain` explains how it was made."""
 
     ask: Ask
     profile: Profile
@@ -50,9 +50,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The affinity groups that were tried, in order; empty when there are none."""
     failure: Failure | None = None
     fleet: Fleet[Cluster]
-    """The picture that it was decided on."""
+    """The fleet on which it was decided."""
     group: int = -1
-    """The position of the affinity group that was taken, else of the last one tried."""
+    """The index of the selected affinity group, else of the last one tried."""
 
     @property
     def ok(self) -> bool:
@@ -60,18 +60,18 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def clusters(self) -> list[tuple[str, int]]:
-        """Names and replicas, in order of names; empty when it failed. Made anew each time: keep it if you need it."""
+        """Names and replicas, in name order; empty when it failed. Computed on each access."""
         return [] if self.shares is None else self.shares.named(self.fleet)
 
     @property
     def targets(self) -> tuple[TargetCluster, ...]:
-        """What to write into `spec.clusters`."""
+        """The value for `spec.clusters`."""
         components = self.components
         return tuple([TargetCluster(name=name, replicas=n, components=components) for name, n in self.clusters])
 
     @property
     def components(self) -> tuple[TargetComponent, ...]:
-        """Each target's components, where whole sets of several were placed."""
+        """The components of each target, where whole sets of several components were placed."""
         if not self.ok or not self.ask.in_sets or len(self.ask.components) < 2:
             return ()
         return tuple(TargetComponent(name=c.name, replicas=c.replicas) for c in self.ask.components)
@@ -85,7 +85,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def clears(self) -> bool:
-        """Whether what is placed is withdrawn, because no cluster fits any more."""
+        """Whether the existing placement is removed because no cluster fits any more."""
         return self.failure is not None and self.failure.kind == NO_FIT and not self.profile.keep_what_is_placed
 
     @property
@@ -94,7 +94,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def decide(ask: Ask, fleet: Fleet[Cluster], profile: Profile = TRIMTAB) -> Decision:
-    """Where this ask goes in this fleet. Pure: the same question has the same answer."""
+    """Decide where this request goes in this fleet. Pure: equal inputs give equal results."""
     if ask.fresh and profile.fresh_is_complete:
         ask = msgspec.structs.replace(ask, prefers_incumbents=False)
     if ask.plan.groups:
@@ -112,7 +112,7 @@ def decide(ask: Ask, fleet: Fleet[Cluster], profile: Profile = TRIMTAB) -> Decis
 
 
 def _decide_by_groups(ask: Ask, fleet: Fleet[Cluster], profile: Profile) -> Decision:
-    """The first group that satisfies; if none does, the failure of the first one tried: the author wanted it most."""
+    """The first group that fits; if none does, the failure of the first one tried, which the policy prefers most."""
     tried: list[Tried] = []
     placed: Shares | None = None
     position = -1
@@ -137,7 +137,7 @@ def _decide_by_groups(ask: Ask, fleet: Fleet[Cluster], profile: Profile) -> Deci
 
 
 def group_order(ask: Ask, *, wrap: bool) -> list[int]:
-    """From the group in use onwards; then, if so switched, the earlier ones. A fresh decision begins with the first."""
+    """From the group in use onwards; then, if `wrap`, the earlier ones. A fresh decision starts with the first."""
     names = [term.affinity_name for term in ask.plan.groups]
     start = names.index(ask.observed) if ask.observed in names and not ask.fresh else 0
     return [*range(start, len(names)), *(range(start) if wrap else ())]
@@ -146,10 +146,10 @@ def group_order(ask: Ask, *, wrap: bool) -> list[int]:
 def decide_all(
     asks: Sequence[Ask], fleet: Fleet[Cluster], profile: Profile = TRIMTAB
 ) -> tuple[list[Decision], Fleet[Cluster]]:
-    """Decide a batch, and the fleet in which what was given away is reserved, if the profile reserves.
+    """Decide a batch; returns the decisions and the fleet with their reservations, if the profile reserves capacity.
 
-    Decisions are returned in the order of the asks. Where room is reserved, higher priority chooses first, otherwise
-    as they come; where nothing is reserved the order cannot matter, and asks of one policy are decided together.
+    Decisions are returned in the order of the requests. With reservations, higher priority is decided first, then input
+    order. Without reservations the order does not matter, and requests of one policy are decided together.
     """
     decisions: dict[int, Decision] = {}
     if not profile.reserve_capacity:
@@ -163,13 +163,13 @@ def decide_all(
 
 
 def book(decision: Decision, fleet: Fleet[Cluster]) -> Fleet[Cluster]:
-    """The fleet in which the room that this decision takes is taken; what the workload had before is in use already."""
-    ask, shares = decision.ask, decision.shares
-    if ask.replicas == 0 or shares is None:
+    """The fleet in which the new capacity of this decision is reserved; existing replicas are already in use."""
+    request, shares = decision.ask, decision.shares
+    if request.replicas == 0 or shares is None:
         return fleet
-    had = {fleet.index[name]: replicas for name, replicas in ask.placed if name in fleet.index}
+    had = {fleet.index[name]: replicas for name, replicas in request.placed if name in fleet.index}
     gains = {column: n - had.get(column, 0) for column, n in shares.by_column().items() if n > had.get(column, 0)}
-    return _reserve(ask.request or (), gains, fleet)
+    return _reserve(request.request or (), gains, fleet)
 
 
 def _reserve(request: Request, gains: Mapping[int, int], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
@@ -180,13 +180,13 @@ def _reserve(request: Request, gains: Mapping[int, int], fleet: Fleet[Cluster]) 
 
 
 def reserve_moves(moves: Iterable[tuple[Ask, Sequence[tuple[str, int]]]], fleet: Fleet[Cluster]) -> Fleet[Cluster]:
-    """The fleet in which the room is taken that moves in flight will need: asks, and what is still to arrive where."""
+    """The fleet with reservations for moves in flight: each request, and its replicas still to arrive per cluster."""
     gains: dict[Request, dict[int, int]] = {}
-    for ask, arriving in moves:  # many workloads of one size are one sum, and not an array each
-        gained = gains.setdefault(ask.request or (), {})
+    for request, arriving in moves:  # workloads of equal size are summed into one array
+        gained = gains.setdefault(request.request or (), {})
         for name, n in arriving:
             if (column := fleet.index.get(name)) is not None:
                 gained[column] = gained.get(column, 0) + n
-    for request, gained in gains.items():
-        fleet = _reserve(request, gained, fleet)
+    for resource_request, gained in gains.items():
+        fleet = _reserve(resource_request, gained, fleet)
     return fleet

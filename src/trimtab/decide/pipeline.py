@@ -1,4 +1,4 @@
-"""One try to place one ask among clusters: filter, score, select, divide."""
+"""One attempt to place one request on clusters: filter, score, select, divide."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
@@ -34,16 +34,16 @@ from trimtab.decide.request import AGGREGATED, BY_SCORE, DUPLICATED, STATIC, Ask
 from trimtab.decide.spread import Refusal, Standing, spread
 
 Selected: TypeAlias = Array | list[int]
-"""An array is in order of names, a list in the order of choice."""
+"""An array is in name order, a list in order of selection."""
 
 CHOICES = "Choices"
-"""The kind of note that says how many bindings are placed in a cluster, for the prioritizer Balance."""
+"""The kind of external value with the number of bindings per cluster, for the prioritizer Balance."""
 NO_FIT, NO_ROOM, OTHER = "FitError", "Unschedulable", "Other"
 _BEYOND_ALL_GROUPS = 1000
 
 
 class Failure(NamedTuple):
-    """Why nothing was decided: its class, and its text, which is only put together when somebody reads it."""
+    """Why nothing was decided: its kind, and a function that builds the message only when it is read."""
 
     kind: str
     tell: Callable[[], str]
@@ -58,7 +58,7 @@ def _failure(kind: str, message: str) -> Failure:
 
 
 class Shares(NamedTuple):
-    """Who gets how much: columns of the fleet in order of names, and the replicas of each, or of all alike."""
+    """Replicas by column of the fleet in name order: one number per column, or one for all."""
 
     columns: Sequence[int] | Array
     replicas: Sequence[int] | int
@@ -68,7 +68,7 @@ class Shares(NamedTuple):
             names = fleet.called(self.columns)
         else:
             names = [fleet.names[column] for column in self.columns]
-        return list(zip(names, repeat(self.replicas) if isinstance(self.replicas, int) else self.replicas))  # noqa: B905 - repeat has no end
+        return list(zip(names, repeat(self.replicas) if isinstance(self.replicas, int) else self.replicas))  # noqa: B905 - repeat is infinite
 
     def by_column(self) -> dict[int, int]:
         columns = self.columns.tolist() if isinstance(self.columns, np.ndarray) else self.columns
@@ -78,7 +78,7 @@ class Shares(NamedTuple):
 
 
 class Attempt:
-    """One try with one affinity group (or none). Everything it needs to know is computed when it is needed, once."""
+    """One attempt with one affinity group (or none). Intermediate results are computed on first use."""
 
     def __init__(self, ask: Ask, fleet: Fleet[Cluster], profile: Profile) -> None:
         self.ask = ask
@@ -88,7 +88,7 @@ class Attempt:
 
     @lazily
     def placed(self) -> dict[int, int]:
-        """Replicas per column where the workload is, in the order of the binding; clusters that left are left out."""
+        """Replicas per column where the workload is, in binding order; removed clusters are omitted."""
         index = self.fleet.index
         return {index[name]: replicas for name, replicas in self.ask.placed if name in index}
 
@@ -102,7 +102,7 @@ class Attempt:
 
     @lazily
     def available(self) -> Array:
-        """Room, with what the workload already has there."""
+        """Capacity including the replicas that the workload already has there."""
         if not self.placed:
             return self.allocatable
         room = self.allocatable.copy()
@@ -112,7 +112,7 @@ class Attempt:
 
     @lazily
     def total(self) -> Array | None:
-        """By the placement's prioritizers."""
+        """The weighted sum of the placement's prioritizers."""
         if not self.ask.plan.prioritizers:
             return None
         total = np.zeros(len(self.fleet), dtype=np.int64)
@@ -120,9 +120,9 @@ class Attempt:
             plugin = prioritizers.get(ranked.plugin)
             if plugin is None:
                 continue
-            question = self.question(ranked)
-            swept = plugin.sweep(question, self.fleet, self.feasible.mask) if plugin.sweep is not None else None
-            total += tally([(plugin, ranked.weight)], question, self.fleet) if swept is None else ranked.weight * swept
+            query = self.question(ranked)
+            swept = plugin.sweep(query, self.fleet, self.feasible.mask) if plugin.sweep is not None else None
+            total += tally([(plugin, ranked.weight)], query, self.fleet) if swept is None else ranked.weight * swept
         return total
 
     def question(self, ranked: Prioritizer) -> Question:
@@ -147,8 +147,7 @@ class Attempt:
 
     @lazily
     def selected(self) -> Array | list[int] | Refusal:
-        """The clusters to use: all that are feasible, in order of names; or a list, in the order of choice, of those
-        that spread constraints took."""
+        """All feasible clusters in name order; with spread constraints a list in order of selection."""
         plan = self.ask.plan
         if not plan.spread_fields or plan.ignores_spread:
             return self.feasible.columns
@@ -169,26 +168,26 @@ class Attempt:
         return shares
 
     def _assign(self, selected: Selected) -> Shares | Failure:
-        ask = self.ask
-        if not (ask.replicas > 0 or ask.request is not None) or len(ask.components) > 1:
+        request = self.ask
+        if not (request.replicas > 0 or request.request is not None) or len(request.components) > 1:
             return Shares(_by_name(selected), 0)
-        if ask.plan.strategy == "":
-            return _failure(OTHER, _unsupported(ask))
+        if request.plan.strategy == "":
+            return _failure(OTHER, _unsupported(request))
         if self.overflow is not None:
             return self._assign_tier_by_tier(selected, self.overflow)
-        shares = self._divide(selected, ask.replicas)
+        shares = self._divide(selected, request.replicas)
         if isinstance(shares, Shares) and self._lacks_room(shares):
             return _failure(NO_ROOM, "Clusters available replicas are not enough to schedule.")
         return shares
 
     def _lacks_room(self, shares: Shares) -> bool:
-        """Whether an affinity group does not satisfy, because one of its clusters is given more than it can take."""
+        """Whether an affinity group does not fit because one of its clusters gets more than it can take."""
         if self.ask.group < 0 or not self.profile.groups_need_room:
             return False
         return bool((self.available[shares.columns] < np.array(shares.replicas)).any())
 
     def _assign_tier_by_tier(self, selected: Selected, overflow: Array) -> Shares | Failure:
-        """The group's own clusters first; what does not fit there goes to its overflow affinities, one by one."""
+        """The group's own clusters first; the rest goes to its overflow affinities in order."""
         left, together = self.ask.replicas, dict[int, int]()
         ordered = selected if isinstance(selected, list) else self.standing.sort(selected).tolist()
         for tier in sorted(set(overflow[ordered].tolist())):
@@ -232,7 +231,7 @@ class Attempt:
         return _together(dict(zip(columns.tolist(), given, strict=True)))
 
     def score_weights(self) -> Array:
-        """From 0 for the worst possible total of the prioritizers to 1000 for the best."""
+        """From 0 for the worst possible prioritizer total to 1000 for the best."""
         weight = sum(abs(ranked.weight) for ranked in self.ask.plan.prioritizers)
         if self.total is None or weight == 0:
             return np.full(len(self.fleet), 500, dtype=np.int64)
@@ -240,7 +239,7 @@ class Attempt:
         return weights
 
     def _by_room(self, selected: Selected, replicas: int) -> Shares | Failure:
-        """Dynamic weights and aggregation: keep what is there if the mode is steady, and share out the difference."""
+        """Dynamic weights and aggregation: keep existing replicas in steady mode, and distribute the difference."""
         holding = self._held(selected)
         held = sum(holding.values())
         if self.ask.fresh:
@@ -263,7 +262,7 @@ class Attempt:
     def _share(
         self, what: str, target: int, selected: Selected, room: Array, keep: Mapping[int, int]
     ) -> Shares | Failure:
-        """Share out `target` by the room of the selected, on top of what they keep."""
+        """Distribute `target` by the capacity of the selected clusters, in addition to what they keep."""
         if self.ask.plan.strategy == AGGREGATED:
             shares = self._aggregated(target, selected, room, keep)
         else:
@@ -278,7 +277,7 @@ class Attempt:
         return _together(together)
 
     def _apportioned(self, seats: int, columns: Array, by: Array, *, within_room: bool) -> Shares | None:
-        """By weight, columns being in order of names; None if the weights are room, and there is too little."""
+        """Apportion by weight, columns in name order; None when the weights are capacity and there is too little."""
         weights, leans_back = by[columns], self.ask.leans_back
         able = contenders(seats, weights, leans_back=leans_back)
         heavy = weights[able].tolist()
@@ -287,7 +286,7 @@ class Attempt:
         return _nonzero(columns[able].tolist(), apportion(seats, heavy, leans_back=leans_back))
 
     def _aggregated(self, target: int, selected: Selected, room: Array, keep: Mapping[int, int]) -> Shares | None:
-        """Into the fewest clusters that can take it, those in use first; among them by weight. None: too little room."""
+        """Use the fewest clusters, those in use first, then apportion by capacity. None: too little capacity."""
         in_use = [column for column, replicas in keep.items() if replicas > 0]
         columns = selected if isinstance(selected, list) else self._best(target, selected, room, in_use)
         rooms = room[columns].tolist()
@@ -299,16 +298,16 @@ class Attempt:
         return _nonzero([column for column, _ in chosen], given)
 
     def _best(self, target: int, columns: Array, room: Array, in_use: Sequence[int]) -> list[int]:
-        """A few columns in the order of choice, the others not being needed to reach `target`; or all of them."""
+        """A few columns in order of selection that suffice to reach `target`; or all of them."""
         first = np.searchsorted(columns, in_use).tolist() if in_use else ()
         some = columns[roomiest(target, room[columns], first)]
-        # where room and name alone decide, those of equal room stand in the right order already
+        # where only capacity and name matter, equal capacities are in the right order already
         few: list[int] = some.tolist() if self.standing.is_plain else self.standing.sort_few(some)
         return few
 
 
 def filters_for(ask: Ask) -> tuple[Filter[Ask, Cluster], ...]:
-    """All that are registered and not switched off, in order of names: the first to object is the one that is told."""
+    """All registered and enabled filters, in name order: the first rejection is the one that is reported."""
     return _filters(len(filters), ask.gates.without)
 
 
@@ -323,9 +322,9 @@ def _sieve(registered: int, without: frozenset[str]) -> Sieve[Ask, Cluster]:
 
 
 def feasible(ask: Ask, fleet: Fleet[Cluster]) -> Sifted:
-    """The clusters to which no filter objects."""
-    spared = spared_columns(ask, fleet) if ask.placed else ()
-    return _sieve(len(filters), ask.gates.without).sift(ask, fleet, spared)
+    """The clusters that no filter rejects."""
+    placed = spared_columns(ask, fleet) if ask.placed else ()
+    return _sieve(len(filters), ask.gates.without).sift(ask, fleet, placed)
 
 
 def scores_for(ask: Ask) -> tuple[Score[Ask, Cluster], ...]:
@@ -346,7 +345,7 @@ def _study_stays(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
 
 
 _STAYS: Filter[Ask, Cluster] = Filter("Stays", _study_stays, reads=lambda _: None)
-"""Clusters on their way out are nobody's choice; upstream does not say so, hence it is not among the plugins."""
+"""Terminating clusters are never selected; Karmada reports no reason for it, so it is not a plugin."""
 
 
 def spared_columns(ask: Ask, fleet: Fleet[Cluster]) -> list[int]:
@@ -354,29 +353,29 @@ def spared_columns(ask: Ask, fleet: Fleet[Cluster]) -> list[int]:
 
 
 def cluster_objections(ask: Ask, fleet: Fleet[Cluster]) -> Iterator[tuple[int, Objection | None]]:
-    """For every cluster that is not being deleted, the first objection of a filter."""
+    """For every cluster that is not terminating, the first rejection by a filter."""
     columns = [column for column, cluster in enumerate(fleet.targets) if stays(cluster)]
     return objections(filters_for(ask), ask, fleet, columns, frozenset(spared_columns(ask, fleet)))
 
 
 def all_objections(ask: Ask, fleet: Fleet[Cluster]) -> Iterator[tuple[int, Objection | None]]:
-    """For every cluster the first objection, that it is being deleted among them."""
+    """For every cluster the first rejection, including terminating clusters."""
     return objections(all_filters(ask), ask, fleet, range(len(fleet)), frozenset(spared_columns(ask, fleet)))
 
 
 def all_filters(ask: Ask) -> tuple[Filter[Ask, Cluster], ...]:
-    """In the order in which they object."""
+    """In the order in which they are evaluated."""
     return (_STAYS, *filters_for(ask))
 
 
 def why_none_fits(ask: Ask, fleet: Fleet[Cluster]) -> str:
-    told: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for _, objection in cluster_objections(ask, fleet):
         if objection is not None:
-            told[objection.reason.message] = told.get(objection.reason.message, 0) + 1
-    if not told:
+            counts[objection.reason.message] = counts.get(objection.reason.message, 0) + 1
+    if not counts:
         return f"0/{len(fleet)} clusters are available: no cluster exists."
-    reasons = sorted(f"{count} {message}" for message, count in told.items())
+    reasons = sorted(f"{count} {message}" for message, count in counts.items())
     return f"0/{len(fleet)} clusters are available: {', '.join(reasons)}."
 
 

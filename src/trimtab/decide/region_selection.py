@@ -1,9 +1,9 @@
-"""Which regions to spread over: the choice that upstream finds by trying all combinations, found without that.
+"""Selects regions for spread constraints: the result that Karmada finds by trying all combinations, without doing so.
 
-Groups stand in the order (size, then weight falling, then name). A choice is a rising sequence of them that is
-complete: long enough and with enough clusters, and not complete already without its last group. The heaviest complete
-choice wins, then the one with more clusters, then the first in alphabetical order of positions; of the winner, the
-shortest beginning (by weight) that is itself a complete choice is taken.
+Groups are sorted by size, then falling weight, then name. A combination is an ascending sequence of them. It is
+complete when it has enough groups and clusters, and was not complete without its last group. The heaviest complete
+combination wins, then the one with more clusters, then the lexicographically first positions. Of the winner, the
+shortest prefix (by weight) that is itself complete is selected.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ Offer: TypeAlias = tuple[str, int, int]
 
 
 class Wanted(NamedTuple):
-    """At least and at most so many groups, which together have at least `clusters` clusters."""
+    """The minimum and maximum number of groups, and the minimum number of clusters they have together."""
 
     least: int
     most: int
@@ -37,11 +37,11 @@ class _Choice(NamedTuple):
 
 
 def choose_groups(groups: Sequence[Offer], wanted: Wanted) -> list[str]:
-    """The names of the chosen groups, heaviest first; empty when no choice is complete."""
+    """The names of the selected groups, heaviest first; empty when no combination is complete."""
     if wanted.most <= 0:
         return []
     if 0 < wanted.least <= min(wanted.most, len(groups)) and _smallest(groups, wanted.least) >= wanted.clusters:
-        # even the smallest groups have enough clusters, so every choice has the least length: take the heaviest
+        # even the smallest groups have enough clusters, so every combination has the minimum length: take the heaviest
         heaviest = sorted([(-weight, -size, name) for name, size, weight in groups])[: wanted.least]
         return [name for _, name in sorted([(weight, name) for weight, _, name in heaviest])]
     return [group.name for group in _search([Group(*group) for group in groups], wanted)]
@@ -71,7 +71,7 @@ def _by_weight(groups: Iterable[Group]) -> list[Group]:
 
 
 class _Search:
-    """The heaviest complete choice of each length, by dynamic programming over (position, groups left, clusters left)."""
+    """The heaviest complete combination per length; dynamic programming over (position, groups, clusters left)."""
 
     def __init__(self, ordered: Sequence[Group], wanted: Wanted) -> None:
         self.ordered = ordered
@@ -99,7 +99,7 @@ class _Search:
         return _Choice(-value[0], -value[1], self._first_positions(length, need, strict=strict))
 
     def _fill(self, *, strict: bool) -> None:
-        """The whole table, once, from the last position to the first: no recursion as deep as there are groups."""
+        """Fill the whole table once, from the last position to the first, to avoid deep recursion."""
         if (0, 0, 0, strict) in self.known:
             return
         longest = min(self.wanted.most, len(self.ordered)) if strict else self.wanted.least
@@ -128,7 +128,7 @@ class _Search:
         return None if rest is None else (rest[0] + group.weight, rest[1] + group.size)
 
     def _first_positions(self, length: int, need: int, *, strict: bool) -> tuple[int, ...]:
-        """Of all equally good choices the first: take a group as soon as that loses nothing."""
+        """Of all equally good combinations the first: take a group as soon as that loses nothing."""
         positions: list[int] = []
         left, clusters = length, need
         for position, group in enumerate(self.ordered):

@@ -1,4 +1,4 @@
-"""What one binding asks of the fleet: everything a decision about clusters depends on, and nothing else."""
+"""The placement request of one binding: everything a decision about clusters depends on."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ _PLANS_KEPT = 8192
 
 
 class Gates(NamedTuple):
-    """Features of the scheduler that a cluster operator switches; off as they are upstream."""
+    """Scheduler feature gates; off by default, as in Karmada."""
 
     components: bool = False
     """MultiplePodTemplatesScheduling."""
@@ -33,14 +33,14 @@ class Gates(NamedTuple):
     empty_workloads: bool = False
     """Clusters that were selected but get no replicas still get the object."""
     without: frozenset[str] = frozenset()
-    """Plugins that are switched off."""
+    """Disabled plugins."""
 
 
 NO_GATES = Gates()
 
 
 class Prioritizer(NamedTuple):
-    """One score that ranks clusters before any other rule, and what it weighs."""
+    """One score that ranks clusters before any other rule, and its weight."""
 
     coordinate: ScoreCoordinate
     weight: int
@@ -51,14 +51,14 @@ class Prioritizer(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What it is called in explanations."""
+        """Its name in explanations."""
         if self.coordinate.type != "AddOn" or self.coordinate.add_on is None:
             return self.plugin
         return f"AddOn/{self.coordinate.add_on.resource_name}/{self.coordinate.add_on.score_name}"
 
 
 class Plan:
-    """A placement, read once for all the bindings that share it."""
+    """A placement, parsed once for all bindings that share it."""
 
     __slots__ = (
         "cluster_spread",
@@ -77,7 +77,7 @@ class Plan:
         self.placement = placement
         self.groups: tuple[ClusterAffinityTerm, ...] = placement.cluster_affinities
         self.strategy = _strategy(placement.replica_scheduling)
-        """Empty when it cannot be named."""
+        """Empty when it is not supported."""
         self.ignores_spread = _ignores_spread(placement.replica_scheduling)
         by_field: dict[str, SpreadConstraint] = {c.spread_by_field: c for c in placement.spread_constraints}
         self.region_spread = by_field.get("region")
@@ -87,7 +87,7 @@ class Plan:
             c.spread_by_field == "cluster" and c.min_groups == c.max_groups == 1 for c in placement.spread_constraints
         )
         self.static_weights = _static_weights(placement.replica_scheduling)
-        """None: no preference was given, which is weight 1 for all."""
+        """None: no preference was given, so every cluster has weight 1."""
         self.prioritizers = _prioritizers(placement)
 
 
@@ -105,7 +105,7 @@ def _strategy(scheduling: ReplicaSchedulingStrategy | None) -> str:
 
 
 def _ignores_spread(scheduling: ReplicaSchedulingStrategy | None) -> bool:
-    """Fixed weights alone say which clusters count; an empty preference is not a list of weights."""
+    """Static weights alone select the clusters; an empty preference is not a list of weights."""
     if _strategy(scheduling) != STATIC or scheduling is None:
         return False
     return scheduling.weight_preference is None or bool(scheduling.weight_preference.static_weight_list)
@@ -134,23 +134,23 @@ def _prioritizer(config: PrioritizerConfig) -> Prioritizer:
 
 
 class Question(NamedTuple):
-    """What a prioritizer is asked: which score, for something that is placed where."""
+    """What a prioritizer receives: which score, and where the workload is placed."""
 
     coordinate: ScoreCoordinate
     placed: tuple[str, ...] = ()
     decided: tuple[str, ...] = ()
-    """Which of the choices that are counted are the asker's own, cluster by cluster."""
+    """Which of the counted decisions are the requester's own, per cluster."""
     popularity: "Popularity | None" = None
-    """None: nobody has chosen anything yet."""
+    """None: nothing has been decided yet."""
 
 
 class Popularity(NamedTuple):
-    """How often each target was chosen, by whomever."""
+    """How often each target was selected, by any request."""
 
     times: Array
     """By column of the fleet."""
     elsewhere: Mapping[str, int]
-    """Targets that were chosen and are not in the fleet: they, too, may be the most popular."""
+    """Selected targets that are not in the fleet: they, too, may have the highest count."""
 
 
 _plans: dict[bytes, Plan] = {}
@@ -158,7 +158,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def plan_of(placement: Placement) -> Plan:
-    """The plan of a placement; equal placements share one, so that what is known about it is found again."""
+    """The parsed placement; equal placements share one, so that cached results are found again."""
     key = _encode(placement)
     plan = _plans.get(key)
     if plan is None:
@@ -169,7 +169,7 @@ def plan_of(placement: Placement) -> Plan:
 
 
 class Blocked(NamedTuple):
-    """A cluster that was left not long ago, and the end of its time; None is never."""
+    """A cluster that was left recently, and until when it is blocked; None means for ever."""
 
     cluster: str
     until: datetime | None
@@ -184,10 +184,10 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     uid: str = ""
     replicas: int = 0
     request: tuple[tuple[str, int], ...] | None = None
-    """What one replica needs: cpu in thousandths, the rest in whole units; None when nothing is required."""
+    """What one replica needs: cpu in milli-units, the rest in whole units; None when nothing is required."""
     components: tuple[Component, ...] = ()
     placed: tuple[tuple[str, int], ...] = ()
-    """Where it is, with replicas, in the order of the binding."""
+    """Where it is placed, with replicas, in binding order."""
     evicting: tuple[str, ...] = ()
     blocked: tuple[Blocked, ...] = ()
     observed: str = ""
@@ -195,13 +195,13 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
     prefers_incumbents: bool = True
     companions: frozenset[str] | None = None
-    """Where all of its affinity group are; None when there are none yet."""
+    """The clusters where all members of its affinity group are; None when there are none yet."""
     rivals: frozenset[str] = frozenset()
-    """Where somebody of its anti-affinity group is."""
+    """The clusters where a member of its anti-affinity group is."""
     candidates: frozenset[str] | None = None
-    """The decisions of the Placement that it refers to; None when it refers to none."""
+    """The decisions of the Placement that it references; None when it references none."""
     group: int = -1
-    """The affinity group that is being tried."""
+    """The affinity group that is tried."""
     priority: int = 0
     gates: Gates = NO_GATES
 
@@ -220,14 +220,14 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def incumbents(self) -> tuple[str, ...]:
-        """The clusters that are spared by some filters and preferred by locality, for being in use."""
+        """The clusters in use, which some filters skip and locality prefers."""
         return tuple([name for name, _ in self.placed]) if self.prefers_incumbents else ()
 
     @property
     def leans_back(self) -> bool:
-        """Whether ties go to the end of the alphabet: when the FNV-1a hash of the uid is odd.
+        """Whether ties go to the last name: when the FNV-1a hash of the uid is odd.
 
-        The hash multiplies by odd numbers only, so its last bit is that of the start value and all bytes together.
+        The hash multiplies only by odd numbers, so its last bit depends on the start value and all bytes.
         """
         if not self.uid:
             return False
@@ -242,9 +242,9 @@ def ask_of(
     others: Iterable[Binding] = (),
     candidates: Iterable[str] | None = None,
 ) -> Ask:
-    """The ask of a binding that has a placement.
+    """The request of a binding that has a placement.
 
-    `others` are the bindings that may share an affinity group with it (looked at only with that gate on);
+    `others` are the bindings that may share an affinity group with it (used only with that gate on);
     `candidates` are the clusters decided for the Placement that its `placementRef` names.
     """
     spec, status = binding.spec, binding.status
@@ -278,7 +278,7 @@ def ask_of(
 
 
 def request_of(resources: "dict[str, str | int | float]") -> tuple[tuple[str, int], ...]:
-    """The request of one replica in whole numbers; what is zero does not count."""
+    """The resource request of one replica in whole numbers; zero amounts are omitted."""
     amounts = [(name, milli(quantity) if name == "cpu" else whole(quantity)) for name, quantity in resources.items()]
     amounts = [(name, amount) for name, amount in amounts if amount > 0]
     amounts.sort()
@@ -301,7 +301,7 @@ def _blocked(binding: Binding) -> tuple[Blocked, ...]:
 
 
 def _is_another(other: Binding, binding: Binding) -> bool:
-    """A binding is known by the name that its template gives it, whatever object holds it."""
+    """A binding is identified by the name derived from its template, whatever the object's own name is."""
     resource = binding.spec.resource
     own = f"{resource.name.replace(':', '.')}-{resource.kind}".lower()
     return other.metadata.namespace == binding.metadata.namespace and other.metadata.name != own

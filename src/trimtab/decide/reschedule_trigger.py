@@ -1,4 +1,4 @@
-"""Whether a binding is to be decided again, and because of what."""
+"""Whether a binding must be decided again, and why."""
 
 import msgspec
 
@@ -13,15 +13,16 @@ APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
 
 def trigger(binding: Binding, fleet: Fleet[Cluster], gates: Gates = NO_GATES) -> str:
     """The first reason to decide: PlacementChanged, ReplicasChanged, RescheduleTriggered, DuplicatedOrNonWorkload,
-    TargetClusterTerminating; or None, and then what is placed stays."""
+    TargetClusterTerminating; or None, and then the placement stays.
+    """
     if placement_changed(binding):
         return "PlacementChanged"
     if replicas_changed(binding, gates):
         return "ReplicasChanged"
-    ask = ask_of(binding)
-    if ask.fresh:
+    request = ask_of(binding)
+    if request.fresh:
         return "RescheduleTriggered"
-    if not ask.workload or ask.plan.strategy == DUPLICATED:
+    if not request.workload or request.plan.strategy == DUPLICATED:
         return "DuplicatedOrNonWorkload"
     targets = [fleet.get(target.name) for target in binding.spec.clusters]
     if any(cluster is not None and cluster.metadata.deletion_timestamp is not None for cluster in targets):
@@ -30,7 +31,7 @@ def trigger(binding: Binding, fleet: Fleet[Cluster], gates: Gates = NO_GATES) ->
 
 
 def placement_changed(binding: Binding) -> bool:
-    """Whether the placement differs from the one last used, in a part that matters to where the binding is now."""
+    """Whether the placement differs from the one applied last, in a part that affects the current clusters."""
     text = binding.metadata.annotations.get(APPLIED_PLACEMENT, "")
     placement = binding.spec.placement or Placement()
     if not text:

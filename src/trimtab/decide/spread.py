@@ -1,4 +1,4 @@
-"""Which of the feasible clusters to use: how they rank, and what spread constraints take of them."""
+"""Selects among feasible clusters: their ranking, and the spread constraints."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple, TypeVar
@@ -21,8 +21,10 @@ _MOST_ROOM = (1 << _ROOM_BITS) - 1
 
 
 class Keys(NamedTuple):
-    """One number per column, the better the cluster the smaller; its last `column_bits` bits are the column, and all
-    fit into `width` bits."""
+    """One sort key per column, smaller is better.
+
+    The last `column_bits` bits are the column; all keys fit into `width` bits.
+    """
 
     numbers: Array
     column_bits: int
@@ -36,15 +38,15 @@ class Standing:
         self, available: Array, *, score: Array | None = None, total: Array | None = None, overflow: Array | None = None
     ) -> None:
         self.available = available
-        """Room, what the workload already has there included."""
+        """Capacity, including the replicas that the workload already has there."""
         self.score = score
-        """None: all the same."""
+        """None: equal for all."""
         self.total = total
-        """By the prioritizers of the placement; None: there are none."""
+        """The total of the placement's prioritizers; None: there are none."""
         self.overflow = overflow
         """0 for the group's own clusters, then 1, 2 ... for those of its overflow affinities; None: no groups."""
         self.is_plain = score is None and total is None and overflow is None
-        """Room and name alone decide."""
+        """Only capacity and name matter."""
 
     @lazily
     def keys(self) -> Keys:
@@ -69,7 +71,7 @@ class Standing:
         return Keys(numbers, column_bits, width)
 
     def _ranks(self, columns: Array) -> Array:
-        """The slow way to the same order, for numbers too large to stand side by side in one."""
+        """The slow path to the same order, for numbers too large to fit into one key."""
         by = [columns, -self.available]
         by += [-array for array in (self.score, self.total) if array is not None]
         by += [self.overflow] if self.overflow is not None else []
@@ -89,13 +91,13 @@ class Standing:
 
 
 class Refusal(NamedTuple):
-    """The constraints cannot be met."""
+    """The constraints cannot be satisfied."""
 
     message: str
 
 
 def spread(ask: Ask, fleet: Fleet[Cluster], feasible: Sifted, standing: Standing) -> list[int] | Refusal:
-    """The clusters that the placement's spread constraints leave, in the order in which they were taken."""
+    """The clusters that satisfy the placement's spread constraints, in order of selection."""
     plan = ask.plan
     if plan.region_spread is not None:
         return _by_region(ask, fleet, feasible, standing)
@@ -120,7 +122,7 @@ def _by_cluster(constraint: SpreadConstraint, ranked: Array, available: Array, n
 
 
 def _swap_for_room(taken: Array, rest: Array, available: Array, need: int) -> Array:
-    """From the last taken to the first, exchange each for the roomiest of the rest, until there is room enough."""
+    """From last to first, replace each by the remaining cluster with the most capacity until there is enough."""
     taken, rest = taken.copy(), rest.copy()
     for position in range(len(taken) - 1, -1, -1):
         if int(available[taken].sum()) >= need or len(rest) == 0:
@@ -145,7 +147,7 @@ def _by_region(ask: Ask, fleet: Fleet[Cluster], feasible: Sifted, standing: Stan
 
 
 class _Found(NamedTuple):
-    """Which regions some clusters stand in; starts and sizes are those of each region when they stand region by region."""
+    """The regions of some clusters; starts and sizes are those of each region when clusters are sorted by region."""
 
     names: list[str]
     region_of: Array
@@ -160,7 +162,7 @@ class _Found(NamedTuple):
 
 
 class _Regions:
-    """The feasible clusters region by region, each region's best first."""
+    """The feasible clusters grouped by region, best first within each region."""
 
     def __init__(self, fleet: Fleet[Cluster], feasible: Sifted, standing: Standing) -> None:
         self.fleet = fleet
@@ -170,14 +172,14 @@ class _Regions:
         self.names, self.starts, self.sizes = found.names, found.starts, found.sizes
         self.width, self.column_bits, self.ordered = self._order(feasible.columns, found)
         self.columns = self.ordered & ((1 << self.column_bits) - 1)
-        """All of them, region after region."""
+        """All columns, sorted by region."""
 
     def _kept(self, key: Hashable, compute: Callable[[], V]) -> V:
-        """What follows from which clusters are feasible, and from nothing else, is found out once for all."""
+        """Values that depend only on which clusters are feasible are computed once."""
         return compute() if self.shared is None else self.fleet.derived((key, self.shared), compute)
 
     def _order(self, columns: Array, found: _Found) -> tuple[int, int, Array]:
-        """The keys of all, region by region; above the lowest `width` bits stands the region."""
+        """The keys of all columns, sorted by region; the region is above the lowest `width` bits."""
         if self.standing.is_plain:
             bits = len(self.fleet).bit_length()
             width = bits + _ROOM_BITS
@@ -201,7 +203,7 @@ class _Regions:
             return self._choose(self._weights_when_duplicated(ask.replicas), wanted)
         want = -(-ask.replicas // max(1, wanted.least))
         if self.standing.score is None and self._best_have(want, least):
-            # as usual: the best of every region have all that is wanted of one, so all weigh the same
+            # the usual case: the best clusters of every region have enough capacity, so all weights are equal
             even = [min(want, 1)] * len(self.names)
             return self._kept((wanted, min(want, 1)), lambda: self._choose(even, wanted))
         return self._choose(self._weights(want, least), wanted)
@@ -210,7 +212,7 @@ class _Regions:
         return choose_groups(list(zip(self.names, self.sizes.tolist(), weights, strict=True)), wanted)
 
     def _best_have(self, want: int, least_clusters: int) -> bool:
-        """Whether in every region the first so many clusters have as much room as one region is wanted to take."""
+        """Whether in every region the first clusters have the capacity wanted from one region."""
         heads = self._kept(("heads", least_clusters), lambda: self._heads(least_clusters))
         return heads is not None and int(self.standing.available[self.columns[heads]].sum(axis=0).min()) >= want
 
@@ -235,13 +237,13 @@ class _Regions:
         return weights
 
     def _sums(self, values: Array, counts: Array) -> list[int]:
-        """The sum of so many first values of each region."""
+        """The sum of the first values of each region."""
         running = np.cumsum(values)
         sums: list[int] = (running[self.starts + counts - 1] - running[self.starts] + values[self.starts]).tolist()
         return sums
 
     def _weights_when_duplicated(self, replicas: int) -> list[int]:
-        """The more clusters can take all replicas, the better; then their mean score."""
+        """Regions with more clusters that can take all replicas are better; then their mean score."""
         able = (self.standing.available[self.columns] >= replicas).astype(np.int64)
         score = self.standing.score
         scores = able * score[self.columns] if score is not None else np.zeros(len(able), dtype=np.int64)
@@ -253,21 +255,21 @@ class _Regions:
         ]
 
     def take(self, names: Sequence[str], most_clusters: int) -> list[int]:
-        """The best cluster of each region, then the best of what is left in them, up to `most_clusters`."""
+        """The best cluster of each region, then the best of the remaining ones, up to `most_clusters`."""
         spans = [(int(self.starts[at]), int(self.sizes[at])) for at in map(self.names.index, names)]
         taken = [int(self.columns[start]) for start, _ in spans]
         more = min(sum(size for _, size in spans), most_clusters) - len(taken)
         if more <= 0:
             return taken
         rest: list[int] = []
-        for start, size in spans:  # no region gives more than `more`, and each is in order
+        for start, size in spans:  # no region contributes more than `more`, and each is sorted
             rest += self.ordered[start + 1 : start + min(size, more + 1)].tolist()
         within, column = (1 << self.width) - 1, (1 << self.column_bits) - 1
         return taken + [key & column for key in sorted([key & within for key in rest])[:more]]
 
 
 def _walk(rooms: Sequence[int], want: int, least_clusters: int) -> tuple[int, int]:
-    """The room of the first clusters of a region that have what it is wanted to take, and how many they are."""
+    """The capacity of the first clusters of a region that reach what is wanted, and how many clusters these are."""
     room = used = 0
     for here in rooms:
         room += here

@@ -1,4 +1,4 @@
-"""The leaves: one file, one rule. `load` registers all of ours, and those that other distributions bring."""
+"""Placement plugins, one rule per file. `load` registers ours and those of other distributions."""
 
 import importlib
 import pkgutil

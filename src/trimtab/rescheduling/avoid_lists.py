@@ -1,4 +1,4 @@
-"""Keeps the avoid lists of nodes on API servers whose eviction does not: the same annotation, written from outside."""
+"""Maintains avoid lists on API servers whose eviction does not: the same node annotation, patched by a client."""
 
 import contextlib
 from datetime import datetime, timedelta
@@ -33,13 +33,13 @@ LOOKED_UP = ("Deployment", "ReplicaSet", "StatefulSet")
 
 
 class AvoidLists:
-    """The lists of one cluster, by way of its nodes' annotations."""
+    """The avoid lists of one cluster, in the annotations of its nodes."""
 
     def __init__(self, client: Client, recorder: Recorder) -> None:
         self._client, self._recorder = client, recorder
 
     async def add(self, move: Move, picture: Picture) -> None:
-        """The pod's owner should rather not come back, unless the eviction itself has said so."""
+        """Add the pod's owner to the avoid list of the node, unless the eviction itself has done so."""
         owner = move.pod.pod.controller
         if owner is None or not move.source:
             return
@@ -55,7 +55,7 @@ class AvoidLists:
                     self._recorder.tell(_full(node, one), picture.now)
 
     async def tidy(self, facts: Facts, now: datetime) -> None:
-        """Forget what is over: by time, with the owner, or because the other pod has its node."""
+        """Remove entries that ended: by time, with the owner, or because the other pod has its node."""
         owners = {one.metadata.uid for one in (*facts.deployments, *facts.sets)}
         waiting = {one.metadata.uid for one in facts.pods if not one.spec.node_name}
         for node in facts.nodes:
@@ -72,8 +72,8 @@ class AvoidLists:
 
 def _full(node: Raw, forgotten: Avoidance) -> Note:
     whose = forgotten.pod_signature.pod_controller
-    said = f"{MOST} owners avoid this node; {whose.kind} {whose.name} no longer does, to make room"
-    return Note(ref_of_raw({"apiVersion": "v1", "kind": "Node", **node}), "AvoidListFull", said, WRITER, "Warning")
+    message = f"{MOST} owners avoid this node; {whose.kind} {whose.name} no longer does, to make room"
+    return Note(ref_of_raw({"apiVersion": "v1", "kind": "Node", **node}), "AvoidListFull", message, WRITER, "Warning")
 
 
 def _exists(entry: Avoidance, owners: set[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Looks at one cluster through any API server, and gathers what one round of the rescheduler must know."""
+"""Reads the objects that one round of the rescheduler needs, through any API server."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -31,7 +31,7 @@ T = TypeVar("T", bound=Object)
 
 
 async def look(client: Client, *, stock: bool) -> Facts:
-    """What is there now; `stock` says that kube-scheduler and a kube-apiserver decide here, not ours."""
+    """The current objects; `is_stock` means that kube-scheduler and a kube-apiserver run here, not ours."""
     ours = await _at_hand(client, DisruptionBudget)
     sets: list[ReplicaSet | StatefulSet] = [*await _all(client, ReplicaSet), *await _all(client, StatefulSet)]
     pods = await _all(client, Pod)
@@ -73,17 +73,17 @@ async def _old_owners(client: Client) -> list[Owner]:
 
 
 async def _own_kinds(client: Client, owned: Iterable[Object]) -> list[Owner]:
-    """Owners of kinds that users have defined with a scale; nobody asks for them where no pod has such an owner."""
+    """Owners of custom kinds with a scale subresource; not listed when no pod has such an owner."""
     refs = (ref for one in owned for ref in one.metadata.owner_references if ref.controller)
-    strange = {_kind_of(ref) for ref in refs if is_users_own(ref)}
-    if not strange:
+    custom_kinds = {_kind_of(ref) for ref in refs if is_users_own(ref)}
+    if not custom_kinds:
         return []
     try:
         definitions = (await client.list(resource_of(kind_of(CustomResourceDefinition)))).items
-        kinds = [one for one in scalables(definitions) if (one.group, one.kind) in strange]
+        kinds = [one for one in scalables(definitions) if (one.group, one.kind) in custom_kinds]
         return [owner for kind in kinds for owner in await _owners_of(client, kind)]
     except (NotFound, Forbidden):
-        return []  # how many they want is not for us to know: they count as one
+        return []  # without permission the number of replicas is unknown: they count as one
 
 
 def _kind_of(ref: OwnerReference) -> tuple[str, str]:
@@ -97,12 +97,14 @@ async def _owners_of(client: Client, kind: Scalable) -> list[Owner]:
 
 def _owner(kind: Scalable, raw: Raw) -> Owner:
     metadata, seen = raw["metadata"], (raw.get("status") or {}).get("observedGeneration")
-    behind = isinstance(seen, int) and seen < metadata.get("generation", 0)  # who does not say has looked
+    behind = isinstance(seen, int) and seen < metadata.get(
+        "generation", 0
+    )  # without observedGeneration the status counts as current
     return Owner(metadata["uid"], f"{kind.kind}/{metadata['name']}", kind.replicas(raw) or 1, rolling=behind)
 
 
 async def _ends(client: Client) -> dict[str, dict[str, datetime]]:
-    """Evictions of the last hour, whoever asked for them: our API server tells of each on the pod's owner."""
+    """Evictions of the last hour, whatever caused them: our API server records an event on the pod's owner for each."""
     found: dict[str, dict[str, datetime]] = {}
     kind = kind_of(Event)
     for raw in (await client.list(resource_of(kind), fields=f"reason={EVICTED}")).items:
@@ -114,7 +116,7 @@ async def _ends(client: Client) -> dict[str, dict[str, datetime]]:
 
 
 async def measured(client: Client) -> Measures | None:
-    """What metrics.k8s.io tells; None where nobody serves it to us."""
+    """The metrics of metrics.k8s.io; None where it is not served or not allowed."""
     try:
         nodes, pods = await _known(client, NodeMetrics), await _known(client, PodMetrics)
     except (Unavailable, Forbidden):
@@ -147,7 +149,7 @@ async def _all(client: Client, type_: type[T]) -> list[T]:
 
 
 async def _at_hand(client: Client, type_: type[T]) -> list[T] | None:
-    """The same of kinds that one can do without: who may read little is told that it may not, even where there is none."""
+    """The same for optional kinds: restricted users get Forbidden even where the kind does not exist."""
     try:
         return await _known(client, type_)
     except Forbidden:
@@ -155,7 +157,7 @@ async def _at_hand(client: Client, type_: type[T]) -> list[T] | None:
 
 
 async def _known(client: Client, type_: type[T]) -> list[T] | None:
-    """All objects of a kind; None where the cluster does not know it."""
+    """All objects of a kind; None where the cluster does not serve it."""
     kind = kind_of(type_)
     try:
         listing = await client.list(resource_of(kind))

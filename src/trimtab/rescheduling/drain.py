@@ -1,4 +1,4 @@
-"""Drains a node: closes it, evicts what runs there as fast as budgets allow, and says what blocks and until when."""
+"""Drains a node: cordons it, evicts its pods as fast as budgets allow, and reports what blocks and until when."""
 
 import asyncio
 import contextlib
@@ -34,21 +34,21 @@ BUDGETS, DEPLOYMENTS, REPLICASETS = (resource_of(kind_of(one)) for one in (Disru
 RETRY_SECONDS, LONGEST_RETRY_SECONDS = 5.0, 60.0
 LOOK_SECONDS = 1.0
 PATIENCE = timedelta(minutes=10)
-"""A drain that is blocked for longer says so on the node."""
+"""A drain that is blocked for longer sets a condition on the node."""
 SURGE = "trimtab.dev/surge"
-"""On a workload: `Allowed` lets a drain start the replacement first when nothing can be spared."""
+"""On a workload: `Allowed` lets a drain start the replacement first when no replica can be spared."""
 SURGE_SECONDS = 300.0
 BLOCKED = "DrainBlocked"
 MOST_NAMED = 5
 WORTH_RETRYING = (TooManyRequests, Unclassified, InternalError, Unavailable, TimedOut, OSError, TimeoutError)
-"""Budgets may allow it later, and an API server that is away comes back."""
+"""Budgets may allow it later, and an unavailable API server returns."""
 
 
 class Options(NamedTuple):
-    """How much a drain may do, named as kubectl names it."""
+    """The options of a drain, named as in kubectl."""
 
     force: bool = False
-    """Also pods that nothing would replace."""
+    """Also evict pods that nothing would replace."""
     ignore_daemonsets: bool = False
     delete_emptydir_data: bool = False
     grace: int | None = None
@@ -57,18 +57,18 @@ class Options(NamedTuple):
     parallel: int = 50
     surge: bool = True
     dry_run: bool = False
-    """Close nothing and evict nobody: only ask what would happen right now."""
+    """Do not cordon or evict: only check what would happen now."""
 
 
 AS_USUAL = Options()
 
 
 class Step(NamedTuple):
-    """What became of one pod, or what it waits for."""
+    """The state of one pod, or what it waits for."""
 
     pod: str
     state: str
-    """Exempt, Blocked, Surging, Evicted, Gone or Failed; in a dry run also Free, which is: it could go now."""
+    """Exempt, Blocked, Surging, Evicted, Gone or Failed; in a dry run also Free: it could be evicted now."""
     message: str = ""
     until: datetime | None = None
 
@@ -77,7 +77,7 @@ Report = Callable[[Step], None]
 
 
 def unconcerned(step: Step) -> None:
-    """Nobody watches."""
+    """The default reporter: does nothing."""
 
 
 class Drain:
@@ -97,11 +97,11 @@ class Drain:
         self._turns = asyncio.Semaphore(options.parallel)
         self._surging: dict[str, asyncio.Lock] = {}
         self._in_vain: set[tuple[str, str]] = set()
-        """Workloads for which one more replica did not help."""
+        """Deployments for which one more replica did not help."""
         self._complained = False
 
     async def run(self) -> list[Step]:
-        """Until the node is empty, or the time is up: then the steps name what is left and why."""
+        """Run until the node is empty or the timeout ends: then the steps name what is left and why."""
         if self._options.dry_run:
             return await self._tried()
         await self._client.patch(NODES, "", self._node, {"spec": {"unschedulable": True}}, manager="trimtab-drain")
@@ -109,9 +109,7 @@ class Drain:
         seen: set[str] = set()
         try:
             while leaving := [pod for pod in self._leaving(await self._pods()) if pod["metadata"]["uid"] not in seen]:
-                seen |= {
-                    pod["metadata"]["uid"] for pod in leaving
-                }  # a scheduler may not have seen yet that it is closed
+                seen |= {pod["metadata"]["uid"] for pod in leaving}  # a scheduler may not have seen the cordon yet
                 await asyncio.gather(*(self._leave(pod, deadline) for pod in leaving))
         finally:
             if self._complained:
@@ -146,10 +144,10 @@ class Drain:
             self.steps[name] = step
             self._report(step)
 
-    # who
+    # selection
 
     def _leaving(self, pods: list[Raw]) -> list[Raw]:
-        """Those who must go; refuses to begin when one of them may not."""
+        """The pods to evict; raises when one of them must not be evicted."""
         leaving, complaints = [], []
         for pod in pods:
             if (why_exempt := exempt(pod, self._options)) is not None:
@@ -159,14 +157,14 @@ class Drain:
             else:
                 leaving.append(pod)
         if complaints:
-            closed = "" if self._options.dry_run else " is closed but"
+            closed = "" if self._options.dry_run else " is cordoned but"
             raise InputFault(f"{self._node}{closed} cannot be drained: " + "; ".join(complaints))
         return leaving
 
-    # how
+    # eviction
 
     async def _leave(self, pod: Raw, deadline: datetime | None) -> None:
-        """A turn is for those who are leaving: who waits for its budget does not keep others waiting."""
+        """A slot is for terminating pods: a pod that waits for its budget does not block others."""
         if not await self._begin(pod, deadline):
             return
         try:
@@ -180,26 +178,26 @@ class Drain:
             self._turns.release()
 
     async def _begin(self, pod: Raw, deadline: datetime | None) -> bool:
-        """Evict, as often as it takes; True with a turn taken, False when the time is up."""
+        """Evict with retries; True with a slot acquired, False when the timeout ended."""
         since, pause = self._now(), RETRY_SECONDS
         while True:
             await self._turns.acquire()
             try:
                 await self._ask(pod)
             except (NotFound, Conflict):
-                return True  # it went by itself, or another took its name
+                return True  # it ended by itself, or another pod has its name
             except WORTH_RETRYING as fault:
                 self._turns.release()
                 wait = max(float(fault.retry_after or 0), pause) if isinstance(fault, ApiFault) else pause
                 pause = min(2 * pause, LONGEST_RETRY_SECONDS)
-                said = await self._blocked(pod, fault, since)
+                message = await self._blocked(pod, fault, since)
                 if isinstance(fault, TooManyRequests) and not fault.retry_after and await self._surged(pod, deadline):
                     await self._turns.acquire()
                     return True
                 if deadline is not None:
                     left = (deadline - self._now()).total_seconds()
                     if left <= 0:
-                        self._tell(pod, "Failed", said, self.steps[_name(pod)].until)
+                        self._tell(pod, "Failed", message, self.steps[_name(pod)].until)
                         return False
                     wait = min(wait, left)
                 await asyncio.sleep(wait)
@@ -221,22 +219,22 @@ class Drain:
         await evict(self._client, pod, eviction(pod, by="drain", grace=self._options.grace))
 
     async def _blocked(self, pod: Raw, fault: ApiFault | OSError | TimeoutError, since: datetime) -> str:
-        """Tell what blocks the pod and until when; returns it in words."""
+        """Record what blocks the pod and until when; returns the message."""
         now = self._now()
         if not isinstance(fault, ApiFault):
-            said, seconds = f"the API server cannot be reached: {fault or type(fault).__name__}", 0
+            message, seconds = f"the API server cannot be reached: {fault or type(fault).__name__}", 0
         else:
-            said, seconds = await self._why(pod, fault), fault.retry_after or 0
+            message, seconds = await self._why(pod, fault), fault.retry_after or 0
         until = now + timedelta(seconds=seconds) if seconds else None
         known = self.steps.get(_name(pod))
-        same = known is not None and known.state == "Blocked" and known.message == said
-        self._tell(pod, "Blocked", said, known.until if same and known is not None and known.until else until)
+        same = known is not None and known.state == "Blocked" and known.message == message
+        self._tell(pod, "Blocked", message, known.until if same and known is not None and known.until else until)
         if max(now - since, timedelta(seconds=seconds)) >= PATIENCE:
             await self._say("True", "BudgetClosed", self._left("Blocked"))
-        return said
+        return message
 
     def _left(self, *states: str) -> str:
-        """The pods in these states and why, as many as people read."""
+        """The pods in these states and their messages, shortened."""
         left = [f"{step.pod}: {step.message}" for step in self._told() if step.state in states]
         return "; ".join([*left[:MOST_NAMED], *([f"and {len(left) - MOST_NAMED} more"] if left[MOST_NAMED:] else [])])
 
@@ -253,7 +251,7 @@ class Drain:
         except NotFound:
             return False
         except WORTH_RETRYING:
-            return True  # nobody can tell right now
+            return True  # unknown right now
         return bool(seen["metadata"]["uid"] == metadata["uid"])
 
     async def _say_ended(self) -> None:
@@ -261,7 +259,7 @@ class Drain:
         await self._say("False", "GivenUp" if left else "Drained", left)
 
     async def _say(self, status: str, reason: str, message: str) -> None:
-        """A condition of the node for those who do not see this drain."""
+        """Set the condition of the node, for users who do not see this drain."""
         condition: Raw = {
             "type": BLOCKED,
             "status": status,
@@ -279,7 +277,7 @@ class Drain:
     # replacement first
 
     async def _surged(self, pod: Raw, deadline: datetime | None) -> bool:
-        """Nothing can be spared: where it is allowed, one more replica comes up first; True when the pod could go."""
+        """No replica can be spared: where allowed, add a replica first; True when the pod was evicted."""
         owner = await self._surging_owner(pod) if self._options.surge else None
         if owner is None or owner in self._in_vain:
             return False
@@ -291,11 +289,11 @@ class Drain:
                 await self._scale(namespace, name, 1)
                 helped = await self._evicted_before(pod, until if deadline is None else min(until, deadline))
             except WORTH_RETRYING:
-                return False  # nobody knows whether it was added: it is asked for again later
+                return False  # it is unknown whether it was added: it is tried again later
             finally:
                 await self._give_back(namespace, name)
         if not helped:
-            self._in_vain.add(owner)  # some budgets count the added replica among those that must be there
+            self._in_vain.add(owner)  # some budgets count the added replica as required
         return helped
 
     async def _evicted_before(self, pod: Raw, deadline: datetime) -> bool:
@@ -329,19 +327,19 @@ class Drain:
         try:
             budgets = (await self._client.list(BUDGETS, pod["metadata"]["namespace"])).items
         except (ApiFault, OSError, TimeoutError):
-            return False  # a cluster that does not know our budgets, or is away
+            return False  # a cluster that does not serve our budgets, or is unavailable
         found: list[Any] = [kind_of(DisruptionBudget).decode(one) for one in budgets]
         return any(one.spec.surge == "Allowed" and over_pods(one) and selects(one, seen) for one in found)
 
     async def _give_back(self, namespace: str, name: str) -> None:
-        """Until it is written, also when the API server is away for a while."""
+        """Retry until it is written, also while the API server is unavailable."""
         while True:
             try:
                 await self._scale(namespace, name, -1)
             except WORTH_RETRYING:
                 await asyncio.sleep(RETRY_SECONDS)
             except NotFound:
-                return  # the workload is gone, and with it what was added
+                return  # the workload was deleted, and with it the added replica
             else:
                 return
 
@@ -350,7 +348,7 @@ class Drain:
             seen = await self._client.get(DEPLOYMENTS, namespace, name)
             surged = int((seen["metadata"].get("annotations") or {}).get(SURGED) or 0) + change
             if surged < 0:
-                return  # an answer was lost: it was given back already, or never added
+                return  # a response was lost: it was removed already, or never added
             patch = {
                 "metadata": {
                     "resourceVersion": seen["metadata"]["resourceVersion"],
@@ -375,7 +373,7 @@ def _owner(thing: Raw, kind: str) -> str:
 
 
 def exempt(pod: Raw, options: Options) -> str | None:
-    """Why a drain leaves this pod alone; None when it must go."""
+    """Why a drain skips this pod; None when it must be evicted."""
     metadata = pod["metadata"]
     if "kubernetes.io/config.mirror" in (metadata.get("annotations") or {}):
         return "it belongs to the node"
@@ -383,19 +381,19 @@ def exempt(pod: Raw, options: Options) -> str | None:
     if controller is not None and controller["kind"] == "Node":
         return "it belongs to the node"
     if controller is not None and controller["kind"] == "DaemonSet" and options.ignore_daemonsets:
-        return "it is a DaemonSet's"
+        return "it belongs to a DaemonSet"
     return None
 
 
 def refused(pod: Raw, options: Options) -> str | None:
-    """Why a drain must not begin; None when the pod may go."""
+    """Why a drain must not begin; None when the pod may be evicted."""
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return None
     controller = _controller(pod)
     if controller is None and not options.force:
         return "nothing would replace it (--force)"
     if controller is not None and controller["kind"] == "DaemonSet":
-        return "it is a DaemonSet's (--ignore-daemonsets)"
+        return "it belongs to a DaemonSet (--ignore-daemonsets)"
     volumes: list[Raw] = pod["spec"].get("volumes") or []
     if any("emptyDir" in volume for volume in volumes) and not options.delete_emptydir_data:
         return "it would lose the data of its emptyDir (--delete-emptydir-data)"

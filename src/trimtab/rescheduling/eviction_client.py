@@ -1,4 +1,4 @@
-"""Asking an API server to evict a pod, in words that every API server understands."""
+"""Evicts pods through the standard eviction subresource, which every API server supports."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -24,7 +24,7 @@ def eviction(
     grace: int | None = None,
     dry_run: bool = False,
 ) -> Raw:
-    """The Eviction of exactly this pod, not of another that took its name."""
+    """The Eviction of exactly this pod (by uid), not of another pod with its name."""
     metadata = pod["metadata"]
     noted = {**({"trimtab.dev/requested-by": by} if by else {}), **(annotations or {})}
     options: Raw = {"preconditions": {"uid": metadata["uid"]}}
@@ -46,12 +46,12 @@ async def evict(client: Client, pod: Raw, wish: Raw) -> None:
 
 
 def why(fault: ApiFault) -> str:
-    """Why an eviction was refused: the budgets' own words where there are any."""
+    """Why an eviction was refused: the causes of the budgets where there are any."""
     return "; ".join(cause.message for cause in fault.causes) or fault.message
 
 
 async def why_here(client: Client, pod: Raw, fault: ApiFault) -> str:
-    """The same; where the API server does not judge several budgets, they are told by name."""
+    """The same; where the API server refuses several budgets without naming them, they are listed."""
     if SEVERAL not in fault.message:
         return why(fault)
     listed = (await client.list(BUDGETS, pod["metadata"]["namespace"])).items

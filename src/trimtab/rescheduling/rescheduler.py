@@ -1,4 +1,4 @@
-"""The rescheduler at work: looks at a cluster round by round, thinks, evicts through the door, and sees what comes of it."""
+"""The rescheduler loop: reads a cluster each round, plans moves, evicts through the API server, and tracks outcomes."""
 
 import asyncio
 import contextlib
@@ -41,29 +41,29 @@ NAMESPACE, NAME, STATE = "kube-system", "trimtab-rescheduler", "trimtab-reschedu
 COMPONENT = "trimtab-rescheduler"
 HTTP_INTERNAL_ERROR = 500
 TAKEN_OVER = "Eviction triggered evacuation"
-"""What a webhook says that refuses an eviction because it moves the pod itself."""
+"""The message of a webhook that refuses an eviction because it moves the pod itself."""
 CONFIGS = resource_of(kind_of(ConfigMap))
 IDLE_SECONDS = 60.0
 LOOKS_EVERY_SECONDS = 5.0
-"""How often what nodes use is looked at, where it counts."""
+"""How often node metrics are read between rounds, where they are used."""
 log = logging.getLogger("trimtab.rescheduler")
 
 
 class Config(NamedTuple):
-    """What the ConfigMap says: settings of ours, or a policy of the descheduler with them."""
+    """The ConfigMap: our settings, or a DeschedulerPolicy with settings."""
 
     settings: Settings
     policy: DeschedulerPolicy | None = None
 
 
 def read_config(data: dict[str, str]) -> Config:
-    """Read the ConfigMap; raises `InputFault` in words that belong into an event."""
+    """Read the ConfigMap; raises `InputFault` with a message for an event."""
     plugins.load()
     known = {one.name: one.args for one in objectives.values()}
     try:
         if "policy.yaml" in data:
             policy = read_policy(yaml.safe_load(data["policy.yaml"]) or {})
-            # the author of a policy has said what is worth a move; how carefully it is done may be said beside it
+            # the policy decides which moves are worthwhile; settings beside it decide how carefully they are made
             own = yaml.safe_load(data.get("rescheduler.yaml", "")) or {"preset": "aggressive"}
             return Config(read_settings(own, known), policy)
         return Config(read_settings(yaml.safe_load(data.get("rescheduler.yaml", "")), known))
@@ -72,14 +72,14 @@ def read_config(data: dict[str, str]) -> Config:
 
 
 class Places(Protocol):
-    """The scheduler of a cluster of ours, which can keep room for a pod that does not exist yet."""
+    """The scheduler of an embedded cluster, which can reserve a node for a pod that does not exist yet."""
 
     def keep(self, pod: Pod, node: str) -> None:
-        """The replacement of this pod is expected on the node."""
+        """Reserve the node for the replacement of this pod."""
         ...
 
     def let_go(self, pod: Pod) -> None:
-        """It is not expected any more."""
+        """Remove the reservation."""
         ...
 
 
@@ -96,9 +96,9 @@ class Rescheduler:
         places: Places | None = None,
         fixed: Config | None = None,
     ) -> None:
-        """`embedded` says that the cluster is one of ours: its evictions keep avoid lists, and its scheduler minds them.
+        """`embedded` means that the cluster is ours: its evictions keep avoid lists, and its scheduler honours them.
 
-        `places` keeps the room that a step of a plan has made; on other clusters somebody may be faster.
+        `reservations` reserves the capacity that a step of a chain has freed; elsewhere another pod may take it.
         """
         self._client, self._clock, self._profile, self._embedded = client, clock, profile, embedded
         self._fixed, self._places = fixed, places
@@ -112,10 +112,10 @@ class Rescheduler:
         self._averages: dict[str, Amounts] = {}
         self._notes: tuple[str, ...] = ()
         self.complaint = ""
-        """Why the newest configuration is not in force; empty when it is."""
+        """Why the newest configuration is not in effect; empty when it is."""
         self.last: Plan | None = None
         self.rounds = 0
-        """How often it has looked, with a configuration or without."""
+        """The number of rounds, with a configuration or without."""
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -124,12 +124,12 @@ class Rescheduler:
 
     @property
     def obeys_a_policy(self) -> bool:
-        """A DeschedulerPolicy chooses, not our objectives."""
+        """Whether a DeschedulerPolicy selects the moves, not our objectives."""
         return self._config is not None and self._config.policy is not None
 
     @property
     def wishes(self) -> str:
-        """What it strives for, in a few words."""
+        """A short description of what it optimises."""
         if self._config is None:
             return "nothing is rescheduled"
         if self._config.policy is not None:
@@ -158,16 +158,16 @@ class Rescheduler:
             await self._rest()
 
     async def _rest(self) -> None:
-        """Until the next round, or until the configuration changes.
+        """Wait until the next round, or until the configuration changes.
 
-        Who counts what is used looks at it meanwhile, lest one peak decides.
+        With metrics, usage is read meanwhile, so that a single peak does not decide.
         """
         config = self._config
         left = config.settings.seconds if config else IDLE_SECONDS
         while left > 0 and self._config is config:
-            nap = min(left, LOOKS_EVERY_SECONDS if self._measures else IDLE_SECONDS)
-            await asyncio.sleep(nap)
-            left -= nap
+            pause = min(left, LOOKS_EVERY_SECONDS if self._measures else IDLE_SECONDS)
+            await asyncio.sleep(pause)
+            left -= pause
             if left > 0:
                 with contextlib.suppress(ApiFault, OSError, TimeoutError):
                     self._smoothed(await measured(self._client) if self._measures else None)
@@ -175,7 +175,7 @@ class Rescheduler:
 
     @property
     def _measures(self) -> bool:
-        """Whether what nodes use is counted, and not only what is requested of them."""
+        """Whether measured usage counts, not only requests."""
         return self._config is not None and self._config.policy is not None and self._config.policy.measures
 
     def _smoothed(self, measures: Measures | None) -> Measures | None:
@@ -187,23 +187,23 @@ class Rescheduler:
     # one round
 
     async def round(self) -> Plan | None:
-        """Look, think, remember, move; None when nothing is configured."""
+        """Read, plan, save, move; None when nothing is configured."""
         await self._configure()
         if self._config is None:
             return None
-        picture, found = await self.think()
+        snapshot, found = await self.think()
         self._notes = found.notes
         if not self._embedded:
-            await self._avoid_lists.tidy(picture.facts, picture.now)
-        history = found.history.with_moves([made(move, picture) for move in found.moves], picture.now)
-        await self._remember(history)  # before anything moves: whoever is restarted in between must know
+            await self._avoid_lists.tidy(snapshot.facts, snapshot.now)
+        history = found.history.with_moves([made(move, snapshot) for move in found.moves], snapshot.now)
+        await self._remember(history)  # before anything moves: a process that restarts in between must know
         stay: list[Refused] = []
         for move in found.moves:
-            if (reason := await self._move(move, picture)) is not None:
+            if (reason := await self._move(move, snapshot)) is not None:
                 stay.append(Refused(move.pod, move.objective, move.gain, reason))
                 history = history.undone(move.pod.pod.metadata.uid)
         await self._remember(history)
-        self._tell_of_frozen(picture)
+        self._tell_of_frozen(snapshot)
         await self._recorder.written()
         stays = {one.pod.key for one in stay}
         moves = tuple(move for move in found.moves if move.pod.key not in stays)
@@ -211,18 +211,18 @@ class Rescheduler:
         return self.last
 
     async def think(self, *, confirmations: int | None = None) -> tuple[Picture, Plan]:
-        """What a round would do, without doing it."""
+        """The plan of a round, without executing it."""
         if self._config is None:
             raise InputFault(f"there is no ConfigMap {NAMESPACE}/{NAME}")
-        facts = await look(self._client, stock=not self._embedded)
-        facts = facts._replace(measures=self._smoothed(facts.measures))
-        picture = Picture(facts, self._config.settings, await self._recall(), self._clock.now())
+        objects = await look(self._client, stock=not self._embedded)
+        objects = objects._replace(measures=self._smoothed(objects.measures))
+        snapshot = Picture(objects, self._config.settings, await self._recall(), self._clock.now())
         if self._config.policy is None:
-            return picture, plan(picture, confirmations=confirmations)
-        return picture, self._by_policy(picture, self._config.policy)
+            return snapshot, plan(snapshot, confirmations=confirmations)
+        return snapshot, self._by_policy(snapshot, self._config.policy)
 
     def _by_policy(self, picture: Picture, policy: DeschedulerPolicy) -> Plan:
-        """The moves of a DeschedulerPolicy: its own plugins choose; ours is the door, unless upstream is to be followed."""
+        """The moves of a DeschedulerPolicy: its plugins select; our checks apply unless the profile is upstream."""
         turn = cycle(policy, picture.scene, self._profile, picture.facts.measures)
         if self._profile.descheduler_looks_ahead:
             return obey(picture, turn)
@@ -231,19 +231,19 @@ class Rescheduler:
         return Plan(found, refused, picture.history, tuple(turn.notes))
 
     def samples(self) -> Iterator[Sample]:
-        """What monitoring asks for; moves are those of a day, as far as they are remembered."""
+        """Metrics; moves are those of the last day, as far as they are recorded."""
         history = self._history or History()
-        outcomes = Counter(move.outcome or "OnTheirWay" for move in history.moves)
+        outcomes = Counter(move.outcome or "InProgress" for move in history.moves)
         yield Sample("trimtab_rescheduler_rounds_total", self.rounds)
-        for outcome in ("OnTheirWay", DONE, BACK, PENDING):
+        for outcome in ("InProgress", DONE, BACK, PENDING):
             yield Sample("trimtab_rescheduler_moves", outcomes[outcome], {"outcome": outcome})
         yield Sample("trimtab_rescheduler_moves_wasted", sum(move.wasted for move in history.moves))
-        yield Sample("trimtab_rescheduler_pods_refused", len(self.last.refused) if self.last is not None else 0)
+        yield Sample("trimtab_rescheduler_pods_rejected", len(self.last.refused) if self.last is not None else 0)
         yield Sample("trimtab_rescheduler_owners_frozen", len(history.frozen_owners))
         yield Sample("trimtab_rescheduler_configuration_refused", int(bool(self.complaint)))
 
     async def configure(self) -> None:
-        """Read the configuration once, for those who do not run rounds."""
+        """Read the configuration once, for callers that do not run rounds."""
         await self._configure()
         if self.complaint and self._config is None:
             raise InputFault(self.complaint)
@@ -269,7 +269,7 @@ class Rescheduler:
     # moves
 
     async def _move(self, move: Move, picture: Picture) -> str | None:
-        """Evict the pod through the API server's own door; why not, when it does not let it go."""
+        """Evict the pod through the API server; returns why not when it refuses."""
         pod = move.pod.pod
         raw = kind_of(Pod).encode(pod)
         noted = {
@@ -283,7 +283,7 @@ class Rescheduler:
             noted["trimtab.dev/plan"] = move.plan
         kept = self._places if move.plan and move.expected else None
         if kept is not None:
-            kept.keep(pod, move.expected)  # before it goes: its replacement is there at once
+            kept.keep(pod, move.expected)  # before the eviction: its replacement is created at once
         policy = self._config.policy if self._config is not None else None
         grace = policy.grace_period_seconds if policy is not None else None
         try:
@@ -306,36 +306,38 @@ class Rescheduler:
             self._averages = shifted(self._averages, used, move.source, move.expected)
         if not self._embedded:
             await self._avoid_lists.add(move, picture)
-        said = f"moved from {move.source} by the rescheduler ({move.objective}, gain {move.gain:.0f} %): {move.reason}"
-        self._tell(raw, "Rescheduled", said)
-        self._tell_owner(pod, f"{pod.name} {said}")
+        message = (
+            f"moved from {move.source} by the rescheduler ({move.objective}, gain {move.gain:.0f} %): {move.reason}"
+        )
+        self._tell(raw, "Rescheduled", message)
+        self._tell_owner(pod, f"{pod.name} {message}")
         return None
 
     def _tell_owner(self, pod: Pod, message: str) -> None:
-        """The record that outlives the pod."""
+        """Record an event on the owner, which outlives the pod."""
         if (owner := pod.controller) is not None:
             about = Ref(owner.api_version, owner.kind, pod.namespace, owner.name, owner.uid)
             self._recorder.tell(Note(about, "Rescheduled", message, COMPONENT), self._clock.now())
 
     def _tell_of_frozen(self, picture: Picture) -> None:
-        """Owners that were moved in vain too often are not moved any more: somebody should look why."""
+        """Record an event on owners that were moved in vain too often and are no longer moved."""
         for one in (*picture.facts.deployments, *picture.facts.sets):
             uid = one.metadata.uid
             if picture.history.frozen(uid) and uid not in self._frozen:
                 self._frozen.add(uid)
-                said = "its pods were moved in vain three times in a row, and are not moved any more"
-                self._tell(kind_of(type(one)).encode(one), "ReschedulingFrozen", said, warning=True)
+                message = "its pods were moved in vain three times in a row, and are not moved any more"
+                self._tell(kind_of(type(one)).encode(one), "ReschedulingFrozen", message, warning=True)
 
     def _tell(self, about: Raw, reason: str, message: str, *, warning: bool = False) -> None:
-        """An event for people; nothing depends on it."""
+        """Record an event; nothing depends on it."""
         kind = "Warning" if warning else "Normal"
         note = Note(ref_of_raw(about), reason, message, COMPONENT, kind)
         self._recorder.tell(note, self._clock.now())
 
-    # memory
+    # history
 
     async def _recall(self) -> History:
-        """What earlier rounds remember, also those before a restart."""
+        """The history of earlier rounds, including those before a restart."""
         if self._history is None:
             self._history = History()
             with contextlib.suppress(NotFound, msgspec.DecodeError):
@@ -345,7 +347,7 @@ class Rescheduler:
         return self._history
 
     async def _remember(self, history: History) -> None:
-        """Write down what must survive a restart, if it differs from what is written."""
+        """Save what must survive a restart, if it differs from what is stored."""
         self._history = history
         lasting = history.lasting(self._clock.now())
         data = {
@@ -371,7 +373,7 @@ class Rescheduler:
         self._written = data
 
     def _conditions(self, history: History) -> list[Raw]:
-        """How the rescheduler stands, for people and alerts: a ConfigMap has no status of its own."""
+        """The conditions of the rescheduler for people and alerts: a ConfigMap has no status."""
         frozen = history.frozen_owners
         accepted = {"type": "ConfigurationAccepted", "status": "False" if self.complaint else "True"}
         stuck = {"type": "OwnersFrozen", "status": "True" if frozen else "False"}
@@ -380,12 +382,12 @@ class Rescheduler:
 
 
 def _is_asked(pod: Pod, fault: ApiFault) -> bool:
-    """Somebody has taken it upon himself to move the pod, in his own time and way."""
+    """Whether another component has taken over the move of the pod."""
     return isinstance(fault, TooManyRequests) and ON_REQUEST in pod.metadata.annotations and TAKEN_OVER in fault.message
 
 
 def _overlap(fault: ApiFault, move: Move, picture: Picture) -> str | None:
-    """Kubernetes does not judge a pod with two budgets; people should know which two."""
+    """Kubernetes refuses to evict a pod with two budgets; name them."""
     if fault.code != HTTP_INTERNAL_ERROR or "PodDisruptionBudget" not in fault.message:
         return None
     return blocked_by_overlap(picture.standings(move.pod.pod))
@@ -395,5 +397,5 @@ def summary(history: History) -> str:
     done = sum(move.outcome == DONE for move in history.moves)
     wasted = sum(move.wasted for move in history.moves)
     frozen = history.frozen_owners
-    told = f"{len(history.moves)} moves in a day, {done} arrived, {wasted} wasted"
-    return f"{told}; left alone for good: {', '.join(frozen)}" if frozen else told
+    text = f"{len(history.moves)} moves in a day, {done} arrived, {wasted} wasted"
+    return f"{text}; left alone for good: {', '.join(frozen)}" if frozen else text

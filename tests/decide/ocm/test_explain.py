@@ -1,9 +1,7 @@
 from views import NOON
 
 from trimtab import plugins
-from trimtab.api.kinds.ocm import (
-    ClusterPredicate,
-    ClusterSelector,
+from trimtab.api.kinds.ocm_clusters import (
     ManagedCluster,
     ManagedClusterSelector,
     ManagedClusterSet,
@@ -12,9 +10,8 @@ from trimtab.api.kinds.ocm import (
     ManagedClusterSetSpec,
     ManagedClusterSpec,
     ManagedClusterTaint,
-    OcmPlacement,
-    PlacementSpec,
 )
+from trimtab.api.kinds.ocm_placement import ClusterPredicate, ClusterSelector, OcmPlacement, PlacementSpec
 from trimtab.api.kinds.policy import PrioritizerPolicy
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
@@ -50,7 +47,7 @@ PLACEMENT = OcmPlacement(
 )
 
 
-def test_every_cluster_is_told_its_fate() -> None:
+def test_every_cluster_has_an_outcome() -> None:
     scene = Atlas(THINGS).scene(NOON)
     told = {fate.cluster: fate for fate in fates(ask_of(PLACEMENT, scene), scene)}
     assert {name: fate.outcome for name, fate in told.items()} == {
@@ -65,7 +62,7 @@ def test_every_cluster_is_told_its_fate() -> None:
     assert told["a"].total == told["b"].total == 100
 
 
-def test_the_debug_answer_has_the_shape_of_ocm() -> None:
+def test_the_debug_document_has_the_shape_of_ocm() -> None:
     scene = Atlas(THINGS).scene(NOON)
     assert shown(PLACEMENT, ask_of(PLACEMENT, scene), scene) == {
         "placement": {
@@ -87,7 +84,7 @@ def test_the_debug_answer_has_the_shape_of_ocm() -> None:
     }
 
 
-def test_what_cannot_be_understood_is_an_error_with_the_steps_before_it() -> None:
+def test_a_misconfigured_placement_reports_the_error_and_earlier_stages() -> None:
     scene = Atlas(THINGS).scene(NOON)
     odd = PLACEMENT.but(spec=PlacementSpec(prioritizer_policy=PrioritizerPolicy(mode="Odd")))
     debug = shown(odd, ask_of(odd, scene), scene)

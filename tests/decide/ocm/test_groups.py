@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from trimtab.api.kinds.ocm import DecisionGroup, GroupClusterSelector, GroupStrategy, ManagedCluster
+from trimtab.api.kinds.ocm_clusters import ManagedCluster
+from trimtab.api.kinds.ocm_placement import DecisionGroup, GroupClusterSelector, GroupStrategy
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.api.value import Meta
 from trimtab.decide.fleet import Fleet
@@ -21,7 +22,7 @@ def canary(selector: LabelSelector) -> DecisionGroup:
 YES = LabelSelector(match_labels={"canary": "yes"})
 
 
-def test_named_groups_take_theirs_first_and_the_rest_follows_in_runs() -> None:
+def test_named_groups_come_first_and_the_rest_is_split_by_size() -> None:
     strategy = GroupStrategy(clusters_per_decision_group=3, decision_groups=(canary(YES),))
     assert grouped(EVERYBODY, strategy, FLEET) == (
         (Group("canary", ["c1", "c4"]), Group("", ["c0", "c2", "c3"]), Group("", ["c5"])),
@@ -33,7 +34,7 @@ def test_without_clusters_there_is_one_empty_group() -> None:
     assert grouped(EVERYBODY[:0], GroupStrategy(), FLEET) == ((Group("", []),), "")
 
 
-def test_a_selector_that_makes_no_sense_keeps_the_groups_before_it_and_drops_the_rest() -> None:
+def test_an_invalid_selector_keeps_earlier_groups_and_drops_the_rest() -> None:
     odd = LabelSelector(match_expressions=(LabelSelectorRequirement(key="a", operator="Gt"),))
     strategy = GroupStrategy(decision_groups=(canary(YES), canary(odd)))
     groups, fault = grouped(EVERYBODY, strategy, FLEET)
@@ -42,16 +43,16 @@ def test_a_selector_that_makes_no_sense_keeps_the_groups_before_it_and_drops_the
 
 
 @pytest.mark.parametrize(("wanted", "size"), [(4, 4), (0, 10), (99, 10), ("25%", 3), ("100%", 10), ("1%", 1)])
-def test_a_group_has_a_number_or_a_part_of_all_rounded_up(wanted: int | str, size: int) -> None:
+def test_group_size_is_a_number_or_a_percentage_rounded_up(wanted: int | str, size: int) -> None:
     assert group_size(wanted, 10) == size
 
 
-def test_a_text_without_a_percent_sign_is_refused() -> None:
+def test_a_group_size_without_percent_sign_is_rejected() -> None:
     with pytest.raises(Misconfigured, match="20 invalid type: string is not a percentage"):
         group_size("20", 10)
 
 
-def test_pages_are_numbered_over_all_groups_and_hold_a_hundred_at_most() -> None:
+def test_pages_are_numbered_across_groups_and_hold_at_most_a_hundred() -> None:
     found = list(pages("p", [Group("a", [f"c{n:03}" for n in range(150)]), Group("", ["x"]), Group("", [])]))
     assert [(page.name, page.group, page.group_index, len(page.clusters)) for page in found] == [
         ("p-decision-1", "a", 0, 100),

@@ -23,14 +23,14 @@ def weights(mode: str, *configurations: PrioritizerConfig) -> list[tuple[str, in
     return [(one.name, one.weight) for one in weighed(policy)]
 
 
-def test_additive_keeps_the_defaults_and_exact_has_only_what_is_given() -> None:
+def test_additive_keeps_the_defaults_and_exact_uses_only_configured_scores() -> None:
     assert weights("Additive", add_on(3)) == [("Balance", 1), ("Steady", 1), ("AddOn/r/s", 3)]
     assert weights("Exact", add_on(3)) == [("AddOn/r/s", 3)]
     assert weights("") == [("Balance", 1), ("Steady", 1)]
     assert weights("Exact") == []
 
 
-def test_of_two_entries_for_one_of_ours_the_last_counts_and_zero_leaves_it_out() -> None:
+def test_the_last_entry_of_a_built_in_counts_and_weight_zero_removes_it() -> None:
     assert weights("Exact", built_in("Steady", 2), built_in("Steady", 5)) == [("Steady", 5)]
     assert weights("Additive", built_in("Balance", 0)) == [("Steady", 1)]
     assert weights("Exact", built_in("Nope", 0)) == []
@@ -42,7 +42,7 @@ def test_two_entries_for_an_add_on_add_up_even_when_they_are_the_same() -> None:
     assert both == [("Balance", 1), ("Steady", 1), ("Balance", 4)]
 
 
-def test_a_weight_that_is_not_given_is_one() -> None:
+def test_the_default_weight_is_one() -> None:
     assert weights("Exact", built_in("Steady", None)) == [("Steady", 1)]
 
 
@@ -56,7 +56,7 @@ def test_a_weight_that_is_not_given_is_one() -> None:
         ("Exact", PrioritizerConfig(weight=1), "scoreCoordinate field is required"),
     ],
 )
-def test_what_names_no_score_is_refused(mode: str, config: PrioritizerConfig, text: str) -> None:
+def test_a_configuration_without_a_valid_score_is_rejected(mode: str, config: PrioritizerConfig, text: str) -> None:
     with pytest.raises(Misconfigured) as refusal:
         weights(mode, config)
     assert (refusal.value.plugin, refusal.value.message) == ("", text)

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from views import NOON
 
-from trimtab.api.kinds.ocm import (
+from trimtab.api.kinds.ocm_work import (
     MandatoryDecisionGroup,
     RolloutAll,
     RolloutProgressive,
@@ -31,7 +31,7 @@ def progressive(**fields: object) -> RolloutStrategy:
     return RolloutStrategy(type="Progressive", progressive=RolloutProgressive(progress_deadline="None", **fields))
 
 
-def test_all_means_everybody_at_once() -> None:
+def test_strategy_all_applies_all_clusters_at_once() -> None:
     step = plan([CANARY, REST], {"c1": DONE}, RolloutStrategy(), NOON)
     assert step.apply == ("c2", "c3", "c4")
     assert not step.done
@@ -44,7 +44,7 @@ def test_a_progressive_rollout_fills_its_slots_in_the_order_of_names() -> None:
     assert plan([CANARY, REST], standings, progressive(), NOON).apply == ("c3", "c4")
 
 
-def test_too_many_failures_stop_what_has_not_begun() -> None:
+def test_too_many_failures_stop_clusters_that_have_not_started() -> None:
     standings = {"c1": Standing(FAILED, NOON)}
     assert plan([CANARY, REST], standings, progressive(max_concurrency=2), NOON).apply == ()
     assert plan([CANARY, REST], standings, progressive(max_concurrency=2, max_failures=1), NOON).apply == ("c2", "c3")
@@ -58,7 +58,7 @@ def test_mandatory_groups_go_first_and_may_not_fail() -> None:
     assert plan([CANARY, REST], {"c1": DONE}, strategy, NOON).apply == ("c2", "c3", "c4")
 
 
-def test_group_by_group_waits_for_the_whole_group() -> None:
+def test_per_group_rollout_waits_for_the_whole_group() -> None:
     strategy = RolloutStrategy(
         type="ProgressivePerGroup", progressive_per_group=RolloutProgressivePerGroup(progress_deadline="None")
     )
@@ -67,7 +67,7 @@ def test_group_by_group_waits_for_the_whole_group() -> None:
     assert plan([CANARY, REST], {"c1": DONE}, strategy, NOON).apply == ("c2", "c3", "c4")
 
 
-def test_a_success_soaks_before_it_frees_its_slot() -> None:
+def test_a_success_frees_its_slot_after_the_soak_time() -> None:
     strategy = progressive(max_concurrency=1, min_success_time="10m")
     young = {"c1": Standing(SUCCEEDED, NOON - timedelta(minutes=4))}
     step = plan([CANARY, REST], young, strategy, NOON)
@@ -76,17 +76,26 @@ def test_a_success_soaks_before_it_frees_its_slot() -> None:
     assert plan([CANARY, REST], young, strategy, NOON + timedelta(minutes=6)).apply == ("c2",)
 
 
-def test_a_cluster_that_is_too_slow_times_out() -> None:
+def test_a_cluster_past_its_deadline_times_out() -> None:
     strategy = RolloutStrategy(all=RolloutAll(progress_deadline="5m"))
     slow = {"c1": Standing(PROGRESSING, NOON - timedelta(minutes=3))}
     assert plan([CANARY], slow, strategy, NOON).again_at == NOON + timedelta(minutes=2)
+    assert not plan([CANARY], slow, strategy, NOON).done
     step = plan([CANARY], slow, strategy, NOON + timedelta(minutes=2))
-    assert step.timed_out == ("c1",)
-    assert step.done
+    assert (step.apply, step.done) == ((), True)
+
+
+def test_a_timed_out_cluster_counts_as_a_failure_of_a_progressive_rollout() -> None:
+    strategy = RolloutStrategy(
+        type="Progressive", progressive=RolloutProgressive(max_concurrency=1, progress_deadline="5m")
+    )
+    slow = {"c1": Standing(PROGRESSING, NOON - timedelta(minutes=5))}
+    assert plan([CANARY, REST], slow, strategy, NOON).apply == ()
+    assert plan([CANARY, REST], {"c1": Standing(SUCCEEDED, NOON)}, strategy, NOON).apply == ("c2",)
 
 
 @pytest.mark.parametrize(("text", "found"), [("2h", 7200), ("90m", 5400), ("360s", 360), ("None", None), ("0", 0)])
-def test_durations_are_read_as_people_write_them(text: str, found: float | None) -> None:
+def test_durations_are_parsed(text: str, found: float | None) -> None:
     assert seconds(text) == found
 
 
@@ -97,6 +106,6 @@ def test_shares_are_numbers_or_percentages_rounded_up(wanted: object, found: int
     assert share(wanted, 10) == found  # type: ignore[arg-type]
 
 
-def test_pages_of_one_group_are_one_group_again() -> None:
+def test_pages_of_one_group_are_joined() -> None:
     pages = iter([("", "1", ["c2"]), ("canary", "0", ["c1"]), ("", "1", ["c3"])])
     assert in_groups(pages) == [Batch("canary", 0, ("c1",)), Batch("", 1, ("c2", "c3"))]

@@ -4,13 +4,13 @@ import pytest
 from views import NOON
 
 from trimtab.api.kinds.cluster import Cluster, ClusterStatus, ResourceSummary
-from trimtab.api.kinds.ocm import ManagedCluster, ManagedClusterStatus
+from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterStatus
 from trimtab.api.value import Meta
 from trimtab.decide.ocm.score_provider import Sheet, in_sight, on_the_range, published, sheets
 from trimtab.errors import InputFault
 
 
-def test_a_cluster_is_seen_once_with_what_both_vocabularies_say() -> None:
+def test_a_cluster_appears_once_with_the_data_of_both_kinds() -> None:
     managed = ManagedCluster(
         metadata=Meta(name="m1", labels={"set": "x"}), status=ManagedClusterStatus(allocatable={"cpu": "1"})
     )
@@ -22,14 +22,14 @@ def test_a_cluster_is_seen_once_with_what_both_vocabularies_say() -> None:
     assert [other.name for other in in_sight([], [managed])] == ["m1"]
 
 
-def test_any_numbers_become_scores() -> None:
+def test_numbers_are_normalized_to_scores() -> None:
     assert on_the_range({"a": 1.0, "b": 2.0, "c": 5.0}) == {"a": -100, "b": -50, "c": 100}
     assert on_the_range({"a": 1.0, "b": 5.0}, best="lowest") == {"a": 100, "b": -100}
     assert on_the_range({"a": 3.0}) == {"a": 100}
     assert on_the_range({}) == {}
 
 
-def test_scores_are_published_with_the_time_they_end() -> None:
+def test_scores_are_published_with_their_expiry() -> None:
     (made,) = published("cost", [Sheet("m1", {"price": 12.4})], {}, NOON, 300)
     assert (made.namespace, made.name) == ("m1", "cost")
     assert made.status.valid_until == NOON + timedelta(minutes=5)
@@ -38,15 +38,15 @@ def test_scores_are_published_with_the_time_they_end() -> None:
     assert short.status.valid_until == NOON + timedelta(minutes=1)
 
 
-def test_scores_out_of_range_or_of_strangers_are_refused() -> None:
+def test_scores_out_of_range_or_of_unknown_clusters_are_rejected() -> None:
     fleet = in_sight([Cluster(metadata=Meta(name="m1"))], [])
     with pytest.raises(InputFault, match="must be -100 to 100"):
         list(sheets(lambda *_: [Sheet("m1", {"x": 101})], fleet, {}))
-    with pytest.raises(InputFault, match="no cluster of this fleet"):
+    with pytest.raises(InputFault, match="not a cluster of this fleet"):
         list(sheets(lambda *_: [Sheet("m9", {"x": 1})], fleet, {}))
 
 
-def test_a_cluster_that_runs_nothing_uses_nothing() -> None:
+def test_a_summary_without_allocated_resources_means_no_usage() -> None:
     summary = ResourceSummary(allocatable={"cpu": "4"})
     (idle,) = in_sight([Cluster(metadata=Meta(name="m1"), status=ClusterStatus(resource_summary=summary))], [])
     assert idle.allocated == {"cpu": 0.0}
@@ -61,16 +61,16 @@ def test_a_cluster_that_runs_nothing_uses_nothing() -> None:
         (("m1", {"x": float("nan")}, 60), "is nan"),
         (("m1", 7), "not \\(cluster, scores, seconds\\)"),
         ("m1", "not \\(cluster, scores, seconds\\)"),
-        (("m1", {"x": 1}, -5), "to count -5 seconds"),
+        (("m1", {"x": 1}, -5), "valid for -5 seconds"),
     ],
 )
-def test_an_answer_of_the_wrong_form_is_refused_in_words(answer: object, complaint: str) -> None:
+def test_a_malformed_provider_result_is_rejected_with_a_message(answer: object, complaint: str) -> None:
     fleet = in_sight([Cluster(metadata=Meta(name="m1"))], [])
     with pytest.raises(InputFault, match=complaint):
         list(sheets(lambda *_: [answer], fleet, {}))
 
 
-def test_what_goes_wrong_inside_a_provider_is_told_in_one_line() -> None:
+def test_an_exception_inside_a_provider_is_reported_in_one_line() -> None:
     def provide(*_: object) -> list[Sheet]:
         raise RuntimeError("no network")
 

@@ -1,9 +1,6 @@
 import pytest
 
-from trimtab.api.kinds.ocm import (
-    ClaimSelectorRequirement,
-    ClusterClaimSelector,
-    GroupClusterSelector,
+from trimtab.api.kinds.ocm_clusters import (
     ManagedCluster,
     ManagedClusterClaim,
     ManagedClusterSelector,
@@ -11,6 +8,7 @@ from trimtab.api.kinds.ocm import (
     ManagedClusterSetSpec,
     ManagedClusterStatus,
 )
+from trimtab.api.kinds.ocm_placement import ClaimSelectorRequirement, ClusterClaimSelector, GroupClusterSelector
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.api.value import Meta
 from trimtab.decide.ocm.decision import Misconfigured
@@ -48,7 +46,7 @@ def claims(key: str, operator: str, *values: str) -> ClusterClaimSelector:
         (LabelSelector(match_labels={"env": "dev"}), False),
     ],
 )
-def test_labels_are_asked_as_kubernetes_asks_them(selector: LabelSelector, fits: bool) -> None:
+def test_label_selectors_match_as_in_kubernetes(selector: LabelSelector, fits: bool) -> None:
     assert matcher_of(GroupClusterSelector(label_selector=selector))(PROD) is fits
 
 
@@ -71,9 +69,7 @@ def test_of_two_claims_with_one_name_the_last_counts() -> None:
         ),
     ],
 )
-def test_a_selector_that_makes_no_sense_is_refused_in_the_words_of_kubernetes(
-    selector: LabelSelector, text: str
-) -> None:
+def test_an_invalid_selector_is_rejected_with_the_message_of_kubernetes(selector: LabelSelector, text: str) -> None:
     with pytest.raises(Misconfigured) as refusal:
         by_labels(selector)
     assert refusal.value.message == text
@@ -86,7 +82,7 @@ def test_claim_values_must_be_label_values_although_claims_need_not() -> None:
         by_claims(claims("url", "In", "x" * 64))
 
 
-def test_a_set_with_an_unknown_type_of_selector_has_no_members_that_could_be_told() -> None:
+def test_a_set_with_an_unknown_selector_type_is_misconfigured() -> None:
     odd = ManagedClusterSetSpec(cluster_selector=ManagedClusterSelector(selector_type="Odd"))
     with pytest.raises(Misconfigured):
         members_of(ManagedClusterSet(metadata=Meta(name="s"), spec=odd))

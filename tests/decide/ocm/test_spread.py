@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from views import NOON
 
-from trimtab.api.kinds.ocm import ManagedCluster, ManagedClusterClaim, ManagedClusterStatus, SpreadConstraintsTerm
+from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterClaim, ManagedClusterStatus
+from trimtab.api.kinds.ocm_placement import SpreadConstraintsTerm
 from trimtab.api.value import Meta
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.spread import spread_out
@@ -35,30 +36,30 @@ def by_region(
     return SpreadConstraintsTerm(topology_key=key, topology_key_type=kind, max_skew=skew, when_unsatisfiable=how)
 
 
-def test_one_of_each_region_comes_before_a_second_of_the_best() -> None:
+def test_each_region_gets_one_cluster_before_the_best_gets_a_second() -> None:
     assert chosen(3, by_region()) == ["a1", "b1", "c1"]
     assert chosen(5, by_region()) == ["a1", "a2", "b1", "b2", "c1"]
 
 
-def test_a_strict_constraint_gives_fewer_rather_than_uneven_ones() -> None:
+def test_a_strict_constraint_selects_fewer_rather_than_uneven_clusters() -> None:
     assert chosen(7, by_region()) == ["a1", "a2", "b1", "b2", "c1"]
     assert chosen(None, by_region()) == ["a1", "a2", "b1", "b2", "c1"]
 
 
-def test_a_wider_skew_lets_the_best_go_further() -> None:
+def test_a_larger_max_skew_allows_more_of_the_best() -> None:
     assert chosen(3, by_region(2)) == ["a1", "a2", "b1"]
 
 
-def test_a_mild_constraint_prefers_even_numbers_and_gives_all_that_are_wanted() -> None:
+def test_a_soft_constraint_prefers_even_domains_and_selects_all_wanted() -> None:
     assert chosen(3, by_region(strictly=False)) == ["a1", "b1", "c1"]
     assert chosen(7, by_region(strictly=False)) == sorted(PLACES)
 
 
 @pytest.mark.parametrize("strictly", [True, False])
-def test_a_cluster_that_does_not_say_where_it_is_comes_last_or_not_at_all(strictly: bool) -> None:
+def test_a_cluster_without_a_domain_comes_last_or_is_excluded(strictly: bool) -> None:
     assert ("x1" in chosen(6, by_region(strictly=strictly))) is False
 
 
-def test_constraints_hold_together_and_claims_count_as_labels_do() -> None:
+def test_constraints_apply_together_and_claims_work_like_labels() -> None:
     zones = by_region(key="zone", kind="Claim")
     assert chosen(2, by_region(), zones) == ["a1", "b2"]

@@ -21,7 +21,7 @@ def entry(uid: str, minutes: int = 60, **more: str) -> Avoidance:
     return Avoidance(pod_signature=signature, expiry=NOON + timedelta(minutes=minutes), seconds=60 * minutes, **more)
 
 
-def test_the_list_survives_the_wire_and_nonsense_avoids_nobody() -> None:
+def test_list_round_trips_and_an_invalid_annotation_is_empty() -> None:
     text = text_of([entry("rs", root_uid="top")])
     assert text is not None
     (seen,) = entries_of({ANNOTATION: text})
@@ -30,7 +30,7 @@ def test_the_list_survives_the_wire_and_nonsense_avoids_nobody() -> None:
     assert entries_of({ANNOTATION: "nonsense"}) == ()
 
 
-def test_the_list_is_bounded_and_what_ends_soonest_goes_first() -> None:
+def test_list_is_bounded_and_drops_what_expires_soonest() -> None:
     entries: tuple[Avoidance, ...] = ()
     for number in range(MOST):
         entries = added(entries, entry(f"u{number}", 10 + number), NOON)
@@ -40,7 +40,7 @@ def test_the_list_is_bounded_and_what_ends_soonest_goes_first() -> None:
     assert avoids(entries, {"new"}, NOON)
 
 
-def test_an_entry_ends_by_time_with_its_owner_or_with_its_purpose() -> None:
+def test_entry_ends_by_time_without_owner_or_once_the_other_pod_is_scheduled() -> None:
     entries = [entry("old", -1), entry("gone"), entry("kept"), entry("done", until_pod_scheduled="large")]
     kept = still_meant(entries, NOON, lambda one: "gone" not in one.uids, lambda _: False)
     assert [one.uids for one in kept] == [{"kept"}]

@@ -9,19 +9,19 @@ from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.schedule import book, explain, nowhere, schedule
 
 
-def test_the_first_name_wins_among_equals() -> None:
+def test_first_name_wins_among_equal_nodes() -> None:
     decision = schedule(pod("p"), NodeFleet.of([node("b"), node("a"), node("c")]))
     assert (decision.node, decision.tied, decision.feasible) == ("a", 3, 3)
 
 
-def test_equal_nodes_fill_evenly_though_their_grades_do_not_change() -> None:
+def test_equal_nodes_fill_evenly_while_scores_stay_equal() -> None:
     fleet = NodeFleet.of([node(name, cpu="96", memory="512Gi", pods=110) for name in "abc"])
     for i in range(6):
         fleet = book(schedule(pod(f"p{i}", cpu="0", memory="0"), fleet), fleet)
-    assert [len(here.residents) for here in fleet.hosts] == [2, 2, 2]
+    assert [len(node_info.residents) for node_info in fleet.hosts] == [2, 2, 2]
 
 
-def test_booking_takes_the_room() -> None:
+def test_applied_decision_takes_the_capacity() -> None:
     fleet = NodeFleet.of([node("a", pods=1), node("b", pods=1)])
     found = []
     for name in ("p", "q", "r"):
@@ -31,14 +31,14 @@ def test_booking_takes_the_room() -> None:
     assert found == ["a", "b", None]
 
 
-def test_room_promised_to_a_pod_is_not_given_to_a_lesser_one() -> None:
+def test_nominated_node_is_not_given_to_a_pod_of_lower_priority() -> None:
     fleet = NodeFleet.of([node("a", pods=1)]).with_nominated({"a": (resident(pod("vip", priority=5)),)})
     assert schedule(pod("p", priority=4), fleet).node is None
     assert schedule(pod("q", priority=6), fleet).node == "a"
     assert schedule(pod("vip", priority=5), fleet).node == "a"
 
 
-def test_every_node_that_is_turned_down_has_a_sentence() -> None:
+def test_every_rejected_node_has_a_message() -> None:
     fleet = NodeFleet.of([node("a"), node("b", cordoned=True)])
     best, refused = explain(pod("p"), fleet)
     assert best.node == "a"
@@ -46,13 +46,13 @@ def test_every_node_that_is_turned_down_has_a_sentence() -> None:
     assert refused.objection.reason.message.endswith("the node is cordoned")
 
 
-def test_a_node_to_be_avoided_is_taken_only_when_no_other_will_do() -> None:
+def test_avoided_node_is_chosen_only_when_no_other_is_feasible() -> None:
     fleet = NodeFleet.of([node("a"), node("b", cpu="1")], [pod("r", on="b", cpu="500m")])
     assert schedule(pod("p"), fleet, avoided={"a"}).node == "b"
     assert schedule(pod("p", cpu="2"), fleet, avoided={"a"}).node == "a"
 
 
-def test_pods_of_one_service_spread_without_being_told() -> None:
+def test_pods_of_one_service_spread_by_default() -> None:
     running = [pod("one", on="a"), pod("filler", on="b", app="other", cpu="200m")]
     fleet = NodeFleet.of([node("a", zone="east"), node("b", zone="west"), node("c")], running)
     grouped = fleet.with_groups(Groups(services={"default": [{"app": "web"}]}))
@@ -64,12 +64,12 @@ def test_pods_of_one_service_spread_without_being_told() -> None:
 @pytest.mark.parametrize(
     "spec", [{}, spread(ZONE), spread(ZONE, soft=True), near(ZONE), near(ZONE, weight=3), near(ZONE, repels=True)]
 )
-def test_a_cluster_without_nodes_or_labels_is_no_fault(spec: dict[str, Any]) -> None:
+def test_cluster_without_nodes_or_labels_is_no_error(spec: dict[str, Any]) -> None:
     assert schedule(pod("p", **spec), NodeFleet.of([])).node is None
     assert len(explain(pod("p", **spec), NodeFleet.of([node("a")]))) == 1
 
 
-def test_why_there_is_no_node_is_one_sentence_that_people_know() -> None:
+def test_unschedulable_message_is_that_of_kube_scheduler() -> None:
     nodes = [node("a", cordoned=True), node("b", cpu="1"), node("c", cpu="1", memory="1Mi")]
     assert nowhere(pod("p", cpu="2"), NodeFleet.of(nodes)) == (
         "0/3 nodes are available: 1 Insufficient memory, 1 node(s) were unschedulable, 2 Insufficient cpu."

@@ -73,60 +73,60 @@ def test_one_pod_of_an_owner_moves_at_a_time() -> None:
     assert "1 of Deployment/web are on their way" in reasons(found)
 
 
-def test_a_move_is_confirmed_in_as_many_rounds_as_asked() -> None:
+def test_a_move_needs_the_configured_number_of_confirmations() -> None:
     found = planned(crowd(), confirmations=2)
     assert not found.moves
-    assert reasons(found) == {"it has been worth it for 1 of 2 rounds"}
+    assert reasons(found) == {"it has reached the threshold in 1 of 2 rounds"}
     assert planned(crowd(), found.history, confirmations=2).moves
 
 
-def test_a_budget_that_must_keep_a_rest_keeps_it() -> None:
+def test_a_budget_keeps_its_headroom() -> None:
     assert not planned(crowd(), budgets=[budget(1)], headRoom=1).moves
     assert planned(crowd(), budgets=[budget(2)], headRoom=1).moves
 
 
-def test_what_a_budget_has_left_is_told_with_what_the_round_has_taken_already() -> None:
+def test_the_budget_message_includes_disruptions_of_this_round() -> None:
     found = planned(crowd(), budgets=[budget(1)], ownerInFlight="100%")
     assert len(found.moves) == 1
-    assert "the budget web needs 3 healthy pods and has 4, of which 1 are to go" in reasons(found)
+    assert "the budget web needs 3 healthy pods and has 4, of which 1 will be evicted" in reasons(found)
     none = planned(crowd(), budgets=[budget(0)], ownerInFlight="100%")
     assert reasons(none) == {"the budget web needs 4 healthy pods and has 4"}
 
 
-def test_an_owner_in_a_rollout_is_left_alone() -> None:
+def test_an_owner_in_a_rollout_is_not_moved() -> None:
     found = planned(crowd(), top=owners(updated=0, updatedReplicas=1))
     assert reasons(found) == {"Deployment/web is being rolled out"}
 
 
-def test_what_nothing_would_replace_or_is_young_stays() -> None:
+def test_unreplaceable_and_young_pods_are_not_moved() -> None:
     young = {**WELL, "startTime": NOON - timedelta(seconds=30)}
     fresh = [one.but(status=msgspec.convert(young, type(one.status))) for one in crowd()]
     assert reasons(planned(fresh)) == {"it is younger than 2m"}
     assert planned(crowd(owner="")).moves == ()
 
 
-def test_a_move_in_vain_makes_the_next_one_wait_and_three_freeze_the_owner() -> None:
+def test_a_wasted_move_backs_off_and_three_freeze_the_owner() -> None:
     def wasted(minutes: int) -> Moved:
         return Moved(owner="top", source="a", target="a", at=NOON - timedelta(minutes=minutes), outcome=BACK)
 
     one = planned(crowd(), History(moves=(wasted(5),)))
-    assert reasons(one) == {"Deployment/web was moved in vain and is left alone until 12:05:00"}
+    assert reasons(one) == {"Deployment/web had a wasted move and is not moved until 12:05:00"}
     assert planned(crowd(), History(moves=(wasted(15),))).moves
     three = planned(crowd(), History(moves=(wasted(900), wasted(800), wasted(700))))
-    assert reasons(three) == {"Deployment/web was moved in vain three times in a row"}
+    assert reasons(three) == {"Deployment/web had three wasted moves in a row"}
 
 
-def test_who_is_left_alone_for_good_is_told_by_name() -> None:
+def test_frozen_owners_are_listed_by_name() -> None:
     pods = crowd()
-    picture = Picture(Facts(NODES, pods, *owners()), read_settings({}, KNOWN), History(), NOON)
+    snapshot = Picture(Facts(NODES, pods, *owners()), read_settings({}, KNOWN), History(), NOON)
     move = Move(resident(pods[0]), "a", "b", "UnderutilisedNodes", 9.0, "why")
-    vain = made(move, picture).but(outcome=BACK)
+    vain = made(move, snapshot).but(outcome=BACK)
     assert History(moves=(vain,) * 2).frozen_owners == []
     assert History(moves=(vain,) * 3).frozen_owners == ["default/Deployment/web"]
     assert History(moves=(vain.but(whose=""),) * 3).frozen_owners == ["top"]
 
 
-def test_nobody_is_sent_back_where_a_sibling_came_from_without_twice_the_gain() -> None:
+def test_a_reverse_move_needs_twice_the_gain() -> None:
     came = Moved(owner="top", source="b", target="a", at=NOON - timedelta(minutes=30), outcome=DONE)
     assert any(
         "came from b less than an hour ago" in one
@@ -135,20 +135,20 @@ def test_nobody_is_sent_back_where_a_sibling_came_from_without_twice_the_gain() 
     assert planned(crowd(), History(moves=(came,)), gainThreshold=5).moves
 
 
-def test_what_became_of_a_move_is_seen_by_its_replacement() -> None:
+def test_the_outcome_of_a_move_follows_from_its_replacement() -> None:
     before = Moved(owner="top", pod="gone", source="a", at=NOON - timedelta(minutes=1))
     heir = pod("web-9", on="a", status=WELL, metadata={"uid": "u9", "creationTimestamp": NOON - timedelta(seconds=50)})
     (move,) = planned([*crowd(), heir], History(moves=(before,))).history.moves
     assert (move.outcome, move.target) == (BACK, "a")
 
 
-def test_a_pod_so_large_that_every_node_becomes_hot_stays() -> None:
+def test_a_pod_that_would_overload_every_node_stays() -> None:
     large = [pod("web-0", on="a", cpu="3500m", status=WELL, metadata={"uid": "u0"})]
     assert planned(large).moves == ()
 
 
-def test_among_equals_the_service_that_was_disturbed_least_gives() -> None:
-    """Two owners behind one service share its patience: the other service's pod goes first, whatever its name."""
+def test_of_equal_candidates_the_least_disrupted_service_moves() -> None:
+    """Two owners behind one service share its disruptions: the other service moves first, whatever its name."""
     selectors = {"default": {"front": {"app": "web"}, "back": {"app": "db"}}}
     pods = [
         pod("a-1", on="a", cpu="1300m", owner="ReplicaSet/web", status=WELL, metadata={"uid": "a1"}),
@@ -168,7 +168,7 @@ def test_among_equals_the_service_that_was_disturbed_least_gives() -> None:
     assert first(History(moves=(long_ago,))) == "a-1"
 
 
-def test_the_owner_that_was_disturbed_least_per_replica_gives_first() -> None:
+def test_the_owner_with_fewest_disruptions_per_replica_moves_first() -> None:
     mine = [pod("a-1", on="a", cpu="1300m", owner="ReplicaSet/web", status=WELL, metadata={"uid": "a1"})]
     other = pod("b-1", on="a", cpu="1300m", owner="ReplicaSet/other", status=WELL, metadata={"uid": "b1"})
     third = pod("c-1", on="a", cpu="1300m", owner="ReplicaSet/third", status=WELL, metadata={"uid": "c1"})
@@ -177,17 +177,17 @@ def test_the_owner_that_was_disturbed_least_per_replica_gives_first() -> None:
     assert found.moves[0].pod.name == "b-1"
 
 
-def test_a_move_that_was_written_down_and_never_made_is_forgotten() -> None:
+def test_a_recorded_move_that_was_never_made_is_dropped() -> None:
     def before(minutes: int) -> Moved:
         return Moved(owner="top", pod="u0", source="a", at=NOON - timedelta(minutes=minutes))
 
     assert planned(crowd(), History(moves=(before(1),))).history.moves == (before(1),)
     assert planned(crowd(), History(moves=(before(3),))).history.moves == ()
     ending = [crowd()[0].but(metadata=crowd()[0].metadata.but(deletion_timestamp=NOON)), *crowd()[1:]]
-    assert planned(ending, History(moves=(before(3),))).history.moves == (before(3),)  # it has a long time to end
+    assert planned(ending, History(moves=(before(3),))).history.moves == (before(3),)  # its grace period is long
 
 
-def test_a_replacement_that_finds_no_node_for_two_minutes_was_moved_in_vain() -> None:
+def test_a_replacement_pending_for_two_minutes_is_a_wasted_move() -> None:
     def outcome(minutes: int) -> str:
         at = NOON - timedelta(minutes=minutes)
         heir = pod("web-9", status={"phase": "Pending"}, metadata={"uid": "u9", "creationTimestamp": at})
@@ -198,7 +198,7 @@ def test_a_replacement_that_finds_no_node_for_two_minutes_was_moved_in_vain() ->
     assert (outcome(1), outcome(2)) == ("", PENDING)
 
 
-def test_back_off_doubles_with_every_move_in_vain_up_to_a_day() -> None:
+def test_backoff_doubles_with_every_wasted_move_up_to_a_day() -> None:
     def wasted(*minutes: int) -> History:
         return History(moves=tuple(Moved(owner="top", at=NOON - timedelta(minutes=m), outcome=BACK) for m in minutes))
 
@@ -209,7 +209,7 @@ def test_back_off_doubles_with_every_move_in_vain_up_to_a_day() -> None:
     assert History(moves=(*wasted(30).moves, good)).cooling_until("top") is None
 
 
-def test_an_owner_that_was_scaled_a_moment_ago_is_left_alone_also_after_a_restart() -> None:
+def test_a_recently_scaled_owner_is_not_moved_also_after_a_restart() -> None:
     first = planned(crowd(), top=owners(3))
     grown = planned(crowd(), first.history.but(moves=()))
     assert reasons(grown) == {"Deployment/web was scaled less than 5 minutes ago"}
@@ -217,7 +217,7 @@ def test_an_owner_that_was_scaled_a_moment_ago_is_left_alone_also_after_a_restar
     assert grown.history.lasting(NOON + timedelta(minutes=5)) == History()
 
 
-def test_nodes_that_others_are_about_to_remove_are_nobodys_target_and_nobodys_source() -> None:
+def test_nodes_about_to_be_removed_are_neither_target_nor_source() -> None:
     leaving = [node(name, cpu="4", taints=["karpenter.sh/disrupted:NoSchedule"]) for name in "bc"]
     facts = Facts([NODES[0], *leaving], crowd(), *owners())
     given = read_settings({"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}]}, KNOWN)
@@ -226,10 +226,10 @@ def test_nodes_that_others_are_about_to_remove_are_nobodys_target_and_nobodys_so
         {"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}], "avoidedTaints": ["x"]}, KNOWN
     )
     tolerating = [one.but(spec=one.spec.but(tolerations=(Toleration(operator="Exists"),))) for one in crowd()]
-    assert plan(Picture(facts._replace(pods=tolerating), own, History(), NOON)).moves  # the list is a setting
+    assert plan(Picture(facts._replace(pods=tolerating), own, History(), NOON)).moves  # the list is configurable
 
 
-def test_a_rate_keeps_half_of_its_window_where_the_preset_is_careful() -> None:
+def test_the_conservative_preset_keeps_half_of_the_rate() -> None:
     def rated(used: int) -> Any:
         recent = [{"object": f"p{n}", "at": (NOON - timedelta(minutes=9)).isoformat()} for n in range(used)]
         raw = {
@@ -246,11 +246,11 @@ def test_a_rate_keeps_half_of_its_window_where_the_preset_is_careful() -> None:
     assert planned(crowd(), budgets=[rated(1)], unusedRate=0.5).moves
     tight = planned(crowd(), budgets=[rated(2)], unusedRate=0.5)
     assert tight.moves == ()
-    assert any("the rate of the budget calm would be used up too far" in one for one in reasons(tight))
+    assert any("the rate of the budget calm would have too little left" in one for one in reasons(tight))
     assert planned(crowd(), budgets=[rated(2)], unusedRate=0.0).moves
 
 
-def test_two_budgets_are_named_where_the_server_refuses_to_judge_them() -> None:
+def test_overlapping_budgets_are_named_where_the_server_refuses_them() -> None:
     facts = Facts(NODES, crowd(), *owners(), (budget(2), budget(2).but(metadata=budget(2).metadata.but(name="twin"))))
     given = read_settings({"preset": "aggressive", "objectives": [{"name": "UnderutilisedNodes"}]}, KNOWN)
     assert plan(Picture(facts, given, History(), NOON)).moves
@@ -262,15 +262,15 @@ def test_two_budgets_are_named_where_the_server_refuses_to_judge_them() -> None:
     )
 
 
-def test_without_a_fit_check_the_scheduler_is_trusted_and_the_node_is_relieved_no_further_than_needed() -> None:
+def test_without_a_fit_check_pods_move_until_the_node_is_below_its_limit() -> None:
     found = planned(crowd(), requireFit=False, ownerInFlight="100%")
     assert [(one.source, one.expected) for one in found.moves] == [("a", "")] * len(found.moves)
     assert 1 <= len(found.moves) <= 2  # 90 % is requested, 70 % is allowed, each is 22 %
 
 
-def test_a_pod_whose_scheduler_nobody_knows_moves_only_when_something_is_wrong() -> None:
+def test_a_pod_of_an_unknown_scheduler_moves_only_when_urgent() -> None:
     strange = [one.but(spec=one.spec.but(scheduler_name="volcano")) for one in crowd()]
-    assert reasons(planned(strange)) == {"nobody knows how volcano decides"}
+    assert reasons(planned(strange)) == {"the rules of the scheduler volcano are unknown"}
     tainted = [node("a", cpu="4", taints=["bad=yes:NoSchedule"]), *NODES[1:]]
     given = read_settings({"preset": "aggressive", "objectives": [{"name": "HardViolation"}]}, KNOWN)
     assert plan(Picture(Facts(tainted, strange, *owners()), given, History(), NOON)).moves
@@ -284,13 +284,13 @@ def wished(pods: list[Any], spared: Eviction) -> Cycle:
     return turn
 
 
-def test_what_a_policy_wants_passes_the_same_door_as_our_own_objectives() -> None:
+def test_policy_moves_pass_the_same_checks_as_objectives() -> None:
     given = read_settings({"preset": "aggressive"}, KNOWN)
 
     def obeyed(pods: list[Any], history: History | None = None, **facts: Any) -> Plan:
-        picture = Picture(Facts(NODES, pods, *owners(), **facts), given, history or History(), NOON)
+        snapshot = Picture(Facts(NODES, pods, *owners(), **facts), given, history or History(), NOON)
         spared = Eviction(resident(pods[-1]), "a", "RemoveDuplicates", "no other node would take it")
-        return obey(picture, wished(pods[:-1], spared))
+        return obey(snapshot, wished(pods[:-1], spared))
 
     found = obeyed(crowd())
     assert [(one.pod.name, one.expected, one.objective) for one in found.moves] == [("web-0", "b", "RemoveDuplicates")]
@@ -307,8 +307,8 @@ def test_what_a_policy_wants_passes_the_same_door_as_our_own_objectives() -> Non
     assert obeyed(crowd(), budgets=(budget(0),)).moves == ()
 
 
-def test_nodes_whose_pods_may_not_move_do_not_hide_those_whose_pods_may() -> None:
-    """The hottest node has more pods that ask to stay than a round looks at; the second hottest gives in their place."""
+def test_nodes_with_protected_pods_do_not_hide_other_nodes() -> None:
+    """The hottest node has more protected pods than a round checks; the second hottest is used instead."""
     hot, warm = node("hot", cpu="8", pods=60), node("warm", cpu="8", pods=60)
     held = {"annotations": {"descheduler.alpha.kubernetes.io/prefer-no-eviction": "yes"}}
     pods = [
@@ -326,8 +326,8 @@ def test_nodes_whose_pods_may_not_move_do_not_hide_those_whose_pods_may() -> Non
     assert "it asks not to be moved" in reasons(found)
 
 
-def test_an_owner_of_a_kind_of_the_users_own_gives_no_more_than_its_share_at_once() -> None:
-    """Its sets are its own: ten percent of thirty are three, whoever stands between it and its pods."""
+def test_a_custom_owner_moves_no_more_than_its_share_at_once() -> None:
+    """Its sets count as its own: ten percent of thirty are three, whatever is between it and its pods."""
     ref = {"apiVersion": "play.example/v1", "kind": "Game", "name": "web", "uid": "game", "controller": True}
     _, (between,) = owners()
     between = between.but(metadata=between.metadata.but(owner_references=(msgspec.convert(ref, OwnerReference),)))
@@ -369,7 +369,7 @@ def of_twenty(ready: int, facts: dict[str, Any], budgets: Any = (), **raw: Any) 
     return plan(Picture(Facts(nodes, pods, *owners(20), budgets, **facts), given, History(), NOON))
 
 
-def test_without_a_budget_a_tenth_of_an_owner_is_disrupted_at_once_whoever_began() -> None:
+def test_without_a_budget_at_most_a_tenth_of_an_owner_is_disrupted() -> None:
     assert len(of_twenty(20, {}).moves) == 2
     assert len(of_twenty(19, disrupted(1)).moves) == 1
     found = of_twenty(18, disrupted(2))
@@ -377,14 +377,14 @@ def test_without_a_budget_a_tenth_of_an_owner_is_disrupted_at_once_whoever_began
     said = "2 of Deployment/web were disrupted and are not ready again, and no budget allows more"
     assert reasons(found) == {said}
     assert len(of_twenty(20, disrupted(2)).moves) == 2  # they have been replaced
-    assert len(of_twenty(18, disrupted(2), budgets=[budget(3)]).moves) == 3  # a budget says how many
+    assert len(of_twenty(18, disrupted(2), budgets=[budget(3)]).moves) == 3  # a budget decides how many
 
 
-def test_pods_that_are_ill_by_themselves_are_nobody_s_disruption() -> None:
+def test_unready_pods_without_eviction_are_no_disruption() -> None:
     assert len(of_twenty(15, {}).moves) == 2
 
 
-def test_of_owners_alike_the_one_that_was_disturbed_least_per_replica_gives_first_whoever_disturbed_it() -> None:
+def test_disruptions_by_others_count_when_owners_are_ordered() -> None:
     mine = pod("a-1", on="a", cpu="1300m", owner="ReplicaSet/web", status=WELL, metadata={"uid": "a1"})
     other = pod("b-1", on="a", cpu="1300m", owner="ReplicaSet/other", status=WELL, metadata={"uid": "b1"})
     third = pod("c-1", on="a", cpu="1300m", owner="ReplicaSet/third", status=WELL, metadata={"uid": "c1"})
@@ -397,13 +397,13 @@ def test_of_owners_alike_the_one_that_was_disturbed_least_per_replica_gives_firs
     assert (first(30), first(61)) == ("b-1", "a-1")
 
 
-def test_only_rounds_in_which_it_was_worth_it_confirm_a_move() -> None:
-    """A gain that was too small twice and is large enough now has been worth it for one round, not for three."""
+def test_only_rounds_above_the_threshold_confirm_a_move() -> None:
+    """A gain below the threshold twice and above it now is confirmed by one round, not by three."""
     history = History()
     for _ in range(2):
         history = planned(crowd(), history, confirmations=3, gainThreshold=90).history
     found = planned(crowd(), history, confirmations=3)
-    assert reasons(found) == {"it has been worth it for 1 of 3 rounds"}
+    assert reasons(found) == {"it has reached the threshold in 1 of 3 rounds"}
     assert any("less than 90 %" in one for one in reasons(planned(crowd(), confirmations=3, gainThreshold=90)))
 
 
@@ -416,14 +416,14 @@ def urgent(pods: list[Any], history: History | None = None, *, top: Any = None, 
     return plan(Picture(facts, read_settings(given, KNOWN), history or History(), NOON))
 
 
-def test_what_is_urgent_is_confirmed_too_but_does_not_wait_for_its_age() -> None:
+def test_urgent_moves_are_confirmed_but_ignore_the_minimum_age() -> None:
     young = [one.but(status=one.status.but(start_time=NOON - timedelta(seconds=5))) for one in crowd()]
     first = urgent(young, confirmations=2)
-    assert reasons(first) == {"it has been worth it for 1 of 2 rounds"}
+    assert reasons(first) == {"it has reached the threshold in 1 of 2 rounds"}
     assert len(urgent(young, first.history, confirmations=2).moves) == 1
 
 
-def test_what_is_urgent_does_not_disturb_a_roll_out_a_scaling_or_a_pod_that_waits() -> None:
+def test_urgent_moves_respect_rollouts_scaling_and_pending_pods() -> None:
     assert reasons(urgent(crowd(), top=owners(updatedReplicas=1))) == {"Deployment/web is being rolled out"}
     waits = pod("web-9", metadata={"uid": "u9", "creationTimestamp": NOON})
     assert reasons(urgent([*crowd(), waits])) == {"Deployment/web has a pod without a node"}
@@ -431,7 +431,7 @@ def test_what_is_urgent_does_not_disturb_a_roll_out_a_scaling_or_a_pod_that_wait
     assert reasons(grown) == {"Deployment/web was scaled less than 5 minutes ago"}
 
 
-def test_the_last_that_serves_is_spared_where_the_preset_is_careful_and_one_that_does_not_serve_is_not_missed() -> None:
+def test_the_last_ready_pod_stays_and_an_unready_one_may_move() -> None:
     alone, ill = crowd(1), {**WELL, "conditions": [{"type": "Ready", "status": "False"}]}
     assert reasons(urgent(alone, minReplicas=2)) == {"Deployment/web has fewer than 2 ready pods"}
     sick = [one.but(status=msgspec.convert({"phase": "Running", **ill}, type(one.status))) for one in alone]
@@ -446,7 +446,7 @@ def policy(**use: Any) -> DisruptionPolicy:
 
 
 def many(history: History | None = None, **facts: Any) -> Plan:
-    """Twenty owners with one pod each on a node that is used too much."""
+    """Twenty owners with one pod each on an overutilised node."""
     pods = [
         pod(
             f"p{n:02}",
@@ -464,7 +464,7 @@ def many(history: History | None = None, **facts: Any) -> Plan:
     return plan(Picture(Facts(nodes, pods, **facts), read_settings(wanted, KNOWN), history or History(), NOON))
 
 
-def test_a_round_ends_where_the_quota_of_the_rescheduler_does() -> None:
+def test_a_round_stops_at_the_quota_of_the_rescheduler() -> None:
     found = many(policy=policy())
     assert len(found.moves) == 2
     assert "The quota of the component rescheduler allows 2 disruptions at once, and 2 are going on" in reasons(found)
@@ -474,8 +474,8 @@ def test_a_round_ends_where_the_quota_of_the_rescheduler_does() -> None:
     assert any("is spent, the next in 60 s" in one for one in reasons(found))
 
 
-def test_where_nobody_keeps_the_quota_the_rescheduler_remembers_what_it_has_used() -> None:
-    assert len(many().moves) == 10  # at once; twenty in ten minutes
+def test_without_a_stored_quota_the_history_is_charged() -> None:
+    assert len(many().moves) == 10  # in flight; twenty in ten minutes
 
     def before(count: int, *, minutes: int, outcome: str = DONE, free: bool = False) -> History:
         at = NOON - timedelta(minutes=minutes)
@@ -490,7 +490,7 @@ def test_where_nobody_keeps_the_quota_the_rescheduler_remembers_what_it_has_used
     assert len(many(at_once).moves) == 6  # four have no replacement yet
 
 
-def test_who_would_come_back_does_not_go() -> None:
+def test_a_pod_that_would_return_is_not_moved() -> None:
     """The node is bad for it, yet the best by its scheduler's scores: only an avoid list keeps the replacement away."""
     ill = {
         "startTime": NOON - timedelta(days=1),

@@ -15,7 +15,7 @@ sizes = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 30), st.intege
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(sizes)
-def test_a_pod_that_minds_no_other_need_not_be_lifted_to_know_its_prospects(placed: list[tuple[str, int, int]]) -> None:
+def test_the_forecast_without_removing_an_independent_pod_is_the_same(placed: list[tuple[str, int, int]]) -> None:
     pods = [
         pod(f"p{i}", on=where, cpu=f"{cpu}00m", memory=f"{memory}00Mi") for i, (where, cpu, memory) in enumerate(placed)
     ]
@@ -25,7 +25,7 @@ def test_a_pod_that_minds_no_other_need_not_be_lifted_to_know_its_prospects(plac
 
 
 def lifted(one: Resident, fleet: NodeFleet) -> Prospect:
-    """The long way: really take the pod away, then ask what the scheduler thinks of every node."""
+    """The slow path: remove the pod, then score every node."""
     rest = without(one, fleet)
     ask, here = ask_for(homeless(one), rest), rest.hosts.index[one.pod.spec.node_name]
     feasible = sifted(ask, rest, DEFAULT)
@@ -47,14 +47,14 @@ def lifted(one: Resident, fleet: NodeFleet) -> Prospect:
     return Prospect(rest.hosts.names[column], gain, parts, int(others.sum()), stays)
 
 
-def test_the_present_node_is_judged_without_the_pod() -> None:
+def test_the_current_node_is_scored_without_the_pod() -> None:
     here = pod("big", on="a", cpu="3", memory="6Gi")
     fleet = NodeFleet.of([node("a", cpu="4"), node("b", cpu="4")], [here])
     found = Bench(fleet).prospect(resident(here))
     assert (found.node, found.gain) == ("b", 0.0)  # both nodes are empty without it
 
 
-def test_a_closed_node_is_nobodys_prospect_and_an_avoided_one_the_last() -> None:
+def test_an_excluded_node_is_no_target_and_an_avoided_one_the_last() -> None:
     here = pod("p", on="a", cpu="1")
     bench = Bench(NodeFleet.of([node("a"), node("b", cpu="8"), node("c")], [here]))
     assert bench.prospect(resident(here)).node == "b"
@@ -63,7 +63,7 @@ def test_a_closed_node_is_nobodys_prospect_and_an_avoided_one_the_last() -> None
     assert bench.prospect(resident(here), frozenset("bc")).node is None
 
 
-def test_the_gain_of_some_plugins_is_as_heavy_as_they_are_for_the_scheduler() -> None:
+def test_the_gain_of_some_plugins_uses_the_scheduler_weights() -> None:
     found = Prospect("b", 10.0, {"NodeAffinity": 100.0, "TaintToleration": -50.0, "NodeResourcesFit": 40.0})
     assert (WEIGHTS["NodeAffinity"], WEIGHTS["TaintToleration"]) == (2, 3)
     assert found.gain_of(("NodeAffinity", "TaintToleration", "PodTopologySpread")) == (2 * 100 - 3 * 50) / 5

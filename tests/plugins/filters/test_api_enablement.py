@@ -10,7 +10,7 @@ def test_a_cluster_that_serves_the_kind_passes() -> None:
     assert verdict("APIEnablement", ask(), cluster(status=SERVES)) is None
 
 
-def test_a_cluster_of_which_nothing_is_known_does_not() -> None:
+def test_a_cluster_without_api_enablements_is_rejected() -> None:
     reason = verdict("APIEnablement", ask(), cluster())
     assert reason is not None
     assert reason.message == "cluster(s) did not have the API resource"
@@ -21,5 +21,5 @@ def test_the_version_counts_too() -> None:
     assert verdict("APIEnablement", other, cluster(status=SERVES)) is not None
 
 
-def test_clusters_in_use_are_spared() -> None:
+def test_clusters_in_use_are_not_checked() -> None:
     assert filters["APIEnablement"].spares_placed

@@ -8,11 +8,11 @@ ON_PREMISES = {"affinityName": "own", "labelSelector": {"matchLabels": {"where":
 WITH_OVERFLOW = {**ON_PREMISES, "overflowAffinities": [{"affinityName": "cloud", "clusterNames": ["cloud1"]}]}
 
 
-def test_without_an_affinity_every_cluster_will_do() -> None:
+def test_without_an_affinity_every_cluster_is_allowed() -> None:
     assert verdict("ClusterAffinity", ask(placement={}), cluster()) is None
 
 
-def test_a_cluster_outside_the_affinity_is_refused() -> None:
+def test_a_cluster_outside_the_affinity_is_rejected() -> None:
     named = ask(placement={"clusterAffinity": {"clusterNames": ["m2"]}})
     reason = verdict("ClusterAffinity", named, cluster("m1"))
     assert reason is not None
@@ -27,7 +27,7 @@ def test_only_the_group_being_tried_counts() -> None:
     assert verdict("ClusterAffinity", second, cluster()) is None
 
 
-def test_a_workload_may_overflow_and_a_mere_object_may_not() -> None:
+def test_only_workloads_with_replicas_may_overflow() -> None:
     placement = {"clusterAffinities": [WITH_OVERFLOW]}
     workload = msgspec.structs.replace(ask(placement=placement, replicas=2), group=0)
     thing = msgspec.structs.replace(ask(placement=placement), group=0)

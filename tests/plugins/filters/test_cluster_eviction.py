@@ -4,7 +4,7 @@ from trimtab.plugins import load
 load()
 
 
-def test_a_cluster_that_is_being_left_is_refused() -> None:
+def test_a_cluster_with_an_eviction_in_progress_is_rejected() -> None:
     leaving = ask(gracefulEvictionTasks=[{"fromCluster": "m1", "producer": "somebody"}])
     reason = verdict("ClusterEviction", leaving, cluster("m1"))
     assert reason is not None

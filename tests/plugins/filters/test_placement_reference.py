@@ -11,9 +11,9 @@ def test_only_decided_clusters_may_be_chosen() -> None:
     assert verdict("PlacementReference", referring, cluster("m2")) is not None
 
 
-def test_an_empty_decision_leaves_no_cluster() -> None:
+def test_an_empty_decision_allows_no_cluster() -> None:
     assert verdict("PlacementReference", ask_of(binding(), candidates=[]), cluster("m1")) is not None
 
 
-def test_without_a_reference_all_may() -> None:
+def test_without_a_reference_all_clusters_are_allowed() -> None:
     assert verdict("PlacementReference", ask_of(binding()), cluster("m2")) is None

@@ -14,7 +14,9 @@ load()
         ("zone", {"zone": "z"}, {"zones": ["z"]}),
     ],
 )
-def test_a_cluster_must_say_where_it_stands(field: str, missing: dict[str, str], present: dict[str, object]) -> None:
+def test_a_cluster_without_the_spread_property_is_rejected(
+    field: str, missing: dict[str, str], present: dict[str, object]
+) -> None:
     spread = ask(placement={"spreadConstraints": [{"spreadByField": field, "minGroups": 1, "maxGroups": 1}]})
     reason = verdict("SpreadConstraint", spread, cluster(**missing))
     assert reason is not None
@@ -22,6 +24,6 @@ def test_a_cluster_must_say_where_it_stands(field: str, missing: dict[str, str],
     assert verdict("SpreadConstraint", spread, cluster(**present)) is None
 
 
-def test_spreading_over_clusters_asks_nothing_of_them() -> None:
+def test_spreading_by_cluster_needs_no_property() -> None:
     spread = ask(placement={"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]})
     assert verdict("SpreadConstraint", spread, cluster()) is None

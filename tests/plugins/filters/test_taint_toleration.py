@@ -26,6 +26,6 @@ def test_the_first_taint_that_is_not_tolerated_is_named() -> None:
         ({"key": "k", "operator": "Gt", "value": "v"}, False),
     ],
 )
-def test_a_toleration_covers_what_it_says(toleration: dict[str, str], passes: bool) -> None:
+def test_a_toleration_matches_by_key_value_and_effect(toleration: dict[str, str], passes: bool) -> None:
     tolerant = ask(placement={"clusterTolerations": [toleration]})
     assert (verdict("TaintToleration", tolerant, TAINTED) is None) is passes

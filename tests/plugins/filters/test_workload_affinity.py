@@ -20,7 +20,7 @@ def test_all_of_a_group_must_be_in_the_cluster() -> None:
     assert verdict("WorkloadAffinity", joining, cluster("m1")) is not None
 
 
-def test_the_first_of_a_group_is_free() -> None:
+def test_the_first_workload_of_a_group_may_go_anywhere() -> None:
     alone = ask(gates=ON, others=(companion("web-deployment", "m1"),), workloadAffinityGroups=GROUP)
     assert verdict("WorkloadAffinity", alone, cluster("m2")) is None
 

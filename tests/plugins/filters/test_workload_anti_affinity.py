@@ -7,7 +7,7 @@ load()
 GROUP = {"antiAffinityGroup": "app=db"}
 
 
-def test_nobody_of_the_group_may_be_in_the_cluster() -> None:
+def test_a_cluster_with_a_member_of_the_group_is_rejected() -> None:
     other = binding(workloadAffinityGroups=GROUP, clusters=[{"name": "m1"}])
     rival = other.but(metadata=other.metadata.but(name="a-deployment"))
     avoiding = ask(gates=Gates(workload_affinity=True), others=(rival,), workloadAffinityGroups=GROUP)
@@ -17,5 +17,5 @@ def test_nobody_of_the_group_may_be_in_the_cluster() -> None:
     assert verdict("WorkloadAntiAffinity", avoiding, cluster("m2")) is None
 
 
-def test_clusters_in_use_are_spared() -> None:
+def test_clusters_in_use_are_not_checked() -> None:
     assert filters["WorkloadAntiAffinity"].spares_placed

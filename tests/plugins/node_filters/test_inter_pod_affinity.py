@@ -6,22 +6,22 @@ from trimtab.decide.pods.schedule import schedule
 PAIR = [node("a", zone="east"), node("b", zone="west")]
 
 
-def test_a_pod_joins_those_it_needs() -> None:
+def test_required_affinity_selects_the_domain_of_the_pods() -> None:
     fleet = NodeFleet.of(PAIR, [pod("cache", on="b", app="cache")])
     assert schedule(pod("p", **near(ZONE, "cache")), fleet).node == "b"
 
 
-def test_the_first_of_a_group_may_start_anywhere() -> None:
+def test_the_first_pod_of_an_affinity_group_may_start_anywhere() -> None:
     assert schedule(pod("p", app="web", **near(ZONE, "web")), NodeFleet.of(PAIR)).node == "a"
     assert schedule(pod("p", app="other", **near(ZONE, "web")), NodeFleet.of(PAIR)).node is None
 
 
-def test_a_pod_keeps_away_from_those_it_avoids() -> None:
+def test_required_anti_affinity_excludes_the_domain() -> None:
     fleet = NodeFleet.of(PAIR, [pod("one", on="a")])
     assert schedule(pod("p", **near(HOSTNAME, repels=True)), fleet).node == "b"
 
 
-def test_those_who_avoid_a_pod_are_respected() -> None:
+def test_anti_affinity_of_running_pods_is_respected() -> None:
     fleet = NodeFleet.of(PAIR, [pod("shy", on="a", app="shy", **near(HOSTNAME, "web", repels=True))])
     assert schedule(pod("p"), fleet).node == "b"
 

@@ -4,7 +4,7 @@ from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.schedule import explain
 
 
-def test_a_taken_host_port_keeps_the_node_closed() -> None:
+def test_a_used_host_port_rejects_the_node() -> None:
     fleet = NodeFleet.of([node("a")], [pod("holder", on="a", ports=(80,))])
     (opinion,) = explain(pod("p", ports=(80,)), fleet)
     assert opinion.objection is not None

@@ -12,19 +12,19 @@ def refusal(cpu: str, *running: str) -> Reason | None:
     return opinion.objection.reason if opinion.objection else None
 
 
-def test_room_that_others_take_may_be_made() -> None:
+def test_a_shortage_caused_by_other_pods_is_resolvable() -> None:
     reason = refusal("2", "1500m", "1")
     assert reason is not None
     assert reason.code == CROWDED
     assert reason.message == "Insufficient cpu - asks for 2000m, 1500m of 4000m is free"
 
 
-def test_a_request_larger_than_the_node_is_hopeless() -> None:
+def test_a_request_larger_than_the_node_is_unresolvable() -> None:
     reason = refusal("5")
     assert reason is not None
     assert reason.code == HOPELESS
 
 
-def test_places_for_pods_are_limited() -> None:
+def test_the_number_of_pods_is_limited() -> None:
     assert refusal("1m", "1m", "1m") is None
     assert refusal("1m", "1m", "1m", "1m") is not None

@@ -9,12 +9,12 @@ def nodes() -> list[object]:
     return [node("a", zone="east"), node("b", zone="west"), node("c")]
 
 
-def test_a_domain_too_far_ahead_is_closed() -> None:
+def test_a_domain_above_max_skew_is_rejected() -> None:
     fleet = NodeFleet.of([node("a", zone="east"), node("b", zone="west")], [pod("one", on="a")])
     assert schedule(pod("p", **spread(ZONE)), fleet).node == "b"
 
 
-def test_a_node_without_the_label_is_hopeless() -> None:
+def test_a_node_without_the_label_is_unresolvable() -> None:
     (opinion,) = explain(pod("p", **spread(ZONE)), NodeFleet.of([node("c")]))
     assert opinion.objection is not None
     assert opinion.objection.reason.code == HOPELESS

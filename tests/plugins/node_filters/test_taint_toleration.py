@@ -4,12 +4,12 @@ from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.schedule import explain, schedule
 
 
-def test_a_taint_keeps_untolerant_pods_away_and_is_named() -> None:
+def test_an_untolerated_taint_is_rejected_and_named() -> None:
     (opinion,) = explain(pod("p"), NodeFleet.of([node("a", taints=["gpu=yes:NoSchedule"])]))
     assert opinion.objection is not None
     assert "{gpu: yes}" in opinion.objection.reason.message
 
 
-def test_a_tolerated_taint_keeps_nobody_away() -> None:
+def test_a_tolerated_taint_is_accepted() -> None:
     tolerant = pod("p", tolerations=[{"key": "gpu", "operator": "Exists"}])
     assert schedule(tolerant, NodeFleet.of([node("a", taints=["gpu=yes:NoExecute"])])).node == "a"

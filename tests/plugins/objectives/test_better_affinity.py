@@ -26,21 +26,21 @@ def look(nodes: list[Node], **more: Any) -> Plan:
     return plan(Picture(Facts(nodes, [here]), read_settings(wanted, KNOWN), History(), NOON))
 
 
-def test_a_pod_moves_where_its_wishes_are_granted() -> None:
+def test_a_pod_moves_to_a_node_it_prefers() -> None:
     found = look([node("a"), node("b", labels={"ssd": "yes"})])
     assert [(one.expected, one.gain) for one in found.moves] == [("b", 100.0)]
     assert found.moves[0].reason == "b grants more of what it prefers (NodeAffinity)"
 
 
-def test_one_wish_is_not_granted_at_the_price_of_another_that_matters_more() -> None:
-    """The node it prefers would rather not have it: affinity gains less than the taint costs."""
+def test_a_preference_is_not_met_at_the_cost_of_a_heavier_one() -> None:
+    """The preferred node has a soft taint: affinity gains less than the taint costs."""
     wary = node("b", labels={"ssd": "yes"}, taints=["slow=yes:PreferNoSchedule"])
     roomy = node("a", cpu="1")
     assert look([roomy, wary]).moves == ()
 
 
-def test_a_wish_that_the_scheduler_as_a_whole_would_not_grant_moves_nobody() -> None:
-    """The other node is a little nearer to what it prefers, and nearly full."""
+def test_a_preference_against_the_scheduler_total_moves_no_pod() -> None:
+    """The other node matches a little more of its preferences, and is nearly full."""
     wishes = [
         {"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}}
         for key, weight in (("ssd", 60), ("gpu", 100))

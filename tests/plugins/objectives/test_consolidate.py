@@ -39,20 +39,20 @@ def reasons(found: Plan) -> dict[str, str]:
     return {one.pod.name: one.reason for one in found.refused}
 
 
-def test_a_node_that_is_used_little_is_emptied_at_the_pace_of_its_owners() -> None:
+def test_an_underutilised_node_is_emptied_at_the_pace_of_its_owners() -> None:
     found = look([*BUSY, here("web-1", "a"), here("web-2", "a"), here("job-1", "a")])
     assert moved(found) == [("job-1", "a"), ("web-1", "a")]
     assert reasons(found) == {"web-2": "1 of ReplicaSet/web are on their way"}
 
 
-def test_a_node_with_a_pod_that_may_not_move_is_left_as_it_is() -> None:
+def test_a_node_with_a_protected_pod_is_not_emptied() -> None:
     held = here("web-2", "a", owner="")
     found = look([*BUSY, here("web-1", "a"), held])
     assert found.moves == ()
     assert reasons(found)["web-2"] == "nothing would replace it"
 
 
-def test_a_node_whose_pods_do_not_all_fit_elsewhere_is_left_as_it_is() -> None:
+def test_a_node_whose_pods_do_not_all_fit_elsewhere_is_not_emptied() -> None:
     full = [here("big-1", "b", "2"), here("fat-1", "c", "2")]
     assert look([*full, *(here(f"we{n}-1", "a", "400m") for n in range(2))]).moves != ()
     assert (
@@ -64,24 +64,24 @@ def test_a_node_whose_pods_do_not_all_fit_elsewhere_is_left_as_it_is() -> None:
     )
 
 
-def test_nobody_moves_from_one_node_that_is_used_little_to_one_that_is_not_used_at_all() -> None:
+def test_no_pod_moves_from_an_underutilised_node_to_an_empty_one() -> None:
     """The scheduler would choose the empty node, and as many nodes would be in use as before."""
     assert look([*BUSY, here("web-1", "a")], [*TRIO, node("empty")]).moves == ()
 
 
-def test_when_all_nodes_are_used_little_the_least_used_gives_to_the_others() -> None:
+def test_when_all_nodes_are_underutilised_the_least_used_is_emptied() -> None:
     pods = [here("big-1", "b"), here("big-2", "b"), here("fat-1", "c"), here("fat-2", "c"), here("web-1", "a")]
     assert moved(look(pods)) == [("web-1", "a")]
 
 
-def test_daemons_stay_and_do_not_count() -> None:
+def test_daemon_pods_stay_and_do_not_count() -> None:
     agent = here("agt-1", "a", owner="DaemonSet/agent")
     assert moved(look([*BUSY, agent, here("web-1", "a")])) == [("web-1", "a")]
     assert look([*BUSY, agent]).moves == ()
 
 
-def test_nobody_is_moved_from_a_node_that_it_prefers() -> None:
-    """Who strives for better affinity would only carry it back."""
+def test_no_pod_moves_away_from_a_node_it_prefers() -> None:
+    """The objective BetterAffinity would move it back."""
     wish = {"weight": 50, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
     nodes = [node("a", labels={"disk": "fast"}), node("b"), node("c")]
@@ -89,7 +89,7 @@ def test_nobody_is_moved_from_a_node_that_it_prefers() -> None:
     assert moved(look([*BUSY, here("web-1", "a", affinity=affinity)])) == [("web-1", "a")]
 
 
-def test_no_node_is_filled_so_far_that_others_would_relieve_it_again() -> None:
+def test_no_node_is_filled_above_the_limit_of_other_objectives() -> None:
     pods = [here("big-1", "b", "2500m"), here("fat-1", "c", "2500m"), here("web-1", "a", "400m")]
     assert look(pods).moves == ()
     assert moved(look(pods, args={"low": {"cpu": 20.0}, "high": {"cpu": 80.0}})) == [("web-1", "a")]
@@ -100,8 +100,8 @@ def test_no_node_is_filled_so_far_that_others_would_relieve_it_again() -> None:
     assert look(pods, objectives=both).moves == ()
 
 
-def test_where_the_scheduler_packs_nodes_its_taste_is_followed_also_on_a_cluster_that_minds_no_avoid_lists() -> None:
-    """It fills the fullest node that will do, and never an empty one; one that spreads would put the pod back."""
+def test_a_packing_scheduler_profile_is_used_also_without_avoid_lists() -> None:
+    """It fills the fullest node that fits, and never an empty one; a spreading scheduler would move the pod back."""
     pods = [here("big-1", "b", "2"), here("fat-1", "c", "1"), here("web-1", "a")]
     nodes = [*TRIO, node("empty")]
 

@@ -31,26 +31,26 @@ def moved(found: Plan) -> list[str]:
     return [one.pod.name for one in found.moves]
 
 
-def test_only_as_many_leave_a_crowded_zone_as_the_constraint_demands() -> None:
-    """All four break it as long as all four are there; after two moves nobody does."""
+def test_only_as_many_pods_leave_a_zone_as_the_constraint_requires() -> None:
+    """All four violate it while all four are there; after two moves none does."""
     pods = [here(f"web-{n}", "a", **spread(ZONE)) for n in range(4)]
     assert moved(look(pods)) == ["web-0", "web-1"]
 
 
-def test_of_two_that_cannot_stand_each_other_one_goes() -> None:
+def test_of_two_conflicting_pods_one_moves() -> None:
     pods = [here(f"web-{n}", "a", **near(HOSTNAME, repels=True)) for n in range(2)]
     found = look(pods)
     assert moved(found) == ["web-0"]
     assert [one.reason for one in found.refused] == ["it gains 0 %, less than 5 %"]
 
 
-def test_a_pod_leaves_a_node_whose_taint_it_does_not_tolerate_and_one_that_does_stays() -> None:
+def test_only_pods_that_do_not_tolerate_the_taint_move() -> None:
     nodes = [node("a", taints=["bad=yes:NoSchedule"]), node("b")]
     hardy = here("hardy", "a", tolerations=[{"operator": "Exists"}])
     assert moved(look([here("web-0", "a"), hardy], nodes)) == ["web-0"]
 
 
-def test_what_must_go_does_not_take_the_room_of_a_pod_that_waits() -> None:
+def test_a_violating_pod_does_not_take_the_capacity_of_a_pending_pod() -> None:
     nodes = [node("a", taints=["bad=yes:NoSchedule"]), node("b", cpu="2")]
     born = {"uid": "w", "creationTimestamp": NOON - timedelta(minutes=1)}
     waits = pod("waits", cpu="1500m", owner="ReplicaSet/other", metadata=born)
@@ -60,4 +60,4 @@ def test_what_must_go_does_not_take_the_room_of_a_pod_that_waits() -> None:
     assert found.moves == ()
     assert [one.reason for one in found.refused] == ["default/waits has no node yet and could go to b"]
     gated = waits.but(spec=waits.spec.but(scheduling_gates=(PodSchedulingGate(name="later"),)))
-    assert moved(look([mine, gated], nodes)) == ["web-0"]  # nobody places it yet
+    assert moved(look([mine, gated], nodes)) == ["web-0"]  # it has a scheduling gate

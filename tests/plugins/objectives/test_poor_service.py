@@ -46,7 +46,7 @@ def look(pods: list[Pod], history: History | None = None, now: datetime = NOON, 
 
 
 def used(cpu: int) -> Measures:
-    """A node so much of whose CPU is in use, nearly all of it by one pod."""
+    """A node with this CPU usage, nearly all of it by one pod."""
     return Measures({"a": {"cpu": cpu}}, {("default", "g"): {"cpu": 3800}, ("default", "p0"): {"cpu": 100}})
 
 
@@ -54,8 +54,8 @@ def moved(found: Plan) -> list[str]:
     return [one.pod.name for one in found.moves]
 
 
-def test_restarts_of_a_long_life_are_no_crash_loop() -> None:
-    """Forty restarts in a month, the last one a minute ago: only those that were noticed within half an hour count."""
+def test_old_restarts_are_no_crash_loop() -> None:
+    """Forty restarts in a month, the last one a minute ago: only those observed within half an hour count."""
     well = [ill("p1", "b", 0), ill("p2", "c", 0)]
     found = look([ill("p0", "a", 40), *well])
     assert moved(found) == []
@@ -76,17 +76,17 @@ def test_one_restart_in_ten_minutes_is_no_crash_loop() -> None:
         history, now = found.history, now + timedelta(minutes=10)
 
 
-def test_a_crash_loop_counts_only_where_siblings_elsewhere_are_far_better_off() -> None:
+def test_a_crash_loop_counts_only_when_siblings_elsewhere_fail_far_less() -> None:
     now, history = NOON, History()
     for restarts in (10, 16):
         pods = [ill("p0", "a", restarts, at=now), ill("p1", "b", restarts - 3, at=now), ill("p2", "c", 9, at=now)]
         found = look(pods, history, now)
         history, now = found.history, now + timedelta(minutes=10)
     assert moved(found) == []
-    assert moved(look([ill("p0", "a", 22, at=now)], history, now)) == []  # without siblings nobody can tell
+    assert moved(look([ill("p0", "a", 22, at=now)], history, now)) == []  # without siblings the cause is unknown
 
 
-def test_kills_are_counted_by_owner_and_node_evicted_pods_too() -> None:
+def test_memory_kills_and_evictions_are_counted_by_owner_and_node() -> None:
     gone = {"phase": "Failed", "reason": "Evicted", "startTime": NOON - timedelta(minutes=30)}
     evicted = pod("p9", on="a", status=gone, metadata={"uid": "p9"})
     killed, well = ill("p0", "a", 1, why="OOMKilled"), [ill("p1", "b", 0), ill("p2", "c", 0)]
@@ -106,7 +106,7 @@ def pressed(name: str, minutes: int) -> Node:
     )
 
 
-def test_on_a_pressed_node_whoever_takes_too_much_goes_if_it_matters_no_more_than_the_others() -> None:
+def test_under_cpu_pressure_the_pod_above_its_request_moves_unless_more_important() -> None:
     greedy, calm = ill("g", "a", 0, owner="greedy"), ill("p0", "a", 0)
     measures = used(4000)
     nodes = [pressed("a", 11), node("b"), node("c")]
@@ -114,14 +114,14 @@ def test_on_a_pressed_node_whoever_takes_too_much_goes_if_it_matters_no_more_tha
     assert moved(look([greedy, calm], nodes=[pressed("a", 9), *nodes[1:]], measures=measures)) == []
     important = greedy.but(spec=greedy.spec.but(priority=1000))
     assert moved(look([important, calm], nodes=nodes, measures=measures)) == ["p0"]
-    assert moved(look([greedy], nodes=nodes, measures=measures)) == []  # it disturbs nobody
+    assert moved(look([greedy], nodes=nodes, measures=measures)) == []  # it disturbs no other pod
     came = Moved(
         owner="default-ReplicaSet/greedy", source="b", target="a", at=NOON - timedelta(minutes=20), outcome="Done"
     )
     assert moved(look([greedy, calm], History(moves=(came,)), nodes=nodes, measures=measures)) == []
 
 
-def test_without_a_word_of_the_node_its_use_tells_and_without_metrics_nothing_is_judged() -> None:
+def test_pressure_is_inferred_from_usage_and_ignored_without_metrics() -> None:
     greedy, calm = ill("g", "a", 0, owner="greedy"), ill("p0", "a", 0)
     measures = used(3900)
     found = look([greedy, calm], measures=measures)

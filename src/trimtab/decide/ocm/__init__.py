@@ -1,1 +1,1 @@
-"""The dialect of Open Cluster Management: which clusters a Placement is answered with."""
+"""Decides for Open Cluster Management: which clusters a Placement gets."""

@@ -1,10 +1,10 @@
-"""A managed cluster as expressions see it: its JSON form, with what is always there and without what never is."""
+"""The JSON form of a managed cluster for CEL expressions, with the fields that OCM always sets."""
 
 from collections.abc import Mapping
 
 import msgspec
 
-from trimtab.api.kinds.ocm import ManagedCluster
+from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.api.quantity import BadQuantity, canonical
 from trimtab.api.value import QuantityText, Raw
 from trimtab.decide.fleet import Array, Fleet
@@ -13,7 +13,7 @@ from trimtab.decide.ocm.snapshot import score_note
 
 
 def document_of(cluster: ManagedCluster) -> Raw:
-    """What a selector may ask about."""
+    """The document that a CEL selector reads."""
     raw: Raw = msgspec.json.decode(msgspec.json.encode(cluster))
     spec: Raw = raw.setdefault("spec", {})
     spec.setdefault("hubAcceptsClient", False)
@@ -36,12 +36,12 @@ def _written(quantity: QuantityText) -> str:
 
 
 def documents(fleet: Fleet[ManagedCluster]) -> Array:
-    """The documents by column, made once per version of a cluster."""
+    """The documents by column, built once per version of a cluster."""
     return fleet.column("documents", lambda: document_of, object)
 
 
 def scores_of(cluster: str, fleet: Fleet[ManagedCluster]) -> Scores:
-    """The scores that were published for a cluster, whether they have expired or not."""
+    """The published scores of a cluster, including expired ones."""
 
     def scores(resource: str) -> Mapping[str, int] | None:
         note = fleet.notes.get(score_note(resource), {}).get(cluster)

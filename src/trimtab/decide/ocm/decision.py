@@ -1,4 +1,4 @@
-"""What a Placement is answered: the clusters, in groups, and how well that went."""
+"""The decision for a Placement: its clusters in groups, and the status of the search."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -14,7 +14,7 @@ SUCCESS, WARNING, MISCONFIGURED, ERROR = "Success", "Warning", "Misconfigured", 
 
 
 class Misconfigured(Exception):
-    """The Placement, or a set, cannot be understood; says which plugin found out (empty: none) and why."""
+    """The Placement or a cluster set is invalid; names the plugin that detected it (empty: none) and the reason."""
 
     def __init__(self, plugin: str, message: str) -> None:
         super().__init__(message)
@@ -23,7 +23,7 @@ class Misconfigured(Exception):
 
 
 class Status(NamedTuple):
-    """How the search for clusters went."""
+    """The status of the search for clusters."""
 
     code: str = SUCCESS
     plugin: str = ""
@@ -34,26 +34,26 @@ WENT_WELL = Status()
 
 
 class Group(NamedTuple):
-    """Some of the chosen clusters, in the order of names or of their totals."""
+    """Some of the chosen clusters, in order of names or totals."""
 
     name: str
     clusters: list[str]
 
 
 class Found(NamedTuple):
-    """The result of the search. Columns are those of the fleet that was asked, in the order of names."""
+    """The result of the search. Columns are those of the fleet, in name order."""
 
     feasible: Array
     """The columns that passed every filter."""
     chosen: Array
-    """Those of them that the Placement gets."""
+    """The columns that the Placement gets."""
     totals: Array | None = None
-    """The total of each feasible column; None when no prioritizer was reached."""
+    """The total of each feasible column; None when no prioritizer ran."""
     unscheduled: int = 0
     """How many clusters are missing."""
     status: Status = WENT_WELL
     warnings: tuple[Status, ...] = ()
-    """All that could stand in `status`: upstream picks one of several at random."""
+    """All candidates for `status`: OCM picks one of several at random."""
     again_at: datetime | None = None
     """When a toleration of a cluster in use ends."""
     scores_until: datetime | None = None
@@ -61,7 +61,7 @@ class Found(NamedTuple):
 
     @property
     def ranked(self) -> Array:
-        """The chosen columns, best first; equal totals in the order of names."""
+        """The chosen columns, best first; equal totals in name order."""
         if self.totals is None:
             return self.chosen
         places = np.searchsorted(self.feasible, self.chosen)
@@ -70,19 +70,19 @@ class Found(NamedTuple):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The answer to one Placement."""
+    """The decision for one Placement."""
 
     bound: tuple[str, ...]
     """The sets that the namespace is bound to, sorted."""
     eligible: tuple[str, ...]
-    """Those of them that the Placement asks for."""
+    """The bound sets that the Placement selects."""
     available: int
     """How many clusters these sets have."""
     found: Found
     order: Array
-    """The chosen columns as they are to be listed."""
+    """The chosen columns in the order in which they are listed."""
     grouping: Callable[[Array], tuple[tuple[Group, ...], str]]
-    """Puts columns into groups; most answers are as they were, and then nobody asks."""
+    """Splits columns into groups; evaluated lazily, because most decisions do not change."""
 
     @cached_property
     def _grouped(self) -> tuple[tuple[Group, ...], str]:
@@ -108,5 +108,5 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def fault(self) -> str:
-        """What a queue would be told: why this should be tried again."""
+        """Why the Placement should be retried; empty when nothing failed."""
         return self.group_fault or self.status.message

@@ -1,4 +1,4 @@
-"""Why a Placement was answered as it was: the same plugins, asked for their steps and their sentences."""
+"""Explains the decision for a Placement with the steps and messages of the plugins that made it."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.ocm import OcmPlacement
+from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.value import Raw
 from trimtab.decide.fleet import Array
 from trimtab.decide.framework import Mask, Objection, objections, verdicts
@@ -17,14 +17,14 @@ from trimtab.decide.ocm.snapshot import Scene, score_note
 
 
 class Stage(NamedTuple):
-    """What is left after a filter and those before it."""
+    """The clusters that remain after a filter and those before it."""
 
     name: str
     mask: Mask
 
 
 class Opinion(NamedTuple):
-    """What one prioritizer says of each feasible cluster."""
+    """The scores of one prioritizer for each feasible cluster."""
 
     name: str
     weight: int
@@ -32,7 +32,7 @@ class Opinion(NamedTuple):
 
 
 class Fate(NamedTuple):
-    """What became of one cluster."""
+    """The outcome for one cluster."""
 
     cluster: str
     outcome: str
@@ -41,38 +41,38 @@ class Fate(NamedTuple):
     plugin: str = ""
     reason: str = ""
     parts: tuple[tuple[str, int, int], ...] = ()
-    """What the total is made of: each prioritizer, its weight, its score."""
+    """The parts of the total: each prioritizer, its weight, its score."""
     gaps: tuple[str, ...] = ()
-    """Scores that are missing or have expired, and so count 0."""
+    """Scores that are missing or expired and therefore count 0."""
 
 
 def stages(ask: PlacementAsk, scene: Scene) -> Iterator[Stage]:
-    """Filter by filter; raises Misconfigured where a filter cannot be understood."""
-    mask, said = eligibility(ask, scene).mask, ""
+    """Apply the filters one by one; raises Misconfigured when a filter is invalid."""
+    mask, stage_name = eligibility(ask, scene).mask, ""
     for plugin in in_order():
-        said = f"{said},{plugin.name}" if said else plugin.name
+        stage_name = f"{stage_name},{plugin.name}" if stage_name else plugin.name
         if mask.any() and not (plugin.skips is not None and plugin.skips(ask)):
             mask = mask & verdicts(plugin, ask, scene.fleet)
-        yield Stage(said, mask)
+        yield Stage(stage_name, mask)
 
 
 def turned_down(ask: PlacementAsk, scene: Scene) -> str:
-    """How many of the clusters at hand each filter turned down, in words; empty when none did."""
+    """How many of the eligible clusters each filter rejected, as text; empty when none did."""
     before = total = int(np.count_nonzero(eligibility(ask, scene).mask))
-    told = []
+    outcomes = []
     for plugin, stage in zip(in_order(), stages(ask, scene), strict=True):
         after = int(np.count_nonzero(stage.mask))
-        told += [f"{plugin.name} {before - after}"] if after < before else []
+        outcomes += [f"{plugin.name} {before - after}"] if after < before else []
         before = after
-    return f"of {total} clusters were turned down: {', '.join(told)}" if told else ""
+    return f"of {total} clusters were turned down: {', '.join(outcomes)}" if outcomes else ""
 
 
 def opinions(ask: PlacementAsk, scene: Scene, feasible: Mask) -> Iterator[Opinion]:
     columns = np.flatnonzero(feasible)
     names = scene.fleet.called(columns)
     for one in weighed(ask.spec.prioritizer_policy):
-        said = graded(one, ask, scene, feasible)
-        scores: list[int] = [] if said is None else said[columns].tolist()
+        stage_name = graded(one, ask, scene, feasible)
+        scores: list[int] = [] if stage_name is None else stage_name[columns].tolist()
         yield Opinion(one.name, one.weight, dict(zip(names, scores, strict=False)))
 
 
@@ -84,13 +84,13 @@ def aggregated(totals: Array | None, names: list[str]) -> list[tuple[str, int]]:
 
 
 def shown(placement: OcmPlacement, ask: PlacementAsk, scene: Scene) -> Raw:
-    """What `/debug/placements/{namespace}/{name}` answers."""
+    """The body of `/debug/placements/{namespace}/{name}`."""
     answer: Raw = {"placement": _excerpt(placement)}
     left: list[Stage] = []
     try:
         left.extend(stages(ask, scene))
         feasible = left[-1].mask
-        heard = list(opinions(ask, scene, feasible))
+        scored = list(opinions(ask, scene, feasible))
         found = search(ask, scene, eligibility(ask, scene).mask)
     except (Misconfigured, Unlistable) as fault:
         return _without_empty({**answer, "filteredPipelineResults": _left(left, scene), "error": str(fault)})
@@ -99,7 +99,7 @@ def shown(placement: OcmPlacement, ask: PlacementAsk, scene: Scene) -> Raw:
         {
             **answer,
             "filteredPipelineResults": _left(left, scene),
-            "prioritizeResults": [{"name": o.name, "weight": o.weight, "scores": o.scores} for o in heard],
+            "prioritizeResults": [{"name": o.name, "weight": o.weight, "scores": o.scores} for o in scored],
             "aggregatedScores": [{"clusterName": name, "score": total} for name, total in totals],
             "error": found.status.message if found.status.code == MISCONFIGURED else "",
         }
@@ -125,31 +125,31 @@ def _without_empty(raw: dict[str, Any]) -> Raw:
 
 
 def fates(ask: PlacementAsk, scene: Scene) -> list[Fate]:
-    """What became of every cluster of the fleet, in the order of names; raises Unlistable."""
+    """The outcome for every cluster of the fleet, in name order; raises UnlistableClusterSet."""
     answer = decide(ask, scene)
     fleet, found = scene.fleet, answer.found
-    told = [Fate(name, "NotInSets") for name in fleet.names]
+    outcomes = [Fate(name, "NotInSets") for name in fleet.names]
     if answer.status.code == MISCONFIGURED:
         for column in np.flatnonzero(eligibility(ask, scene).mask).tolist():
-            told[column] = Fate(fleet.names[column], "Filtered", None, answer.status.plugin, answer.status.message)
-        return told
+            outcomes[column] = Fate(fleet.names[column], "Filtered", None, answer.status.plugin, answer.status.message)
+        return outcomes
     totals = [] if found.totals is None else found.totals.tolist()
     chosen = set(found.chosen.tolist())
     mask = np.zeros(len(fleet.names), dtype=bool)
     mask[found.feasible] = True
-    heard = list(opinions(ask, scene, mask))
+    scored = list(opinions(ask, scene, mask))
     for column, total in zip(found.feasible.tolist(), totals, strict=True):
         name = fleet.names[column]
-        parts = tuple((one.name, one.weight, one.scores[name]) for one in heard if name in one.scores)
+        parts = tuple((one.name, one.weight, one.scores[name]) for one in scored if name in one.scores)
         outcome = "Selected" if column in chosen else "NotNeeded"
-        told[column] = Fate(name, outcome, total, parts=parts, gaps=tuple(dict.fromkeys(gaps(name, ask, scene))))
+        outcomes[column] = Fate(name, outcome, total, parts=parts, gaps=tuple(dict.fromkeys(gaps(name, ask, scene))))
     for column, objection in _objections(ask, scene):
-        told[column] = Fate(fleet.names[column], "Filtered", None, objection.plugin, objection.reason.message)
-    return told
+        outcomes[column] = Fate(fleet.names[column], "Filtered", None, objection.plugin, objection.reason.message)
+    return outcomes
 
 
 def gaps(cluster: str, ask: PlacementAsk, scene: Scene) -> Iterator[str]:
-    """The scores of others that the Placement asks for and that this cluster does not have, in words."""
+    """The add-on scores that the Placement uses and that this cluster does not have, as text."""
     for one in weighed(ask.spec.prioritizer_policy):
         add_on = one.coordinate.add_on
         if one.coordinate.type != ADD_ON or add_on is None:
@@ -164,11 +164,11 @@ def gaps(cluster: str, ask: PlacementAsk, scene: Scene) -> Iterator[str]:
 
 
 def _objections(ask: PlacementAsk, scene: Scene) -> Iterator[tuple[int, Objection]]:
-    """Filter by filter, so that none is asked about clusters that never reached it."""
+    """Filter by filter, so that no filter is evaluated for clusters that did not reach it."""
     before = eligibility(ask, scene).mask
     for plugin, stage in zip(in_order(), stages(ask, scene), strict=True):
         refused = np.flatnonzero(before & ~stage.mask).tolist()
         if refused:
-            told = objections((plugin,), ask, scene.fleet, refused)
-            yield from ((column, objection) for column, objection in told if objection is not None)
+            outcomes = objections((plugin,), ask, scene.fleet, refused)
+            yield from ((column, objection) for column, objection in outcomes if objection is not None)
         before = stage.mask

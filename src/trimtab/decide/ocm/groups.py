@@ -1,9 +1,10 @@
-"""The chosen clusters in decision groups, and the groups in objects of at most a hundred."""
+"""Splits the chosen clusters into decision groups, and the groups into objects of at most a hundred clusters."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from trimtab.api.kinds.ocm import DecisionGroup, GroupStrategy, ManagedCluster
+from trimtab.api.kinds.ocm_clusters import ManagedCluster
+from trimtab.api.kinds.ocm_placement import DecisionGroup, GroupStrategy
 from trimtab.api.value import IntOrString
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import sealed
@@ -13,7 +14,7 @@ from trimtab.decide.ocm.snapshot import PAGE, page_name
 
 
 def grouped(chosen: Array, strategy: GroupStrategy, fleet: Fleet[ManagedCluster]) -> tuple[tuple[Group, ...], str]:
-    """The groups, and why the rest of the clusters is in none; the order of the columns is kept."""
+    """The groups, and why the remaining clusters are in none; the order of the columns is kept."""
     groups: list[Group] = []
     try:
         size = group_size(strategy.clusters_per_decision_group, len(chosen))
@@ -28,7 +29,7 @@ def grouped(chosen: Array, strategy: GroupStrategy, fleet: Fleet[ManagedCluster]
 
 
 def group_size(wanted: IntOrString, total: int) -> int:
-    """How many clusters a group has at most, given how many there are."""
+    """The maximum number of clusters in a group, given their total number."""
     if isinstance(wanted, str):
         if not wanted.endswith("%") or not wanted[:-1].isdigit():
             raise Misconfigured("", f"{wanted} invalid type: string is not a percentage")
@@ -50,7 +51,7 @@ def _runs(name: str, columns: Array, size: int, fleet: Fleet[ManagedCluster]) ->
 
 
 class Page(NamedTuple):
-    """One PlacementDecision as it should be."""
+    """One desired PlacementDecision."""
 
     name: str
     group: str
@@ -59,7 +60,7 @@ class Page(NamedTuple):
 
 
 def pages(placement: str, groups: Sequence[Group]) -> Iterator[Page]:
-    """The objects that hold the groups, numbered over all groups; an empty group has one empty object."""
+    """The objects that hold the groups, numbered across all groups; an empty group has one empty object."""
     number = 0
     for index, group in enumerate(groups):
         for start in range(0, max(1, len(group.clusters)), PAGE):

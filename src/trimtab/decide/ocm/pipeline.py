@@ -1,4 +1,4 @@
-"""From a Placement to its clusters: sets, filters, prioritizers, rank, groups; in that order and no other."""
+"""Decides a Placement in fixed order: cluster sets, filters, prioritizers, ranking, groups."""
 
 from datetime import UTC, datetime
 from functools import cache
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trimtab.api.kinds.ocm import ManagedCluster, ManagedClusterSet
+from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterSet
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Filter, Mask, grades, placement_filters, sealed, verdicts
 from trimtab.decide.ocm.decision import MISCONFIGURED, WARNING, WENT_WELL, Answer, Found, Misconfigured, Status
@@ -23,7 +23,7 @@ _NOBODY: Array = np.empty(0, dtype=np.intp)
 
 
 class Unlistable(Exception):
-    """The clusters of a set cannot be told: nothing can be decided, nothing may be written."""
+    """The clusters of a set cannot be listed: nothing can be decided and nothing may be written."""
 
 
 class _Eligible(NamedTuple):
@@ -34,7 +34,7 @@ class _Eligible(NamedTuple):
 
 
 def decide(ask: PlacementAsk, scene: Scene) -> Answer:
-    """The answer to one Placement; raises Unlistable."""
+    """The decision for one Placement; raises UnlistableClusterSet."""
     eligible = eligibility(ask, scene)
     found = search(ask, scene, eligible.mask)
     strategy = ask.spec.decision_strategy.group_strategy
@@ -49,7 +49,7 @@ def decide(ask: PlacementAsk, scene: Scene) -> Answer:
 
 
 def eligibility(ask: PlacementAsk, scene: Scene) -> _Eligible:
-    """The clusters of all sets that the namespace is bound to and the Placement asks for."""
+    """The clusters of all sets that the namespace is bound to and the Placement selects."""
     bound = scene.bound(ask.namespace)
     wanted = ask.spec.cluster_sets
     names = tuple(name for name in bound if name in wanted) if wanted else bound
@@ -58,7 +58,7 @@ def eligibility(ask: PlacementAsk, scene: Scene) -> _Eligible:
 
 
 def available(sets: tuple[ManagedClusterSet, ...], fleet: Fleet[ManagedCluster]) -> tuple[Mask, int]:
-    """Which clusters the sets have together, those that are being deleted aside; and how many."""
+    """The clusters of all these sets except terminating ones, and their number."""
     key = ("available", *[(cluster_set.name, sealed(cluster_set.spec.cluster_selector)) for cluster_set in sets])
 
     def compute() -> tuple[Mask, int]:
@@ -84,7 +84,7 @@ def _staying(cluster: ManagedCluster) -> bool:
 
 
 def search(ask: PlacementAsk, scene: Scene, mask: Mask) -> Found:
-    """The best of these columns. What cannot be understood finds nothing, and says why."""
+    """The best of these columns. An invalid Placement gets no clusters, and its status says why."""
     feasible = _NOBODY
     try:
         mask = sift(ask, scene, mask)
@@ -120,13 +120,13 @@ def check_number(wanted: int | None) -> None:
 
 @cache
 def in_order() -> tuple[Filter[Any, Any], ...]:
-    """Predicates, then tolerations, then whatever else there is."""
+    """Predicates, then tolerations, then the other filters."""
     others = [name for name in placement_filters.names() if name not in FIRST_FILTERS]
     return tuple(placement_filters[name] for name in (*FIRST_FILTERS, *others))
 
 
 def sift(ask: PlacementAsk, scene: Scene, mask: Mask) -> Mask:
-    """The columns that no filter turns down. A filter that nobody reaches is not even read."""
+    """The columns that no filter rejects. A filter that no cluster reaches is not validated."""
     for plugin in in_order():
         if plugin.skips is not None and plugin.skips(ask):
             continue
@@ -137,38 +137,38 @@ def sift(ask: PlacementAsk, scene: Scene, mask: Mask) -> Mask:
 
 
 def graded(one: Weighed, ask: PlacementAsk, scene: Scene, feasible: Mask) -> Array | None:
-    """What one prioritizer says of every column; None: nothing. Borrowed."""
-    question = Question(one.coordinate, ask.placed, ask.decided, scene.popularity)
+    """The scores of one prioritizer for every column; None: none. Belongs to the cache, do not write to it."""
+    query = Question(one.coordinate, ask.placed, ask.decided, scene.popularity)
     if one.plugin.sweep is not None:
-        return one.plugin.sweep(question, scene.fleet, feasible)
-    return grades(one.plugin, question, scene.fleet)
+        return one.plugin.sweep(query, scene.fleet, feasible)
+    return grades(one.plugin, query, scene.fleet)
 
 
 def tally(ask: PlacementAsk, scene: Scene, feasible: Mask, plugins: tuple[Weighed, ...]) -> Array:
-    """The weighted sum of the grades, of every column."""
+    """The weighted sum of the scores, for every column."""
     totals = np.zeros(len(scene.fleet), dtype=np.int64)
     for one in plugins:
-        said = graded(one, ask, scene, feasible)
-        if said is not None:
-            totals += said if one.weight == 1 else said * one.weight
+        scored = graded(one, ask, scene, feasible)
+        if scored is not None:
+            totals += scored if one.weight == 1 else scored * one.weight
     return totals
 
 
 def best(totals: Array, feasible: Array, wanted: int | None) -> Array:
-    """The best of the feasible columns, in the order of names; of equal totals the earlier names are better."""
+    """The best of the feasible columns, in name order; of equal totals the earlier names are better."""
     size = len(feasible)
     if wanted is None or wanted >= size:
         return feasible
     if wanted == 0:
         return _NOBODY
-    # one number says it all: a higher total is smaller, then an earlier name is smaller
+    # one sort key: a higher total is smaller, then an earlier name is smaller
     merits = np.arange(size) - totals * size
     chosen: Array = feasible[np.sort(np.partition(merits, wanted - 1)[:wanted] % size)]
     return chosen
 
 
 def expiry(scene: Scene, feasible: Array, plugins: tuple[Weighed, ...]) -> tuple[tuple[Status, ...], datetime | None]:
-    """Which add-ons' scores of feasible clusters have expired, and when the next will."""
+    """Warnings about expired add-on scores of feasible clusters, and when the next score expires."""
     fleet, warnings, first = scene.fleet, [], np.inf
     for one in plugins:
         if one.coordinate.type != ADD_ON or one.coordinate.add_on is None:
@@ -178,15 +178,15 @@ def expiry(scene: Scene, feasible: Array, plugins: tuple[Weighed, ...]) -> tuple
         soonest = float(ends.min(initial=np.inf))
         if soonest < now:
             expired = ends < now
-            said = "".join(f" {fleet.names[column]}/{resource}" for column in feasible[expired])
-            warnings.append(Status(WARNING, one.name, f"AddOnPlacementScores{said} expired"))
+            scored = "".join(f" {fleet.names[column]}/{resource}" for column in feasible[expired])
+            warnings.append(Status(WARNING, one.name, f"AddOnPlacementScores{scored} expired"))
             soonest = float(ends[~expired].min(initial=np.inf))
         first = min(first, soonest)
     return tuple(warnings), None if first == np.inf else datetime.fromtimestamp(first, UTC)
 
 
 def ends_of(resource: str, fleet: Fleet[ManagedCluster]) -> Array:
-    """When the scores of each cluster expire, in seconds; infinity for never and for none."""
+    """When the scores of each cluster expire, in seconds; infinity for never and for no scores."""
 
     def prepare() -> Any:
         notes = fleet.notes.get(score_note(resource), {})

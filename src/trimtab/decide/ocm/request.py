@@ -1,4 +1,4 @@
-"""What one Placement asks of the fleet, and how its prioritizer policy is read."""
+"""The request of one Placement, and its weighted prioritizers."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import datetime
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from trimtab.api.kinds.ocm import OcmPlacement, PlacementSpec
+from trimtab.api.kinds.ocm_placement import OcmPlacement, PlacementSpec
 from trimtab.api.kinds.policy import PrioritizerConfig, PrioritizerPolicy, ScoreCoordinate
 from trimtab.api.value import Raw
 from trimtab.decide.framework import Score, prioritizers, sealed
@@ -25,17 +25,17 @@ class Scores(Protocol):
 
 
 Program = Callable[[Raw, Scores], bool]
-"""All expressions of one selector, about one cluster as it is on the wire."""
+"""All expressions of one selector, evaluated on the wire form of one cluster."""
 
 
 class Compiler(Protocol):
-    """Turns the expressions of a CEL selector into a program, or says in words why it cannot."""
+    """Compiles the expressions of a CEL selector, or returns the error message."""
 
     def __call__(self, expressions: tuple[str, ...]) -> Program | str: ...
 
 
 class Weighed(NamedTuple):
-    """A prioritizer and what it weighs."""
+    """A prioritizer and its weight."""
 
     name: str
     coordinate: ScoreCoordinate
@@ -44,7 +44,7 @@ class Weighed(NamedTuple):
 
 
 class PlacementAsk(msgspec.Struct, frozen=True, kw_only=True):
-    """One Placement's question."""
+    """The request of one Placement."""
 
     namespace: str
     name: str
@@ -53,12 +53,12 @@ class PlacementAsk(msgspec.Struct, frozen=True, kw_only=True):
     placed: tuple[str, ...] = ()
     """The clusters in use."""
     decided: tuple[str, ...] = ()
-    """Its decisions among those that the fleet counts: like `placed`, a cluster as often as it is named."""
+    """Its own decisions among those that the fleet counts: a cluster as often as it is listed."""
     cel: Compiler | None = None
     by_score: bool = False
-    """Decisions are wanted best first, not in the order of names."""
+    """Decisions are listed best first, not in name order."""
     spreads: bool = False
-    """The spread policy counts."""
+    """The spread policy is applied."""
 
 
 def ask_of(
@@ -87,7 +87,7 @@ _readings: dict[Hashable, tuple[Weighed, ...]] = {}
 
 
 def weighed(policy: PrioritizerPolicy) -> tuple[Weighed, ...]:
-    """The prioritizers that count, with their weights; raises Misconfigured."""
+    """The effective prioritizers with their weights; raises Misconfigured."""
     key = sealed(policy)
     reading = _readings.get(key)
     if reading is None:
@@ -108,7 +108,7 @@ def _weighed(policy: PrioritizerPolicy) -> Iterator[Weighed]:
 
 
 def _by_identity(policy: PrioritizerPolicy) -> dict[Hashable, PrioritizerConfig]:
-    """The last word on each score; no two scores of add-ons are the same, whatever they say."""
+    """The last configuration of each score counts; each add-on configuration is a score of its own."""
     if policy.mode not in ("", "Additive", "Exact"):
         raise Misconfigured("", f"incorrect prioritizer policy mode: {policy.mode}")
     configs: dict[Hashable, PrioritizerConfig] = {}

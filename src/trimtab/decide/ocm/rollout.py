@@ -5,21 +5,21 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from trimtab.api.duration import duration
-from trimtab.api.kinds.ocm import MandatoryDecisionGroup, RolloutPace, RolloutStrategy
+from trimtab.api.kinds.ocm_work import MandatoryDecisionGroup, RolloutPace, RolloutStrategy
 from trimtab.api.value import IntOrString
 
 TO_APPLY, PROGRESSING, SUCCEEDED, FAILED, TIMED_OUT = "ToApply", "Progressing", "Succeeded", "Failed", "TimeOut"
 
 
 class Standing(NamedTuple):
-    """How far one cluster is, and since when."""
+    """The rollout status of one cluster, and since when."""
 
     status: str = TO_APPLY
     since: datetime | None = None
 
 
 class Batch(NamedTuple):
-    """A decision group: which clusters, under which name and number."""
+    """A decision group: its clusters, name and number."""
 
     name: str
     number: int
@@ -27,21 +27,20 @@ class Batch(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What to do now, and when to look again because a deadline or a soak ends."""
+    """The clusters to apply now, and when to check again because a deadline or a soak time ends."""
 
     apply: tuple[str, ...] = ()
-    timed_out: tuple[str, ...] = ()
     done: bool = True
     again_at: datetime | None = None
 
 
 def seconds(text: str) -> float | None:
-    """`2h`, `90m`, `360s`; None for no limit."""
+    """Parse `2h`, `90m`, `360s`; None for no limit."""
     return None if text == "None" else duration(text).total_seconds()
 
 
 def share(wanted: IntOrString | None, total: int) -> int | None:
-    """A number, or a percentage of the total rounded up; None when it says nothing sensible."""
+    """A number, or a percentage of the total rounded up; None when it is invalid or out of range."""
     if isinstance(wanted, str):
         digits = wanted.removesuffix("%")
         if not digits.isdigit():
@@ -51,30 +50,30 @@ def share(wanted: IntOrString | None, total: int) -> int | None:
 
 
 def plan(batches: Sequence[Batch], standings: Mapping[str, Standing], strategy: RolloutStrategy, now: datetime) -> Plan:
-    """The next step of a roll-out over all clusters of a placement."""
-    course = _Course(standings, _pace(strategy), now)
+    """The next step of a rollout over all clusters of a placement."""
+    walk = _Course(standings, _pace(strategy), now)
     if strategy.type == "Progressive" and strategy.progressive is not None:
         first, rest = split(batches, strategy.progressive.mandatory_decision_groups)
-        everyone = sorted(cluster for batch in rest for cluster in batch.clusters)
-        if course.group_by_group(first, tolerant=False):
-            course.advance(everyone, share(strategy.progressive.max_concurrency, len(everyone)) or len(everyone))
+        clusters = sorted(cluster for batch in rest for cluster in batch.clusters)
+        if walk.group_by_group(first, tolerant=False):
+            walk.advance(clusters, share(strategy.progressive.max_concurrency, len(clusters)) or len(clusters))
     elif strategy.type == "ProgressivePerGroup" and strategy.progressive_per_group is not None:
         first, rest = split(batches, strategy.progressive_per_group.mandatory_decision_groups)
-        if course.group_by_group(first, tolerant=False):
-            course.group_by_group(rest, tolerant=True)
+        if walk.group_by_group(first, tolerant=False):
+            walk.group_by_group(rest, tolerant=True)
     else:
-        everyone = sorted(cluster for batch in batches for cluster in batch.clusters)
-        course.advance(everyone, len(everyone), stops=False)
-    return course.result(sum(len(batch.clusters) for batch in batches))
+        clusters = sorted(cluster for batch in batches for cluster in batch.clusters)
+        walk.advance(clusters, len(clusters), stops=False)
+    return walk.result(sum(len(batch.clusters) for batch in batches))
 
 
 def split(batches: Sequence[Batch], mandatory: Sequence[MandatoryDecisionGroup]) -> tuple[list[Batch], list[Batch]]:
-    """The groups that go first, in the order they are asked for, and the others."""
+    """The mandatory groups, in the order of the strategy, and the others."""
     first: list[Batch] = []
-    for asked in mandatory:
+    for mandatory_group in mandatory:
         for batch in batches:
-            named = bool(asked.group_name) and asked.group_name == batch.name
-            numbered = not asked.group_name and asked.group_index == batch.number
+            named = bool(mandatory_group.group_name) and mandatory_group.group_name == batch.name
+            numbered = not mandatory_group.group_name and mandatory_group.group_index == batch.number
             if (named or numbered) and batch not in first:
                 first.append(batch)
     return first, [batch for batch in batches if batch not in first]
@@ -89,7 +88,7 @@ def _pace(strategy: RolloutStrategy) -> RolloutPace:
 
 
 class _Course:
-    """One walk through the clusters: what was found on the way."""
+    """Walks through the clusters once and collects what to apply."""
 
     def __init__(self, standings: Mapping[str, Standing], pace: RolloutPace, now: datetime) -> None:
         self._standings = standings
@@ -98,19 +97,17 @@ class _Course:
         self._deadline = seconds(pace.progress_deadline or "None")
         self._soak = seconds(pace.min_success_time) or 0.0
         self._apply: list[str] = []
-        self._timed_out: list[str] = []
         self._finished = 0
         self._ends: list[datetime] = []
 
     def group_by_group(self, batches: Sequence[Batch], *, tolerant: bool) -> bool:
-        """Whether all of them are through, failures that are tolerated aside."""
+        """Whether all of them are done, apart from tolerated failures."""
         return all(self.advance(sorted(batch.clusters), len(batch.clusters), tolerant=tolerant) for batch in batches)
 
     def advance(self, clusters: Sequence[str], slots: int, *, tolerant: bool = True, stops: bool = True) -> bool:
-        """Fill the free slots; whether nothing is left to do here."""
+        """Fill the free slots; returns whether nothing is left to do here."""
         allowed = (share(self._pace.max_failures, len(clusters)) or 0) if tolerant else 0
         statuses = {cluster: self._status(cluster) for cluster in clusters}
-        self._timed_out += [cluster for cluster, status in statuses.items() if status == TIMED_OUT]
         failures = sum(status in (FAILED, TIMED_OUT) for status in statuses.values())
         self._finished += sum(status in (SUCCEEDED, FAILED, TIMED_OUT) for status in statuses.values())
         waiting = [cluster for cluster, status in statuses.items() if status == TO_APPLY]
@@ -121,7 +118,7 @@ class _Course:
         return not waiting and not busy
 
     def _status(self, cluster: str) -> str:
-        """With deadlines and soaks taken into account: a success that is too young still counts as on its way."""
+        """Applies deadlines and soak times: a success that is too recent still counts as progressing."""
         standing = self._standings.get(cluster, Standing())
         since = standing.since or self._now
         if standing.status in (PROGRESSING, FAILED) and self._deadline is not None:
@@ -138,7 +135,7 @@ class _Course:
 
     def result(self, total: int) -> Plan:
         done = not self._apply and self._finished == total
-        return Plan(tuple(self._apply), tuple(self._timed_out), done, min(self._ends, default=None))
+        return Plan(tuple(self._apply), done, min(self._ends, default=None))
 
 
 def in_groups(pages: Iterator[tuple[str, str, Sequence[str]]]) -> list[Batch]:

@@ -1,7 +1,7 @@
-"""What a score provider is given and what it gives back: clusters in, scores with a validity out.
+"""The interface of score providers: clusters in, scores with a validity out.
 
 A provider is any function `provide(clusters, options)` that yields `(cluster, scores, seconds)`: the name of a cluster,
-its scores by name (-100 to 100, higher is better), and how long they count (None: as long as the runner says).
+its scores by name (-100 to 100, higher is better), and how long they are valid (None: the runner's default).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.ocm import AddOnPlacementScore, AddOnPlacementScoreStatus, ManagedCluster, Score
+from trimtab.api.kinds.ocm_clusters import ManagedCluster
+from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, AddOnPlacementScoreStatus, Score
 from trimtab.api.quantity import BadQuantity, approximate
 from trimtab.api.value import Meta, QuantityText
 from trimtab.decide.ocm.selectors import claims_of
@@ -20,20 +21,20 @@ LOWEST, HIGHEST = -100, 100
 
 
 class Seen(NamedTuple):
-    """A cluster as a provider sees it."""
+    """The input of a provider for one cluster."""
 
     name: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     claims: Mapping[str, str]
     allocatable: Mapping[str, float]
-    """What all nodes together offer."""
+    """The sum over all nodes."""
     allocated: Mapping[str, float]
-    """What is in use; empty where nobody reports it."""
+    """The amounts in use; empty when they are not reported."""
 
 
 class Sheet(NamedTuple):
-    """The scores of one cluster, and for how many seconds they count."""
+    """The scores of one cluster, and for how many seconds they are valid."""
 
     cluster: str
     scores: Mapping[str, float]
@@ -42,16 +43,16 @@ class Sheet(NamedTuple):
 
 Provider: TypeAlias = Callable[[Sequence[Seen], Mapping[str, str]], Iterable[Sheet]]
 providers: Registry[Provider] = Registry("score provider")
-"""Those that come with Trimtab."""
+"""The built-in providers."""
 
 
 def provider(name: str) -> Callable[[Provider], Provider]:
-    """Make a provider known by name."""
+    """Register a provider by name."""
     return lambda provide: providers.add(name, provide)
 
 
 def in_sight(clusters: Iterable[Cluster], managed: Iterable[ManagedCluster]) -> list[Seen]:
-    """Every cluster once, with what either vocabulary says of it."""
+    """Every cluster once, with the data of its Cluster and its ManagedCluster."""
     found = {one.name: _from_managed(one) for one in managed}
     for cluster in clusters:
         summary = cluster.status.resource_summary
@@ -62,7 +63,7 @@ def in_sight(clusters: Iterable[Cluster], managed: Iterable[ManagedCluster]) -> 
             {**(other.annotations if other else {}), **cluster.metadata.annotations},
             other.claims if other else {},
             _numbers(summary.allocatable) if summary else {},
-            # a summary that names no use of a resource says that nobody uses it
+            # a resource that the summary does not list as allocated is unused
             {**dict.fromkeys(summary.allocatable, 0.0), **_numbers(summary.allocated)} if summary else {},
         )
     return [found[name] for name in sorted(found)]
@@ -85,7 +86,7 @@ def _numbers(quantities: Mapping[str, QuantityText]) -> dict[str, float]:
 
 
 def on_the_range(values: Mapping[str, float], *, best: str = "highest") -> dict[str, int]:
-    """Any numbers as scores: the best gets 100, the worst -100, all others in proportion; equal numbers get 100."""
+    """Map numbers to scores: the best gets 100, the worst -100, the others in proportion; equal numbers get 100."""
     if not values:
         return {}
     low, high = min(values.values()), max(values.values())
@@ -96,20 +97,22 @@ def on_the_range(values: Mapping[str, float], *, best: str = "highest") -> dict[
 
 
 def sheets(provide: Provider, clusters: Sequence[Seen], options: Mapping[str, str]) -> Iterator[Sheet]:
-    """What the provider says, checked; raises InputFault with the cluster and the score that are wrong."""
+    """The validated results of the provider; raises InputFault with the invalid cluster and score."""
     known = {cluster.name for cluster in clusters}
     for given in _answers(provide, clusters, options):
         if not isinstance(given, tuple) or not 2 <= len(given) <= 3 or not isinstance(given[1], Mapping):
             raise InputFault(f"the provider yielded {given!r}, not (cluster, scores, seconds)")
-        sheet = Sheet(*given)
-        if sheet.cluster not in known:
-            raise InputFault(f"the provider scored {sheet.cluster!r}, which is no cluster of this fleet")
-        if sheet.seconds is not None and not (_is_number(sheet.seconds) and sheet.seconds > 0):
-            raise InputFault(f"the scores of cluster {sheet.cluster!r} are to count {sheet.seconds!r} seconds")
-        for name, value in sheet.scores.items():
+        result = Sheet(*given)
+        if result.cluster not in known:
+            raise InputFault(f"the provider scored {result.cluster!r}, which is not a cluster of this fleet")
+        if result.seconds is not None and not (_is_number(result.seconds) and result.seconds > 0):
+            raise InputFault(
+                f"the scores of cluster {result.cluster!r} are valid for {result.seconds!r} seconds; must be above 0"
+            )
+        for name, value in result.scores.items():
             if not _is_number(value) or not LOWEST <= value <= HIGHEST:
-                raise InputFault(f"score {name!r} of cluster {sheet.cluster!r} is {value!r}; it must be -100 to 100")
-        yield sheet
+                raise InputFault(f"score {name!r} of cluster {result.cluster!r} is {value!r}; it must be -100 to 100")
+        yield result
 
 
 def _is_number(value: object) -> bool:
@@ -117,7 +120,7 @@ def _is_number(value: object) -> bool:
 
 
 def _answers(provide: Provider, clusters: Sequence[Seen], options: Mapping[str, str]) -> Iterator[object]:
-    """Whatever goes wrong inside a provider is told in one line: it is somebody else's program."""
+    """Report any exception of a provider in one line: it is third-party code."""
     try:
         yield from provide(clusters, options)
     except InputFault:
@@ -133,11 +136,14 @@ def published(
     now: datetime,
     seconds: float,
 ) -> Iterator[AddOnPlacementScore]:
-    """The objects as they should be; `before` are those that exist, by cluster."""
-    for sheet in given:
-        until = now + timedelta(seconds=seconds if sheet.seconds is None else sheet.seconds)
-        scores = tuple(Score(name=name, value=round(value)) for name, value in sorted(sheet.scores.items()))
-        old = before.get(sheet.cluster, AddOnPlacementScore(metadata=Meta(name=resource, namespace=sheet.cluster)))
+    """The desired objects; `before` are the existing ones, by cluster."""
+    for result in given:
+        until = now + timedelta(seconds=seconds if result.seconds is None else result.seconds)
+        scores = tuple(Score(name=name, value=round(value)) for name, value in sorted(result.scores.items()))
+        old = before.get(
+            result.cluster,
+            AddOnPlacementScore(metadata=Meta(name=resource, namespace=result.cluster)),
+        )
         status = AddOnPlacementScoreStatus(
             conditions=old.status.conditions, scores=scores, valid_until=until.replace(microsecond=0)
         )

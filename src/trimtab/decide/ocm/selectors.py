@@ -1,10 +1,11 @@
-"""Selectors as people wrote them, turned into questions to a cluster, or refused in the words of Kubernetes."""
+"""Compiles label and claim selectors to predicates on clusters, or rejects them with the messages of Kubernetes."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from trimtab.api.kinds.ocm import ClusterClaimSelector, GroupClusterSelector, ManagedCluster, ManagedClusterSet
+from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterSet
+from trimtab.api.kinds.ocm_placement import ClusterClaimSelector, GroupClusterSelector
 from trimtab.api.names import label_value_faults, qualified_name_faults
 from trimtab.api.selectors import LabelSelector
 from trimtab.decide.ocm.decision import Misconfigured
@@ -18,7 +19,7 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class Rule(NamedTuple):
-    """One requirement on a map of texts."""
+    """One requirement on a map of strings."""
 
     key: str
     operator: str
@@ -34,7 +35,7 @@ class Rule(NamedTuple):
 
 
 class Requirement(NamedTuple):
-    """A rule before anybody checked it."""
+    """A requirement before validation."""
 
     key: str
     operator: str
@@ -42,7 +43,7 @@ class Requirement(NamedTuple):
 
 
 def claims_of(cluster: ManagedCluster) -> dict[str, str]:
-    """What the cluster says about itself; of claims with one name the last counts."""
+    """The claims of the cluster; of claims with the same name the last counts."""
     return {claim.name: claim.value for claim in cluster.status.cluster_claims}
 
 
@@ -65,7 +66,7 @@ def all_hold(rules: Iterable[Rule], texts: Mapping[str, str]) -> bool:
 
 
 def matcher_of(selector: GroupClusterSelector) -> Matcher:
-    """Labels and claims must both fit."""
+    """Labels and claims must both match."""
     labels, claims = by_labels(selector.label_selector), by_claims(selector.claim_selector)
 
     def matches(cluster: ManagedCluster) -> bool:
@@ -75,7 +76,7 @@ def matcher_of(selector: GroupClusterSelector) -> Matcher:
 
 
 def members_of(cluster_set: ManagedClusterSet) -> Matcher:
-    """Which clusters belong to a set."""
+    """Whether a cluster belongs to a set."""
     selector = cluster_set.spec.cluster_selector
     if selector.selector_type in ("", EXCLUSIVE):
         name = cluster_set.name

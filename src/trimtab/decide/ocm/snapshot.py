@@ -1,7 +1,7 @@
-"""Everything that Placements look at, kept in step object by object, so that a decision starts from arrays.
+"""All input of Placement decisions, updated object by object, so that a decision starts from arrays.
 
-An `Atlas` learns of objects as they come, change and go; `scene(now)` is the picture at that time. A scene is borrowed:
-use it before the atlas learns the next thing.
+A `PlacementSnapshotCache` is updated when objects are added, changed or removed; `snapshot(now)` is the state at that
+time. A snapshot shares memory with the cache: use it before the next update.
 """
 
 from collections import Counter
@@ -13,14 +13,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from trimtab.api.kinds.ocm import (
-    CLUSTER_GROUP,
-    AddOnPlacementScore,
-    ManagedCluster,
-    ManagedClusterSet,
-    ManagedClusterSetBinding,
-    PlacementDecision,
-)
+from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
+from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, PlacementDecision
 from trimtab.api.value import Object
 from trimtab.decide.fleet import LONG_AGO, Array, Fleet, Note
 from trimtab.decide.request import Popularity
@@ -29,7 +23,7 @@ PLACEMENT_LABEL = f"{CLUSTER_GROUP}/placement"
 GROUP_NAME_LABEL = f"{CLUSTER_GROUP}/decision-group-name"
 GROUP_INDEX_LABEL = f"{CLUSTER_GROUP}/decision-group-index"
 PAGE = 100
-"""How many clusters a PlacementDecision has at most."""
+"""The maximum number of clusters in a PlacementDecision."""
 
 V = TypeVar("V")
 Owner: TypeAlias = tuple[str, str]
@@ -37,7 +31,7 @@ Owner: TypeAlias = tuple[str, str]
 
 
 def page_name(placement: str, number: int) -> str:
-    """What the PlacementDecisions of a Placement are called; they are counted from 1."""
+    """The name of a PlacementDecision; they are numbered from 1."""
     return f"{placement}-decision-{number}"
 
 
@@ -47,12 +41,12 @@ def one_group_labels(placement: str) -> dict[str, str]:
 
 
 def score_note(resource: str) -> str:
-    """The kind of note that holds the scores of one AddOnPlacementScore."""
+    """The kind of external value that holds the scores of one AddOnPlacementScore."""
     return f"AddOnPlacementScore/{resource}"
 
 
 def note_of(score: AddOnPlacementScore) -> Note:
-    """What the scores say, and until when."""
+    """The scores, and until when they are valid."""
     return Note({entry.name: entry.value for entry in score.status.scores}, score.status.valid_until)
 
 
@@ -61,14 +55,14 @@ def clusters_of(decision: PlacementDecision) -> list[str]:
 
 
 class Held(NamedTuple):
-    """One PlacementDecision and the clusters in it."""
+    """One PlacementDecision and its clusters."""
 
     decision: PlacementDecision
     clusters: list[str]
 
 
 class Holding:
-    """All that a Placement was answered with so far."""
+    """All stored decisions of one Placement."""
 
     def __init__(self) -> None:
         self.pages: dict[str, Held] = {}
@@ -84,7 +78,7 @@ class Holding:
         self._line = None
 
     def in_line(self, placement: str, fleet: Fleet[ManagedCluster]) -> Array | None:
-        """The columns of the clusters, if they are listed in one group without a name, page by page; else None."""
+        """The columns of the clusters, if they are listed in one unnamed group, page by page; else None."""
         if self._line is None or self._line[0] != (placement, fleet.layout):
             self._line = ((placement, fleet.layout), self._lined_up(placement, fleet))
         return self._line[1]
@@ -104,7 +98,7 @@ class Holding:
 
     @cached_property
     def decided(self) -> tuple[str, ...]:
-        """The clusters, each as often as it is named."""
+        """The clusters, each as often as it is listed."""
         return tuple([cluster for held in self.pages.values() for cluster in held.clusters])
 
     @cached_property
@@ -118,7 +112,7 @@ NOTHING_HELD = Holding()
 
 
 class Scene(NamedTuple):
-    """The world of Placements at one time."""
+    """All input of Placement decisions at one time."""
 
     now: datetime
     fleet: Fleet[ManagedCluster]
@@ -128,18 +122,18 @@ class Scene(NamedTuple):
     held: Mapping[Owner, Holding]
     """The decisions of each Placement."""
     popularity: Popularity
-    """How often each cluster was decided for, in all namespaces."""
+    """How often each cluster was selected, in all namespaces."""
 
     def held_by(self, namespace: str, name: str) -> Holding:
         return self.held.get((namespace, name), NOTHING_HELD)
 
     def bound(self, namespace: str) -> tuple[str, ...]:
-        """The sets that the namespace may use: those that exist and for which it has a binding of that name."""
+        """The sets that the namespace may use: existing sets for which it has a binding of the same name."""
         return tuple(sorted(name for name in self.bindings.get(namespace, ()) if name in self.sets))
 
 
 class Atlas:
-    """Keeps the scene in step with the objects it is told of."""
+    """Keeps the snapshot up to date with the objects."""
 
     kinds: tuple[type[Object], ...] = (
         ManagedCluster,
@@ -163,22 +157,22 @@ class Atlas:
         self._noted: dict[str, dict[str, Note | None]] = {}
         self._expiries: list[datetime] = []
         self._ends: set[datetime] = set()
-        for thing in things:
-            self.learn(None, thing)
+        for obj in things:
+            self.learn(None, obj)
 
     def learn(self, old: Object | None, new: Object | None) -> None:
-        """An object came (old is None), changed, or went (new is None)."""
-        thing = new if new is not None else old
-        if isinstance(thing, ManagedCluster):
-            self._moved[thing.name] = new  # type: ignore[assignment]
-        elif isinstance(thing, AddOnPlacementScore):
-            self._learn_score(thing, gone=new is None)
-        elif isinstance(thing, PlacementDecision):
+        """An object was added (old is None), changed, or removed (new is None)."""
+        obj = new if new is not None else old
+        if isinstance(obj, ManagedCluster):
+            self._moved[obj.name] = new  # type: ignore[assignment]
+        elif isinstance(obj, AddOnPlacementScore):
+            self._learn_score(obj, gone=new is None)
+        elif isinstance(obj, PlacementDecision):
             self._learn_decision(old, new)
-        elif isinstance(thing, ManagedClusterSet):
-            _put(self._sets, thing.name, thing, gone=new is None)
-        elif isinstance(thing, ManagedClusterSetBinding):
-            _put(self._bindings.setdefault(thing.namespace, {}), thing.name, thing, gone=new is None)
+        elif isinstance(obj, ManagedClusterSet):
+            _put(self._sets, obj.name, obj, gone=new is None)
+        elif isinstance(obj, ManagedClusterSetBinding):
+            _put(self._bindings.setdefault(obj.namespace, {}), obj.name, obj, gone=new is None)
 
     def _learn_score(self, score: AddOnPlacementScore, *, gone: bool) -> None:
         until = score.status.valid_until
@@ -200,7 +194,7 @@ class Atlas:
         self._recount.update(name for name, change in changes.items() if change)
 
     def scene(self, now: datetime) -> Scene:
-        """The picture at this time, all that was learned included."""
+        """The snapshot at this time, including all updates."""
         if self._moved:
             here = [cluster for cluster in self._moved.values() if cluster is not None]
             self._fleet = self._fleet.change(here, gone=[name for name, new in self._moved.items() if new is None])
@@ -214,7 +208,7 @@ class Atlas:
         return Scene(now, self._fleet, self._sets, self._bindings, self._held, popularity)
 
     def _count(self) -> None:
-        """Bring the numbers up to date: of those that changed, or of all when the columns are others."""
+        """Update the counts of the changed clusters, or of all when the layout changed."""
         index = self._fleet.index
         if self._counted_for != self._fleet.layout:
             self._counted_for = self._fleet.layout
@@ -232,7 +226,7 @@ class Atlas:
         self._recount = set()
 
     def _let_expire(self, now: datetime) -> None:
-        """Arrays depend on the time only through notes that end: between two ends the picture stays as it is."""
+        """Arrays depend on time only through values that expire: between two expiries the fleet stays the same."""
         expired = self._fleet.now == LONG_AGO
         while self._expiries and self._expiries[0] < now:
             self._ends.discard(heappop(self._expiries))

@@ -1,8 +1,9 @@
-"""What a Placement's status and events say about its answer."""
+"""The conditions, status and event texts of a Placement decision."""
 
 from collections.abc import Iterator, Sequence
 
-from trimtab.api.kinds.ocm import DecisionGroupStatus, ManagedCluster, PlacementSpec
+from trimtab.api.kinds.ocm_clusters import ManagedCluster
+from trimtab.api.kinds.ocm_placement import DecisionGroupStatus, PlacementSpec
 from trimtab.api.value import Condition
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.decision import ERROR, MISCONFIGURED, Answer, Group
@@ -20,7 +21,7 @@ _LONGEST_NOTE = 1000
 
 
 def satisfied(answer: Answer, spec: PlacementSpec) -> Condition:
-    """Whether the Placement has the clusters it asked for, and if not, the first thing in the way."""
+    """Whether the Placement has the clusters it requests, and if not, the first cause."""
     ok, reason, message = _satisfied(answer, spec)
     return Condition(type=SATISFIED, status="True" if ok else "False", reason=reason, message=message)
 
@@ -45,7 +46,7 @@ def _satisfied(answer: Answer, spec: PlacementSpec) -> tuple[bool, str, str]:
 
 
 def misconfigured(answer: Answer) -> Condition:
-    """Whether the Placement could be understood."""
+    """Whether the Placement is valid."""
     text = ""
     if answer.group_fault:
         text = f":{answer.group_fault}"
@@ -79,13 +80,13 @@ def one_group_status(placement: str, clusters: int) -> DecisionGroupStatus:
 
 
 def totals_in_words(answer: Answer, fleet: Fleet[ManagedCluster]) -> str:
-    """Every feasible cluster with its total, as far as an event can hold it; empty when there are none."""
-    found, told = answer.found, ""
+    """Every feasible cluster with its total, cut to the length of an event; empty when there are none."""
+    found, text = answer.found, ""
     if found.totals is None:
-        return told
+        return text
     for name, total in zip(fleet.called(found.feasible), found.totals.tolist(), strict=True):
         more = f"{name}:{total} "
-        if len(told) + len(more) > _LONGEST_NOTE:
-            return told + "......"
-        told += more
-    return told
+        if len(text) + len(more) > _LONGEST_NOTE:
+            return text + "......"
+        text += more
+    return text

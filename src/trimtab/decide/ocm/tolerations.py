@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from trimtab.api.kinds.ocm import ManagedCluster, ManagedClusterTaint, PlacementToleration
+from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterTaint
+from trimtab.api.kinds.ocm_placement import PlacementToleration
 from trimtab.decide.fleet import LONG_AGO, Fleet
 from trimtab.decide.ocm.decision import Misconfigured
 from trimtab.decide.ocm.request import PlacementAsk
@@ -14,7 +15,7 @@ _END_OF_TIME = datetime.max.replace(tzinfo=UTC).timestamp() - 86400
 
 
 def check(tolerations: Sequence[PlacementToleration]) -> None:
-    """Refuse tolerations that contradict themselves."""
+    """Reject contradictory tolerations."""
     for toleration in tolerations:
         if not toleration.key and toleration.operator != "Exists":
             raise Misconfigured(PLUGIN, "If the key is empty, operator must be Exists.")
@@ -23,7 +24,7 @@ def check(tolerations: Sequence[PlacementToleration]) -> None:
 
 
 def covers(toleration: PlacementToleration, taint: ManagedClusterTaint) -> bool:
-    """Whether the toleration speaks of this taint at all."""
+    """Whether the toleration matches this taint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -34,19 +35,19 @@ def covers(toleration: PlacementToleration, taint: ManagedClusterTaint) -> bool:
 
 
 def end(toleration: PlacementToleration, taint: ManagedClusterTaint) -> float:
-    """When the toleration of this taint is over, in seconds since 1970."""
+    """When the toleration of this taint ends, in seconds since 1970."""
     if toleration.toleration_seconds is None:
         return FOREVER
     return (taint.time_added or LONG_AGO).timestamp() + toleration.toleration_seconds
 
 
 def harmless(taint: ManagedClusterTaint, *, in_use: bool) -> bool:
-    """Taints that repel nobody, or only those who are not there yet."""
+    """Whether the taint never excludes a cluster, or only excludes clusters that are not in use."""
     return taint.effect == "PreferNoSelect" or (taint.effect == "NoSelectIfNew" and in_use)
 
 
 def ends(tolerations: Sequence[PlacementToleration], *, in_use: bool) -> Callable[[ManagedCluster], float]:
-    """Until when all taints of a cluster are tolerated, by whichever tolerations."""
+    """Until when all taints of a cluster are tolerated, by any toleration."""
 
     def last(cluster: ManagedCluster) -> float:
         return min(
@@ -62,7 +63,7 @@ def ends(tolerations: Sequence[PlacementToleration], *, in_use: bool) -> Callabl
 
 
 def first_end(ask: PlacementAsk, fleet: Fleet[ManagedCluster]) -> datetime | None:
-    """When the first toleration that a cluster in use relies on is over; then is the time to look again."""
+    """When the first toleration that a cluster in use depends on ends; the Placement must be checked again then."""
     tolerations = ask.spec.tolerations
     if not ask.placed or all(t.toleration_seconds is None for t in tolerations):
         return None
@@ -74,7 +75,7 @@ def first_end(ask: PlacementAsk, fleet: Fleet[ManagedCluster]) -> datetime | Non
 
 
 def _relied_on(cluster: ManagedCluster, tolerations: Sequence[PlacementToleration], now: float) -> float:
-    """The end of the first toleration that still holds, over all taints; for ever when one is not tolerated."""
+    """The end of the first active toleration over all taints; infinity when a taint is not tolerated."""
     first = FOREVER
     for taint in cluster.spec.taints:
         if harmless(taint, in_use=True):

@@ -1,1 +1,1 @@
-"""The pods dialect: where a pod runs among the nodes of one cluster."""
+"""Pod scheduling: chooses a node for a pod within one cluster."""

@@ -1,4 +1,4 @@
-"""PreferAvoidPods: the bounded list on a node of those who were sent away from it and should rather not come back."""
+"""The preferAvoidPods list of a node: a bounded list of owners whose pods should not be scheduled there again soon."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -8,10 +8,10 @@ import msgspec
 from trimtab.api.value import OwnerReference, Value, always
 
 ANNOTATION = "scheduler.alpha.kubernetes.io/preferAvoidPods"
-"""The form that Kubernetes gave it once: it works on every API server, because annotations survive everywhere."""
+"""The annotation that Kubernetes once used; it works on every API server because annotations are always stored."""
 MOST = 32
 LONG, SHORT, LONGEST = timedelta(hours=1), timedelta(minutes=10), timedelta(hours=24)
-"""How long after a bad experience, how long at most until another pod is scheduled, and how long after repetitions."""
+"""Duration after a failed run; maximum until another pod is scheduled; maximum after repetitions."""
 
 
 class Signature(Value):
@@ -19,7 +19,7 @@ class Signature(Value):
 
 
 class Avoidance(Value):
-    """One owner whose pods should rather go elsewhere."""
+    """An owner whose pods should avoid the node."""
 
     pod_signature: Signature = always(Signature())
     eviction_time: datetime | None = None
@@ -27,11 +27,11 @@ class Avoidance(Value):
     message: str = ""
     expiry: datetime | None = None
     until_pod_scheduled: str = ""
-    """The uid of the pod for whose sake it was; once that has a node, the entry is over."""
+    """The uid of the pod that the room was made for; the entry ends when that pod is scheduled."""
     root_uid: str = ""
-    """The owner above the controller: a roll-out must not make us forget."""
+    """The uid of the top-level owner, so that the entry survives a rollout."""
     seconds: int = 0
-    """How long it was meant to last; it doubles when the same owner offends again."""
+    """The intended duration; it doubles when the same owner is added again."""
 
     @property
     def uids(self) -> frozenset[str]:
@@ -46,7 +46,7 @@ class AvoidPods(Value):
 
 
 def entries_of(annotations: Mapping[str, str]) -> tuple[Avoidance, ...]:
-    """The list of a node; what cannot be read avoids nobody."""
+    """Return the list of a node; an invalid annotation counts as empty."""
     text = annotations.get(ANNOTATION)
     if not text:
         return ()
@@ -57,17 +57,17 @@ def entries_of(annotations: Mapping[str, str]) -> tuple[Avoidance, ...]:
 
 
 def text_of(entries: Collection[Avoidance]) -> str | None:
-    """The annotation; None when there is nothing to say."""
+    """Return the annotation value; None when there are no entries."""
     return msgspec.json.encode(AvoidPods(prefer_avoid_pods=tuple(entries))).decode() if entries else None
 
 
 def avoids(entries: Iterable[Avoidance], owners: Collection[str], now: datetime) -> bool:
-    """Whether the node is to be avoided by pods of these owners."""
+    """Return whether pods of these owners should avoid the node."""
     return any(not entry.over(now) and not entry.uids.isdisjoint(owners) for entry in entries)
 
 
 def added(entries: Iterable[Avoidance], new: Avoidance, now: datetime) -> tuple[Avoidance, ...]:
-    """The list with one more; the same owner is refreshed for twice as long, and the bound holds."""
+    """Return the list with a new entry; a repeated owner is kept for twice as long, and `MAX_ENTRIES` holds."""
     before = next((one for one in entries if not one.uids.isdisjoint(new.uids)), None)
     if before is not None and new.seconds and not new.until_pod_scheduled:
         seconds = min(max(new.seconds, 2 * before.seconds), int(LONGEST.total_seconds()))
@@ -77,13 +77,13 @@ def added(entries: Iterable[Avoidance], new: Avoidance, now: datetime) -> tuple[
 
 
 def crowded_out(before: Iterable[Avoidance], after: Collection[Avoidance], now: datetime) -> tuple[Avoidance, ...]:
-    """Those who were still meant to stay away and are forgotten only because the list is full."""
+    """Return entries that had not expired and were dropped only because the list is full."""
     kept = frozenset(uid for one in after for uid in one.uids)
     return tuple(one for one in before if not one.over(now) and one.uids.isdisjoint(kept))
 
 
 def shortened(entries: Iterable[Avoidance], now: datetime, most: int) -> tuple[Avoidance, ...]:
-    """At most so many: those that are over go first, then those that end soonest."""
+    """Return at most `limit` entries; expired ones are dropped first, then those that expire soonest."""
     kept = list(entries)
     while len(kept) > most:
         kept.remove(min(kept, key=lambda one: (not one.over(now), one.expiry or now)))
@@ -96,7 +96,7 @@ def still_meant(
     exists: Callable[[Avoidance], bool],
     waits: Callable[[str], bool],
 ) -> tuple[Avoidance, ...]:
-    """Without what is over: by time, because the owner is gone, or because the other pod has its node."""
+    """Return entries that have not expired, whose owner exists, and whose other pod has no node yet."""
     return tuple(
         one
         for one in entries

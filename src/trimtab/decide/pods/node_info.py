@@ -1,4 +1,4 @@
-"""A node with the pods that run on it, as one value that plugins judge."""
+"""A node with the pods that run on it, as the immutable value that plugins evaluate."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from trimtab.decide.pods.pod_traits import Traits, traits
 
 
 class Resident(NamedTuple):
-    """A pod as its node and its neighbours see it."""
+    """A pod with the values computed from it that filters and scores read."""
 
     pod: Pod
     key: tuple[str, str]
@@ -43,7 +43,7 @@ def resident(pod: Pod) -> Resident:
 
 
 class Host(NamedTuple):
-    """Never changed: `joined` and `left` give the next one."""
+    """Immutable; `with_pod` and `without_pods` return the changed value."""
 
     name: str
     node: Node
@@ -67,25 +67,25 @@ class Host(NamedTuple):
         return self._counting((*self.residents, pod), (pod,), 1)
 
     def left(self, pods: Sequence[Resident]) -> "Host":
-        """Without these, which must be residents (the very same values)."""
+        """Return the node without these pods, which must be the same objects as in `pods`."""
         leaving = {id(pod) for pod in pods}
         return self._counting(tuple([one for one in self.residents if id(one) not in leaving]), pods, -1)
 
     def _counting(self, residents: tuple[Resident, ...], changed: Iterable[Resident], sign: int) -> "Host":
         used, cpu, memory = dict(self.used), self.assumed_cpu, self.assumed_memory
         for one in changed:
-            asked = one.demand
-            for resource, amount in asked.requests.items():
+            resources = one.demand
+            for resource, amount in resources.requests.items():
                 used[resource] = used.get(resource, 0) + sign * amount
-            cpu += sign * asked.assumed_cpu
-            memory += sign * asked.assumed_memory
+            cpu += sign * resources.assumed_cpu
+            memory += sign * resources.assumed_memory
         return Host(self.name, self.node, self.labels, self.allocatable, residents, used, cpu, memory)
 
 
 def host(node: Node, residents: Iterable[Resident] = ()) -> Host:
-    together = tuple(residents)
+    listed = tuple(residents)
     used: Amounts = {}
-    for one in together:
+    for one in listed:
         for resource, amount in one.demand.requests.items():
             used[resource] = used.get(resource, 0) + amount
     return Host(
@@ -93,8 +93,8 @@ def host(node: Node, residents: Iterable[Resident] = ()) -> Host:
         node=node,
         labels=node.metadata.labels,
         allocatable=amounts(node.status.allocatable),
-        residents=together,
+        residents=listed,
         used=used,
-        assumed_cpu=sum(one.demand.assumed_cpu for one in together),
-        assumed_memory=sum(one.demand.assumed_memory for one in together),
+        assumed_cpu=sum(one.demand.assumed_cpu for one in listed),
+        assumed_memory=sum(one.demand.assumed_memory for one in listed),
     )

@@ -1,6 +1,6 @@
-"""The two ways in which a node can be refused, and the words for it.
+"""The two kinds of node rejection, and their messages.
 
-A refusal begins with the words that kube-scheduler uses, which people search for; what it means here follows.
+A message begins with the text of kube-scheduler, which people search for; details follow.
 """
 
 from collections.abc import Iterable
@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from trimtab.decide.framework import Reason
 
 CROWDED = "Unschedulable"
-"""Removing other pods may help."""
+"""Removing pods from the node may help."""
 HOPELESS = "UnschedulableAndUnresolvable"
-"""Nothing that happens to other pods of this node would help."""
+"""Removing pods from the node does not help."""
 
 _DETAIL, _NEXT = " - ", "; "
 
@@ -32,5 +32,5 @@ def several(parts: Iterable[str]) -> str:
 
 
 def words_of(reason: Reason) -> list[str]:
-    """The words alone, without what they mean here, so that nodes can be counted by them."""
+    """Return the messages without details, so that nodes can be counted by message."""
     return [part.partition(_DETAIL)[0] for part in reason.message.split(_NEXT)]

@@ -1,4 +1,4 @@
-"""The nodes of one cluster with their pods, kept up to date one event at a time."""
+"""Snapshot of the nodes of one cluster with their pods, updated one event at a time."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from datetime import datetime
@@ -19,20 +19,20 @@ P = TypeVar("P")
 
 
 class Notebook:
-    """What was found out about nodes as they were; successive pictures and their forks write into the same one."""
+    """Cached results about nodes; successive snapshots and their forks share one cache."""
 
     def __init__(self) -> None:
         self._pages: dict[Hashable, Any] = {}
         self.stamps = count(1)
-        """One for every value that a node ever has: a finding about a stamp stays true."""
+        """A new number for every value that a node ever has: a result for a generation stays valid."""
 
     def page(self, question: Hashable, blank: Callable[[], P]) -> P:
-        """Findings on one question; the one asked longest ago is forgotten when there are too many."""
-        page: P | None = self._pages.pop(question, None)
-        return self.anew(question, blank() if page is None else page)
+        """Return the cached result; the least recently used one is dropped when there are too many."""
+        result: P | None = self._pages.pop(question, None)
+        return self.anew(question, blank() if result is None else result)
 
     def anew(self, question: Hashable, page: P) -> P:
-        """From now on this is the page of the question."""
+        """Store a new result for the key."""
         self._pages.pop(question, None)
         if len(self._pages) >= PAGES_KEPT:
             del self._pages[next(iter(self._pages))]
@@ -44,7 +44,7 @@ PAGES_KEPT = 64
 
 
 class NodeFleet:
-    """One picture of a cluster; every change gives the next picture, which shares what did not change."""
+    """An immutable snapshot of a cluster; every change returns the next one, which shares all unchanged parts."""
 
     __slots__ = ("atlas", "carried", "groups", "hosts", "namespaces", "nominated", "notebook", "strays")
 
@@ -63,15 +63,15 @@ class NodeFleet:
         self.hosts = hosts
         self.atlas = atlas
         self.carried = carried
-        """Every distinct affinity term of a pod that runs here, and how many pods carry it."""
+        """Every distinct affinity term of the running pods, and how many pods have it."""
         self.namespaces = namespaces
-        """Labels of namespaces, for terms that select them."""
+        """Labels of namespaces, for terms that select namespaces by label."""
         self.nominated = nominated
-        """Pods that wait for room which preemption makes on a node."""
+        """Pods with a nominated node, waiting for the victims of preemption to leave."""
         self.strays = strays
-        """Pods bound to nodes that are not here (yet)."""
+        """Pods bound to nodes that are not in the snapshot (yet)."""
         self.groups = groups
-        """Services and workloads, whose pods are spread when they do not say how."""
+        """Services and workloads, whose pods are spread by default when they have no constraints."""
         self.notebook = notebook or Notebook()
 
     @staticmethod
@@ -82,16 +82,16 @@ class NodeFleet:
         namespaces: Mapping[str, Labels] | None = None,
         now: datetime = LONG_AGO,
     ) -> "NodeFleet":
-        """The first picture; finished pods and pods without a node take no room."""
-        together: dict[str, list[Resident]] = {}
+        """Return the first snapshot; finished pods and pods without a node are left out."""
+        pods_by_node: dict[str, list[Resident]] = {}
         counts: dict[Carried, int] = {}
         for pod in pods:
             if takes_room(pod):
                 one = resident(pod)
-                together.setdefault(pod.spec.node_name, []).append(one)
-        hosts = Fleet.of((host(node, together.pop(node.name, ())) for node in nodes), now=now)
-        for here in hosts:
-            for one in here.residents:
+                pods_by_node.setdefault(pod.spec.node_name, []).append(one)
+        hosts = Fleet.of((host(node, pods_by_node.pop(node.name, ())) for node in nodes), now=now)
+        for node_info in hosts:
+            for one in node_info.residents:
                 for term in one.carried:
                     counts[term] = counts.get(term, 0) + 1
         return NodeFleet(
@@ -100,7 +100,7 @@ class NodeFleet:
             carried=counts,
             namespaces=namespaces or {},
             nominated={},
-            strays={name: tuple(waiting) for name, waiting in together.items()},
+            strays={name: tuple(pods_there) for name, pods_there in pods_by_node.items()},
         )
 
     def __len__(self) -> int:
@@ -111,11 +111,11 @@ class NodeFleet:
 
     @property
     def stamps(self) -> Array:
-        """A number for each node that changes whenever the node or its pods do."""
+        """A number for each node that changes whenever the node or its pods change."""
         return self.hosts.column("stamp", lambda: lambda _: next(self.notebook.stamps), np.int64)
 
     def with_node(self, node: Node) -> "NodeFleet":
-        """The node is new, or replaces the one of its name; its pods stay."""
+        """Add the node, or replace the one of the same name and keep its pods."""
         before = self.hosts.get(node.name)
         residents = before.residents if before is not None else self.strays.get(node.name, ())
         arriving = () if before is not None else residents
@@ -125,7 +125,7 @@ class NodeFleet:
         )
 
     def without_node(self, name: str) -> "NodeFleet":
-        """The node is gone; its pods are remembered in case it comes back."""
+        """Remove the node; its pods are kept in case it comes back."""
         leaving = self.hosts.get(name)
         if leaving is None:
             return self
@@ -135,46 +135,46 @@ class NodeFleet:
         )
 
     def with_pod(self, pod: Pod) -> "NodeFleet":
-        """The pod runs on its node, or runs there with other facts than before."""
+        """Add the pod to its node, or replace it there."""
         if not takes_room(pod):
             return self.without_pod(pod)
         return self.without_pod(pod).settled(resident(pod), pod.spec.node_name)
 
     def settled(self, one: Resident, node: str) -> "NodeFleet":
-        """As `with_pod`, for a pod that is known not to be here yet."""
-        here = self.hosts.get(node)
-        if here is None:
+        """As `with_pod`, for a pod that is known not to be in the snapshot."""
+        node_info = self.hosts.get(node)
+        if node_info is None:
             return self._with(strays={**self.strays, node: (*self.strays.get(node, ()), one)})
-        return self._with(hosts=self.hosts.change([here.joined(one)]), carried=self._recount((one,), 1))
+        return self._with(hosts=self.hosts.change([node_info.joined(one)]), carried=self._recount((one,), 1))
 
     def without_pod(self, pod: Pod) -> "NodeFleet":
-        """The pod has left its node."""
-        here = self.hosts.get(pod.spec.node_name)
+        """Remove the pod from its node."""
+        node_info = self.hosts.get(pod.spec.node_name)
         key = (pod.metadata.namespace, pod.metadata.name)
-        if here is None:
+        if node_info is None:
             return self._without_stray(pod.spec.node_name, key)
-        known = next((one for one in here.residents if one.key == key), None)
+        known = next((one for one in node_info.residents if one.key == key), None)
         return self if known is None else self.vacated([known], pod.spec.node_name)
 
     def vacated(self, residents: Iterable[Resident], node: str) -> "NodeFleet":
-        """The next picture, without these residents (the very same values) of one node."""
-        here, leaving = self.hosts.targets[self.hosts.index[node]], tuple(residents)
-        return self._with(hosts=self.hosts.change([here.left(leaving)]), carried=self._recount(leaving, -1))
+        """Return the next snapshot without these pods of one node, which must be the same objects."""
+        node_info, leaving = self.hosts.targets[self.hosts.index[node]], tuple(residents)
+        return self._with(hosts=self.hosts.change([node_info.left(leaving)]), carried=self._recount(leaving, -1))
 
     def fork(self) -> "NodeFleet":
-        """The same picture, to try things on without making this one slow."""
+        """Return an equal snapshot for trials, whose changes do not fill the caches of this one."""
         return self._with(hosts=self.hosts.fork())
 
     def with_nominated(self, nominated: Mapping[str, tuple[Resident, ...]]) -> "NodeFleet":
-        """The next picture, in which exactly these pods wait for room on these nodes."""
+        """Return the next snapshot with exactly these nominated pods, by node."""
         return self._with(nominated=nominated)
 
     def with_groups(self, groups: Groups) -> "NodeFleet":
-        """The next picture, in which these services and workloads group pods."""
+        """Return the next snapshot with these services and workloads."""
         return self._with(groups=groups)
 
     def with_namespaces(self, namespaces: Mapping[str, Labels]) -> "NodeFleet":
-        """The next picture, in which these are the labels of namespaces."""
+        """Return the next snapshot with these namespace labels."""
         return self._with(namespaces=namespaces)
 
     def _without_stray(self, node: str, key: tuple[str, str]) -> "NodeFleet":

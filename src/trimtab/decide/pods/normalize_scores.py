@@ -1,4 +1,4 @@
-"""How raw grades of the feasible nodes become grades from 0 to 100."""
+"""Normalizes raw scores of the feasible nodes to 0 to 100."""
 
 import numpy as np
 
@@ -8,16 +8,16 @@ BEST = 100
 
 
 def most_first(raw: Array) -> Array:
-    """The largest becomes 100, the others their share of it."""
-    most = int(raw.max(initial=0))
-    if most == 0:
+    """The highest score becomes 100, the others are scaled to it."""
+    highest = int(raw.max(initial=0))
+    if highest == 0:
         return np.zeros(len(raw), dtype=np.int64)
-    settled: Array = BEST * raw // most
-    return settled
+    normalized: Array = BEST * raw // highest
+    return normalized
 
 
 def fewest_first(raw: Array) -> Array:
-    """The largest becomes 0; without any every node is best."""
+    """The highest score becomes 0; when all scores are 0, every node gets 100."""
     if not raw.any():
         return np.full(len(raw), BEST, dtype=np.int64)
     return BEST - most_first(raw)

@@ -1,4 +1,4 @@
-"""What says how readily a pod may be moved: read once when the pod is first seen."""
+"""Properties of a pod that decide whether it may be evicted, computed once per pod."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from trimtab.api.quantity import milli
 EVICT = "descheduler.alpha.kubernetes.io/evict"
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 ON_REQUEST = "descheduler.alpha.kubernetes.io/request-evict-only"
-"""Somebody else ends such a pod: who evicts it has only asked, and a refusal that says so is an answer."""
+"""Another component deletes such a pod: an eviction only requests it, and a refusal that says so is expected."""
 UNDER_WAY = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 MIRROR = "kubernetes.io/config.mirror"
 SOURCE = "kubernetes.io/config.source"
@@ -19,23 +19,23 @@ COMPUTE = ("cpu", "memory")
 
 class Traits(NamedTuple):
     invited: bool
-    """Annotated: evict this one whatever else holds."""
+    """Annotated: evict this pod whatever protects it."""
     reluctant: bool
-    """Annotated: rather not this one."""
+    """Annotated: evict other pods first."""
     immovable: bool
-    """The kubelet's own pod, not the API server's."""
+    """A static or mirror pod, which the kubelet manages."""
     daemon: bool
     local_storage: bool
     claims: tuple[str, ...]
     resource_claims: bool
-    """Devices and the like were allotted to it (spec.resourceClaims)."""
+    """Whether devices were allocated to it (spec.resourceClaims)."""
     controller: str
-    """The uid of what manages it; empty when nothing does."""
+    """The uid of its controller; empty without one."""
     owners: int
     owner_uid: str
-    """Of its only owner; empty when it has none or several."""
+    """The uid of its only owner; empty when it has none or several."""
     order: tuple[bool, int, int, bool, str, str]
-    """Sorts those that should go first: lower priority (none is lowest), lower quality of service, no reluctance."""
+    """Sort key, first to evict: lower priority (none is lowest), lower QoS class, no prefer-no-eviction."""
 
 
 def traits(pod: Pod) -> Traits:
@@ -58,7 +58,7 @@ def traits(pod: Pod) -> Traits:
 
 
 def quality(pod: Pod) -> int:
-    """The class of service: guaranteed when every container's limits are its requests, best effort without any."""
+    """Return the QoS class: guaranteed when all limits equal the requests, best effort without requests and limits."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     if not any(_asks(container) for container in containers):
         return BEST_EFFORT

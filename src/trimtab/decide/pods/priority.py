@@ -1,4 +1,4 @@
-"""Which pods matter more: the values of priority classes, and the order of names that an administrator puts above them."""
+"""Ranks of priority classes: by value, and by the administrator's order among equal values."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from trimtab.api.kinds.native.scheduling import PriorityClass
 
 
 class Ranks(NamedTuple):
-    """Whole numbers for priority classes: in the order of their values, and by position where values are shared."""
+    """Integer ranks of priority classes: in the order of their values, and by position where values are equal."""
 
     by_name: Mapping[str, int] = {}
 
@@ -17,7 +17,7 @@ class Ranks(NamedTuple):
         return self.by_name.get(pod.spec.priority_class_name, pod.spec.priority or 0)
 
     def ranked(self, pod: Pod) -> Pod:
-        """The pod with its rank as priority: what everybody who compares pods looks at."""
+        """Return the pod with its rank as priority, which all comparisons of pods read."""
         rank = self.of(pod)
         return pod if rank == (pod.spec.priority or 0) else pod.but(spec=pod.spec.but(priority=rank))
 
@@ -26,16 +26,16 @@ BY_VALUE = Ranks()
 
 
 def ranks(classes: Iterable[PriorityClass], order: PriorityOrder | None) -> Ranks:
-    """A class that shares its value with another comes right above it when it is named before it."""
+    """Compute ranks; of classes with equal value, one listed earlier ranks directly above one listed later."""
     names = order.spec.names if order is not None else ()
     if not names:
         return BY_VALUE
-    place = {name: len(names) - position for position, name in enumerate(names)}
-    ladder = sorted(classes, key=lambda one: (one.value, place.get(one.name, 0), one.name))
+    position_of = {name: len(names) - position for position, name in enumerate(names)}
+    by_rank = sorted(classes, key=lambda one: (one.value, position_of.get(one.name, 0), one.name))
     found: dict[str, int] = {}
-    before, step = None, 0
-    for one in ladder:
-        level = (one.value, place.get(one.name, 0))
-        step = step if level == before else one.value if before is None else max(one.value, step + 1)
-        found[one.name], before = step, level
+    before, rank = None, 0
+    for one in by_rank:
+        level = (one.value, position_of.get(one.name, 0))
+        rank = rank if level == before else one.value if before is None else max(one.value, rank + 1)
+        found[one.name], before = rank, level
     return Ranks(found)

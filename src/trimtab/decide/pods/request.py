@@ -1,4 +1,4 @@
-"""One pod that wants a node, with all that plugins may look at."""
+"""A pod to be scheduled, with everything that node filters and scores may read."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -15,7 +15,7 @@ DEFAULT_SPREADS = ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))
 
 
 class Spread(NamedTuple):
-    """A topology spread constraint with its selector as a key."""
+    """A topology spread constraint with a hashable selector."""
 
     topology_key: str
     max_skew: int
@@ -26,7 +26,7 @@ class Spread(NamedTuple):
     honours_taints: bool
     hard: bool
     lenient: bool = False
-    """Nodes without the label are ranked too: the cluster's default, not the pod's own wish."""
+    """Nodes without the label are scored too: a constraint of the cluster's defaults, not of the pod."""
 
 
 class PodAsk(NamedTuple):
@@ -34,23 +34,23 @@ class PodAsk(NamedTuple):
     me: Resident
     atlas: Atlas
     wanted: tuple[Carried, ...]
-    """Its own affinity terms, their namespaces written out."""
+    """The pod's own affinity terms with resolved namespaces."""
     watched: tuple[Carried, ...]
-    """Terms of pods already running that look at this pod."""
+    """Terms of running pods that select this pod."""
     spreads: tuple[Spread, ...]
     nodes: int
-    """How many nodes the cluster has."""
+    """The number of nodes of the cluster."""
 
 
 def ask_for(pod: Pod | Resident, fleet: NodeFleet) -> PodAsk:
-    me = pod if isinstance(pod, Resident) else resident(pod)
+    pod_info = pod if isinstance(pod, Resident) else resident(pod)
     return PodAsk(
-        pod=me.pod,
-        me=me,
+        pod=pod_info.pod,
+        me=pod_info,
         atlas=fleet.atlas,
-        wanted=tuple(own._replace(term=resolved(own.term, fleet.namespaces)) for own in me.carried),
-        watched=_watching(me, fleet.carried, fleet.namespaces),
-        spreads=spreads(me.pod) or default_spreads(me, fleet.groups),
+        wanted=tuple(own._replace(term=resolved(own.term, fleet.namespaces)) for own in pod_info.carried),
+        watched=_watching(pod_info, fleet.carried, fleet.namespaces),
+        spreads=spreads(pod_info.pod) or default_spreads(pod_info, fleet.groups),
         nodes=len(fleet),
     )
 
@@ -60,7 +60,7 @@ def _watching(me: Resident, running: Mapping[Carried, int], namespaces: Mapping[
 
 
 def default_spreads(me: Resident, groups: Groups) -> tuple[Spread, ...]:
-    """Pods of one service or workload prefer different nodes and zones, unless they say what they want."""
+    """Return the cluster's default constraints: pods of one service or workload prefer different nodes and zones."""
     selector = groups.selector_for(me.pod)
     if selector is None:
         return ()

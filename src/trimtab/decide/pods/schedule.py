@@ -1,4 +1,4 @@
-"""Where a pod goes: the node filters, the node scores and the choice, on a picture of the cluster."""
+"""Chooses a node for a pod: runs the node filters and node scores on a snapshot of the cluster."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache, partial
@@ -30,7 +30,7 @@ NodeFilter = Filter[PodAsk, Host]
 
 
 class Taste(NamedTuple):
-    """Which rules a scheduler follows: filters in the order they are asked, scores with their weights."""
+    """The plugins of a scheduler: filters in their order, scores with their weights."""
 
     filters: tuple[str, ...] = (
         "NodeName",
@@ -57,27 +57,27 @@ DEFAULT = Taste()
 
 
 class Decision(NamedTuple):
-    """The node, if any; what was thought of the others is told by `explain`."""
+    """The chosen node, if any; `explain` gives the details of all nodes."""
 
     pod: Resident
     node: str | None
     total: int
-    """The weighted grade of the chosen node."""
+    """The weighted score of the chosen node."""
     feasible: int
-    """How many nodes could have taken the pod."""
+    """The number of feasible nodes."""
     tied: int
-    """How many of them were as good as the chosen one; the one with the fewest pods wins, then the first name."""
+    """The number of nodes with the highest score; the one with the fewest pods wins, then the first name."""
 
 
 class Opinion(NamedTuple):
-    """What was thought of one node."""
+    """The result of all plugins for one node."""
 
     node: str
     objection: Objection | None
     marks: Mapping[str, int]
-    """Weighted grades per plugin; empty when something stands against the node."""
+    """Weighted scores per plugin; empty when the node is rejected."""
     pods: int
-    """How many pods the node has, which decides among equals."""
+    """The number of pods on the node, which breaks ties."""
 
     @property
     def total(self) -> int:
@@ -86,21 +86,21 @@ class Opinion(NamedTuple):
 
 NEVER = -(1 << 62)
 AVOIDANCE = 1 << 40
-"""Outweighs every preference: a node that is to be avoided is taken only when there is no other."""
+"""Outweighs every score: an avoided node is chosen only when no other is feasible."""
 
 
 def schedule(
     pod: Pod | Resident, fleet: NodeFleet, taste: Taste = DEFAULT, *, avoided: Collection[str] = ()
 ) -> Decision:
-    """The best node for this pod now; `avoided` nodes come after all others that would do."""
-    ask = ask_for(pod, fleet)
-    feasible = sifted(ask, fleet, taste)
+    """Return the best node for this pod; `avoided` nodes rank after all other feasible ones."""
+    request = ask_for(pod, fleet)
+    feasible = sifted(request, fleet, taste)
     count = int(np.count_nonzero(feasible))
     if count == 0:
-        return Decision(ask.me, None, 0, 0, 0)
-    total = totals(ask, fleet, feasible, taste)
+        return Decision(request.me, None, 0, 0, 0)
+    total = totals(request, fleet, feasible, taste)
     column, tied = best(_ranked(total, fleet, avoided), feasible, fleet)
-    return Decision(ask.me, fleet.hosts.names[column], int(total[column]), count, tied)
+    return Decision(request.me, fleet.hosts.names[column], int(total[column]), count, tied)
 
 
 def _ranked(total: Array, fleet: NodeFleet, avoided: Collection[str]) -> Array:
@@ -112,45 +112,45 @@ def _ranked(total: Array, fleet: NodeFleet, avoided: Collection[str]) -> Array:
 
 
 def book(decision: Decision, fleet: NodeFleet) -> NodeFleet:
-    """The next picture, in which the pod is on its node."""
+    """Return the next snapshot, in which the pod runs on its node."""
     return fleet if decision.node is None else fleet.settled(decision.pod, decision.node)
 
 
 def explain(pod: Pod | Resident, fleet: NodeFleet, taste: Taste = DEFAULT) -> list[Opinion]:
-    """What the same plugins say of every node, best first, then those turned down."""
-    ask = ask_for(pod, fleet)
-    feasible = sifted(ask, fleet, taste)
-    marked = dict(weighted(ask, fleet, feasible, taste))
+    """Return the result of the same plugins for every node, best first, rejected nodes last."""
+    request = ask_for(pod, fleet)
+    feasible = sifted(request, fleet, taste)
+    scores_by_plugin = dict(weighted(request, fleet, feasible, taste))
     found = []
-    for column, objection in refusals(ask, fleet, range(len(fleet)), taste):
-        marks = {} if objection else {name: int(array[column]) for name, array in marked.items()}
-        here = fleet.hosts.targets[column]
-        found.append(Opinion(here.name, objection, marks, len(here.residents)))
+    for column, rejection in refusals(request, fleet, range(len(fleet)), taste):
+        scores = {} if rejection else {name: int(array[column]) for name, array in scores_by_plugin.items()}
+        node_info = fleet.hosts.targets[column]
+        found.append(Opinion(node_info.name, rejection, scores, len(node_info.residents)))
     return sorted(found, key=_liking)
 
 
 def _liking(opinion: Opinion) -> tuple[bool, int, int, str]:
-    """Sorts the best first, by the rule that the choice follows."""
+    """Sort key by which `schedule` chooses: best first."""
     return opinion.objection is not None, -opinion.total, opinion.pods, opinion.node
 
 
 def nowhere(pod: Pod | Resident, fleet: NodeFleet, taste: Taste = DEFAULT) -> str:
-    """Why no node will do, in kube-scheduler's one sentence: how many nodes for which reason."""
+    """Return kube-scheduler's message for an unschedulable pod: the number of nodes per reason."""
     if not len(fleet):
         return "no nodes available to schedule pods"
     counts: dict[str, int] = {}
-    for _, objection in refusals(ask_for(pod, fleet), fleet, range(len(fleet)), taste):
-        for words in words_of(objection.reason) if objection else ():
-            counts[words] = counts.get(words, 0) + 1
-    told = ", ".join(sorted(f"{count} {words}" for words, count in counts.items()))
-    return f"0/{len(fleet)} nodes are available: {told}."
+    for _, rejection in refusals(ask_for(pod, fleet), fleet, range(len(fleet)), taste):
+        for message in words_of(rejection.reason) if rejection else ():
+            counts[message] = counts.get(message, 0) + 1
+    summary = ", ".join(sorted(f"{count} {message}" for message, count in counts.items()))
+    return f"0/{len(fleet)} nodes are available: {summary}."
 
 
 def best(total: Array, feasible: Mask, fleet: NodeFleet) -> tuple[int, int]:
-    """The column with the highest total, and how many are equal; among them the fewest pods win, then the first name.
+    """Return the column with the highest total and the number of ties; the fewest pods win, then the first name.
 
-    Grades are whole numbers, so that a large node has the same grade with a few pods more: the first name alone would
-    pile pods up where kube-scheduler rolls dice.
+    Scores are integers, so a large node keeps its score with a few pods more. By the first name alone, pods would pile
+    up on one node where kube-scheduler chooses at random.
     """
     ranked = np.where(feasible, total, NEVER)
     column = int(ranked.argmax())
@@ -161,45 +161,45 @@ def best(total: Array, feasible: Mask, fleet: NodeFleet) -> tuple[int, int]:
 
 
 def sifted(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Mask:
-    """The nodes that nothing stands against, also when pods that were promised room there have come."""
+    """Return the nodes that pass all filters, also once the pods nominated to them have arrived."""
     mask = sift(active_filters(ask, taste), ask, fleet.hosts)
-    for node, waiting in fleet.nominated.items():
+    for node, nominated in fleet.nominated.items():
         column = fleet.hosts.index.get(node)
         if column is not None and mask[column]:
-            mask[column] = _crowd_objection(ask, fleet, node, waiting, taste) is None
+            mask[column] = _crowd_objection(ask, fleet, node, nominated, taste) is None
     return mask
 
 
 def refusals(
     ask: PodAsk, fleet: NodeFleet, columns: Iterable[int], taste: Taste
 ) -> Iterator[tuple[int, Objection | None]]:
-    """The first objection to each of these nodes, in the order of the filters."""
-    for column, objection in objections(active_filters(ask, taste), ask, fleet.hosts, columns):
+    """Yield the first rejection of each of these nodes, in the order of the filters."""
+    for column, rejection in objections(active_filters(ask, taste), ask, fleet.hosts, columns):
         node = fleet.hosts.names[column]
-        waiting = fleet.nominated.get(node, ())
-        if objection is None and waiting:
-            yield column, _crowd_objection(ask, fleet, node, waiting, taste)
+        nominated = fleet.nominated.get(node, ())
+        if rejection is None and nominated:
+            yield column, _crowd_objection(ask, fleet, node, nominated, taste)
         else:
-            yield column, objection
+            yield column, rejection
 
 
 def _crowd_objection(
     ask: PodAsk, fleet: NodeFleet, node: str, waiting: tuple[Resident, ...], taste: Taste
 ) -> Objection | None:
-    """What stands against the node once the pods that wait for it, and are as important, are there."""
+    """Return the rejection once the nominated pods of equal or higher priority run on the node."""
     ahead = [one for one in waiting if one.priority >= ask.me.priority and one.key != ask.me.key]
     if not ahead:
         return None
-    crowded = fleet.fork()
+    with_nominated = fleet.fork()
     for one in ahead:
-        crowded = crowded.settled(one, node)
-    return objection_to(ask_for(ask.me, crowded), crowded, node, taste)
+        with_nominated = with_nominated.settled(one, node)
+    return objection_to(ask_for(ask.me, with_nominated), with_nominated, node, taste)
 
 
 def objection_to(ask: PodAsk, fleet: NodeFleet, node: str, taste: Taste) -> Objection | None:
-    """The first objection to one node."""
-    ((_, objection),) = objections(active_filters(ask, taste), ask, fleet.hosts, [fleet.hosts.index[node]])
-    return objection
+    """Return the first rejection of one node."""
+    ((_, rejection),) = objections(active_filters(ask, taste), ask, fleet.hosts, [fleet.hosts.index[node]])
+    return rejection
 
 
 def active_filters(ask: PodAsk, taste: Taste) -> list[NodeFilter]:
@@ -212,43 +212,43 @@ def _named(filters: tuple[str, ...]) -> tuple[NodeFilter, ...]:
 
 
 def crowded_nodes(ask: PodAsk, fleet: NodeFleet, taste: Taste) -> Mask:
-    """Nodes whose first objection is about what runs there; the same rules as `refusals`, kept as arrays."""
-    undecided, crowded = np.ones(len(fleet), dtype=bool), np.zeros(len(fleet), dtype=bool)
+    """Return nodes whose first rejection depends on the pods that run there; as `node_rejections`, but on arrays."""
+    undecided, resolvable = np.ones(len(fleet), dtype=bool), np.zeros(len(fleet), dtype=bool)
     for plugin in active_filters(ask, taste):
-        refused = undecided & ~verdicts(plugin, ask, fleet.hosts)
-        if not refused.any():
+        rejected = undecided & ~verdicts(plugin, ask, fleet.hosts)
+        if not rejected.any():
             continue
-        undecided &= ~refused
+        undecided &= ~rejected
         if plugin.never is not None:
-            crowded |= refused & ~plugin.never(ask, fleet.hosts)
+            resolvable |= rejected & ~plugin.never(ask, fleet.hosts)
         elif plugin.reads is not None:
             key = (plugin, "crowded", plugin.reads(ask))
-            crowded |= refused & fleet.hosts.column(key, partial(_crowdedness, plugin, ask, fleet), bool)
+            resolvable |= rejected & fleet.hosts.column(key, partial(_crowdedness, plugin, ask, fleet), bool)
         else:
-            judge = _crowdedness(plugin, ask, fleet)
-            crowded[[column for column in np.flatnonzero(refused).tolist() if judge(fleet.hosts.targets[column])]] = (
-                True
-            )
-    for node, waiting in fleet.nominated.items():
+            is_resolvable = _crowdedness(plugin, ask, fleet)
+            resolvable[
+                [column for column in np.flatnonzero(rejected).tolist() if is_resolvable(fleet.hosts.targets[column])]
+            ] = True
+    for node, nominated in fleet.nominated.items():
         column = fleet.hosts.index.get(node)
         if column is not None and undecided[column]:
-            objection = _crowd_objection(ask, fleet, node, waiting, taste)
-            crowded[column] = objection is not None and objection.reason.code == CROWDED
-    return crowded
+            rejection = _crowd_objection(ask, fleet, node, nominated, taste)
+            resolvable[column] = rejection is not None and rejection.reason.code == CROWDED
+    return resolvable
 
 
 def _crowdedness(plugin: NodeFilter, ask: PodAsk, fleet: NodeFleet) -> Callable[[Host], bool]:
     check = plugin.study(ask, fleet.hosts)
 
-    def crowded(here: Host) -> bool:
-        reason = check(here)
+    def is_resolvable(node_info: Host) -> bool:
+        reason = check(node_info)
         return reason is not None and reason.code == CROWDED
 
-    return crowded
+    return is_resolvable
 
 
 def totals(ask: PodAsk, fleet: NodeFleet, feasible: Mask, taste: Taste) -> Array:
-    """The sum of all weighted grades; meaningless for nodes that are not feasible."""
+    """Return the sum of all weighted scores; undefined for nodes that are not feasible."""
     total = np.zeros(len(fleet), dtype=np.int64)
     for _, array in weighted(ask, fleet, feasible, taste):
         total += array
@@ -256,11 +256,11 @@ def totals(ask: PodAsk, fleet: NodeFleet, feasible: Mask, taste: Taste) -> Array
 
 
 def weighted(ask: PodAsk, fleet: NodeFleet, feasible: Mask, taste: Taste) -> Iterator[tuple[str, Array]]:
-    """The grades of every plugin that has something to say, times its weight."""
+    """Yield the weighted scores of every plugin that does not skip the pod."""
     for name, weight in taste.scores:
-        graded = _graded(node_scores[name], ask, fleet, feasible)
-        if graded is not None:
-            yield name, graded if weight == 1 else graded * weight
+        scores = _graded(node_scores[name], ask, fleet, feasible)
+        if scores is not None:
+            yield name, scores if weight == 1 else scores * weight
 
 
 def _graded(plugin: Score[Any, Any], ask: PodAsk, fleet: NodeFleet, feasible: Mask) -> Array | None:
@@ -273,6 +273,6 @@ def _graded(plugin: Score[Any, Any], ask: PodAsk, fleet: NodeFleet, feasible: Ma
         return raw
     if feasible.all():
         return plugin.settle(raw)
-    settled: Array = np.zeros(len(raw), dtype=np.int64)
-    settled[feasible] = plugin.settle(raw[feasible])
-    return settled
+    normalized: Array = np.zeros(len(raw), dtype=np.int64)
+    normalized[feasible] = plugin.settle(raw[feasible])
+    return normalized

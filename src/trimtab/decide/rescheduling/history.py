@@ -1,4 +1,4 @@
-"""What the rescheduler remembers: what it moved, what came of it, and whom it leaves alone for a while."""
+"""The history of the rescheduler: its moves, their outcomes, and which owners are in backoff."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ from trimtab.api.value import Value
 
 FIRST_BACKOFF, LONGEST_BACKOFF = timedelta(minutes=10), timedelta(hours=24)
 WASTED_IN_A_ROW = 3
-"""After so many moves for nothing the owner is not moved any more, and people are told."""
+"""After so many consecutive wasted moves the owner is frozen and an event is recorded."""
 PENDING_TOO_LONG = timedelta(minutes=2)
 REMEMBERED = timedelta(hours=24)
 SAME_WAY_BACK = timedelta(hours=1)
@@ -21,21 +21,21 @@ class Moved(Value):
 
     owner: str = ""
     whose: str = ""
-    """The owner as people know it."""
+    """The readable name of the owner."""
     service: str = ""
     pod: str = ""
     name: str = ""
-    """Of the pod, with its namespace."""
+    """Namespace and name of the pod."""
     source: str = ""
     expected: str = ""
     objective: str = ""
     gain: float = 0.0
     at: datetime | None = None
     outcome: str = ""
-    """Empty while nobody knows."""
+    """Empty until it is known."""
     target: str = ""
     free: bool = False
-    """Nothing that ran was disturbed."""
+    """No running pod was disrupted."""
 
     @property
     def wasted(self) -> bool:
@@ -43,7 +43,7 @@ class Moved(Value):
 
 
 class Streak(Value):
-    """A wish that came up in so many rounds in a row."""
+    """A move that was proposed in this number of consecutive rounds."""
 
     pod: str = ""
     objective: str = ""
@@ -51,7 +51,7 @@ class Streak(Value):
 
 
 class Scale(Value):
-    """How many replicas an owner wanted when it was seen last, and since when."""
+    """The number of replicas an owner wanted when last observed, and since when."""
 
     owner: str = ""
     replicas: int = 0
@@ -59,30 +59,30 @@ class Scale(Value):
 
 
 class Pressure(Value):
-    """A node whose CPU does not suffice."""
+    """A node under CPU pressure."""
 
     node: str = ""
     since: datetime | None = None
     told: bool = False
-    """The node says so itself; else it is inferred from what is used."""
+    """Reported by a condition of the node; else inferred from usage."""
 
 
 class Fall(Value):
-    """Containers of a pod that ended and were started again, and when that was noticed."""
+    """Restarts of a pod's containers, and when they were observed."""
 
     pod: str = ""
     owner: str = ""
     node: str = ""
     times: int = 0
     killed: bool = False
-    """For lack of memory."""
+    """Because of memory (OOMKilled)."""
     at: datetime | None = None
     restarts: int = 0
-    """All of the pod's life, when it was noticed."""
+    """The total restart count of the pod when they were observed."""
 
 
 class Step(Value):
-    """One move of a plan of several."""
+    """One move of a chain."""
 
     pod: str = ""
     name: str = ""
@@ -91,12 +91,12 @@ class Step(Value):
 
 
 class Chain(Value):
-    """Moves that need each other, one at a time and in this order; those before `made` have been made."""
+    """Moves that depend on each other, made one at a time in this order; those before `made` are done."""
 
     objective: str = ""
     goal: str = ""
     until: str = ""
-    """The uid of the pod for whose sake it is."""
+    """The uid of the pod that the chain makes room for."""
     steps: tuple[Step, ...] = ()
     made: int = 0
     expires: datetime | None = None
@@ -118,7 +118,7 @@ class History(Value):
         return [move for move in self.moves if move.owner == owner]
 
     def cooling_until(self, owner: str) -> datetime | None:
-        """Moves for nothing make the next one wait, each twice as long as the one before."""
+        """Each consecutive wasted move doubles the time until the next move."""
         row = self.wasted_in_a_row(owner)
         last = next((move.at for move in reversed(self.of(owner)) if move.outcome), None)
         if not row or last is None:
@@ -139,14 +139,14 @@ class History(Value):
 
     @property
     def frozen_owners(self) -> list[str]:
-        """Who is not moved any more, by name where that is known."""
+        """The owners that are no longer moved, by readable name where it is known."""
         return sorted({move.owner: move.whose or move.owner for move in self.moves if self.frozen(move.owner)}.values())
 
     def on_their_way(self, owner: str) -> int:
         return sum(not move.outcome for move in self.of(owner))
 
     def went_the_other_way(self, owner: str, source: str, target: str, now: datetime) -> bool:
-        """Whether a pod of this owner was moved from `target` to `source` not long ago."""
+        """Whether a pod of this owner was recently moved from `target` to `source`."""
         return any(
             move.source == target and source in (move.target, move.expected) and now - (move.at or now) < SAME_WAY_BACK
             for move in self.of(owner)
@@ -156,18 +156,18 @@ class History(Value):
         return sum(now - (move.at or now) < SAME_WAY_BACK for move in self.of(owner))
 
     def lately_of(self, service: str, now: datetime) -> int:
-        """How often pods of a service were moved not long ago, whoever owns them."""
+        """How often pods of a service were moved recently, whatever their owner."""
         if not service:
             return 0
         return sum(move.service == service and now - (move.at or now) < SAME_WAY_BACK for move in self.moves)
 
     def undone(self, pod: str) -> "History":
-        """This pod did not go after all, and the plan it was the next step of is over."""
+        """The history without the move of this pod, which was not evicted, and without the chain it was a step of."""
         chains = tuple(one for one in self.chains if one.steps[one.made - 1].pod != pod)
         return self.but(moves=tuple(one for one in self.moves if one.pod != pod or one.outcome), chains=chains)
 
     def lasting(self, now: datetime) -> "History":
-        """What must survive a restart; the rest is counted again."""
+        """The part that must survive a restart; the rest is observed again."""
         fresh = tuple(one for one in self.scales if one.since is not None and now - one.since < SETTLES_AFTER_SCALING)
         return History(moves=self.moves, chains=self.chains, scales=fresh)
 

@@ -1,4 +1,4 @@
-"""What one round does to a cluster: every move is tried on a working picture, after all that speaks against it was asked."""
+"""Simulates the moves of one round on a trial fleet, after all checks against each move."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -22,7 +22,7 @@ CHAIN_LIFE = timedelta(minutes=10)
 
 
 class Move(NamedTuple):
-    """A pod to be evicted, and what is hoped of it."""
+    """A pod to be evicted, and the expected result."""
 
     pod: Resident
     source: str
@@ -33,13 +33,13 @@ class Move(NamedTuple):
     avoid: str = LONG
     until: str = ""
     plan: str = ""
-    """The plan of several steps that it is one of."""
+    """The chain of moves that it is a step of."""
     free: bool = False
-    """Nothing that runs is disturbed."""
+    """No running pod is disrupted."""
 
 
 class Refused(NamedTuple):
-    """A pod that would be better off elsewhere, and why it stays all the same."""
+    """A pod that would gain from a move, and why it is not moved."""
 
     pod: Resident
     objective: str
@@ -53,14 +53,12 @@ class Proposal(NamedTuple):
 
 
 class Round:
-    """The cluster as the moves of this round change it, and what budgets still allow."""
+    """The cluster as the moves of this round change it, and what the budgets still allow."""
 
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
         self._settings = picture.settings
-        self._bench = Bench(
-            picture.bench.fleet, picture.taste
-        )  # what objectives have found out about nodes is known already
+        self._bench = Bench(picture.bench.fleet, picture.taste)  # reuses what the objectives have computed
         self._spent: dict[tuple[str, str, str], int] = {}
         self._leaving: dict[str, int] = {}
         self._quota = picture.quota
@@ -71,31 +69,31 @@ class Round:
     def refuse(self, one: Proposal, reason: str) -> None:
         self.refused.append(Refused(one.candidate.pod, one.objective, one.candidate.gain, reason))
 
-    # what speaks against a move before any is made
+    # checks before any move
 
     def objection(self, one: Proposal) -> str | None:
         return unwilling(one.candidate, self._picture) or self._family_busy(one.candidate)
 
     def _family_busy(self, candidate: Candidate) -> str | None:
-        """What the other pods of its owner say: one has no node yet, or too few are ready."""
-        picture, pod = self._picture, candidate.pod.pod
-        owner = picture.owner(pod)
+        """Whether another pod of its owner has no node, or too few are ready."""
+        snapshot, pod = self._picture, candidate.pod.pod
+        owner = snapshot.owner(pod)
         if not owner.uid or candidate.free:
             return None
-        family = picture.family(pod)
-        if any(not one.spec.node_name and not one.terminal for one in family):
+        owner_pods = snapshot.family(pod)
+        if any(not one.spec.node_name and not one.terminal for one in owner_pods):
             return f"{owner.name} has a pod without a node"
-        ready = sum(one.ready and one.metadata.deletion_timestamp is None for one in family)
+        ready = sum(one.ready and one.metadata.deletion_timestamp is None for one in owner_pods)
         if ready < self._settings.min_replicas and (
             pod.ready or not candidate.urgent
-        ):  # who does not serve is not missed
+        ):  # a pod that is not ready serves no traffic
             return f"{owner.name} has fewer than {self._settings.min_replicas} ready pods"
         return None
 
-    # moves, one by one
+    # moves
 
     def take(self, group: list[Proposal]) -> Chain | None:
-        """Make these moves, all or none; of moves that need each other in order only the first, and the rest is a plan."""
+        """Make these moves, all or none; of moves that depend on each other only the first, and return the chain."""
         before = self._bench.fleet, dict(self._spent), dict(self._leaving), set(self._going), self._quota
         moves = len(self.moves)
         in_order = len(group) > 1 and group[-1].candidate.step > 0
@@ -126,7 +124,7 @@ class Round:
         return chain
 
     def _foresee(self, one: Proposal) -> Step | str:
-        """A later step, tried on the working picture: where it would go once those before it are done, or why not."""
+        """Simulate a later step: where the pod would go after the steps before it, or why it would not."""
         pod = one.candidate.pod
         found = self._prospect(pod)
         if found.node is None:
@@ -135,7 +133,7 @@ class Round:
         return _step(pod, found.node)
 
     def follow(self, chain: Chain) -> Chain | None:
-        """The next step of a plan, once the one before it has come to its end; None when the plan is over."""
+        """Make the next step of a chain once the previous one has completed; None when the chain has ended."""
         found = self._continued(chain)
         if isinstance(found, str):
             self._give_up(chain, found)
@@ -143,7 +141,7 @@ class Round:
         return found
 
     def _continued(self, chain: Chain) -> Chain | str | None:
-        """The plan as it stands after this round, or why it makes no sense any more."""
+        """The chain after this round, or why it is abandoned."""
         done = chain.steps[chain.made - 1]
         move = next((one for one in reversed(self._picture.history.moves) if one.pod == done.pod), None)
         if move is None or move.wasted:
@@ -173,40 +171,42 @@ class Round:
         return chain.but(made=chain.made + 1)
 
     def _find(self, step: Step) -> Resident | None:
-        here = self._picture.fleet.get(step.source)
-        return next((one for one in here.residents if one.pod.metadata.uid == step.pod), None) if here else None
+        node_info = self._picture.fleet.get(step.source)
+        return (
+            next((one for one in node_info.residents if one.pod.metadata.uid == step.pod), None) if node_info else None
+        )
 
     def _give_up(self, chain: Chain, why: str) -> None:
-        """What was done stays done; the next plan begins from there."""
+        """Completed steps are not undone; the next chain starts from there."""
         for step in chain.steps[chain.made :]:
             if (pod := self._find(step)) is not None:
-                gone = f"the plan it was a step of is given up: {why}"
-                self.refuse(Proposal(chain.objective, Candidate(pod, FULL, chain.goal)), gone)
+                detail = f"the plan it was a step of is abandoned: {why}"
+                self.refuse(Proposal(chain.objective, Candidate(pod, FULL, chain.goal)), detail)
 
     def refuse_all(self, group: list[Proposal], stays: Proposal, reason: str) -> None:
-        """Those who make sense only together stay together."""
+        """Moves of one group are rejected together."""
         for one in group:
             name = stays.candidate.pod.name
-            self.refuse(one, reason if one is stays else f"{name}, which must go too, stays: {reason}")
+            self.refuse(one, reason if one is stays else f"{name}, which must move too, is not moved: {reason}")
 
     def _try(self, one: Proposal) -> str | None:
-        """Why not, or None once the move is made on the working picture."""
-        candidate, picture = one.candidate, self._picture
+        """Returns why the move is rejected, or None after applying it to the trial fleet."""
+        candidate, snapshot = one.candidate, self._picture
         pod, source = candidate.pod, candidate.pod.pod.spec.node_name
-        owner = picture.owner(pod.pod)
+        owner = snapshot.owner(pod.pod)
         if len(self.moves) >= self._settings.max_moves:
-            return f"this round has made its {self._settings.max_moves} moves"
+            return f"this round has reached its limit of {self._settings.max_moves} moves"
         if candidate.free:
             self.moves.append(Move(pod, source, "", one.objective, candidate.gain, candidate.reason, free=True))
             return None
         if (
-            spent := component_quota.exhausted(self._quota, ERRAND, pod.namespace, self._goes_on, picture.now)
+            spent := component_quota.exhausted(self._quota, ERRAND, pod.namespace, self._goes_on, snapshot.now)
         ) is not None:
             return spent.message
         if (closed := self._over_budget(pod)) is not None:
             return closed
-        if (crowd := self._too_many(pod)) is not None:
-            return crowd
+        if (in_flight := self._too_many(pod)) is not None:
+            return in_flight
         found = Prospect(None, candidate.gain) if candidate.blind else self._prospect(pod)
         if found.node is None and self._settings.require_fit:
             return "no other node would take it"
@@ -219,7 +219,7 @@ class Round:
         if gain < threshold:
             return f"it gains {gain:.0f} %, less than {threshold:.0f} %"
         target = found.node or ""
-        back = picture.history.went_the_other_way(owner.uid, source, target, picture.now)
+        back = snapshot.history.went_the_other_way(owner.uid, source, target, snapshot.now)
         if target and back and gain < 2 * threshold:
             return f"a pod of {owner.name} came from {target} less than an hour ago"
         if (waiting := self._waited_for(target, candidate.until)) is not None:
@@ -232,15 +232,15 @@ class Round:
         return None
 
     def _comes_back(self, pod: Resident, found: Prospect) -> bool:
-        """Whether nothing would keep the replacement away: nobody minds avoid lists, or all nodes are on one."""
-        kept_away = self._picture.facts.avoidance and found.node not in self._picture.avoided_by(pod.pod)
-        return found.node is not None and found.stays and not kept_away
+        """Whether the replacement could return: avoid lists are not honoured, or all nodes are on one."""
+        is_avoided = self._picture.facts.avoidance and found.node not in self._picture.avoided_by(pod.pod)
+        return found.node is not None and found.stays and not is_avoided
 
     def _prospect(self, pod: Resident) -> Prospect:
         return self._bench.prospect(pod, self._picture.closed, self._picture.avoided_by(pod.pod))
 
     def _waited_for(self, target: str, but: str) -> str | None:
-        """A pod without a node that this move would take the room from."""
+        """A pending pod that could use the capacity that this move would take."""
         for one in self._picture.pending[:MOST_WAITING] if target else ():
             fleet = self._bench.fleet
             if one.pod.metadata.uid != but and objection_to(ask_for(one, fleet), fleet, target, DEFAULT) is None:
@@ -266,26 +266,24 @@ class Round:
         return self._picture
 
     def _too_many(self, pod: Resident) -> str | None:
-        """Pods without a budget are not fair game: few of an owner may be down at once."""
-        picture = self._picture
-        owner = picture.owner(pod.pod)
+        """Limits the pods of one owner that are down at once, also without a budget."""
+        snapshot = self._picture
+        owner = snapshot.owner(pod.pod)
         if not owner.uid:
             return None
         most = self._settings.most_in_flight(owner.replicas)
-        going = self._leaving.get(owner.uid, 0) + picture.history.on_their_way(owner.uid)
+        going = self._leaving.get(owner.uid, 0) + snapshot.history.on_their_way(owner.uid)
         if going >= most:
             return f"{going} of {owner.name} are on their way"
-        if picture.standings(pod.pod):
+        if snapshot.standings(pod.pod):
             return None
-        borne, leaving = picture.burden(pod.pod), self._leaving.get(owner.uid, 0)
-        if leaving < borne.spare:
+        disruptions, leaving = snapshot.burden(pod.pod), self._leaving.get(owner.uid, 0)
+        if leaving < disruptions.spare:
             return None
-        return (
-            f"{borne.down + leaving} of {owner.name} were disrupted and are not ready again, and no budget allows more"
-        )
+        return f"{disruptions.down + leaving} of {owner.name} were disrupted and are not ready again, and no budget allows more"
 
     def _goes_on(self, name: str) -> bool:
-        """Whether the disruption of this pod is not over."""
+        """Whether the disruption of this pod is still ongoing."""
         return name in self._going or name in self._picture.on_their_way
 
     def _book(self, pod: Resident, source: str, target: str | None) -> None:
@@ -305,16 +303,16 @@ def blocked_by_overlap(standings: Iterable[Budget]) -> str:
 
 
 def _no_room(budget: Budget, spent: int, head_room: int, unused: float, round_: Round) -> str | None:
-    """Why this budget cannot spare one more pod and keep what the preset wants to be left."""
+    """Why this budget does not allow one more disruption and the headroom that the preset requires."""
     if budget.closed:
         return budget.closed
     if budget.observed_generation < budget.generation:
-        return f"the budget {budget.name} has not been counted yet"
+        return f"the budget {budget.name} has no current status yet"
     left = budget.disruptions_allowed - spent - 1
     if left < 0:
-        gone = f", of which {spent} are to go" if spent else ""
+        detail = f", of which {spent} will be evicted" if spent else ""
         needs = f"needs {budget.desired_healthy} healthy pods and has {budget.current_healthy}"
-        return f"the budget {budget.name} {needs}{gone}"
+        return f"the budget {budget.name} {needs}{detail}"
     if left < head_room:
         return f"the budget {budget.name} would have {left} disruptions left, {head_room} must be"
     if budget.rate is not None:
@@ -323,7 +321,7 @@ def _no_room(budget: Budget, spent: int, head_room: int, unused: float, round_: 
         if rest < max(0.0, unused * budget.rate.disruptions):
             wait = (budget.rate.next_allowed(now) - now).total_seconds()
             later = f", the next in {wait:.0f} s" if wait > 0 else ""
-            return f"the rate of the budget {budget.name} would be used up too far{later}"
+            return f"the rate of the budget {budget.name} would have too little left{later}"
     return None
 
 

@@ -1,8 +1,8 @@
-"""What an objective is: a rule that finds pods worth moving and says what each move gains, one file each.
+"""Defines objectives: rules that find pods worth moving and the gain of each move, one file each.
 
 @objective("HardViolation", args=NoArgs)
-def hard_violation(args: NoArgs, picture: Picture) -> Iterator[Candidate]:
-    yield Candidate(pod, 100.0, "why")
+def hard_violation(args: NoArgs, snapshot: ReschedulingSnapshot) -> Iterator[MoveCandidate]:
+    yield MoveCandidate(pod, 100.0, "why")
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ FULL = 100.0
 
 
 class NoArgs(Value):
-    """There is nothing to set."""
+    """The objective has no arguments."""
 
 
 class Candidate(NamedTuple):
@@ -28,19 +28,19 @@ class Candidate(NamedTuple):
     gain: float
     reason: str
     again: Callable[[Bench, Prospect], float] | None = None
-    """What the move is worth once earlier moves of the round have been made; None is as before."""
+    """Computes the gain again after earlier moves of the round; None: it stays the same."""
     urgent: bool = False
-    """Something is wrong with the pod where it is: age, preference and scheduler do not matter."""
+    """The pod has a problem on its node: minimum age, preferences and scheduler are ignored."""
     until: str = ""
-    """The uid of the pod for whose sake this one makes way."""
+    """The uid of the pod that this one makes room for."""
     together: str = ""
-    """Moves of one name make sense only all together."""
+    """Moves with the same name are made together or not at all."""
     step: int = 0
-    """Their order, where later ones need the room that earlier ones make; 0 when all may go at once."""
+    """Their order, where later ones need the capacity that earlier ones free; 0 when all can go at once."""
     blind: bool = False
-    """Nobody asks where it will go: its scheduler will know."""
+    """The target node is not simulated: the scheduler decides."""
     free: bool = False
-    """Nothing that runs is disturbed."""
+    """No running pod is disrupted."""
 
 
 Find = Callable[[Any, Picture], Iterator[Candidate]]

@@ -1,4 +1,4 @@
-"""One round: candidates of all objectives, what speaks against each, and the moves that are left, tried one by one."""
+"""Plans one round: candidates of all objectives, the checks against each, and the moves that remain."""
 
 from collections.abc import Iterator
 from math import inf
@@ -19,13 +19,13 @@ class Plan(NamedTuple):
     moves: tuple[Move, ...]
     refused: tuple[Refused, ...]
     history: History
-    """With what this round saw; moves are added when they are made."""
+    """Including what this round observed; moves are added when they are made."""
     notes: tuple[str, ...] = ()
-    """What people should know about the round as a whole."""
+    """Messages about the round as a whole."""
 
 
 def plan(picture: Picture, *, confirmations: int | None = None) -> Plan:
-    """What to move now; nothing in the picture changes."""
+    """The moves to make now; the snapshot is not changed."""
     proposals = list(_proposals(picture))
     needed = picture.settings.confirmations if confirmations is None else confirmations
     streaks = tuple(_streak(one, picture) for one in proposals if _is_worth_it(one, picture))
@@ -49,7 +49,7 @@ def plan(picture: Picture, *, confirmations: int | None = None) -> Plan:
 
 
 def obey(picture: Picture, turn: Cycle) -> Plan:
-    """The moves of a DeschedulerPolicy, in its order, as far as owners, budgets, history and room let them."""
+    """The moves of a DeschedulerPolicy, in its order, as far as owners, budgets, history and capacity allow."""
     proposals = [Proposal(one.strategy, _wish(one)) for one in turn.evictions]
     picture.meet(picture.owner(one.candidate.pod.pod).uid for one in proposals)
     round_ = Round(picture)
@@ -64,7 +64,7 @@ def obey(picture: Picture, turn: Cycle) -> Plan:
 
 
 def _wish(one: Eviction) -> Candidate:
-    """What a policy wants: the policy itself says that it is worth it; what has ended is in nobody's way."""
+    """The policy itself decides that the move is worthwhile; a finished pod disrupts nothing."""
     return Candidate(one.pod, FULL, one.reason, free=one.pod.pod.terminal)
 
 
@@ -86,10 +86,10 @@ def _is_worth_it(one: Proposal, picture: Picture) -> bool:
 
 
 def _unconfirmed(one: Proposal, rounds: int | None, needed: int) -> str | None:
-    """Whether it has not been worth it for long enough; what is not worth it at all is told when it is tried."""
+    """Why the gain is not confirmed yet; a gain below the threshold is rejected later."""
     if rounds is None or rounds >= needed or one.candidate.free:
         return None
-    return f"it has been worth it for {rounds} of {needed} rounds"
+    return f"it has reached the threshold in {rounds} of {needed} rounds"
 
 
 def _notes(picture: Picture) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ def _proposals(picture: Picture) -> Iterator[Proposal]:
 
 
 def _in_order(proposals: list[Proposal], picture: Picture) -> list[list[Proposal]]:
-    """Those that gain most for what they cost first; what belongs together stays together."""
+    """Highest gain for its cost first; moves of one group stay together."""
 
     def rank(one: Proposal) -> tuple[float, int, int, tuple[str, str]]:
         pod, history = one.candidate.pod, picture.history
@@ -127,7 +127,7 @@ def _in_order(proposals: list[Proposal], picture: Picture) -> list[list[Proposal
 
 
 def made(move: Move, picture: Picture) -> Moved:
-    """The move as it is remembered."""
+    """The history record of a move."""
     owner = picture.owner(move.pod.pod)
     return Moved(
         owner=owner.uid,

@@ -1,4 +1,4 @@
-"""Who is not moved, whoever proposes it and whatever it gains: asked before any move is tried."""
+"""Protections that apply to every move, whatever proposes it and whatever it gains."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from trimtab.decide.rescheduling.snapshot import Picture
 
 
 def unwilling(candidate: Candidate, picture: Picture) -> str | None:
-    """What speaks against the move in the pod itself and in its owner's history; None when nothing does."""
+    """Why the pod itself or its owner's history forbids the move; None when nothing does."""
     if candidate.free:
         return None
     return _protected(candidate, picture) or _resting(candidate, picture)
@@ -19,7 +19,7 @@ def unwilling(candidate: Candidate, picture: Picture) -> str | None:
 def _protected(candidate: Candidate, picture: Picture) -> str | None:
     pod, traits, settings = candidate.pod, candidate.pod.traits, picture.settings
     if traits.immovable or traits.daemon:
-        return "it belongs to its node"
+        return "it is bound to its node"
     if not traits.controller and not traits.invited:
         return "nothing would replace it"
     if pod.priority >= SYSTEM_CRITICAL:
@@ -31,30 +31,30 @@ def _protected(candidate: Candidate, picture: Picture) -> str | None:
     if pod.namespace in settings.exclude.namespaces:
         return f"the namespace {pod.namespace} is excluded"
     if pod.terminating:
-        return "it is ending already"
+        return "it is already terminating"
     if UNDER_WAY in pod.pod.metadata.annotations:
-        return "somebody is moving it already"
-    here = picture.fleet.get(pod.pod.spec.node_name)
-    if here is not None and here.node.spec.unschedulable:
-        return "its node is closed, and being drained perhaps"
+        return "another component is already moving it"
+    node_info = picture.fleet.get(pod.pod.spec.node_name)
+    if node_info is not None and node_info.node.spec.unschedulable:
+        return "its node is cordoned and may be draining"
     started = pod.pod.status.start_time
     if not candidate.urgent and (started is None or picture.now - started < settings.youngest):
         return f"it is younger than {settings.min_pod_age}"
     if not candidate.urgent and pod.pod.spec.scheduler_name not in settings.schedulers:
-        return f"nobody knows how {pod.pod.spec.scheduler_name} decides"
+        return f"the rules of the scheduler {pod.pod.spec.scheduler_name} are unknown"
     return None
 
 
 def _resting(candidate: Candidate, picture: Picture) -> str | None:
-    """Owners that are left alone for a while, because of what happened to them."""
+    """Why the owner is not moved for a while: backoff, rollout or scaling."""
     owner, history, now = picture.owner(candidate.pod.pod), picture.history, picture.now
     if not owner.uid:
         return None
     if history.frozen(owner.uid):
-        return f"{owner.name} was moved in vain three times in a row"
+        return f"{owner.name} had three wasted moves in a row"
     until = history.cooling_until(owner.uid)
     if until is not None and now < until:
-        return f"{owner.name} was moved in vain and is left alone until {until:%H:%M:%S}"
+        return f"{owner.name} had a wasted move and is not moved until {until:%H:%M:%S}"
     if owner.rolling:
         return f"{owner.name} is being rolled out"
     scaled = history.scaled_since(owner.uid)

@@ -1,4 +1,4 @@
-"""How much better a pod would be off elsewhere, by the scheduler's own scores: so that both never disagree."""
+"""The gain of moving a pod, by the scheduler's own scores, so that rescheduler and scheduler agree."""
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -17,82 +17,84 @@ PACKED = "NodeResourcesMostAllocated"
 PACKING = Taste(
     scores=tuple((PACKED if name == "NodeResourcesFit" else name, weight) for name, weight in DEFAULT.scores)
 )
-"""A scheduler that fills nodes one after the other: kube-scheduler with the strategy MostAllocated."""
+"""A scheduler that packs nodes: kube-scheduler with the strategy MostAllocated."""
 WEIGHTS = dict((*DEFAULT.scores, *PACKING.scores))
 OF_RESIDENTS = ("NodeResourcesFit", PACKED, "NodeResourcesBalancedAllocation")
-"""Scores that a pod which minds no other pod changes by its presence, and only on its own node."""
+"""Scores that a pod without affinity to others changes only on its own node."""
 
 
 WISHES = ("TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity")
-"""Scores that speak of what a pod prefers, not of how full nodes are."""
+"""Scores for the preferences of a pod, not for how full nodes are."""
 
 
 class Prospect(NamedTuple):
-    """Where a pod would go, and what it would gain, in percent of what the scores that tell nodes apart allow."""
+    """Where a pod would go, and its gain in percent of the range of the scores that differ between nodes."""
 
     node: str | None
     gain: float = 0.0
     parts: dict[str, float] = {}
-    """The gain by score plugin that tells nodes apart, each in percent of its own scale."""
+    """The gain per score plugin that differs between nodes, each in percent of its own range."""
     feasible: int = 0
     stays: bool = False
-    """The scheduler, asked again, would rather have it where it is."""
+    """The scheduler would choose the current node again."""
 
     def gain_of(self, names: Collection[str]) -> float:
-        """The gain by these plugins alone, each as heavy as it is for the scheduler."""
-        heard = [name for name in names if name in self.parts]
-        scale = sum(WEIGHTS[name] for name in heard)
-        return sum(WEIGHTS[name] * self.parts[name] for name in heard) / scale if scale else 0.0
+        """The gain by these plugins alone, with the scheduler's weights."""
+        counted = [name for name in names if name in self.parts]
+        scale = sum(WEIGHTS[name] for name in counted)
+        return sum(WEIGHTS[name] * self.parts[name] for name in counted) / scale if scale else 0.0
 
 
 def without(pod: Resident, fleet: NodeFleet) -> NodeFleet:
-    """The cluster as the scheduler will see it when the pod has left."""
+    """The fleet after the pod has left."""
     node = pod.pod.spec.node_name
-    here = fleet.get(node)
-    if here is None:
+    node_info = fleet.get(node)
+    if node_info is None:
         return fleet
-    known = next((one for one in here.residents if one.key == pod.key), None)
+    known = next((one for one in node_info.residents if one.key == pod.key), None)
     return fleet.vacated([known], node) if known is not None else fleet
 
 
 def homeless(pod: Resident) -> Resident:
-    """The replacement: the same pod, with no node yet."""
+    """The replacement: the same pod without a node."""
     return pod._replace(pod=pod.pod.but(spec=pod.pod.spec.but(node_name="")))
 
 
 class Bench:
-    """A picture on which pods are lifted and put back: only what changed is judged again, as long as it goes on in line."""
+    """A fleet on which moves are tried; only what changed is computed again, as long as changes follow each other."""
 
     def __init__(self, fleet: NodeFleet, taste: Taste = DEFAULT) -> None:
-        """`taste` is that of the scheduler who will place what is lifted."""
+        """`profile` is that of the scheduler that will place the replacements."""
         self.fleet, self._taste = fleet.fork(), taste
         self._columns: dict[Collection[str], Array] = {}
 
     def move(self, pod: Resident, target: str | None) -> None:
-        """The pod has left for another node, or for good."""
+        """Move the pod to another node, or remove it."""
         self.fleet = without(pod, self.fleet)
         if target is not None:
             self.fleet = self.fleet.settled(homeless(pod), target)
 
     def prospect(self, pod: Resident, closed: frozenset[str] = frozenset(), avoided: Collection[str] = ()) -> Prospect:
-        """The node that the scheduler would choose other than the present one, compared with the present one."""
+        """The best node other than the current one by the scheduler's scores, compared with the current one."""
         node = pod.pod.spec.node_name
-        here = self.fleet.get(node)
-        known = next((one for one in here.residents if one.key == pod.key), None) if here is not None else None
-        shut = self._columns_of(closed)
-        ask = ask_for(homeless(pod), self.fleet)
-        if here is None or known is None:
-            return _prospect(self._taste, ask, self.fleet, shut, avoided, None)
-        if not (ask.wanted or ask.watched or ask.spreads):
-            return _prospect(self._taste, ask, self.fleet, shut, avoided, here.left([known]))
+        node_info = self.fleet.get(node)
+        known = (
+            next((one for one in node_info.residents if one.key == pod.key), None) if node_info is not None else None
+        )
+        excluded_columns = self._columns_of(closed)
+        request = ask_for(homeless(pod), self.fleet)
+        if node_info is None or known is None:
+            return _prospect(self._taste, request, self.fleet, excluded_columns, avoided, None)
+        if not (request.wanted or request.watched or request.spreads):
+            return _prospect(self._taste, request, self.fleet, excluded_columns, avoided, node_info.left([known]))
         rest = self.fleet.vacated([known], node)
         lifted = rest.hosts.targets[rest.hosts.index[node]]
-        found = _prospect(self._taste, ask_for(ask.me, rest), rest, shut, avoided, lifted)
+        found = _prospect(self._taste, ask_for(request.me, rest), rest, excluded_columns, avoided, lifted)
         self.fleet = rest.settled(known, node)
         return found
 
     def _columns_of(self, closed: frozenset[str]) -> Array:
-        """Nodes neither come nor go while plans are made, so their columns stay."""
+        """The set of nodes does not change during planning, so their columns stay valid."""
         if closed not in self._columns:
             index = self.fleet.hosts.index
             self._columns[closed] = np.array([index[name] for name in closed if name in index], dtype=np.intp)
@@ -102,7 +104,7 @@ class Bench:
 def _prospect(
     taste: Taste, ask: PodAsk, fleet: NodeFleet, shut: Array, avoided: Collection[str], lifted: Host | None
 ) -> Prospect:
-    """`lifted` is the pod's node without it; in `fleet` it may still be there when it minds no other pod."""
+    """`lifted` is the pod's node without it; `fleet` may still contain the pod when it has no affinity to others."""
     names = fleet.hosts.index
     feasible: Mask = sifted(ask, fleet, taste)
     others = feasible.copy()
@@ -115,23 +117,25 @@ def _prospect(
     column, marks = _choice(taste, ask, fleet, feasible, _liked(others, names, avoided), lifted)
     if lifted is None:
         return Prospect(fleet.hosts.names[column], FULL, {}, count)
-    here = {name: int(array[names[lifted.name]]) for name, array in marks.items()}
+    node_info = {name: int(array[names[lifted.name]]) for name, array in marks.items()}
     for name in OF_RESIDENTS:
         if name in marks:
-            here[name] = WEIGHTS[name] * int(node_scores[name].study(ask, fleet.hosts)(lifted))
-    stays = bool(feasible[names[lifted.name]]) and sum(here.values()) > sum(int(one[column]) for one in marks.values())
-    feasible[names[lifted.name]] = False  # its marks may be those with the pod
+            node_info[name] = WEIGHTS[name] * int(node_scores[name].study(ask, fleet.hosts)(lifted))
+    stays = bool(feasible[names[lifted.name]]) and sum(node_info.values()) > sum(
+        int(one[column]) for one in marks.values()
+    )
+    feasible[names[lifted.name]] = False  # its scores may include the pod itself
     elsewhere = np.flatnonzero(feasible)
-    telling = [name for name, array in marks.items() if _differ(array[elsewhere], here[name])]
+    telling = [name for name, array in marks.items() if _differ(array[elsewhere], node_info[name])]
     scale = FULL * sum(WEIGHTS[name] for name in telling)
-    better = {name: int(array[column]) - here[name] for name, array in marks.items()}
+    better = {name: int(array[column]) - node_info[name] for name, array in marks.items()}
     parts = {name: better[name] / WEIGHTS[name] for name in telling}
     gain = FULL * sum(better.values()) / scale if scale else 0.0
     return Prospect(fleet.hosts.names[column], gain, parts, count, stays)
 
 
 def _liked(others: Mask, names: Mapping[str, int], avoided: Collection[str]) -> Mask:
-    """Those that are not to be avoided, unless there are no others."""
+    """The nodes that are not on an avoid list, unless there are no others."""
     if not avoided:
         return others
     liked = others.copy()
@@ -142,7 +146,7 @@ def _liked(others: Mask, names: Mapping[str, int], avoided: Collection[str]) -> 
 def _choice(
     taste: Taste, ask: PodAsk, fleet: NodeFleet, feasible: Mask, among: Mask, lifted: Host | None
 ) -> tuple[int, dict[str, Array]]:
-    """The scheduler's choice among these, and all its marks; the present node is compared even if it would not do."""
+    """The scheduler's choice among these, and all scores; the current node is scored even if it is not feasible."""
     compared = feasible
     if lifted is not None and not feasible[fleet.hosts.index[lifted.name]]:
         compared = feasible.copy()

@@ -1,4 +1,4 @@
-"""How eager the rescheduler is: what the ConfigMap says, on top of a preset."""
+"""The settings of the rescheduler: the ConfigMap on top of a preset."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -33,32 +33,32 @@ class Exclusion(Value):
 
 
 class Settings(Value):
-    """Every column of a preset may be overridden by its name."""
+    """Each value of a preset can be overridden by its name."""
 
     preset: str = "conservative"
     interval: str = "60s"
     objectives: tuple[ObjectiveSetting, ...] = ()
     gain_threshold: float = 30.0
-    """Percent of what the scheduler's scores can differ by."""
+    """Percent of the range of the scheduler's scores."""
     confirmations: int = 3
-    """Rounds in a row in which a move must be worth it."""
+    """Consecutive rounds in which a move must reach the threshold."""
     head_room: int = 1
     """Disruptions that every budget must have left after the move."""
     unused_rate: float = 0.5
-    """Part of a rate that must be left after the move."""
+    """Share of a rate that must be left after the move."""
     max_moves: int = 5
     owner_in_flight: IntOrString = 1
     min_pod_age: str = "30m"
     min_replicas: int = 2
-    """Owners with fewer ready pods are spared."""
+    """Owners with fewer ready pods are not moved."""
     require_fit: bool = True
     exclude: Exclusion = Exclusion()
     avoided_taints: tuple[str, ...] = AUTOSCALER_TAINTS
-    """Nodes that somebody else is about to remove."""
+    """Nodes that another component is about to remove."""
     packing: bool = False
-    """The scheduler fills nodes one after the other (MostAllocated); else it prefers the emptiest (LeastAllocated)."""
+    """The scheduler packs nodes (MostAllocated); else it prefers the emptiest (LeastAllocated)."""
     schedulers: tuple[str, ...] = ("", "default-scheduler")
-    """Schedulers that decide as ours does; pods of others are moved only when something is wrong with their node."""
+    """Schedulers with the same rules as ours; pods of others are moved only when they have a problem on their node."""
 
     @property
     def seconds(self) -> float:
@@ -73,7 +73,7 @@ class Settings(Value):
 
 
 _span = lru_cache(duration)
-"""Asked for every pod that somebody would like to move."""
+"""Cached because it is called for every candidate."""
 
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
@@ -97,11 +97,11 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 USUAL = (ObjectiveSetting(name="UnderutilisedNodes"), ObjectiveSetting(name="BetterAffinity"))
-"""What is striven for when nothing is named: the two with which the design begins."""
+"""The objectives when none is configured."""
 
 
 def read_settings(raw: Any, known: Mapping[str, type[Value]]) -> Settings:
-    """The settings of a decoded file; `known` are the objectives with their arguments. What is wrong is told by name."""
+    """The settings of a decoded file; `known` are the objectives with their arguments. Errors name the setting."""
     if raw is None:
         raw = {}
     if not isinstance(raw, dict):
@@ -110,8 +110,8 @@ def read_settings(raw: Any, known: Mapping[str, type[Value]]) -> Settings:
     if preset not in PRESETS:
         raise InputFault(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
     fields = {field.encode_name for field in msgspec.structs.fields(Settings)}
-    if strange := sorted(set(raw) - fields):
-        raise InputFault(f"the rescheduler has no setting {strange[0]!r}")
+    if unknown := sorted(set(raw) - fields):
+        raise InputFault(f"the rescheduler has no setting {unknown[0]!r}")
     try:
         settings = msgspec.convert({**PRESETS[preset], **raw}, Settings, strict=False)
         for one in settings.objectives:

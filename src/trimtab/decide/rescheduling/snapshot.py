@@ -1,4 +1,4 @@
-"""One consistent picture of a cluster for one round: nodes, pods, owners, budgets, measurements and what was before."""
+"""One consistent snapshot of a cluster for one round: nodes, pods, owners, budgets, metrics and history."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -42,27 +42,27 @@ WAITS_TOO_LONG = timedelta(seconds=30)
 FALLS_REMEMBERED, LATELY_BORN = timedelta(hours=1), timedelta(minutes=30)
 MOST_FALLS = 5000
 ASKED_FOR = timedelta(minutes=10)
-"""How long somebody may take to move a pod that it was only asked to move."""
+"""How long another component may take to move a pod after it was requested."""
 CPU_PRESSURE = "CPUPressure"
-"""The condition of nodes on which containers wait for CPU, where somebody looks at that."""
+"""The condition of nodes on which containers wait for CPU, where a component reports it."""
 SATURATED = 95
-"""Percent of its CPU from which on a node has nothing left to give, where nobody looks at who waits."""
+"""CPU usage in percent from which a node counts as under pressure, where no component reports it."""
 Set = ReplicaSet | StatefulSet
 
 
 class Owner(NamedTuple):
-    """Whose pods they are, seen from the top: the Deployment rather than its ReplicaSets."""
+    """The top-level owner of pods: the Deployment rather than its ReplicaSets."""
 
     uid: str
     name: str
     replicas: int
-    """How many it wants; 0 when nobody knows."""
+    """The desired number; 0 when it is not known."""
     rolling: bool
-    """New and old pods change places, or its controller has not looked yet."""
+    """A rollout is in progress, or the controller has not observed the latest generation."""
 
 
 class Facts(NamedTuple):
-    """What a picture is made of."""
+    """The objects that a snapshot is built from."""
 
     nodes: Sequence[Node]
     pods: Sequence[Pod]
@@ -70,7 +70,7 @@ class Facts(NamedTuple):
     sets: Sequence[Set] = ()
     budgets: Sequence[PodBudget] = ()
     policy: DisruptionPolicy | None = None
-    """What components may disrupt, and have; the usual quotas hold where it does not say."""
+    """The quotas and usage of components; the default quotas apply where it sets none."""
     namespaces: Mapping[str, Labels] = {}
     services: Mapping[str, Mapping[str, Labels]] = {}
     """The selectors of services, by namespace and name."""
@@ -79,21 +79,21 @@ class Facts(NamedTuple):
     priorities: Mapping[str, int] = {}
     """The value of each PriorityClass, by name."""
     others: Sequence[Owner] = ()
-    """Owners of pods that are neither of these: ReplicationControllers, and kinds of the users' own that can be scaled."""
+    """Other owners of pods: ReplicationControllers, and custom resources with a scale subresource."""
     spreads_by_default: bool = False
-    """The scheduler of this cluster spreads pods of a service or set that do not say how, as kube-scheduler does."""
+    """The scheduler of this cluster applies default spread constraints, as kube-scheduler does."""
     avoidance: bool = True
-    """The scheduler of this cluster minds avoid lists."""
+    """The scheduler of this cluster honours avoid lists."""
     overlap_refused: bool = False
-    """The API server does not judge pods with several budgets."""
+    """The API server refuses to evict pods with several budgets."""
     ends: Mapping[str, Mapping[str, datetime]] = {}
-    """Pods that somebody evicted lately, by their owner, with the time, as far as it is told."""
+    """Recently evicted pods by owner, with the time, as far as events report it."""
     measures: Measures | None = None
-    """Where there is no source for it, what needs it is off."""
+    """None when there is no metrics source; objectives that need it are off."""
 
 
 class Picture:
-    """Nothing in it changes while objectives look at it."""
+    """Does not change while objectives read it."""
 
     def __init__(self, facts: Facts, settings: Settings, history: History, now: datetime) -> None:
         self.facts, self.settings, self.now = facts, settings, now
@@ -113,39 +113,39 @@ class Picture:
 
     @cached_property
     def running(self) -> list[Resident]:
-        """Every pod with a node that has not ended, by namespace and name."""
-        return sorted((one for here in self.fleet.hosts for one in here.residents), key=lambda one: one.key)
+        """Every pod with a node that has not finished, by namespace and name."""
+        return sorted((one for node_info in self.fleet.hosts for one in node_info.residents), key=lambda one: one.key)
 
     @cached_property
     def pending(self) -> list[Resident]:
-        """Pods that have waited for a node for long."""
+        """Pods that have been pending for long."""
         found = []
         for one in self.scene.homeless:
             since = one.pod.metadata.creation_timestamp
-            gated = bool(one.pod.spec.scheduling_gates)  # nobody places it yet, so nobody takes its room
+            gated = bool(one.pod.spec.scheduling_gates)  # not schedulable yet, so it competes for no capacity
             if not one.terminating and not gated and since is not None and self.now - since >= WAITS_TOO_LONG:
                 found.append(one)
         return sorted(found, key=lambda one: (-one.priority, one.key))
 
     @cached_property
     def bench(self) -> Bench:
-        """The same picture, to try moves on one at a time; whoever takes a pod away puts it back."""
+        """A shared trial fleet for one move at a time; code that removes a pod puts it back."""
         return self.fresh_bench()
 
     def fresh_bench(self) -> Bench:
-        """One to try on what nobody else should see."""
+        """A separate trial fleet."""
         return Bench(self.fleet, self.taste)
 
     @property
     def taste(self) -> Taste:
-        """That of the cluster's scheduler."""
+        """The profile of the cluster's scheduler."""
         return PACKING if self.settings.packing else DEFAULT
 
     # owners
 
     @cached_property
     def _owners(self) -> dict[str, Owner]:
-        """By the uid of the controller that pods name."""
+        """By the uid of the controller that pods reference."""
         tops = {one.metadata.uid: _owner(one) for one in self.facts.deployments}
         found = {one.uid: one for one in self.facts.others}
         tops |= found
@@ -161,7 +161,7 @@ class Picture:
         return self._owners.get(ref.uid) or Owner(ref.uid, f"{ref.kind}/{ref.name}", 0, rolling=False)
 
     def meet(self, owners: Iterable[str]) -> None:
-        """Find the pods of these owners in one walk; a list for every owner of a large cluster costs too much."""
+        """Find the pods of these owners in one pass; a list for every owner of a large cluster costs too much."""
         wanted = {uid for uid in owners if uid and uid not in self._families}
         if not wanted:
             return
@@ -169,8 +169,8 @@ class Picture:
         below = {uid: owner.uid for uid, owner in self._owners.items() if owner.uid in wanted}
         lists = {uid: self._families[below.get(uid, uid)] for uid in (*wanted, *below)}
         for one in self.scene.everyone:
-            if (family := lists.get(one.traits.controller)) is not None:
-                family.append(one.pod)
+            if (owner_pods := lists.get(one.traits.controller)) is not None:
+                owner_pods.append(one.pod)
 
     def family_of(self, owner: str) -> list[Pod]:
         """Every pod of this owner, whatever its phase."""
@@ -181,18 +181,18 @@ class Picture:
         return self.family_of(self.owner(pod).uid) or [pod]
 
     def burden(self, pod: Pod) -> Burden:
-        """What the owner of a pod has borne lately, whoever asked it of it."""
+        """The recent disruptions of the pod's owner, whatever caused them."""
         owner = self.owner(pod)
         if owner.uid not in self._burdens:
-            family = [one for one in self.family(pod) if not one.terminal]
+            owner_pods = [one for one in self.family(pod) if not one.terminal]
             ends = {move.pod: move.at for move in self.history.of(owner.uid) if move.at is not None}
-            wanted = owner.replicas or sum(one.metadata.deletion_timestamp is None for one in family)
-            told = self.facts.ends.get(owner.uid, {})
-            self._burdens[owner.uid] = burden(owner.uid, wanted, family, {**told, **ends}, self.now)
+            wanted = owner.replicas or sum(one.metadata.deletion_timestamp is None for one in owner_pods)
+            condition = self.facts.ends.get(owner.uid, {})
+            self._burdens[owner.uid] = burden(owner.uid, wanted, owner_pods, {**condition, **ends}, self.now)
         return self._burdens[owner.uid]
 
     def service(self, pod: Resident) -> str:
-        """The services that select a pod, as one name: those who depend on it, whoever owns it."""
+        """The services that select a pod, as one name: its dependents, whatever its owner."""
         selectors = self.facts.services.get(pod.namespace, {}).items()
         names = [name for name, labels in selectors if labels and labels.items() <= pod.labels.items()]
         return f"{pod.namespace}/{','.join(sorted(names))}" if names else ""
@@ -201,21 +201,21 @@ class Picture:
 
     @cached_property
     def closed(self) -> frozenset[str]:
-        """Nodes that nobody should be sent to: cordoned, not ready, or about to be removed by others."""
+        """Nodes that must not be targets: cordoned, not ready, or about to be removed by others."""
         taints, selector = set(self.settings.avoided_taints), self.settings.exclude.node_selector
         return frozenset(
-            here.name
-            for here in self.fleet.hosts
-            if here.node.spec.unschedulable
-            or any(one.type == "Ready" and one.status != "True" for one in here.node.status.conditions)
-            or any(taint.key in taints for taint in here.node.spec.taints)
-            or (selector is not None and selector.matches(here.labels))
+            node_info.name
+            for node_info in self.fleet.hosts
+            if node_info.node.spec.unschedulable
+            or any(one.type == "Ready" and one.status != "True" for one in node_info.node.status.conditions)
+            or any(taint.key in taints for taint in node_info.node.spec.taints)
+            or (selector is not None and selector.matches(node_info.labels))
         )
 
     @cached_property
     def _lists(self) -> list[tuple[str, tuple[Avoidance, ...]]]:
         """Nodes that have an avoid list."""
-        found = [(here.name, entries_of(here.node.metadata.annotations)) for here in self.fleet.hosts]
+        found = [(node_info.name, entries_of(node_info.node.metadata.annotations)) for node_info in self.fleet.hosts]
         return [(name, entries) for name, entries in found if entries]
 
     def avoided_by(self, pod: Pod) -> list[str]:
@@ -232,7 +232,7 @@ class Picture:
 
     @cached_property
     def quota(self) -> DisruptionPolicy:
-        """What the rescheduler may still disrupt: as the cluster keeps it, else by what we remember of ourselves."""
+        """What the rescheduler may still disrupt: as stored in the cluster, else from the history."""
         found = self.facts.policy or DisruptionPolicy()
         if found.status.components:
             return found
@@ -244,14 +244,14 @@ class Picture:
 
     @cached_property
     def on_their_way(self) -> frozenset[str]:
-        """Pods, by namespace and name, that are ending, and those that were moved and are not yet replaced."""
+        """Pods, by namespace and name, that are terminating, or that were moved and are not yet replaced."""
         ending = {"/".join(one.key) for one in self.scene.everyone if one.terminating}
         return frozenset(ending | {move.name for move in self.history.moves if not move.outcome and not move.free})
 
-    # what was before
+    # history
 
     def _lived(self, history: History) -> History:
-        """The history up to now: what came of moves, when owners were scaled, how long nodes have been pressed."""
+        """The history up to now: outcomes of moves, times of scaling, durations of node pressure."""
         self.meet(move.owner for move in history.moves if not move.outcome)
         taken: set[str] = set()
         moves = tuple(move for one in history.moves if (move := self._judged(one, taken)) is not None)
@@ -267,21 +267,21 @@ class Picture:
         return any(one.name == "PoorService" and one.enabled for one in self.settings.objectives)
 
     def _falls(self, history: History) -> tuple[Fall, ...]:
-        """Restarts as they are noticed: the API server tells how many there were, not when."""
+        """Restarts when they are observed: the API server reports how many there were, not when."""
         before: dict[str, int] = {}
         for fall in history.falls:
             before[fall.pod] = max(before.get(fall.pod, 0), fall.restarts)
-        gone = set(before)
+        removed = set(before)
         found = [one for one in history.falls if self.now - (one.at or self.now) <= FALLS_REMEMBERED]
         for one in self.scene.everyone:
             restarts = restarts_of(one.pod)
-            gone.discard(one.pod.metadata.uid)
+            removed.discard(one.pod.metadata.uid)
             if restarts and restarts != before.get(one.pod.metadata.uid, 0):
                 found.append(self._fall(one.pod, restarts, before.get(one.pod.metadata.uid)))
-        return tuple(one for one in found if one.pod not in gone)[-MOST_FALLS:]
+        return tuple(one for one in found if one.pod not in removed)[-MOST_FALLS:]
 
     def _fall(self, pod: Pod, restarts: int, before: int | None) -> Fall:
-        """Of a pod that is seen for the first time only those count that must have been lately."""
+        """For a pod that is observed for the first time only restarts that must be recent count."""
         if before is None:
             started = pod.status.start_time
             young = started is not None and self.now - started <= LATELY_BORN
@@ -297,11 +297,11 @@ class Picture:
         )
 
     def fallen(self, pod: Pod, within: timedelta) -> int:
-        """How often a pod was restarted in this time."""
+        """How often a pod was restarted in this period."""
         return sum(one.times for one in self.history.falls if one.pod == pod.metadata.uid and self._lately(one, within))
 
     def killed(self, owner: str, node: str, within: timedelta) -> int:
-        """How often pods of an owner were killed or evicted on a node for lack of memory in this time."""
+        """How often pods of an owner were killed or evicted on a node because of memory in this period."""
         falls = [one for one in self.history.falls if one.owner == owner and one.node == node and one.killed]
         evicted = [
             pod
@@ -315,7 +315,7 @@ class Picture:
         return self.now - (fall.at or self.now) <= within
 
     def _judged(self, move: Moved, taken: set[str]) -> Moved | None:
-        """What came of a move; None when it was written down and never made."""
+        """The outcome of a move; None when it was recorded and never made."""
         if move.outcome or move.at is None:
             return move
         still = next((pod for pod in self.family_of(move.owner) if pod.metadata.uid == move.pod), None)
@@ -323,21 +323,21 @@ class Picture:
             patience = ASKED_FOR if ON_REQUEST in still.metadata.annotations else PENDING_TOO_LONG
             ends = still.metadata.deletion_timestamp is not None or self.now - move.at < patience
             return move if ends else None
-        heirs = [
+        replacements = [
             pod
             for pod in self.family_of(move.owner)
             if (pod.metadata.creation_timestamp or move.at) >= move.at.replace(microsecond=0)
             and pod.metadata.uid != move.pod
             and pod.metadata.uid not in taken
         ]
-        settled = sorted((pod for pod in heirs if pod.spec.node_name), key=lambda pod: pod.name)
+        settled = sorted((pod for pod in replacements if pod.spec.node_name), key=lambda pod: pod.name)
         if settled:
-            heir = settled[0]
-            taken.add(heir.metadata.uid)
-            node = heir.spec.node_name
+            replacement = settled[0]
+            taken.add(replacement.metadata.uid)
+            node = replacement.spec.node_name
             return move.but(outcome=BACK if node == move.source else DONE, target=node)
         if self.now - move.at >= PENDING_TOO_LONG:
-            return move.but(outcome=PENDING if heirs else DONE)
+            return move.but(outcome=PENDING if replacements else DONE)
         return move
 
     def _scales(self, history: History) -> tuple[Scale, ...]:
@@ -351,19 +351,21 @@ class Picture:
         return tuple(found)
 
     def _pressures(self, history: History) -> tuple[Pressure, ...]:
-        """Nodes without CPU to spare: by their own word, or by what is measured; nobody knows where nothing is."""
+        """Nodes under CPU pressure: by condition, or by measured usage; none without metrics."""
         if self.facts.measures is None:
             return ()
         found = []
-        for here in self.fleet.hosts:
-            told = next((one for one in here.node.status.conditions if one.type == CPU_PRESSURE), None)
-            used = self.facts.measures.nodes.get(here.name, {}).get("cpu", 0)
-            size = here.allocatable.get("cpu", 0)
-            if told is not None:
-                if told.status == "True":
-                    found.append(Pressure(node=here.name, since=told.last_transition_time or self.now, told=True))
+        for node_info in self.fleet.hosts:
+            condition = next((one for one in node_info.node.status.conditions if one.type == CPU_PRESSURE), None)
+            used = self.facts.measures.nodes.get(node_info.name, {}).get("cpu", 0)
+            size = node_info.allocatable.get("cpu", 0)
+            if condition is not None:
+                if condition.status == "True":
+                    found.append(
+                        Pressure(node=node_info.name, since=condition.last_transition_time or self.now, told=True)
+                    )
             elif size and 100 * used >= SATURATED * size:
-                found.append(Pressure(node=here.name, since=history.pressed_since(here.name) or self.now))
+                found.append(Pressure(node=node_info.name, since=history.pressed_since(node_info.name) or self.now))
         return tuple(found)
 
 
@@ -372,7 +374,7 @@ def restarts_of(pod: Pod) -> int:
 
 
 def was_killed(pod: Pod) -> bool:
-    """Whether a container ended last for lack of memory."""
+    """Whether a container last ended because of memory."""
     ends = [end for one in pod.status.container_statuses for end in (one.last_state.terminated, one.state.terminated)]
     return any(end is not None and end.reason == "OOMKilled" for end in ends)
 

@@ -1,1 +1,1 @@
-"""Which clusters a workload may not go to."""
+"""Filters: which clusters a workload must not use."""

@@ -1,4 +1,4 @@
-"""Keep a workload off the cluster where it just fared badly, until the block of its policy is over."""
+"""Keep a workload off a cluster that it was recently evicted from, until the block of its policy ends."""
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.decide.fleet import Fleet
@@ -6,7 +6,7 @@ from trimtab.decide.framework import Check, Reason, filter_plugin
 from trimtab.decide.request import Ask
 
 
-@filter_plugin("ActiveEvictionHistory", about=lambda ask: tuple(blocked.cluster for blocked in ask.blocked))
+@filter_plugin("ActiveEvictionHistory", targets=lambda request: tuple(blocked.cluster for blocked in request.blocked))
 def active_eviction_history(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
     def check(cluster: Cluster) -> Reason | None:
         for blocked in ask.blocked:

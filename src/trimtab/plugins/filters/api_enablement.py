@@ -8,7 +8,7 @@ from trimtab.decide.request import Ask
 MISSING = Reason("APINotEnabled", "cluster(s) did not have the API resource")
 
 
-@filter_plugin("APIEnablement", reads=lambda ask: (ask.api_version, ask.kind), spares_placed=True)
+@filter_plugin("APIEnablement", reads=lambda request: (request.api_version, request.kind), skips_placed=True)
 def api_enablement(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
     def check(cluster: Cluster) -> Reason | None:
         for enabled in cluster.status.api_enablements:

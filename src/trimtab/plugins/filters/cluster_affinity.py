@@ -24,7 +24,7 @@ def cluster_affinity(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
     if affinity is not None or term is None:
         tests = [belongs(affinity)]
     else:
-        # only workloads overflow: what has no replicas cannot have too little room
+        # only workloads overflow: an object without replicas needs no capacity
         tests = [belongs(term), *(belongs(more) for more in term.overflow_affinities if ask.workload)]
 
     def check(cluster: Cluster) -> Reason | None:

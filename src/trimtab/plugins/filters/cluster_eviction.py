@@ -1,4 +1,4 @@
-"""Keep workloads off clusters that they are just leaving."""
+"""Keep workloads off clusters that they are being evicted from."""
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.decide.fleet import Fleet
@@ -8,6 +8,6 @@ from trimtab.decide.request import Ask
 LEAVING = Reason("Evicting", "cluster(s) is in the process of eviction")
 
 
-@filter_plugin("ClusterEviction", about=lambda ask: ask.evicting)
+@filter_plugin("ClusterEviction", targets=lambda request: request.evicting)
 def cluster_eviction(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
     return lambda _: LEAVING

@@ -1,4 +1,4 @@
-"""Keep workloads inside the decisions of the Placement that their policy refers to."""
+"""Keep workloads inside the decisions of the Placement that their policy references."""
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.decide.fleet import Fleet
@@ -8,7 +8,7 @@ from trimtab.decide.request import Ask
 NOT_DECIDED = Reason("NotDecided", "cluster(s) were not decided for by the referenced Placement")
 
 
-@filter_plugin("PlacementReference", reads=lambda ask: ask.candidates)
+@filter_plugin("PlacementReference", reads=lambda request: request.candidates)
 def placement_reference(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
     candidates = ask.candidates
 

@@ -1,4 +1,4 @@
-"""Keep workloads that are to be spread off clusters that do not say where they stand."""
+"""Keep workloads with spread constraints off clusters without the property they are spread by."""
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.decide.fleet import Fleet
@@ -12,7 +12,7 @@ MISSING = {
 }
 
 
-@filter_plugin("SpreadConstraint", reads=lambda ask: ask.plan.spread_fields)
+@filter_plugin("SpreadConstraint", reads=lambda request: request.plan.spread_fields)
 def spread_constraint(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
     needed = [field for field in ask.plan.spread_fields if field in NAMED]
 

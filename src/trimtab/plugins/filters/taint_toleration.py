@@ -12,7 +12,9 @@ def written(taint: Taint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
-@filter_plugin("TaintToleration", reads=lambda ask: sealed(ask.plan.placement.cluster_tolerations), spares_placed=True)
+@filter_plugin(
+    "TaintToleration", reads=lambda request: sealed(request.plan.placement.cluster_tolerations), skips_placed=True
+)
 def taint_toleration(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
     tolerations = ask.plan.placement.cluster_tolerations
 

@@ -10,7 +10,7 @@ ELSEWHERE = Reason(
 )
 
 
-@filter_plugin("WorkloadAffinity", reads=lambda ask: ask.companions, spares_placed=True)
+@filter_plugin("WorkloadAffinity", reads=lambda request: request.companions, skips_placed=True)
 def workload_affinity(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
     companions = ask.companions
 

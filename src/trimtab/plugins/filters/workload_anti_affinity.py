@@ -8,6 +8,6 @@ from trimtab.decide.request import Ask
 TAKEN = Reason("AntiAffinityGroupPresent", "cluster already has workload with the same anti-affinity group")
 
 
-@filter_plugin("WorkloadAntiAffinity", about=lambda ask: ask.rivals, spares_placed=True)
+@filter_plugin("WorkloadAntiAffinity", targets=lambda request: request.rivals, skips_placed=True)
 def workload_anti_affinity(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
     return lambda _: TAKEN

@@ -1,1 +1,1 @@
-"""Which pods would be better off elsewhere: one file, one strategy."""
+"""Descheduler strategies: which pods should be evicted, one strategy per file."""

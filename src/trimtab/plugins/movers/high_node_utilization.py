@@ -1,4 +1,4 @@
-"""Nodes that are hardly used are emptied, so that they can be given back."""
+"""Empty underutilised nodes, so that they can be removed."""
 
 import numpy as np
 
@@ -19,8 +19,8 @@ class HighArgs(MoverArgs):
     def complaint(self) -> str:
         if wrong := bad_limits(self.thresholds, "thresholds"):
             return wrong
-        if strange := set(self.eviction_modes) - {ONLY_THRESHOLDING}:
-            return f"evictionModes: there is no {min(strange)}"
+        if unknown := set(self.eviction_modes) - {ONLY_THRESHOLDING}:
+            return f"evictionModes: there is no {min(unknown)}"
         return "evictableNamespaces: only exclude is known" if self.evictable_namespaces.include else ""
 
 
@@ -29,21 +29,21 @@ def high_node_utilization(args: HighArgs, round_: Round) -> None:
     hosts = round_.scene.hosts
     measured = usage(round_.scene, resources_of(args.thresholds))
     idle = below(measured, args.thresholds)
-    taking = ~idle & schedulable(round_.scene)
-    if not args.number_of_nodes < np.count_nonzero(idle) < len(hosts) or not taking.any():
+    targets_mask = ~idle & schedulable(round_.scene)
+    if not args.number_of_nodes < np.count_nonzero(idle) < len(hosts) or not targets_mask.any():
         return
     limited = frozenset(args.thresholds) if ONLY_THRESHOLDING in args.eviction_modes else frozenset()
 
     def meant(pod: Resident) -> bool:
         return any(resource in limited for resource in pod.demand.requests)
 
-    targets = [hosts[column] for column in np.flatnonzero(taking)]
+    targets = [hosts[column] for column in np.flatnonzero(targets_mask)]
     drain = Drain(
         round_=round_,
         targets=targets,
-        names=frozenset(here.name for here in targets),
-        untainted=any(not here.node.spec.taints for here in targets),
-        available={r: int((measured.size[r] - measured.used[r])[taking].sum()) for r in measured.used},
+        names=frozenset(node_info.name for node_info in targets),
+        untainted=any(not node_info.node.spec.taints for node_info in targets),
+        available={r: int((measured.size[r] - measured.used[r])[targets_mask].sum()) for r in measured.used},
         namespaces=args.evictable_namespaces,
         limit=None,
         reason="its node is hardly used and can be emptied",

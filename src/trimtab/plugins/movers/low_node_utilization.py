@@ -1,4 +1,4 @@
-"""Pods of crowded nodes make way as long as idle nodes have room for them."""
+"""Evict pods of overutilised nodes as long as underutilised nodes have capacity for them."""
 
 import numpy as np
 
@@ -74,8 +74,8 @@ def low_node_utilization(args: LowArgs, round_: Round) -> None:
     drain = Drain(
         round_=round_,
         targets=targets,
-        names=frozenset(here.name for here in targets),
-        untainted=any(not here.node.spec.taints for here in targets),
+        names=frozenset(node_info.name for node_info in targets),
+        untainted=any(not node_info.node.spec.taints for node_info in targets),
         available={r: int((aims[r] - measured.used[r])[idle].sum()) for r in measured.used},
         namespaces=args.evictable_namespaces,
         limit=args.eviction_limits.node,
@@ -90,13 +90,13 @@ def low_node_utilization(args: LowArgs, round_: Round) -> None:
 
 
 def _excess(measured: Usage, high: Limits) -> Array:
-    """How far above its worst limit each node is: percent can be compared, bytes and thousandths of cpu cannot."""
+    """How far each node is above its most exceeded limit: percentages are comparable, bytes and milli-cpu are not."""
     worst: Array = np.max([measured.percent(resource) - limit for resource, limit in high.items()], axis=0)
     return worst
 
 
 def limits(args: LowArgs, measured: Usage) -> tuple[Limits, Limits]:
-    """The two thresholds; as deviations they lie around what is average today."""
+    """The two thresholds; as deviations they are relative to the current average."""
     if not args.use_deviation_thresholds:
         return args.thresholds, args.target_thresholds
     average = {resource: _average(measured, resource) for resource in args.thresholds}
@@ -105,6 +105,6 @@ def limits(args: LowArgs, measured: Usage) -> tuple[Limits, Limits]:
 
 
 def _average(measured: Usage, resource: str) -> float:
-    """Over the nodes that have the resource at all."""
+    """Over the nodes that have the resource."""
     having = measured.having[resource]
     return float(measured.percent(resource)[having].mean()) if having.any() else 0.0

@@ -1,4 +1,4 @@
-"""Pods that have lived too long, or hang in a state for too long, make way for fresh ones."""
+"""Evict pods that are too old, or in a state for too long."""
 
 from datetime import datetime
 
@@ -48,7 +48,7 @@ class LifeTimeArgs(PodArgs):
 
 @mover("PodLifeTime", args=LifeTimeArgs)
 def pod_life_time(args: LifeTimeArgs, round_: Round) -> None:
-    """All criteria that are given must hold; the oldest go first, over all nodes."""
+    """All given criteria must hold; the oldest pods go first, over all nodes."""
     found = [pod for _, pod in each_pod(round_, args, finished=True) if outlived(pod.pod, args, round_.scene.now)]
     found.sort(key=lambda pod: pod.pod.metadata.creation_timestamp or round_.scene.now)
     take(((pod, _told(pod, round_.scene.now)) for pod in found), round_)
@@ -81,7 +81,7 @@ def containers(pod: Pod, args: LifeTimeArgs) -> tuple[ContainerStatus, ...]:
 
 
 def states(pod: Pod, args: LifeTimeArgs) -> set[str]:
-    """The phase, the pod's reason, and why containers wait or ended."""
+    """The phase, the pod's reason, and the reasons of waiting or terminated containers."""
     found = {pod.status.phase, pod.status.reason}
     for status in containers(pod, args):
         if status.state.waiting is not None:

@@ -1,4 +1,4 @@
-"""Replicas of one owner that crowd one node are spread over the nodes that could take them."""
+"""Spread replicas of one owner that share a node over the nodes that could take them."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -23,10 +23,10 @@ class Owner(NamedTuple):
 @mover("RemoveDuplicates", args=DuplicateArgs, balances=True)
 def remove_duplicates(args: DuplicateArgs, round_: Round) -> None:
     occurrences: dict[Owner, int] = {}
-    doubled: dict[Owner, dict[str, list[Resident]]] = {}
-    for here in round_.scene.hosts:
+    duplicates: dict[Owner, dict[str, list[Resident]]] = {}
+    for node_info in round_.scene.hosts:
         seen: set[tuple[Owner, ...]] = set()
-        for pod in _meant(here, args, round_):
+        for pod in _meant(node_info, args, round_):
             owners = owners_of(pod)
             for owner in owners:
                 occurrences[owner] = occurrences.get(owner, 0) + 1
@@ -34,8 +34,8 @@ def remove_duplicates(args: DuplicateArgs, round_: Round) -> None:
                 seen.add(owners)
                 continue
             for owner in owners:
-                doubled.setdefault(owner, {}).setdefault(here.name, []).append(pod)
-    for owner, per_node in doubled.items():
+                duplicates.setdefault(owner, {}).setdefault(node_info.name, []).append(pod)
+    for owner, per_node in duplicates.items():
         if _thin_out(owner, per_node, occurrences[owner], round_) is Answer.TOTAL_LIMIT:
             return
 
@@ -54,7 +54,7 @@ def owners_of(pod: Resident) -> tuple[Owner, ...]:
 
 
 def _thin_out(owner: Owner, per_node: dict[str, list[Resident]], occurrences: int, round_: Round) -> Answer:
-    """Every node keeps the average; `per_node` holds the doubles, not the first pod of each node."""
+    """Every node keeps the average; `per_node` holds the duplicates, not the first pod of each node."""
     targets = target_nodes([pod for pods in per_node.values() for pod in pods], round_.scene.hosts)
     if targets < 2:
         return Answer.EVICTED
@@ -72,14 +72,14 @@ def _thin_out(owner: Owner, per_node: dict[str, list[Resident]], occurrences: in
 
 
 def target_nodes(pods: Sequence[Resident], hosts: Sequence[Host]) -> int:
-    """How many nodes could take such pods; a pod that only one node can take has nowhere to go."""
+    """How many nodes could take such pods; a pod that only one node can take cannot move."""
     found: set[str] = set()
     for pod in pods:
         wanted, tolerations = wants(pod.pod.spec), pod.pod.spec.tolerations
         open_to_it = {
-            here.name
-            for here in hosts
-            if untolerated(here.node.spec.taints, tolerations, REPELLING) is None and wanted(here)
+            node_info.name
+            for node_info in hosts
+            if untolerated(node_info.node.spec.taints, tolerations, REPELLING) is None and wanted(node_info)
         }
         if len(open_to_it) > 1:
             found |= open_to_it

@@ -1,4 +1,4 @@
-"""Pods that failed for good are cleared away."""
+"""Remove failed pods."""
 
 from datetime import datetime
 

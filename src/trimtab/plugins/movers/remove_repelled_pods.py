@@ -1,4 +1,4 @@
-"""Pods that must keep away from each other, and by now do not, are parted."""
+"""Evict pods that violate a required anti-affinity."""
 
 from trimtab.decide.pods.descheduling.evictor import Answer, Round
 from trimtab.decide.pods.descheduling.movers import PodArgs, mover
@@ -7,8 +7,8 @@ from trimtab.decide.pods.node_info import Host, Resident
 
 @mover("RemovePodsViolatingInterPodAntiAffinity", args=PodArgs)
 def remove_repelled_pods(args: PodArgs, round_: Round) -> None:
-    """The less important pod of a quarrel goes; the other may then stay."""
-    hosts = {here.name: here for here in round_.scene.hosts}
+    """The pod of lower priority is evicted; the other one can then stay."""
+    hosts = {node_info.name: node_info for node_info in round_.scene.hosts}
     on_node = {name: [pod for pod in round_.scene.pods_on(name) if args.admit(pod)] for name in hosts}
     around = {pod.key: pod for pods in on_node.values() for pod in pods}
     for name, pods in on_node.items():
@@ -44,5 +44,5 @@ def _quarrels(
 
 
 def _together(one: Host, other: Host, key: str) -> bool:
-    """The same node always counts, with the label or without."""
+    """The same node always counts, with or without the label."""
     return one.name == other.name or (key in one.labels and one.labels[key] == other.labels.get(key))

@@ -1,4 +1,4 @@
-"""Pods that restart again and again may do better elsewhere."""
+"""Evict pods that restart too often."""
 
 from trimtab.api.kinds.native.pod import ContainerStatus, Pod
 from trimtab.decide.pods.descheduling.evictor import Round
@@ -16,10 +16,12 @@ class RestartArgs(PodArgs):
 
 @mover("RemovePodsHavingTooManyRestarts", args=RestartArgs)
 def remove_restarting_pods(args: RestartArgs, round_: Round) -> None:
-    """Node by node, the most restless first."""
+    """Node by node, most restarts first."""
     found = []
-    for here in round_.scene.hosts:
-        meant = [pod for pod in round_.scene.all_pods_on(here.name) if args.admit(pod) and _restless(pod.pod, args)]
+    for node_info in round_.scene.hosts:
+        meant = [
+            pod for pod in round_.scene.all_pods_on(node_info.name) if args.admit(pod) and _restless(pod.pod, args)
+        ]
         found += sorted(meant, key=lambda pod: -restarts(pod.pod, args))
     take(((pod, f"has restarted {restarts(pod.pod, args)} times") for pod in found), round_)
 

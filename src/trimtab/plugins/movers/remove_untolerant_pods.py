@@ -1,4 +1,4 @@
-"""Pods that do not tolerate a taint their node got later move away."""
+"""Evict pods that do not tolerate a taint added to their node later."""
 
 from trimtab.api.kinds.native.node import Taint
 from trimtab.decide.pods.descheduling.evictor import Round
@@ -29,9 +29,9 @@ def remove_untolerant_pods(args: TaintArgs, round_: Round) -> None:
     """NoExecute is left to the taint manager."""
     effects = {"NoSchedule", "PreferNoSchedule"} if args.include_prefer_no_schedule else {"NoSchedule"}
 
-    def offending(pod: Resident, here: Host) -> Taint | None:
-        taints = [taint for taint in here.node.spec.taints if args.counts(taint)]
+    def offending(pod: Resident, node_info: Host) -> Taint | None:
+        taints = [taint for taint in node_info.node.spec.taints if args.counts(taint)]
         return untolerated(taints, pod.pod.spec.tolerations, effects)
 
-    found = [(pod, offending(pod, here)) for here, pod in each_pod(round_, args)]
+    found = [(pod, offending(pod, node_info)) for node_info, pod in each_pod(round_, args)]
     take(((pod, f"does not tolerate the taint {taint.key}:{taint.effect}") for pod, taint in found if taint), round_)

@@ -1,4 +1,4 @@
-"""Pods that topology spread constraints want even, and that are not, are moved to emptier domains."""
+"""Evict pods that violate topology spread constraints, so that they move to emptier domains."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil
@@ -20,12 +20,12 @@ class SpreadArgs(MoverArgs):
     topology_balance_node_fit: bool = True
 
     def complaint(self) -> str:
-        strange = set(self.constraints) - {"DoNotSchedule", "ScheduleAnyway"}
-        return f"constraints: there is no {min(strange)}" if strange else self.namespaces.complaint()
+        unknown = set(self.constraints) - {"DoNotSchedule", "ScheduleAnyway"}
+        return f"constraints: there is no {min(unknown)}" if unknown else self.namespaces.complaint()
 
 
 class Wish(NamedTuple):
-    """A constraint of some pods of one namespace; pods with equal wishes are spread together."""
+    """A constraint of some pods of one namespace; pods with equal constraints are spread together."""
 
     topology_key: str
     max_skew: int
@@ -46,17 +46,17 @@ def spread_pods(args: SpreadArgs, round_: Round) -> None:
     chosen: dict[tuple[str, str], Resident] = {}
     for namespace, pods in _by_namespace(args, round_).items():
         if args.namespaces.admit(namespace):
-            for wish, counts in _wishes(pods, args.constraints).items():
-                domains = _domains(wish, counts, pods, round_)
-                chosen |= {pod.key: pod for pod in _surplus(wish, counts, domains, args, round_)}
+            for group, counts in _wishes(pods, args.constraints).items():
+                domains = _domains(group, counts, pods, round_)
+                chosen |= {pod.key: pod for pod in _surplus(group, counts, domains, args, round_)}
     take(((pod, "its topology domain has more pods than it should") for pod in chosen.values()), round_)
 
 
 def _by_namespace(args: SpreadArgs, round_: Round) -> dict[str, list[Resident]]:
-    """The pods that count: upstream only those that may be moved, which makes protected ones invisible; for us all."""
+    """The pods that count: upstream only evictable ones, which ignores protected pods; in our profile all."""
     found: dict[str, list[Resident]] = {}
-    for here in round_.scene.hosts:
-        for pod in round_.scene.pods_on(here.name):
+    for node_info in round_.scene.hosts:
+        for pod in round_.scene.pods_on(node_info.name):
             meant = args.label_selector is None or args.label_selector.matches(pod.labels)
             if meant and (round_.profile.descheduler_looks_ahead or round_.evictable(pod)):
                 found.setdefault(pod.namespace, []).append(pod)
@@ -64,7 +64,7 @@ def _by_namespace(args: SpreadArgs, round_: Round) -> dict[str, list[Resident]]:
 
 
 Counts = Callable[[Host], bool]
-"""Whether a node counts for a wish."""
+"""Whether a node counts for a spread group."""
 
 
 def _wishes(pods: Sequence[Resident], kinds: Sequence[str]) -> dict[Wish, Counts]:
@@ -72,8 +72,8 @@ def _wishes(pods: Sequence[Resident], kinds: Sequence[str]) -> dict[Wish, Counts
     for pod in pods:
         for constraint in pod.pod.spec.topology_spread_constraints:
             if constraint.when_unsatisfiable in kinds:
-                wish = _wish(pod, constraint)
-                found.setdefault(wish, _counting(wish, pod.pod.spec))
+                group = _wish(pod, constraint)
+                found.setdefault(group, _counting(group, pod.pod.spec))
     return found
 
 
@@ -91,10 +91,10 @@ def _wish(pod: Resident, constraint: TopologySpreadConstraint) -> Wish:
 def _counting(wish: Wish, spec: PodSpec) -> Counts:
     wanted = wants(spec) if wish.requirements is not None else None
 
-    def counts(here: Host) -> bool:
-        if wanted is not None and not wanted(here):
+    def counts(node_info: Host) -> bool:
+        if wanted is not None and not wanted(node_info):
             return False
-        return wish.tolerations is None or untolerated(here.node.spec.taints, wish.tolerations, REPELLING) is None
+        return wish.tolerations is None or untolerated(node_info.node.spec.taints, wish.tolerations, REPELLING) is None
 
     return counts
 
@@ -102,9 +102,9 @@ def _counting(wish: Wish, spec: PodSpec) -> Counts:
 def _domains(wish: Wish, counts: Counts, pods: Sequence[Resident], round_: Round) -> dict[str, list[Resident]]:
     """The pods of each domain; a domain without pods counts if a node of it does."""
     key = wish.topology_key
-    labels = {here.name: here.labels[key] for here in round_.scene.hosts if key in here.labels}
+    labels = {node_info.name: node_info.labels[key] for node_info in round_.scene.hosts if key in node_info.labels}
     found: dict[str, list[Resident]] = {
-        here.labels[key]: [] for here in round_.scene.hosts if here.name in labels and counts(here)
+        node_info.labels[key]: [] for node_info in round_.scene.hosts if node_info.name in labels and counts(node_info)
     }
     for pod in pods:
         node = pod.pod.spec.node_name
@@ -116,7 +116,7 @@ def _domains(wish: Wish, counts: Counts, pods: Sequence[Resident], round_: Round
 def _surplus(
     wish: Wish, counts: Counts, grouped: dict[str, list[Resident]], args: SpreadArgs, round_: Round
 ) -> Iterator[Resident]:
-    """Pods to take from the fullest domains, as if each then went to the emptiest."""
+    """Pods to evict from the fullest domains, as if each then moved to the emptiest."""
     sizes = [len(pods) for pods in grouped.values()]
     if not sizes or max(sizes) - min(sizes) <= wish.max_skew:
         return
@@ -131,21 +131,21 @@ def _surplus(
     while low < high:
         if len(domains[high].pods) <= average:
             high -= 1
-        giving, taking = domains[high].pods, domains[low].pods
-        skew = len(giving) - len(taking)
-        moves = min(ceil(len(giving) - average), ceil(average - len(taking)), ceil((skew - wish.max_skew) / 2))
+        fullest, emptiest = domains[high].pods, domains[low].pods
+        skew = len(fullest) - len(emptiest)
+        moves = min(ceil(len(fullest) - average), ceil(average - len(emptiest)), ceil((skew - wish.max_skew) / 2))
         if skew <= wish.max_skew or moves <= 0:
             low += 1
             continue
-        giving.sort(key=fits)
-        going = giving[-moves:]
-        yield from (pod for pod in going if round_.evictable(pod) and (not args.topology_balance_node_fit or fits(pod)))
-        del giving[-moves:]
-        taking += going
+        fullest.sort(key=fits)
+        moved = fullest[-moves:]
+        yield from (pod for pod in moved if round_.evictable(pod) and (not args.topology_balance_node_fit or fits(pod)))
+        del fullest[-moves:]
+        emptiest += moved
 
 
 def _last_goes_first(round_: Round) -> Callable[[Resident], tuple[bool, bool, int, int]]:
-    """Pods are taken from the end; upstream puts the most important there, we the least."""
+    """Pods are taken from the end; upstream puts the most important there, our profile the least important."""
     sign = -1 if round_.profile.descheduler_looks_ahead else 1
 
     def order(pod: Resident) -> tuple[bool, bool, int, int]:
@@ -164,7 +164,9 @@ def _fits_below(
     """Whether a node of a domain that is below average could take a pod."""
     sparse = {domain.value for domain in domains if len(domain.pods) < average}
     nodes = frozenset(
-        here.name for here in round_.scene.hosts if here.labels.get(wish.topology_key) in sparse and counts(here)
+        node_info.name
+        for node_info in round_.scene.hosts
+        if node_info.labels.get(wish.topology_key) in sparse and counts(node_info)
     )
     known: dict[tuple[str, str], bool] = {}
 

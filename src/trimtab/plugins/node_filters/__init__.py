@@ -1,1 +1,1 @@
-"""Which nodes a pod can run on: one file, one rule."""
+"""Node filters: which nodes a pod can run on, one rule per file."""

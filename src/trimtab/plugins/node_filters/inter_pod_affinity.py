@@ -1,4 +1,4 @@
-"""Pods that require each other's nearness or distance get it."""
+"""Enforce required affinity and anti-affinity between pods."""
 
 from typing import NamedTuple
 
@@ -14,14 +14,14 @@ from trimtab.decide.pods.request import PodAsk
 
 
 class Company(NamedTuple):
-    """What the pods already here mean for each node."""
+    """What the existing pods mean for each node."""
 
     near: Mask
-    """All pods that this one needs are near."""
+    """All pods that this one requires are in the domain."""
     apart: Mask
-    """None that this one avoids is near."""
+    """No pod that this one must avoid is in the domain."""
     welcome: Mask
-    """None that avoids this one is near."""
+    """No pod that must avoid this one is in the domain."""
 
 
 def indifferent(ask: PodAsk) -> bool:
@@ -41,7 +41,7 @@ def company(ask: PodAsk, hosts: Fleet[Host]) -> Company:
 
 
 def _near(ask: PodAsk, hosts: Fleet[Host], key: str, pods: Array) -> Mask:
-    """Nodes in whose domain one of these pods is."""
+    """Nodes whose domain contains one of these pods."""
     codes = domains(hosts, ask.atlas, key)
     mask: Mask = at_home(per_domain(pods, codes, ask.atlas.size(key)), codes) > 0
     return mask
@@ -54,12 +54,12 @@ def _nearness(ask: PodAsk, hosts: Fleet[Host], needs: tuple[Term, ...]) -> Mask:
     pods = covered(hosts, needs)
     labelled, somewhere = np.ones(len(hosts), dtype=bool), False
     for term in needs:
-        here = _near(ask, hosts, term.topology_key, pods)
-        somewhere = somewhere or bool(here.any())
-        mask &= here
+        near = _near(ask, hosts, term.topology_key, pods)
+        somewhere = somewhere or bool(near.any())
+        mask &= near
         labelled &= domains(hosts, ask.atlas, term.topology_key) >= 0
     if not somewhere and all(term.covers(ask.me.namespace, ask.me.labels, NO_NAMESPACES) for term in needs):
-        return labelled  # the first of a group that wants to be together has nobody to join
+        return labelled  # the first pod of a group has no other pod to join
     return mask
 
 
@@ -69,12 +69,12 @@ def accepts(ask: PodAsk, hosts: Fleet[Host]) -> Mask:
     return mask
 
 
-@node_filter("InterPodAffinity", sweep=accepts, skips=indifferent)
+@node_filter("InterPodAffinity", evaluate_all=accepts, skips=indifferent)
 def inter_pod_affinity(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
     found = company(ask, hosts)
 
-    def check(here: Host) -> Reason | None:
-        column = hosts.index[here.name]
+    def check(node_info: Host) -> Reason | None:
+        column = hosts.index[node_info.name]
         if not found.near[column]:
             return hopeless("node(s) didn't match pod affinity rules", "a pod it must be near to is not near")
         if not found.apart[column]:

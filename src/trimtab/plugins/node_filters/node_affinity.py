@@ -1,4 +1,4 @@
-"""A pod runs only on nodes that its nodeSelector and its required node affinity describe."""
+"""Enforce nodeSelector and required node affinity."""
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, node_filter
@@ -14,11 +14,11 @@ def requires_nothing(ask: PodAsk) -> bool:
     return not ask.pod.spec.node_selector and required_selector(ask.pod.spec) is None
 
 
-@node_filter("NodeAffinity", reads=lambda ask: node_requirements(ask.pod.spec), skips=requires_nothing)
+@node_filter("NodeAffinity", reads=lambda request: node_requirements(request.pod.spec), skips=requires_nothing)
 def node_affinity(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
     wanted = wants(ask.pod.spec)
 
-    def check(here: Host) -> Reason | None:
-        return None if wanted(here) else hopeless(WORDS)
+    def check(node_info: Host) -> Reason | None:
+        return None if wanted(node_info) else hopeless(WORDS)
 
     return check

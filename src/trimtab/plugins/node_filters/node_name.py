@@ -1,4 +1,4 @@
-"""A pod that names its node runs there or nowhere."""
+"""A pod with `nodeName` runs only on that node."""
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, node_filter
@@ -13,11 +13,11 @@ def names_none(ask: PodAsk) -> bool:
     return not ask.pod.spec.node_name
 
 
-@node_filter("NodeName", reads=lambda ask: ask.pod.spec.node_name, skips=names_none)
+@node_filter("NodeName", reads=lambda request: request.pod.spec.node_name, skips=names_none)
 def node_name(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
     wanted = ask.pod.spec.node_name
 
-    def check(here: Host) -> Reason | None:
-        return None if wanted in {"", here.name} else hopeless(WORDS, f"it names {wanted}")
+    def check(node_info: Host) -> Reason | None:
+        return None if wanted in {"", node_info.name} else hopeless(WORDS, f"it names {wanted}")
 
     return check

@@ -13,12 +13,12 @@ def listens_nowhere(ask: PodAsk) -> bool:
     return not ask.me.demand.ports
 
 
-@node_filter("NodePorts", reads=lambda ask: ask.me.demand.ports, skips=listens_nowhere)
+@node_filter("NodePorts", reads=lambda request: request.me.demand.ports, skips=listens_nowhere)
 def node_ports(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
     wanted = ask.me.demand.ports
 
-    def check(here: Host) -> Reason | None:
-        for one in here.residents:
+    def check(node_info: Host) -> Reason | None:
+        for one in node_info.residents:
             for taken in one.demand.ports:
                 if any(port.conflicts(taken) for port in wanted):
                     return crowded(WORDS, f"{taken.port} is taken by {one.namespace}/{one.name}")

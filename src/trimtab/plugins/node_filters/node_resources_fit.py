@@ -1,4 +1,4 @@
-"""A pod runs where its requests fit into what is free."""
+"""A pod runs where its requests fit into the free resources."""
 
 from collections.abc import Callable, Hashable
 
@@ -33,22 +33,22 @@ def too_small(ask: PodAsk, hosts: Fleet[Host]) -> Mask:
 def fits(ask: PodAsk) -> Callable[[Host], bool]:
     wanted = tuple(ask.me.demand.requests.items())
 
-    def check(here: Host) -> bool:
-        allocatable, used = here.allocatable, here.used
+    def check(node_info: Host) -> bool:
+        allocatable, used = node_info.allocatable, node_info.used
         for resource, amount in wanted:
             if amount > allocatable.get(resource, 0) - used.get(resource, 0):
                 return False
-        return here.free_pods >= 1
+        return node_info.free_pods >= 1
 
     return check
 
 
-@node_filter("NodeResourcesFit", reads=requests, bulk=everything_fits, never=too_small, terse=fits)
+@node_filter("NodeResourcesFit", reads=requests, bulk=everything_fits, never_fits=too_small, predicate=fits)
 def node_resources_fit(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
     wanted, fit = tuple(ask.me.demand.requests.items()), fits(ask)
 
-    def check(here: Host) -> Reason | None:
-        return None if fit(here) else _shortage(here, wanted)
+    def check(node_info: Host) -> Reason | None:
+        return None if fit(node_info) else _shortage(node_info, wanted)
 
     return check
 

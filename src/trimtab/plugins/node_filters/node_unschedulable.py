@@ -1,4 +1,4 @@
-"""A cordoned node takes no new pods but those that tolerate it."""
+"""A cordoned node takes only pods that tolerate it."""
 
 from trimtab.api.kinds.native.node import Taint
 from trimtab.decide.fleet import Fleet
@@ -18,8 +18,8 @@ def tolerates_cordon(ask: PodAsk) -> bool:
 def node_unschedulable(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
     tolerated = tolerates_cordon(ask)
 
-    def check(here: Host) -> Reason | None:
-        if here.node.spec.unschedulable and not tolerated:
+    def check(node_info: Host) -> Reason | None:
+        if node_info.node.spec.unschedulable and not tolerated:
             return hopeless("node(s) were unschedulable", "the node is cordoned")
         return None
 

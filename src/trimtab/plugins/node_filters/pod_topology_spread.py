@@ -1,4 +1,4 @@
-"""Pods that must be spread evenly go only where they do not widen the gap beyond what is allowed."""
+"""Enforce topology spread constraints: a pod must not raise the skew above the maximum."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -22,11 +22,11 @@ class Gap(NamedTuple):
     constraint: Spread
     codes: Array
     present: Array
-    """How many pods each node's own domain has."""
+    """The number of pods in each node's own domain."""
     fewest: int
 
     def ahead(self) -> Array:
-        """By how much each node's domain would be ahead of the emptiest one."""
+        """The skew of each node's domain over the emptiest one, with the new pod."""
         return self.present + (int(self.constraint.counts_itself) - self.fewest)
 
 
@@ -54,12 +54,12 @@ def spreads_well(ask: PodAsk, hosts: Fleet[Host]) -> Mask:
     return mask
 
 
-@node_filter("PodTopologySpread", sweep=spreads_well, skips=unbound)
+@node_filter("PodTopologySpread", evaluate_all=spreads_well, skips=unbound)
 def pod_topology_spread(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
     found = list(gaps(ask, hosts))
 
-    def check(here: Host) -> Reason | None:
-        column = hosts.index[here.name]
+    def check(node_info: Host) -> Reason | None:
+        column = hosts.index[node_info.name]
         for gap in found:
             key = gap.constraint.topology_key
             if gap.codes[column] < 0:
@@ -67,7 +67,7 @@ def pod_topology_spread(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
             ahead = int(gap.ahead()[column])
             if ahead > gap.constraint.max_skew:
                 return crowded(
-                    WORDS, f"{key} {here.labels[key]} would be {ahead} ahead, allowed is {gap.constraint.max_skew}"
+                    WORDS, f"{key} {node_info.labels[key]} would be {ahead} ahead, allowed is {gap.constraint.max_skew}"
                 )
         return None
 

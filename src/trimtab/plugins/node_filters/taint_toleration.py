@@ -1,4 +1,4 @@
-"""A taint keeps pods away that do not tolerate it."""
+"""Keep pods off nodes with taints that they do not tolerate."""
 
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, node_filter
@@ -8,12 +8,12 @@ from trimtab.decide.pods.node_rejection import hopeless
 from trimtab.decide.pods.request import PodAsk
 
 
-@node_filter("TaintToleration", reads=lambda ask: ask.pod.spec.tolerations)
+@node_filter("TaintToleration", reads=lambda request: request.pod.spec.tolerations)
 def taint_toleration(ask: PodAsk, hosts: Fleet[Host]) -> Check[Host]:
     tolerations = ask.pod.spec.tolerations
 
-    def check(here: Host) -> Reason | None:
-        taint = untolerated(here.node.spec.taints, tolerations, REPELLING)
+    def check(node_info: Host) -> Reason | None:
+        taint = untolerated(node_info.node.spec.taints, tolerations, REPELLING)
         if taint is None:
             return None
         words = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"

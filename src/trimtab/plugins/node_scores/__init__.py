@@ -1,1 +1,1 @@
-"""Which node suits a pod best: one file, one preference."""
+"""Node scores: which node suits a pod best, one preference per file."""

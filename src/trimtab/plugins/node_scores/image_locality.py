@@ -1,4 +1,4 @@
-"""Nodes that already have the pod's images are better, the more so the larger and the more widespread those are."""
+"""Prefer nodes that already have the pod's images, more so the larger and more widespread these are."""
 
 from functools import partial
 
@@ -32,15 +32,15 @@ def _size(image: str, here: Host) -> int:
 def grades(ask: PodAsk, hosts: Fleet[Host], feasible: Mask) -> Array:
     sizes = spread_sizes(ask, hosts)
     if not sizes.any():
-        return sizes  # nobody has any of the images: all nodes are alike
+        return sizes  # no node has any of the images: all are equal
     containers = len(ask.pod.spec.containers) + len(ask.pod.spec.init_containers)
     largest = LARGEST_PER_CONTAINER * max(1, containers)
     clamped = np.clip(sizes, SMALLEST, largest)
-    graded: Array = 100 * (clamped - SMALLEST) // (largest - SMALLEST)
-    return graded
+    scores: Array = 100 * (clamped - SMALLEST) // (largest - SMALLEST)
+    return scores
 
 
-@node_score("ImageLocality", sweep=grades)
+@node_score("ImageLocality", evaluate_all=grades)
 def image_locality(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
-    graded = grades(ask, hosts, np.ones(len(hosts), dtype=bool))
-    return lambda here: int(graded[hosts.index[here.name]])
+    scores = grades(ask, hosts, np.ones(len(hosts), dtype=bool))
+    return lambda node_info: int(scores[hosts.index[node_info.name]])

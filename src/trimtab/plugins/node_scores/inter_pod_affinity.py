@@ -1,4 +1,4 @@
-"""Nodes near to pods that are liked, and far from pods that are not, are better."""
+"""Prefer nodes near pods with preferred affinity, and away from pods with preferred anti-affinity."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from trimtab.decide.pods.node_info import Host
 from trimtab.decide.pods.request import PodAsk
 
 REQUIRED_WEIGHT = 1
-"""What a running pod's required affinity to this pod is worth as a preference."""
+"""The weight of a running pod's required affinity to this pod, counted as a preference."""
 
 
 def indifferent(ask: PodAsk) -> bool:
@@ -17,7 +17,7 @@ def indifferent(ask: PodAsk) -> bool:
 
 
 def liking(ask: PodAsk, hosts: Fleet[Host]) -> Array | None:
-    """For every node, the sum of likes and dislikes of its domains; None when nobody has an opinion."""
+    """For every node, the sum of the preferences in its domains; None when there are none."""
     opinions = [(own.term.topology_key, own.weight, covered(hosts, (own.term,))) for own in ask.wanted if own.weight]
     opinions += [
         (other.term.topology_key, other.weight or REQUIRED_WEIGHT, carrying(hosts, other))
@@ -44,7 +44,7 @@ def grades(ask: PodAsk, hosts: Fleet[Host], feasible: Mask) -> Array | None:
     return settled
 
 
-@node_score("InterPodAffinity", sweep=grades, skips=indifferent)
+@node_score("InterPodAffinity", evaluate_all=grades, skips=indifferent)
 def inter_pod_affinity(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
-    graded = grades(ask, hosts, np.ones(len(hosts), dtype=bool))
-    return lambda here: 0 if graded is None else int(graded[hosts.index[here.name]])
+    scores = grades(ask, hosts, np.ones(len(hosts), dtype=bool))
+    return lambda node_info: 0 if scores is None else int(scores[hosts.index[node_info.name]])

@@ -1,4 +1,4 @@
-"""Nodes that match more of the pod's preferred node affinity are better."""
+"""Prefer nodes that match more of the pod's preferred node affinity."""
 
 from collections.abc import Hashable
 
@@ -24,11 +24,11 @@ def prefers_none(ask: PodAsk) -> bool:
     return not preferred(ask)
 
 
-@node_score("NodeAffinity", reads=preferences, settle=most_first, skips=prefers_none)
+@node_score("NodeAffinity", reads=preferences, normalize=most_first, skips=prefers_none)
 def node_affinity(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
     terms = [(prefers(term.preference), term.weight) for term in preferred(ask)]
 
-    def grade(here: Host) -> int:
-        return sum(weight for matches, weight in terms if matches(here))
+    def grade(node_info: Host) -> int:
+        return sum(weight for matches, weight in terms if matches(node_info))
 
     return grade

@@ -1,4 +1,4 @@
-"""Nodes whose cpu and memory would be used in more equal parts are better."""
+"""Prefer nodes whose cpu and memory would be used in equal proportions."""
 
 from collections.abc import Hashable
 
@@ -23,12 +23,12 @@ def balances(ask: PodAsk, hosts: Fleet[Host]) -> Array:
     requests = ask.me.demand.requests
     change = _balances(hosts, requests.get("cpu", 0), requests.get("memory", 0))
     change -= hosts.column(
-        "balance", lambda: lambda here: _balance(here, 0, 0), np.int64, bulk=lambda: _balances(hosts, 0, 0)
+        "balance", lambda: lambda node_info: _balance(node_info, 0, 0), np.int64, bulk=lambda: _balances(hosts, 0, 0)
     )
     change += 50
-    graded: Array = (change / 2).astype(np.int64)
-    graded += 50
-    return graded
+    scores: Array = (change / 2).astype(np.int64)
+    scores += 50
+    return scores
 
 
 def _balances(hosts: Fleet[Host], cpu: int, memory: int) -> Array:
@@ -58,8 +58,8 @@ def _has_both(here: Host) -> bool:
 def node_resources_balanced(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
     cpu, memory = ask.me.demand.requests.get("cpu", 0), ask.me.demand.requests.get("memory", 0)
 
-    def grade(here: Host) -> int:
-        change = _balance(here, cpu, memory) - _balance(here, 0, 0)
+    def grade(node_info: Host) -> int:
+        change = _balance(node_info, cpu, memory) - _balance(node_info, 0, 0)
         return 50 + int((50 + change) / 2)  # truncates toward zero; 75 is neutral
 
     return grade

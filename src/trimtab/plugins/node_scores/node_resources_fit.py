@@ -1,4 +1,4 @@
-"""Nodes with more cpu and memory left over are better."""
+"""Prefer nodes with more free cpu and memory."""
 
 from collections.abc import Hashable
 
@@ -27,9 +27,9 @@ def _scored(here: Host) -> int:
 
 
 def _hundredths(hosts: Fleet[Host], resource: str, amount: int) -> Array:
-    """Whole hundredths of each node that would be left over.
+    """Whole percent of each node that would be free.
 
-    Exact up to seventy terabytes a node: so far a quotient below a whole number is never rounded up to it.
+    Exact up to seventy terabytes per node: below that a quotient is never rounded up to a whole number.
     """
     left: Array = unassumed(hosts, resource) - amount
     np.maximum(left, 0.0, out=left)
@@ -42,12 +42,12 @@ def _hundredths(hosts: Fleet[Host], resource: str, amount: int) -> Array:
 def node_resources_fit(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
     cpu, memory = ask.me.demand.assumed_cpu, ask.me.demand.assumed_memory
 
-    def grade(here: Host) -> int:
+    def grade(node_info: Host) -> int:
         left = [
             _left_over(allocatable, used)
             for allocatable, used in (
-                (here.allocatable.get("cpu", 0), here.assumed_cpu + cpu),
-                (here.allocatable.get("memory", 0), here.assumed_memory + memory),
+                (node_info.allocatable.get("cpu", 0), node_info.assumed_cpu + cpu),
+                (node_info.allocatable.get("memory", 0), node_info.assumed_memory + memory),
             )
             if allocatable
         ]

@@ -1,4 +1,4 @@
-"""Nodes with less cpu and memory left over are better: for clusters that should be packed, not spread."""
+"""Prefer nodes with less free cpu and memory: for clusters that should be packed, not spread."""
 
 from collections.abc import Hashable
 
@@ -14,15 +14,15 @@ def assumed(ask: PodAsk) -> Hashable:
 
 @node_score("NodeResourcesMostAllocated", reads=assumed)
 def node_resources_packed(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
-    """Takes the place of NodeResourcesFit in a scheduler's taste, as its strategy MostAllocated does."""
+    """Replaces NodeResourcesFit in a scheduler profile, as its strategy MostAllocated does."""
     cpu, memory = ask.me.demand.assumed_cpu, ask.me.demand.assumed_memory
 
-    def grade(here: Host) -> int:
+    def grade(node_info: Host) -> int:
         taken = [
             0 if used > allocatable else used * 100 // allocatable
             for allocatable, used in (
-                (here.allocatable.get("cpu", 0), here.assumed_cpu + cpu),
-                (here.allocatable.get("memory", 0), here.assumed_memory + memory),
+                (node_info.allocatable.get("cpu", 0), node_info.assumed_cpu + cpu),
+                (node_info.allocatable.get("memory", 0), node_info.assumed_memory + memory),
             )
             if allocatable
         ]

@@ -1,4 +1,4 @@
-"""Nodes in domains with fewer pods of the same kind are better."""
+"""Prefer nodes in domains with fewer matching pods."""
 
 import numpy as np
 
@@ -19,10 +19,10 @@ def grades(ask: PodAsk, hosts: Fleet[Host], feasible: Mask) -> Array:
     strict = [constraint for constraint in soft if not constraint.lenient]
     eligible = labelled(ask, hosts, strict)
     ranked = feasible & eligible
-    crowd = np.zeros(len(hosts))
+    weighted_counts = np.zeros(len(hosts))
     for constraint in soft:
-        crowd += _crowd(ask, hosts, constraint, eligible, ranked)
-    raw = np.floor(crowd + 0.5).astype(np.int64)
+        weighted_counts += _crowd(ask, hosts, constraint, eligible, ranked)
+    raw = np.floor(weighted_counts + 0.5).astype(np.int64)
     if not ranked.any():
         return np.zeros(len(hosts), dtype=np.int64)
     fewest, most = int(raw[ranked].min()), int(raw[ranked].max())
@@ -38,15 +38,15 @@ def _crowd(ask: PodAsk, hosts: Fleet[Host], constraint: Spread, eligible: Mask, 
         size, present = int(np.count_nonzero(ranked)), pods
     else:
         known = ask.atlas.size(constraint.topology_key)
-        here = codes[ranked]
-        unlabelled = bool((here < 0).any())  # nodes without the label are one more domain, where they are ranked
-        size = int(np.count_nonzero(np.bincount(here[here >= 0], minlength=known))) + unlabelled
+        ranked_codes = codes[ranked]
+        unlabelled = bool((ranked_codes < 0).any())  # ranked nodes without the label are one more domain
+        size = int(np.count_nonzero(np.bincount(ranked_codes[ranked_codes >= 0], minlength=known))) + unlabelled
         present = at_home(per_domain(pods, codes, known, counting(ask, hosts, constraint, eligible)), codes)
     weighted: Array = np.where(codes >= 0, present * np.log(size + 2) + (constraint.max_skew - 1), 0.0)
     return weighted
 
 
-@node_score("PodTopologySpread", sweep=grades, skips=unbothered)
+@node_score("PodTopologySpread", evaluate_all=grades, skips=unbothered)
 def pod_topology_spread(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
-    graded = grades(ask, hosts, np.ones(len(hosts), dtype=bool))
-    return lambda here: int(graded[hosts.index[here.name]])
+    scores = grades(ask, hosts, np.ones(len(hosts), dtype=bool))
+    return lambda node_info: int(scores[hosts.index[node_info.name]])

@@ -1,4 +1,4 @@
-"""Nodes with fewer taints that ask to be avoided are better."""
+"""Prefer nodes with fewer PreferNoSchedule taints that the pod does not tolerate."""
 
 from collections.abc import Hashable
 
@@ -15,12 +15,12 @@ def relevant(ask: PodAsk) -> Hashable:
     return tuple(toleration for toleration in ask.pod.spec.tolerations if toleration.effect in {"", AVOIDED})
 
 
-@node_score("TaintToleration", reads=relevant, settle=fewest_first)
+@node_score("TaintToleration", reads=relevant, normalize=fewest_first)
 def taint_toleration(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
     tolerations = [toleration for toleration in ask.pod.spec.tolerations if toleration.effect in {"", AVOIDED}]
 
-    def grade(here: Host) -> int:
-        taints = here.node.spec.taints
+    def grade(node_info: Host) -> int:
+        taints = node_info.node.spec.taints
         return sum(
             taint.effect == AVOIDED and not any(toleration.covers(taint) for toleration in tolerations)
             for taint in taints

@@ -1,1 +1,1 @@
-"""What the rescheduler may strive for: one file, one objective."""
+"""Objectives of the rescheduler, one per file."""

@@ -1,4 +1,4 @@
-"""Pods move to nodes that suit their wishes better: preferred affinities, soft spread, taints they would rather not see."""
+"""Move pods to nodes that match more of their preferences: soft affinity, soft spread, PreferNoSchedule taints."""
 
 from collections.abc import Iterator
 
@@ -11,19 +11,19 @@ from trimtab.decide.rescheduling.snapshot import Picture
 @objective("BetterAffinity")
 def better_affinity(args: NoArgs, picture: Picture) -> Iterator[Candidate]:
     repelling = any(
-        taint.effect == "PreferNoSchedule" for here in picture.fleet.hosts for taint in here.node.spec.taints
+        taint.effect == "PreferNoSchedule" for node_info in picture.fleet.hosts for taint in node_info.node.spec.taints
     )
     alike: dict[tuple[str, str], Prospect] = {}
     for pod in picture.running:
         owner, node = pod.pod.controller, pod.pod.spec.node_name
         if owner is None or not (repelling or has_wishes(pod)) or node in picture.closed:
             continue
-        if (owner.uid, node) not in alike:  # pods of one owner on one node have the same prospects
+        if (owner.uid, node) not in alike:  # pods of one owner on one node have the same forecast
             alike[owner.uid, node] = picture.bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod))
         found = alike[owner.uid, node]
         if (gain := granted(found)) > 0:
-            wishes = ", ".join(name for name in WISHES if found.parts.get(name, 0) > 0)
-            reason = f"{found.node} grants more of what it prefers ({wishes})"
+            preferences = ", ".join(name for name in WISHES if found.parts.get(name, 0) > 0)
+            reason = f"{found.node} grants more of what it prefers ({preferences})"
             yield Candidate(pod, gain, reason, again)
 
 
@@ -32,7 +32,7 @@ def again(bench: Bench, found: Prospect) -> float:
 
 
 def granted(found: Prospect) -> float:
-    """What its wishes gain together; nothing when the scheduler as a whole would not agree, for then it comes back."""
+    """The gain of its preferences; 0 when the scheduler's total disagrees, because the pod would return."""
     return found.gain_of(WISHES) if found.gain > 0 else 0.0
 
 

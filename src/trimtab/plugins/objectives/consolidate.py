@@ -1,4 +1,4 @@
-"""Nodes that are used little are emptied, as long as the others can take all of it."""
+"""Empty underutilised nodes when the other nodes can take all their pods."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -16,34 +16,39 @@ MOST_TRIED = 200
 
 class Args(Value):
     low: dict[str, float] = always({"cpu": 20.0, "memory": 20.0})
-    """A node at or below all of these may be emptied, in percent of what it has."""
+    """A node at or below all of these may be emptied, in percent of its allocatable."""
     high: dict[str, float] = always({"cpu": 70.0, "memory": 70.0})
     """No node is filled above these."""
     nodes: int = 1
-    """How many nodes at most in one round."""
+    """The maximum number of nodes in one round."""
 
 
 @objective("Consolidate", args=Args)
 def consolidate(args: Args, picture: Picture) -> Iterator[Candidate]:
-    hosts = [here for here in picture.fleet.hosts if here.name not in picture.closed]
-    little = sorted((here for here in hosts if _is_low(here, args)), key=lambda here: (len(here.residents), here.name))
+    hosts = [node_info for node_info in picture.fleet.hosts if node_info.name not in picture.closed]
+    low_nodes = sorted(
+        (node_info for node_info in hosts if _is_low(node_info, args)),
+        key=lambda node_info: (len(node_info.residents), node_info.name),
+    )
     again = partial(_again, _limits(args, picture))
     bench, freed = picture.fresh_bench(), 0
-    for here in [one for one in little if _movable(one)][:MOST_TRIED]:
+    for node_info in [one for one in low_nodes if _movable(one)][:MOST_TRIED]:
         if freed >= args.nodes:
             return
-        if not _emptied(here, bench, picture, again):
+        if not _emptied(node_info, bench, picture, again):
             continue
-        reason = f"{here.name} is used little, and the other nodes have room for all its pods"
-        wishes = [Candidate(pod, FULL, reason, partial(again, pod)) for pod in _movable(here)]
-        held = any(unwilling(one, picture) is not None for one in wishes)
-        freed += not held
-        # pods go at the pace of owners and budgets, round by round; but nobody begins what cannot be brought to an end
-        yield from (one._replace(together=f"consolidate-{here.name}" if held else "") for one in wishes)
+        reason = f"{node_info.name} is used little, and the other nodes have room for all its pods"
+        candidates = [Candidate(pod, FULL, reason, partial(again, pod)) for pod in _movable(node_info)]
+        is_protected = any(unwilling(one, picture) is not None for one in candidates)
+        freed += not is_protected
+        # owners and budgets limit the pace, round by round; but do not start to empty a node that cannot be emptied
+        yield from (
+            one._replace(together=f"consolidate-{node_info.name}" if is_protected else "") for one in candidates
+        )
 
 
 def _limits(args: Args, picture: Picture) -> Mapping[str, float]:
-    """How full a node may become: who balances nodes in the same cluster would only carry back what is above."""
+    """How full a node may become: an objective that balances nodes would move back anything above its limit."""
     limits = dict(args.high)
     for one in picture.settings.objectives:
         for resource, limit in (one.args.get("high") or {}).items() if one.enabled else ():
@@ -52,7 +57,7 @@ def _limits(args: Args, picture: Picture) -> Mapping[str, float]:
 
 
 def _again(limits: Mapping[str, float], pod: Resident, bench: Bench, found: Prospect) -> float:
-    """Nothing, where as many nodes would be in use as before, one would be too full, or the pod would wish itself back."""
+    """0 when no node would be freed, a node would be too full, or the pod's preferences would be worse."""
     there = bench.fleet.get(found.node or "")
     if there is None or not _movable(there) or found.gain_of(WISHES) < 0:
         return 0.0
@@ -74,7 +79,7 @@ def _movable(here: Host) -> list[Resident]:
 
 
 def _emptied(here: Host, bench: Bench, picture: Picture, again: Callable[[Resident, Bench, Prospect], float]) -> bool:
-    """Move this node's pods to others that are in use; False, and nothing moves, when the scheduler would not."""
+    """Try to move this node's pods to nodes in use; False, and nothing moves, when one does not fit."""
     before = bench.fleet
     for pod in _movable(here):
         found = bench.prospect(pod, picture.closed, picture.avoided_by(pod.pod))

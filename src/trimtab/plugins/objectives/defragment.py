@@ -1,4 +1,4 @@
-"""A few small pods make way so that a large one fits somewhere."""
+"""Move a few small pods so that a large one fits on a node."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,15 +15,15 @@ from trimtab.decide.rescheduling.snapshot import Picture
 
 LONGEST_PLAN = 5
 TRIED = 20
-"""Nodes on which one pod is tried to be moved to make room for another."""
+"""The maximum number of nodes on which another pod is moved to make room."""
 
 
 class Args(Value):
     probes: tuple[dict[str, QuantityText], ...] = ()
-    """Requests of large pods for which there should always be room somewhere."""
+    """Requests of large pods that should always fit somewhere."""
     most_moves: int = 5
     for_pending: bool = True
-    """Also make room for pods that wait in vain."""
+    """Also make room for pending pods."""
 
 
 @objective("Defragment", args=Args)
@@ -40,7 +40,7 @@ def defragment(args: Args, picture: Picture) -> Iterator[Candidate]:
         for step, pod in enumerate(steps, start=1):
             together = f"defragment-{number}"
             yield Candidate(pod, FULL, reason, until=real, together=together, step=step if len(steps) > 1 else 0)
-        return  # one at a time: the next round sees what came of it
+        return  # one at a time: the next round observes the outcome
 
 
 def _probes(args: Args, picture: Picture) -> Iterator[Resident]:
@@ -57,7 +57,7 @@ def _large(requests: Mapping[str, QuantityText]) -> Pod:
 
 
 def _fewest(args: Args, picture: Picture, probe: Resident) -> tuple[str, list[Resident]] | None:
-    """The node for which the fewest pods must move before the probe fits, and those pods, in the order of their moves."""
+    """The node that needs the fewest moves before the probe fits, and the pods to move, in order."""
     best: tuple[str, list[Resident]] | None = None
     for name in sorted(picture.fleet.hosts.names):
         most = min(args.most_moves, LONGEST_PLAN) if best is None else len(best[1]) - 1
@@ -70,18 +70,18 @@ def _fewest(args: Args, picture: Picture, probe: Resident) -> tuple[str, list[Re
 
 
 def _large_enough(picture: Picture, node: str, probe: Resident) -> bool:
-    here = picture.fleet.get(node)
-    return here is not None and all(
-        amount <= here.allocatable.get(resource, 0) for resource, amount in probe.demand.requests.items()
+    node_info = picture.fleet.get(node)
+    return node_info is not None and all(
+        amount <= node_info.allocatable.get(resource, 0) for resource, amount in probe.demand.requests.items()
     )
 
 
 def _from(node: str, picture: Picture, probe: Resident, most: int) -> list[Resident] | None:
-    """Pods of this node that go elsewhere, each after the one pod that must make room for it there, if any."""
+    """Pods of this node to move away, each after the one other pod that must make room for it, if any."""
     bench = picture.fresh_bench()
-    here = bench.fleet.get(node)
+    node_info = bench.fleet.get(node)
     steps: list[Resident] = []
-    movable = [one for one in (here.residents if here else ()) if _may_go(one, probe)]
+    movable = [one for one in (node_info.residents if node_info else ()) if _may_go(one, probe)]
     for pod in sorted(movable, key=lambda one: (-one.demand.requests.get("cpu", 0), one.priority, one.key)):
         needed = _way_out(pod, node, bench, picture, probe)
         if needed is None or len(steps) + len(needed) > most:
@@ -111,19 +111,21 @@ def _way_out(
 
 
 def _nearly(pod: Resident, node: str, bench: Bench, picture: Picture) -> list[Host]:
-    """Nodes that could take the pod but for their room, those that lack least first."""
-    hosts = [here for here in bench.fleet.hosts if here.name != node and here.name not in picture.closed]
-    asked = pod.demand.requests
-    fitting = [here for here in hosts if all(n <= here.allocatable.get(r, 0) for r, n in asked.items())]
-    return sorted(fitting, key=lambda here: (sum(n > here.free(r) for r, n in asked.items()), -here.free("cpu")))[
-        :TRIED
+    """Nodes that lack only capacity for the pod, those that lack least first."""
+    hosts = [
+        node_info for node_info in bench.fleet.hosts if node_info.name != node and node_info.name not in picture.closed
     ]
+    asked = pod.demand.requests
+    fitting = [node_info for node_info in hosts if all(n <= node_info.allocatable.get(r, 0) for r, n in asked.items())]
+    return sorted(
+        fitting, key=lambda node_info: (sum(n > node_info.free(r) for r, n in asked.items()), -node_info.free("cpu"))
+    )[:TRIED]
 
 
 def _after(
     other: Resident, pod: Resident, node: str, bench: Bench, picture: Picture
 ) -> list[tuple[Resident, str]] | None:
-    """First the other goes, and not to where room is to be made; then the pod takes its place."""
+    """First move the other pod, not to the node that is being cleared; then the pod takes its place."""
     before, place = bench.fleet, other.pod.spec.node_name
     target = bench.prospect(other, picture.closed).node
     if target is None or target == node:

@@ -1,4 +1,4 @@
-"""Pods leave nodes that would not take them any more: an affinity, a taint or a spread that came later."""
+"""Move pods off nodes that would reject them now: because of an affinity, taint or spread that was added later."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -14,35 +14,35 @@ from trimtab.decide.rescheduling.score_gain import Bench, Prospect, homeless, wi
 from trimtab.decide.rescheduling.snapshot import Picture
 
 DEMANDS = Taste(filters=("TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity"))
-"""What a pod demands of its node; room is not among it, for it has its room."""
+"""The requirements of a pod on its node; capacity is not included, because the pod already has it."""
 
 
 @objective("HardViolation")
 def hard_violation(args: NoArgs, picture: Picture) -> Iterator[Candidate]:
     repelling = any(own.required and own.repels for own in picture.fleet.carried)
     for pod in picture.running:
-        here = picture.fleet.get(pod.pod.spec.node_name)
-        if here is None or pod.traits.daemon or pod.terminating or not (repelling or _demands(pod, here)):
+        node_info = picture.fleet.get(pod.pod.spec.node_name)
+        if node_info is None or pod.traits.daemon or pod.terminating or not (repelling or _demands(pod, node_info)):
             continue
         objection = violated(pod, picture.fleet)
         if objection is not None:
-            reason = f"{here.name} would not take it any more: {objection.reason.message}"
+            reason = f"{node_info.name} would not take it any more: {objection.reason.message}"
             yield Candidate(pod, FULL, reason, partial(again, pod), urgent=True)
 
 
 def violated(pod: Resident, fleet: NodeFleet) -> Objection | None:
-    """What the pod's own node would say if the pod came there now."""
+    """Why the pod's own node would reject the pod now; None when it would not."""
     rest = without(pod, fleet)
     return objection_to(ask_for(homeless(pod), rest), rest, pod.pod.spec.node_name, DEMANDS)
 
 
 def again(pod: Resident, bench: Bench, found: Prospect) -> float:
-    """Nothing, once others have left: of two that cannot stand each other one goes, of a crowded zone the surplus."""
+    """0 once other moves have resolved the violation: of two conflicting pods only one must move."""
     return FULL if violated(pod, bench.fleet) is not None else 0.0
 
 
 def _demands(pod: Resident, here: Host) -> bool:
-    """Whether there is anything to violate; most pods of a large cluster need not be looked at any closer."""
+    """Whether anything can be violated; most pods of a large cluster need no further check."""
     spec = pod.pod.spec
     tainted = any(taint.effect in REPELLING for taint in here.node.spec.taints)
     return tainted or bool(spec.node_selector or spec.affinity or spec.topology_spread_constraints)

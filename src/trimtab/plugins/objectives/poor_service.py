@@ -1,4 +1,4 @@
-"""Pods leave nodes that serve them badly while their siblings elsewhere are well."""
+"""Move pods off nodes where they fail while their siblings elsewhere do not."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -12,7 +12,7 @@ from trimtab.decide.rescheduling.objectives import FULL, Candidate, objective
 from trimtab.decide.rescheduling.snapshot import Picture, restarts_of, was_killed
 
 INFERRED = 0.75
-"""How sure one can be that pods disturb each other when only their use is known, not who waits."""
+"""The confidence that pods disturb each other when only usage is known, not which containers wait."""
 REJECTED = ("UnexpectedAdmissionError", "NodeAffinity", "TopologyAffinityError")
 
 
@@ -27,7 +27,7 @@ class Args(Value):
     rejections_within: int = 1800
     pressed_for: int = 600
     greed: float = 2.0
-    """A pod that uses so many times its request disturbs others."""
+    """A pod that uses more than this multiple of its request disturbs others."""
 
 
 @objective("PoorService", args=Args)
@@ -44,7 +44,7 @@ def _failing(args: Args, picture: Picture, pod: Resident) -> Iterator[Candidate]
     node, owner = pod.pod.spec.node_name, picture.owner(pod.pod).uid
     elsewhere = [one for one in picture.family(pod.pod) if one.spec.node_name not in ("", node)]
     if not elsewhere:
-        return  # nobody can tell whether the node or the application is at fault
+        return  # without siblings elsewhere it is unknown whether the node or the application is at fault
     hour = timedelta(seconds=args.kills_within)
     kills = picture.killed(owner, node, hour)
     others = {one.spec.node_name for one in elsewhere}
@@ -62,7 +62,7 @@ def _failing(args: Args, picture: Picture, pod: Resident) -> Iterator[Candidate]
 
 
 def _rejected(args: Args, picture: Picture) -> Iterator[Candidate]:
-    """Kubelets that keep turning an owner's pods away; what is taken has failed already."""
+    """Pods of an owner that a kubelet rejects repeatedly; the removed pods have failed already."""
     found: dict[tuple[str, str], list[Pod]] = {}
     for pod in picture.facts.pods:
         turned_down = pod.status.reason.startswith("OutOf") or pod.status.reason in REJECTED
@@ -79,7 +79,7 @@ def _rejected(args: Args, picture: Picture) -> Iterator[Candidate]:
 
 
 def _taken_away(args: Args, picture: Picture, owner: str, node: str) -> int:
-    """Those of the same kind that were cleared away already."""
+    """How many rejected pods of this owner were removed from this node before."""
     within = timedelta(seconds=args.rejections_within)
     return sum(
         move.objective == "PoorService" and move.source == node and picture.now - (move.at or picture.now) <= within
@@ -88,19 +88,19 @@ def _taken_away(args: Args, picture: Picture, owner: str, node: str) -> int:
 
 
 def _disturbed(args: Args, picture: Picture) -> Iterator[Candidate]:
-    """On a node under pressure either who takes too much goes, or who suffers from it."""
+    """On a node under pressure, move the pod that uses too much, or one that suffers from it."""
     measures = picture.facts.measures
     if measures is None:
         return
     for pressure in picture.history.pressures:
-        here = picture.fleet.get(pressure.node)
+        node_info = picture.fleet.get(pressure.node)
         since = pressure.since or picture.now
-        if here is None or picture.now - since < timedelta(seconds=args.pressed_for):
+        if node_info is None or picture.now - since < timedelta(seconds=args.pressed_for):
             continue
-        movable = [one for one in here.residents if one.traits.controller and not one.traits.daemon]
-        chosen = _aggressor(args, movable, here.residents, measures) or _victim(movable, here.residents)
+        movable = [one for one in node_info.residents if one.traits.controller and not one.traits.daemon]
+        chosen = _aggressor(args, movable, node_info.residents, measures) or _victim(movable, node_info.residents)
         if chosen is None or picture.history.lately(picture.owner(chosen.pod).uid, picture.now):
-            continue  # whoever was moved within the hour and is here now brought the trouble along
+            continue  # a pod that was moved within the hour probably causes the pressure itself
         used = measures.cpu_of(chosen.key)
         reason = (
             f"{pressure.node} has been short of CPU since {since:%H:%M}; "
@@ -110,7 +110,7 @@ def _disturbed(args: Args, picture: Picture) -> Iterator[Candidate]:
 
 
 def _aggressor(args: Args, movable: list[Resident], around: Sequence[Resident], measures: Measures) -> Resident | None:
-    """The pod that exceeds its request most, if it disturbs somebody and matters no more than those it disturbs."""
+    """The pod that exceeds its request most, if it disturbs others and none of them has lower priority."""
     greedy = []
     for pod in movable:
         others = [one for one in around if one.key != pod.key]
@@ -121,5 +121,5 @@ def _aggressor(args: Args, movable: list[Resident], around: Sequence[Resident], 
 
 
 def _victim(movable: list[Resident], around: Sequence[Resident]) -> Resident | None:
-    """Whoever costs least to move; nobody who is alone."""
+    """The pod that costs least to move; None when it is alone."""
     return min(movable, key=lambda one: one.traits.order, default=None) if len(around) > 1 else None

@@ -1,4 +1,4 @@
-"""Pods of nodes that are used much move to nodes that are used little."""
+"""Move pods from overutilised nodes to underutilised nodes."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -17,16 +17,16 @@ from trimtab.decide.rescheduling.snapshot import Picture
 NOTHING = 0.0
 CPU = "cpu"
 CHOICE, FEWEST = 3, 30
-"""So many times what must go is looked at, for some of it may not."""
+"""How many times the surplus is considered as candidates, because some cannot move; and the minimum."""
 MOST_TOLD = 200
-"""Of those who may not move at all so many are named."""
+"""The maximum number of pods reported that cannot move at all."""
 
 
 class Args(Value):
     low: dict[str, float] = always({"cpu": 30.0, "memory": 30.0})
-    """A node at or below all of these is used little, in percent of what it has."""
+    """A node at or below all of these is underutilised, in percent of its allocatable."""
     high: dict[str, float] = always({"cpu": 70.0, "memory": 70.0})
-    """A node above one of these is used much."""
+    """A node above one of these is overutilised."""
 
 
 @objective("UnderutilisedNodes", args=Args)
@@ -41,22 +41,22 @@ def underutilised_nodes(args: Args, picture: Picture) -> Iterator[Candidate]:
     idlest = hosts.targets[int(np.where(idle, percents(hosts, CPU), np.inf).argmin())]
     excess = np.max([percents(hosts, resource) - limit for resource, limit in args.high.items()], axis=0, initial=0.0)
     left = max(FEWEST, CHOICE * picture.settings.max_moves)
-    hot, told = np.flatnonzero(open_ & (excess > 0)), 0
+    hot, reported = np.flatnonzero(open_ & (excess > 0)), 0
     for column in sorted(hot.tolist(), key=lambda column: (-excess[column], column)):
         for candidate in _of_node(hosts.targets[column], idlest, args, picture, left):
             if candidate is None or candidate.again is not None:
                 left -= 1
                 if candidate is not None:
                     yield candidate
-            elif told < MOST_TOLD:
-                told += 1
+            elif reported < MOST_TOLD:
+                reported += 1
                 yield candidate
         if left <= 0:
             return
 
 
 def _of_node(here: Host, idlest: Host, args: Args, picture: Picture, most: int) -> Iterator[Candidate | None]:
-    """Pods of a node that is used too much, those that matter least first; None for one that would gain nothing."""
+    """Pods of an overutilised node, least important first; None for one that would gain nothing."""
     over = worst(here, args.high)
     if over is None:
         return
@@ -71,7 +71,7 @@ def _of_node(here: Host, idlest: Host, args: Args, picture: Picture, most: int) 
             continue
         plain = Candidate(pod, relief(here, idlest, args), reason)
         if unwilling(plain, picture) is not None:
-            yield plain  # it is told why it stays, and others may go in its place
+            yield plain  # it is reported why it stays, and others may move instead
             continue
         surplus, most = surplus - pod.demand.requests.get(resource, 1), most - 1
         if not picture.settings.require_fit:
@@ -83,7 +83,7 @@ def _of_node(here: Host, idlest: Host, args: Args, picture: Picture, most: int) 
 
 
 def standing(here: Host, args: Args) -> str:
-    """How a node stands by these limits, in one word; empty when it is neither used much nor little."""
+    """The utilisation state of a node in one word; empty when it is neither overutilised nor underutilised."""
     if worst(here, args.high) is not None:
         return "crowded"
     return "idle" if all(percent_of(here, one) <= limit for one, limit in args.low.items()) else ""
@@ -96,15 +96,15 @@ def is_movable(pod: Resident, resource: str) -> bool:
 
 
 def relief(here: Host, idlest: Host, args: Args) -> float:
-    """How much more of this node is requested than of the emptiest: the gain when nobody asks where a pod will go."""
+    """How much more of this node is requested than of the emptiest: the gain when the target is not simulated."""
     apart = [percent_of(here, resource) - percent_of(idlest, resource) for resource in args.high]
     return max(NOTHING, sum(apart) / len(apart))
 
 
 def worth(args: Args, pod: Resident, bench: Bench, found: Prospect) -> float:
-    """The scheduler's gain, as long as the old node is still used too much and the new one does not become so."""
-    here, there = bench.fleet.get(pod.pod.spec.node_name), bench.fleet.get(found.node or "")
-    if here is None or worst(here, args.high) is None:
+    """The scheduler's gain, while the old node is overutilised and the new one does not become so."""
+    node_info, there = bench.fleet.get(pod.pod.spec.node_name), bench.fleet.get(found.node or "")
+    if node_info is None or worst(node_info, args.high) is None:
         return NOTHING
     if there is not None and worst(there.joined(pod), args.high) is not None:
         return NOTHING
@@ -118,7 +118,7 @@ def percent_of(here: Host, resource: str) -> float:
 
 
 def percents(hosts: Fleet[Host], resource: str) -> Array:
-    """As `percent_of`, of every node."""
+    """Like `percent_of`, for every node."""
     size = allocatable(hosts, resource)
     taken = pod_counts(hosts) if resource == "pods" else used(hosts, resource)
     share: Array = np.where(size > 0, FULL * taken / np.maximum(size, 1), 0.0)
@@ -126,6 +126,6 @@ def percents(hosts: Fleet[Host], resource: str) -> Array:
 
 
 def worst(here: Host, high: Mapping[str, float]) -> tuple[str, float] | None:
-    """The resource that is used most above its limit."""
+    """The resource that exceeds its limit most."""
     over = [(percent_of(here, one) - limit, one) for one, limit in high.items() if percent_of(here, one) > limit]
     return (max(over)[1], percent_of(here, max(over)[1])) if over else None

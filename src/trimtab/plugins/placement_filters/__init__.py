@@ -1,1 +1,1 @@
-"""Which managed clusters a Placement may be answered with."""
+"""Filters for OCM Placements: which managed clusters are not eligible."""

@@ -1,8 +1,9 @@
-"""Turn down clusters that none of the Placement's predicates lets through."""
+"""Reject clusters that match none of the Placement's predicates."""
 
 from collections.abc import Callable
 
-from trimtab.api.kinds.ocm import ClusterPredicate, ManagedCluster
+from trimtab.api.kinds.ocm_clusters import ManagedCluster
+from trimtab.api.kinds.ocm_placement import ClusterPredicate
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, placement_filter, sealed
 from trimtab.decide.ocm.cel_document import documents, scores_of
@@ -28,12 +29,12 @@ def program_of(predicate: ClusterPredicate, ask: PlacementAsk) -> Program | None
 
 
 def asked_by(program: Program, fleet: Fleet[ManagedCluster]) -> Matcher:
-    shown = documents(fleet)
-    return lambda cluster: program(shown[fleet.index[cluster.name]], scores_of(cluster.name, fleet))
+    documents_by_column = documents(fleet)
+    return lambda cluster: program(documents_by_column[fleet.index[cluster.name]], scores_of(cluster.name, fleet))
 
 
 def matcher(predicate: ClusterPredicate, ask: PlacementAsk, fleet: Fleet[ManagedCluster]) -> Matcher:
-    """Labels, claims and expressions must all fit; the dearest question comes last."""
+    """Labels, claims and expressions must all match; the most expensive check comes last."""
     selector = predicate.required_cluster_selector
     labels, claims = by_labels(selector.label_selector), by_claims(selector.claim_selector)
     program = program_of(predicate, ask)
@@ -49,7 +50,9 @@ def matcher(predicate: ClusterPredicate, ask: PlacementAsk, fleet: Fleet[Managed
     return matches
 
 
-@placement_filter(PLUGIN, reads=lambda ask: sealed(ask.spec.predicates), skips=lambda ask: not ask.spec.predicates)
+@placement_filter(
+    PLUGIN, reads=lambda request: sealed(request.spec.predicates), skips=lambda request: not request.spec.predicates
+)
 def predicate(ask: PlacementAsk, fleet: Fleet[ManagedCluster]) -> Check[ManagedCluster]:
     try:
         matchers = [matcher(one, ask, fleet) for one in ask.spec.predicates]

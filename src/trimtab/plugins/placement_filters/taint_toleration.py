@@ -1,8 +1,8 @@
-"""Turn down clusters with taints that the Placement does not tolerate, or no longer."""
+"""Reject clusters with taints that the Placement does not, or no longer, tolerate."""
 
 import numpy as np
 
-from trimtab.api.kinds.ocm import ManagedCluster
+from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Mask, Reason, placement_filter, sealed
 from trimtab.decide.ocm.request import PlacementAsk
@@ -10,7 +10,7 @@ from trimtab.decide.ocm.tolerations import PLUGIN, check, ends, harmless
 
 
 def repels_newcomers(fleet: Fleet[ManagedCluster]) -> bool:
-    """Whether any cluster treats those who are there already otherwise than those who come."""
+    """Whether any cluster has a taint that treats clusters in use differently."""
 
     def newcomers_only(cluster: ManagedCluster) -> bool:
         return any(taint.effect == "NoSelectIfNew" for taint in cluster.spec.taints)
@@ -31,7 +31,7 @@ def sweep(ask: PlacementAsk, fleet: Fleet[ManagedCluster]) -> Mask:
     return mask
 
 
-@placement_filter(PLUGIN, sweep=sweep)
+@placement_filter(PLUGIN, evaluate_all=sweep)
 def taint_toleration(ask: PlacementAsk, fleet: Fleet[ManagedCluster]) -> Check[ManagedCluster]:
     tolerations = ask.spec.tolerations
     check(tolerations)

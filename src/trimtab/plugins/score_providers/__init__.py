@@ -1,1 +1,1 @@
-"""Scores that Trimtab itself can publish."""
+"""Built-in score providers."""

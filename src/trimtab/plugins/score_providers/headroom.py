@@ -1,4 +1,4 @@
-"""Score clusters by the share of cpu and memory that nobody has asked for yet."""
+"""Score clusters by the share of cpu and memory that is not requested."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

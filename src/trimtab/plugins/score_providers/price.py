@@ -1,4 +1,4 @@
-"""Score clusters by what they cost, the cheapest best."""
+"""Score clusters by price, the cheapest best."""
 
 import csv
 import io
@@ -24,7 +24,7 @@ def price(clusters: Sequence[Seen], options: Mapping[str, str]) -> Iterator[Shee
 
 
 def table(text: str) -> dict[str, float]:
-    """Lines of `cluster,price`; a first line of headings is passed over."""
+    """Lines of `cluster,price`; a header line is skipped."""
     found: dict[str, float] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
         if not row or (number == 1 and row[1:] and not is_number(row[1])):

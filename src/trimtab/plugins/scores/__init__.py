@@ -1,1 +1,1 @@
-"""Which clusters suit a workload better."""
+"""Scores: which clusters suit a workload better."""

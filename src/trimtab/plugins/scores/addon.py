@@ -1,4 +1,4 @@
-"""Grade clusters by numbers that somebody else measured and published as AddOnPlacementScores."""
+"""Score clusters by published AddOnPlacementScores."""
 
 from trimtab.api.kinds.policy import AddOnScore
 from trimtab.decide.fleet import Fleet, Named
@@ -16,7 +16,7 @@ def addon(question: Question, fleet: Fleet[Named]) -> Grade[Named]:
     resource, score = coordinate(question)
 
     def grade(target: Named) -> int:
-        sheet = fleet.about(f"AddOnPlacementScore/{resource}", target.name)
-        return 0 if sheet is None else int(sheet.get(score, 0))  # absent or stale counts neither for nor against
+        scores = fleet.about(f"AddOnPlacementScore/{resource}", target.name)
+        return 0 if scores is None else int(scores.get(score, 0))  # a missing or expired score is neutral
 
     return grade

@@ -1,4 +1,4 @@
-"""Grade clusters by how seldom others have chosen them."""
+"""Score clusters higher the less often other requests have selected them."""
 
 from functools import lru_cache
 
@@ -13,7 +13,7 @@ NEVER_CHOSEN = 100
 
 @lru_cache(maxsize=256)
 def ladder(most: int) -> Array:
-    """The grade by how often a cluster was chosen, when the most popular was chosen so often."""
+    """The score by number of selections, given the highest number."""
     chosen = (2 * int(100 * (0.5 - times / most)) for times in range(1, most + 1))
     return np.array([NEVER_CHOSEN, *chosen], dtype=np.int64)
 
@@ -30,7 +30,7 @@ def sweep(question: Question, fleet: Fleet[Named], feasible: Mask) -> Array:
     return ladder(most).take(times)
 
 
-@prioritizer("Balance", sweep=sweep)
+@prioritizer("Balance", evaluate_all=sweep)
 def balance(question: Question, fleet: Fleet[Named]) -> Grade[Named]:
-    graded = sweep(question, fleet, np.ones(len(fleet), dtype=bool))
-    return lambda target: int(graded[fleet.index[target.name]])
+    scores = sweep(question, fleet, np.ones(len(fleet), dtype=bool))
+    return lambda target: int(scores[fleet.index[target.name]])

@@ -6,6 +6,6 @@ from trimtab.decide.framework import Grade, score_plugin
 from trimtab.decide.request import Ask
 
 
-@score_plugin("ClusterLocality", about=lambda ask: ask.incumbents)
+@score_plugin("ClusterLocality", targets=lambda request: request.incumbents)
 def cluster_locality(ask: Ask, fleet: Fleet[Cluster]) -> Grade[Cluster]:
     return lambda _: 100

@@ -1,11 +1,11 @@
-"""Grade clusters by how much cpu or memory they offer, the largest of the feasible best."""
+"""Score clusters by allocatable cpu or memory, the largest of the feasible best."""
 
 from collections.abc import Callable
 
 import numpy as np
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.ocm import ManagedCluster
+from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.api.quantity import approximate, parse
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Grade, Mask, prioritizer
@@ -28,7 +28,7 @@ def offered(resource: str) -> Callable[[Cluster | ManagedCluster], float]:
 
 
 def on_the_range(amounts: Array, feasible: Mask) -> Array:
-    """From -100 for the smallest to 100 for the largest of the feasible; 0 where nothing is known."""
+    """From -100 for the smallest to 100 for the largest of the feasible; 0 where the amount is unknown."""
     known = feasible & (amounts >= 0)
     result = np.zeros(len(amounts), dtype=np.int64)
     if not known.any():
@@ -42,7 +42,7 @@ def on_the_range(amounts: Array, feasible: Mask) -> Array:
 
 
 def sweep_of(resource: str) -> Callable[[Question, Fleet[Cluster], Mask], Array]:
-    def sweep(question: Question, fleet: Fleet[Cluster], feasible: Mask) -> Array:
+    def sweep(query: Question, fleet: Fleet[Cluster], feasible: Mask) -> Array:
         amounts = fleet.column(("allocatable", resource), lambda: offered(resource), np.float64)
         return on_the_range(amounts, feasible)
 
@@ -50,13 +50,13 @@ def sweep_of(resource: str) -> Callable[[Question, Fleet[Cluster], Mask], Array]
 
 
 def study_of(resource: str) -> Callable[[Question, Fleet[Cluster]], Grade[Cluster]]:
-    def study(question: Question, fleet: Fleet[Cluster]) -> Grade[Cluster]:
+    def study(query: Question, fleet: Fleet[Cluster]) -> Grade[Cluster]:
         everyone = np.ones(len(fleet), dtype=bool)
-        graded = sweep_of(resource)(question, fleet, everyone)
-        return lambda cluster: int(graded[fleet.index[cluster.name]])
+        scores = sweep_of(resource)(query, fleet, everyone)
+        return lambda cluster: int(scores[fleet.index[cluster.name]])
 
     return study
 
 
 for name, of in (("ResourceAllocatableCPU", "cpu"), ("ResourceAllocatableMemory", "memory")):
-    prioritizer(name, sweep=sweep_of(of))(study_of(of))
+    prioritizer(name, evaluate_all=sweep_of(of))(study_of(of))

@@ -1,4 +1,4 @@
-"""Grade the clusters where something already is above all others, when a prioritizer policy asks for it."""
+"""Score the clusters in use above all others, when a prioritizer policy includes it."""
 
 import numpy as np
 
@@ -8,11 +8,11 @@ from trimtab.decide.request import Question
 
 
 def sweep(question: Question, fleet: Fleet[Named], feasible: Mask) -> Array:
-    graded = np.zeros(len(fleet), dtype=np.int64)
-    graded[fleet.columns(question.placed)] = 100
-    return graded
+    scores = np.zeros(len(fleet), dtype=np.int64)
+    scores[fleet.columns(question.placed)] = 100
+    return scores
 
 
-@prioritizer("Steady", about=lambda question: question.placed, sweep=sweep)
+@prioritizer("Steady", targets=lambda query: query.placed, evaluate_all=sweep)
 def steady(question: Question, fleet: Fleet[Named]) -> Grade[Named]:
     return lambda _: 100

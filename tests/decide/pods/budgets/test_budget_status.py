@@ -36,13 +36,13 @@ def synced(one: PodDisruptionBudget) -> PodDisruptionBudget:
     return one.but(status=next_status(one, WEB, CONTROLLERS, NOON))
 
 
-def test_a_second_look_has_nothing_to_write() -> None:
+def test_second_reconcile_has_nothing_to_write() -> None:
     one = synced(budget(maxUnavailable=1))
     assert one.status.disruptions_allowed == 1
     assert synced(one) == one
 
 
-def test_a_lost_controller_closes_the_budget_and_says_so() -> None:
+def test_missing_controller_closes_the_budget_with_sync_failed() -> None:
     one = synced(budget(maxUnavailable=1))
     status = next_status(one, WEB, {}, NOON)
     assert status.disruptions_allowed == 0
@@ -50,7 +50,7 @@ def test_a_lost_controller_closes_the_budget_and_says_so() -> None:
     assert status.expected_pods == 3
 
 
-def test_a_paid_eviction_closes_the_door_behind_it() -> None:
+def test_charged_eviction_closes_the_budget_for_the_next_one() -> None:
     one = synced(budget(maxUnavailable=1))
     given = judge_eviction(WEB[0], [Guard(one)], Preconditions(), NOON, several_allowed=True)
     (debit,) = given.debits
@@ -59,7 +59,7 @@ def test_a_paid_eviction_closes_the_door_behind_it() -> None:
     assert not judge_eviction(WEB[1], [Guard(after)], Preconditions(), NOON, several_allowed=True).allowed
 
 
-def test_budgets_guard_their_own_namespace_only() -> None:
+def test_budgets_select_pods_of_their_namespace_only() -> None:
     assert not selects(budget(), pod("p", namespace="other"))
     assert not selects(budget(selector=None), pod("p"))
     assert selects(budget(selector={}), pod("p", app="anything"))

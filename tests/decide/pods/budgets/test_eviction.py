@@ -14,41 +14,41 @@ def ask(pod: EvictedPod, *budgets: Budget, given: Preconditions = ANYTHING, seve
     return verdict(pod, budgets, given, NOON, several_allowed=several)
 
 
-def test_an_open_budget_pays_one() -> None:
+def test_open_budget_is_charged_one() -> None:
     (debit,) = ask(RUNNING, OPEN).debits
     assert debit.disruptions_allowed == 1
 
 
-def test_all_budgets_must_agree_and_none_pays_when_one_refuses() -> None:
+def test_all_budgets_must_allow_and_none_is_charged_when_one_refuses() -> None:
     refused = ask(RUNNING, OPEN, CLOSED)
     assert refused.refusal is not None
     assert refused.refusal.code == 429
     assert refused.debits == ()
 
 
-def test_several_budgets_are_an_error_where_kubernetes_says_so() -> None:
+def test_several_budgets_are_an_error_where_kubernetes_has_one() -> None:
     refused = ask(RUNNING, OPEN, OPEN, several=False)
     assert refused.refusal is not None
     assert refused.refusal.code == 500
 
 
-def test_a_finished_pod_asks_no_budget() -> None:
+def test_finished_pod_checks_no_budget() -> None:
     assert ask(RUNNING._replace(phase="Succeeded"), CLOSED) == Verdict(None)
 
 
-def test_an_unready_pod_goes_without_a_debit_while_it_stays_as_seen() -> None:
+def test_unready_pod_is_evicted_without_a_charge_while_it_is_unchanged() -> None:
     healthy = Budget("b", disruptions_allowed=0, current_healthy=2, desired_healthy=2)
     assert ask(RUNNING._replace(ready=False), healthy) == Verdict(None, (), "7")
 
 
-def test_a_spent_rate_says_how_long_to_wait() -> None:
+def test_exhausted_rate_returns_the_seconds_to_wait() -> None:
     rate = Rate(1, timedelta(hours=1), (NOON - timedelta(minutes=50),))
     refused = ask(RUNNING, OPEN._replace(rate=rate))
     assert refused.refusal is not None
     assert refused.refusal.retry_after_seconds == 600
 
 
-def test_a_pod_that_was_replaced_is_a_conflict() -> None:
+def test_recreated_pod_is_a_conflict() -> None:
     refused = ask(RUNNING, given=Preconditions(uid="another"))
     assert refused.refusal is not None
     assert refused.refusal.code == 409

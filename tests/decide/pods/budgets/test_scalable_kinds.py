@@ -22,18 +22,18 @@ def game(*versions: dict[str, Any]) -> Scalable:
     return found
 
 
-def test_the_stored_version_is_read_else_the_first_served_one_that_has_a_scale() -> None:
+def test_stored_version_is_read_else_the_first_served_one_with_a_scale() -> None:
     assert game(version("v1"), version("v2", storage=True)).api_version == "play.example/v2"
     assert game(version("v1", scale=None), version("v2", storage=True, served=False), version("v3")).version == "v3"
     assert list(scalables([definition(version("v1", scale=None))])) == []
 
 
-def test_an_owner_is_of_the_kind_whatever_version_it_was_written_in() -> None:
+def test_owner_matches_the_kind_in_any_version() -> None:
     assert game().owns(OwnerReference(api_version="play.example/v1beta1", kind="Game"))
     assert not game().owns(OwnerReference(api_version="other.example/v1", kind="Game"))
 
 
-def test_replicas_and_selector_are_where_the_definition_says() -> None:
+def test_replicas_and_selector_are_read_at_the_paths_of_the_crd() -> None:
     obj = {"spec": {"size": 4}, "status": {"pods": "app=game,tier in (a,b),!old"}}
     assert game().replicas(obj) == 4
     found = game().selector(obj)
@@ -44,7 +44,7 @@ def test_replicas_and_selector_are_where_the_definition_says() -> None:
     assert not found.matches({"app": "game", "tier": "c"})
 
 
-def test_two_rules_about_one_label_both_hold() -> None:
+def test_two_requirements_on_one_label_both_apply() -> None:
     found = game().selector({"status": {"pods": "app=a,app=b"}})
     assert found is not None
     assert not found.matches({"app": "a"})
@@ -52,10 +52,10 @@ def test_two_rules_about_one_label_both_hold() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "a b", {"matchLabels": {}}, "size>3"])
-def test_who_does_not_say_which_pods_are_its_own_has_no_selector(text: Any) -> None:
+def test_missing_or_invalid_selector_is_none(text: Any) -> None:
     assert game().selector({"status": {"pods": text}}) is None
 
 
-def test_who_does_not_say_how_many_wants_nobody_knows_how_many() -> None:
+def test_missing_or_invalid_replicas_are_none() -> None:
     assert game().replicas({}) is None
     assert game().replicas({"spec": {"size": "4"}}) is None

@@ -32,9 +32,16 @@ def policy(evictor: dict[str, Any], plugin: str = "RemovePodsViolatingNodeTaints
     }
 
 
-def taken(evictor: dict[str, Any], pods: list[Pod], profile: Profile = UPSTREAM, **scene: Any) -> list[str]:
-    """Whom a policy takes from a node that none of them tolerates."""
-    found = cycle(read_policy(policy(evictor)), Scene.of(NODES, pods, now=NOON, **scene), profile)
+def taken(
+    evictor: dict[str, Any],
+    pods: list[Pod],
+    profile: Profile = UPSTREAM,
+    *,
+    covers: tuple[Cover, ...] = (),
+    **view_args: Any,
+) -> list[str]:
+    """Names of the pods that a policy evicts from a node whose taint none of them tolerates."""
+    found = cycle(read_policy(policy(evictor)), Scene.of(NODES, pods, now=NOON, covers=covers, **view_args), profile)
     return [one.pod.name for one in found.evictions]
 
 
@@ -46,13 +53,13 @@ def pvc(name: str, claim: str) -> Pod:
     return pod(name, on="a", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim}}])
 
 
-def test_pods_with_allotted_devices_are_protected_only_when_asked() -> None:
+def test_pods_with_resource_claims_are_protected_only_on_request() -> None:
     gpu, plain = pod("gpu", on="a", resourceClaims=[{"name": "gpu", "resourceClaimName": "x"}]), pod("plain", on="a")
     assert taken({}, [gpu, plain]) == ["gpu", "plain"]
     assert taken(protect("PodsWithResourceClaims"), [gpu, plain]) == ["plain"]
 
 
-def test_claims_are_protected_all_or_by_their_storage_class_and_unknown_ones_always() -> None:
+def test_claims_are_protected_all_or_by_storage_class_and_unknown_ones_always() -> None:
     pods = [pod("bare", on="a"), pvc("fast", "f"), pvc("lost", "l"), pvc("slow", "s")]
     classes = {("default", "f"): "ssd", ("default", "s"): "disk"}
     assert taken(protect("PodsWithPVC"), pods, storage_classes=classes) == ["bare"]
@@ -60,14 +67,14 @@ def test_claims_are_protected_all_or_by_their_storage_class_and_unknown_ones_alw
     assert taken(protect("PodsWithPVC", PodsWithPVC=only), pods, storage_classes=classes) == ["bare", "slow"]
 
 
-def test_pods_without_a_budget_are_spared_under_both_spellings() -> None:
+def test_pods_without_a_budget_are_protected_by_both_settings() -> None:
     pods = [pod("covered", on="a"), pod("free", on="a", app="other")]
     covers = (Cover("default", choice(LabelSelector(match_labels={"app": "web"}), {}), 1),)
     assert taken({"ignorePodsWithoutPDB": True}, pods, covers=covers) == ["covered"]
     assert taken(protect("PodsWithoutPDB"), pods, covers=covers) == ["covered"]
 
 
-def test_the_new_lists_replace_the_old_switches_and_cannot_be_mixed_with_them() -> None:
+def test_protection_lists_replace_the_deprecated_switches_and_cannot_be_mixed_with_them() -> None:
     daemon = pod("daemon", on="a", owner="DaemonSet/d")
     assert taken({}, [daemon]) == []
     assert taken({"podProtections": {"defaultDisabled": ["DaemonSetPods"]}}, [daemon]) == ["daemon"]
@@ -76,7 +83,7 @@ def test_the_new_lists_replace_the_old_switches_and_cannot_be_mixed_with_them() 
         taken({"evictDaemonSetPods": True, **protect("PodsWithPVC")}, [daemon])
 
 
-def test_a_class_by_name_is_a_threshold_and_in_our_profile_it_holds_by_itself() -> None:
+def test_threshold_by_class_name_holds_by_itself_only_in_profile_trimtab() -> None:
     low, high = pod("low", on="a", priority=10), pod("high", on="a", priority=1000)
     named = {"priorityThreshold": {"name": "middle"}}
     assert taken(named, [low, high], priorities={"middle": 100}) == ["low"]
@@ -85,7 +92,7 @@ def test_a_class_by_name_is_a_threshold_and_in_our_profile_it_holds_by_itself() 
     assert taken(alone, [low, high], TRIMTAB, priorities={"middle": 100}) == ["low"]
 
 
-def test_too_few_replicas_counts_all_upstream_and_the_ready_ones_in_our_profile() -> None:
+def test_min_replicas_counts_all_pods_upstream_and_ready_ones_in_profile_trimtab() -> None:
     ready = {"conditions": [{"type": "Ready", "status": "True"}], "startTime": NOON - timedelta(days=1)}
     pods = [pod("here", on="a", status=ready), pod("waits")]
     assert taken({"minReplicas": 2}, pods) == ["here"]
@@ -94,7 +101,7 @@ def test_too_few_replicas_counts_all_upstream_and_the_ready_ones_in_our_profile(
     assert taken({"minReplicas": 2}, [*pods, pod("there", on="b", status=ready)], TRIMTAB) == ["here"]
 
 
-def test_young_pods_are_spared_and_those_that_never_started() -> None:
+def test_pods_below_the_minimum_age_or_never_started_are_protected() -> None:
     def aged(name: str, age: timedelta | None) -> Pod:
         return pod(name, on="a", status={"startTime": NOON - age} if age is not None else {})
 
@@ -103,7 +110,7 @@ def test_young_pods_are_spared_and_those_that_never_started() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plugin", "args", "complaint"),
+    ("plugin", "args", "error"),
     [
         ("LowNodeUtilization", {}, "thresholds: no resource is named"),
         ("LowNodeUtilization", {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 101}}, "between 0 and 100"),
@@ -120,15 +127,15 @@ def test_young_pods_are_spared_and_those_that_never_started() -> None:
         ("RemoveFailedPod", {}, "there is no deschedule plugin RemoveFailedPod"),
     ],
 )
-def test_a_policy_that_upstream_would_refuse_is_refused_by_name(
-    plugin: str, args: dict[str, Any], complaint: str
+def test_policy_that_upstream_rejects_is_rejected_with_the_plugin_error(
+    plugin: str, args: dict[str, Any], error: str
 ) -> None:
-    with pytest.raises(InputFault, match=complaint):
+    with pytest.raises(InputFault, match=error):
         read_policy(policy({}, plugin, **args))
 
 
 @pytest.mark.parametrize(
-    ("evictor", "complaint"),
+    ("evictor", "error"),
     [
         ({"priorityThreshold": {"value": 1, "name": "x"}}, "a value or a name"),
         ({"noEvictionPolicy": "Never"}, "neither Preferred nor Mandatory"),
@@ -138,21 +145,21 @@ def test_a_policy_that_upstream_would_refuse_is_refused_by_name(
         ({"minPodAge": "soon"}, "is not a duration"),
     ],
 )
-def test_an_evictor_that_upstream_would_refuse_is_refused_by_name(evictor: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(InputFault, match=complaint):
+def test_evictor_args_that_upstream_rejects_are_rejected(evictor: dict[str, Any], error: str) -> None:
+    with pytest.raises(InputFault, match=error):
         read_policy(policy(evictor))
 
 
-def test_ended_ephemeral_containers_count_only_when_asked() -> None:
+def test_terminated_ephemeral_containers_count_only_on_request() -> None:
     ended = {"name": "debug", "state": {"terminated": {"exitCode": 7, "reason": "Error"}}}
     one = pod("one", on="b", status={"ephemeralContainerStatuses": [ended]})
-    for asked, gone in ((False, []), (True, ["one"])):
+    for asked, expected in ((False, []), (True, ["one"])):
         wanted = policy({}, "PodLifeTime", exitCodes=[7], includingEphemeralContainers=asked)
         found = cycle(read_policy(wanted), Scene.of(NODES, [one], now=NOON), UPSTREAM)
-        assert [eviction.pod.name for eviction in found.evictions] == gone
+        assert [eviction.pod.name for eviction in found.evictions] == expected
 
 
-def test_what_a_policy_means_and_spares_is_told() -> None:
+def test_rejected_pods_have_a_reason() -> None:
     stuck, daemon = pod("stuck", on="a", cpu="9"), pod("daemon", on="a", owner="DaemonSet/d")
     meant = policy({"nodeFit": True})
     found = cycle(read_policy(meant), Scene.of(NODES, [stuck, daemon], now=NOON), UPSTREAM)
@@ -163,4 +170,4 @@ def test_what_a_policy_means_and_spares_is_told() -> None:
     few = cycle(
         read_policy({**policy({}), "maxNoOfPodsToEvictTotal": 1}), Scene.of(NODES, [pod("p", on="a"), pod("q", on="a")])
     )
-    assert [(one.pod.name, one.reason) for one in few.refused] == [("q", "the round has taken enough")]
+    assert [(one.pod.name, one.reason) for one in few.refused] == [("q", "the eviction limit of the cycle is reached")]

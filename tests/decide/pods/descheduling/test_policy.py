@@ -26,22 +26,22 @@ def names(raw: dict[str, Any]) -> list[str]:
     return [eviction.pod.name for eviction in moves(read_policy(raw), SCENE)]
 
 
-def test_a_policy_people_have_is_followed() -> None:
+def test_policy_of_descheduler_v1alpha2_is_followed() -> None:
     assert names(policy(deschedule=[TAINTS])) == ["p", "r"]
 
 
-def test_the_evictor_and_the_limits_are_the_policy_s() -> None:
+def test_evictor_args_and_limits_of_the_policy_apply() -> None:
     args = {"DefaultEvictor": {"evictSystemCriticalPods": True}}
     assert names(policy(deschedule=[TAINTS], args=args)) == ["p", "q", "r"]
     assert names(policy(deschedule=[TAINTS], args=args, maxNoOfPodsToEvictPerNode=1)) == ["p", "r"]
     assert names(policy(deschedule=[TAINTS], args=args, maxNoOfPodsToEvictTotal=2)) == ["p", "q"]
 
 
-def test_a_pod_is_taken_once_in_a_cycle() -> None:
+def test_pod_is_evicted_once_per_cycle() -> None:
     assert names(policy(deschedule=[TAINTS, TAINTS])) == ["p", "r"]
 
 
-def test_only_selected_nodes_are_looked_at() -> None:
+def test_only_selected_nodes_are_considered() -> None:
     assert names(policy(deschedule=[TAINTS], nodeSelector="pool=x")) == []
 
 
@@ -54,17 +54,17 @@ def test_only_selected_nodes_are_looked_at() -> None:
         policy(deschedule=[TAINTS], args={TAINTS: {"excludedTaints": 5}}),
     ],
 )
-def test_what_is_wrong_with_a_policy_is_said(raw: dict[str, Any]) -> None:
+def test_invalid_policy_is_rejected(raw: dict[str, Any]) -> None:
     with pytest.raises(InputFault):
         read_policy(raw)
 
 
-def test_a_threshold_may_name_a_priority_class() -> None:
+def test_priority_threshold_may_name_a_priority_class() -> None:
     args = {"DefaultEvictor": {"priorityThreshold": {"name": "high"}}}
     raw = policy(deschedule=[TAINTS], args=args)
     nodes = [node("a", taints=["old:NoSchedule"]), node("b")]
-    scene = Scene.of(nodes, [pod("p", on="a", priority=9), pod("q", on="a", priority=1)], priorities={"high": 5})
-    assert [eviction.pod.name for eviction in moves(read_policy(raw), scene)] == ["q"]
+    cluster_view = Scene.of(nodes, [pod("p", on="a", priority=9), pod("q", on="a", priority=1)], priorities={"high": 5})
+    assert [eviction.pod.name for eviction in moves(read_policy(raw), cluster_view)] == ["q"]
     with pytest.raises(InputFault):
         moves(read_policy(raw), SCENE)
 
@@ -84,7 +84,7 @@ PROVIDED = [{"source": "KubernetesMetrics"}]
 
 
 @pytest.mark.parametrize("metrics", [{"source": "KubernetesMetrics"}, {"metricsServer": True}])
-def test_a_policy_may_count_what_metrics_k8s_io_tells(metrics: dict[str, Any]) -> None:
+def test_policy_may_use_metrics_of_metrics_k8s_io(metrics: dict[str, Any]) -> None:
     assert read_policy(by_use(PROVIDED, **metrics)).measures
     older = {**by_use([], **metrics), "metricsCollector": {"enabled": True}}
     assert read_policy(older).measures
@@ -104,6 +104,6 @@ def test_a_policy_may_count_what_metrics_k8s_io_tells(metrics: dict[str, Any]) -
         (by_use(PROVIDED, "nvidia.com/gpu", source="KubernetesMetrics"), "nobody measures nvidia.com/gpu"),
     ],
 )
-def test_a_source_that_cannot_be_asked_is_refused_with_the_reason(raw: dict[str, Any], why: str) -> None:
+def test_invalid_metrics_source_is_rejected_with_the_reason(raw: dict[str, Any], why: str) -> None:
     with pytest.raises(InputFault, match=why):
         read_policy(raw)

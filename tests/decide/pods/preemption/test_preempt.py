@@ -29,12 +29,12 @@ def names(answer: Preemption) -> list[str]:
     return [one.name for one in answer.chosen.victims]
 
 
-def test_only_lower_priorities_are_victims() -> None:
+def test_only_pods_of_lower_priority_are_victims() -> None:
     fleet = NodeFleet.of([node("a", cpu="2")], [pod("same", on="a", cpu="2", priority=5)])
     assert isinstance(preempt(pod("p", cpu="1", priority=5), fleet, [], UPSTREAM), Reason)
 
 
-def test_two_small_unimportant_pods_go_before_one_large_important_pod() -> None:
+def test_two_small_pods_of_low_priority_are_evicted_before_one_large_pod_of_higher_priority() -> None:
     running = [
         pod("large", on="a", cpu="2", priority=3),
         pod("small-1", on="a", cpu="1", priority=1),
@@ -44,13 +44,13 @@ def test_two_small_unimportant_pods_go_before_one_large_important_pod() -> None:
     assert sorted(names(answer)) == ["small-1", "small-2"]
 
 
-def test_the_node_with_the_least_important_victim_is_chosen() -> None:
+def test_node_with_the_least_important_victim_is_chosen() -> None:
     running = [pod("r", on="a", cpu="2", priority=4), pod("s", on="b", cpu="2", priority=2)]
     answer = found(pod("p", cpu="1", priority=9), NodeFleet.of([node("a", cpu="2"), node("b", cpu="2")], running))
     assert answer.chosen.node == "b"
 
 
-def test_a_pod_that_never_preempts_does_not() -> None:
+def test_pod_with_preemption_policy_never_does_not_preempt() -> None:
     fleet = NodeFleet.of([node("a", cpu="2")], [pod("r", on="a", cpu="2", priority=0)])
     answer = preempt(pod("p", cpu="1", priority=9, preemptionPolicy="Never"), fleet, [], UPSTREAM)
     assert isinstance(answer, Reason)
@@ -58,7 +58,7 @@ def test_a_pod_that_never_preempts_does_not() -> None:
 
 
 def promised(priority: int) -> tuple[Pod, NodeFleet]:
-    """A pod of priority 9, and the node it is promised, which a pod of this priority is leaving for it."""
+    """A pod of priority 9 with a nominated node, which a victim of this priority is leaving."""
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     leaving = pod(
         "r",
@@ -73,13 +73,13 @@ def promised(priority: int) -> tuple[Pod, NodeFleet]:
     return asked, NodeFleet.of([node("a", cpu="2")], [leaving])
 
 
-def test_a_pod_whose_victims_are_leaving_waits() -> None:
+def test_pod_waits_while_its_victims_are_leaving() -> None:
     answer = preempt(*promised(0), [], UPSTREAM)
     assert isinstance(answer, Reason)
     assert answer.code == "VictimsLeaving"
 
 
-def test_so_does_a_pod_whose_equals_are_leaving() -> None:
+def test_pod_waits_while_victims_of_equal_priority_are_leaving() -> None:
     answer = preempt(*promised(9), [], TRIMTAB, fairness=PATIENT)
     assert isinstance(answer, Reason)
     assert answer.code == "VictimsLeaving"
@@ -92,25 +92,25 @@ def guarded() -> NodeFleet:
     return NodeFleet.of([node("a", cpu="2")], [pod("r", on="a", cpu="2", priority=0)])
 
 
-def test_upstream_breaks_a_budget_when_nothing_else_helps() -> None:
+def test_upstream_violates_a_budget_when_nothing_else_helps() -> None:
     assert found(pod("p", cpu="1", priority=9), guarded(), CLOSED).chosen.violations == 1
 
 
-def test_our_profile_never_breaks_a_budget() -> None:
+def test_profile_trimtab_never_violates_a_budget() -> None:
     assert isinstance(preempt(pod("p", cpu="1", priority=9), guarded(), CLOSED, TRIMTAB), Reason)
 
 
-def test_system_critical_pods_are_exempt() -> None:
+def test_system_critical_pods_may_violate_budgets() -> None:
     assert names(found(pod("p", cpu="1", priority=2_000_000_000), guarded(), CLOSED, TRIMTAB)) == ["r"]
 
 
-def test_an_allowed_victim_is_found_beside_a_guarded_one() -> None:
+def test_allowed_victim_is_found_beside_a_protected_one() -> None:
     running = [pod("guarded", on="a", cpu="1", priority=0), pod("free", on="a", cpu="1", priority=3, app="other")]
     answer = found(pod("p", cpu="1", priority=9), NodeFleet.of([node("a", cpu="2")], running), CLOSED, TRIMTAB)
     assert names(answer) == ["free"]
 
 
-def test_what_a_budget_allows_may_be_taken() -> None:
+def test_budget_allows_as_many_victims_as_it_has_disruptions() -> None:
     running = [pod(f"r{i}", on="a", cpu="1", priority=i) for i in range(3)]
     fleet = NodeFleet.of([node("a", cpu="3")], running)
     assert names(found(pod("p", cpu="1", priority=9), fleet, [Cover("default", WEB, 1)], TRIMTAB)) == ["r0"]
@@ -128,7 +128,7 @@ def crowded_by(owner: str, count: int) -> NodeFleet:
     return NodeFleet.of([node("a", cpu="4")], running)
 
 
-def test_an_owner_with_less_gets_room_from_an_equal_with_more() -> None:
+def test_owner_with_a_smaller_share_preempts_an_equal_with_a_larger_one() -> None:
     asked = pod("b-0", cpu="1", owner="ReplicaSet/b")
     assert isinstance(preempt(asked, crowded_by("a", 4), [], TRIMTAB), Reason)
     answer = preempt(asked, crowded_by("a", 4), [], TRIMTAB, fairness=PATIENT)
@@ -136,24 +136,24 @@ def test_an_owner_with_less_gets_room_from_an_equal_with_more() -> None:
     assert len(answer.chosen.victims) == 1
 
 
-def test_equals_yield_only_after_a_while() -> None:
+def test_pods_of_equal_priority_are_victims_only_after_the_minimum_times() -> None:
     asked = pod("b-0", cpu="1", owner="ReplicaSet/b")
-    hasty = Fairness(NOON, NOON - timedelta(minutes=1))
-    assert isinstance(preempt(asked, crowded_by("a", 4), [], TRIMTAB, fairness=hasty), Reason)
+    short_wait = Fairness(NOON, NOON - timedelta(minutes=1))
+    assert isinstance(preempt(asked, crowded_by("a", 4), [], TRIMTAB, fairness=short_wait), Reason)
     early = Fairness(NOON - timedelta(minutes=55), NOON - timedelta(hours=1))
     assert isinstance(preempt(asked, crowded_by("a", 4), [], TRIMTAB, fairness=early), Reason)
 
 
-def test_an_owner_never_yields_to_itself_nor_to_one_that_would_have_more() -> None:
+def test_owner_never_preempts_itself_nor_an_owner_left_with_less() -> None:
     own = pod("a-9", cpu="1", owner="ReplicaSet/a")
     assert isinstance(preempt(own, crowded_by("a", 4), [], TRIMTAB, fairness=PATIENT), Reason)
-    greedy = pod("b-0", cpu="3", owner="ReplicaSet/b")
-    assert isinstance(preempt(greedy, crowded_by("a", 4), [], TRIMTAB, fairness=PATIENT), Reason)
+    large = pod("b-0", cpu="3", owner="ReplicaSet/b")
+    assert isinstance(preempt(large, crowded_by("a", 4), [], TRIMTAB, fairness=PATIENT), Reason)
 
 
 @given(st.lists(st.integers(1, 6), min_size=2, max_size=4), st.integers(2, 8))
-def test_fair_swaps_come_to_an_end(demands: list[int], size: int) -> None:
-    """Whoever is pushed out asks again; places change hands a bounded number of times."""
+def test_fair_swaps_end(demands: list[int], size: int) -> None:
+    """Evicted pods are scheduled again; the number of swaps is bounded."""
     owners = [f"o{i}" for i in range(len(demands))]
     fleet, waiting = NodeFleet.of([node("a", cpu=str(size), pods=50)]), []
     for owner, demand in zip(owners, demands, strict=True):
@@ -184,7 +184,7 @@ def lone_and_owned() -> NodeFleet:
     return NodeFleet.of([node("a", cpu="2")], running)
 
 
-def test_among_equals_a_pod_that_nothing_would_replace_goes_last() -> None:
+def test_unmanaged_pod_is_evicted_last_among_equals() -> None:
     asked = pod("p", cpu="1", priority=9)
     assert names(found(asked, lone_and_owned(), profile=TRIMTAB)) == ["owned"]
     running = [pod("lone", on="a", cpu="1", priority=1, owner=""), pod("owned", on="b", cpu="1", priority=1)]
@@ -193,14 +193,14 @@ def test_among_equals_a_pod_that_nothing_would_replace_goes_last() -> None:
     assert names(found(asked, fleet)) == ["lone"]
 
 
-def test_a_more_important_pod_stays_even_if_only_a_lone_one_can_go() -> None:
+def test_higher_priority_wins_over_an_unmanaged_pod() -> None:
     running = [pod("lone", on="a", cpu="1", priority=1, owner=""), pod("owned", on="a", cpu="1", priority=2)]
     fleet = NodeFleet.of([node("a", cpu="2")], running)
     assert names(found(pod("p", cpu="1", priority=9), fleet, profile=TRIMTAB)) == ["lone"]
 
 
 def bearing(**owners: Burden) -> Burdens:
-    """What ReplicaSets have borne, by name; others are alone and untouched."""
+    """Recent disruptions of ReplicaSets, by name; other owners have one replica and none."""
     return lambda uid: owners.get(uid.rpartition("/")[2], Burden(uid))
 
 
@@ -222,7 +222,7 @@ def victims(answer: Preemption | Reason) -> list[str]:
     return names(answer)
 
 
-def test_an_owner_without_a_budget_loses_a_tenth_at_once() -> None:
+def test_owner_without_a_budget_loses_a_tenth_at_once() -> None:
     asked = pod("p", cpu="2", priority=9)
     assert isinstance(gently(asked, owned_by("x", "x"), bearing(x=Burden("x", 10))), Reason)
     assert victims(gently(asked, owned_by("x", "x"), bearing(x=Burden("x", 11)))) == ["x-0", "x-1"]
@@ -230,12 +230,12 @@ def test_an_owner_without_a_budget_loses_a_tenth_at_once() -> None:
     assert victims(gently(asked, owned_by("x", "y"), bearing(x=Burden("x", 10), y=Burden("y", 3)))) == ["x-0", "y-1"]
 
 
-def test_two_controllers_of_one_owner_lose_a_tenth_together() -> None:
+def test_two_controllers_of_one_owner_share_one_limit() -> None:
     same = bearing(x=Burden("top", 10), y=Burden("top", 10))
     assert isinstance(gently(pod("p", cpu="2", priority=9), owned_by("x", "y"), same), Reason)
 
 
-def test_a_victim_that_is_spared_for_its_owner_leaves_room_for_another_choice() -> None:
+def test_exhausted_owner_leads_to_another_victim() -> None:
     burdens = bearing(x=Burden("x", 4, down=1))
     running = [
         pod("x-0", on="a", cpu="1", priority=0, owner="ReplicaSet/x"),
@@ -245,13 +245,13 @@ def test_a_victim_that_is_spared_for_its_owner_leaves_room_for_another_choice() 
     assert victims(gently(pod("p", cpu="1", priority=9), fleet, burdens)) == ["y-0"]
 
 
-def test_whose_budget_speaks_for_them_are_not_counted_by_tenths() -> None:
+def test_pods_with_a_budget_are_not_limited_to_a_tenth() -> None:
     burdens = bearing(x=Burden("x", 2, down=1))
     covers = [Cover("default", WEB, 2)]
     assert len(victims(gently(pod("p", cpu="2", priority=9), owned_by("x", "x"), burdens, covers))) == 2
 
 
-def test_system_critical_pods_and_the_upstream_profile_do_not_count_by_tenths() -> None:
+def test_system_critical_pods_and_profile_upstream_ignore_the_limit_of_a_tenth() -> None:
     burdens = bearing(x=Burden("x", 2, down=1))
     critical = pod("p", cpu="2", priority=2_000_000_000)
     assert len(victims(gently(critical, owned_by("x", "x"), burdens))) == 2
@@ -259,7 +259,7 @@ def test_system_critical_pods_and_the_upstream_profile_do_not_count_by_tenths() 
     assert len(victims(answer)) == 2
 
 
-def test_among_equals_the_owner_that_bore_least_lately_is_taken() -> None:
+def test_owner_with_the_fewest_recent_disruptions_is_chosen_among_equals() -> None:
     burdens = bearing(x=Burden("x", 20, lately=2), y=Burden("y", 4, lately=1), z=Burden("z", 2, lately=1))
     asked = pod("p", cpu="1", priority=9)
     assert victims(gently(asked, owned_by("y", "x", "z"), burdens)) == ["x-1"]
@@ -271,8 +271,8 @@ def test_among_equals_the_owner_that_bore_least_lately_is_taken() -> None:
     assert victims(gently(asked, fleet, burdens)) == ["x-0"]
 
 
-def test_the_younger_of_two_equals_goes_only_if_its_owner_bore_no_more() -> None:
-    """A replacement is young: else whoever was disrupted would be the first to be disrupted again."""
+def test_younger_pod_is_evicted_unless_its_owner_had_more_disruptions() -> None:
+    """A replacement is young: otherwise a disrupted pod would be the first to be disrupted again."""
     running = [
         pod("old", on="a", cpu="1", priority=1, owner="ReplicaSet/x", status={"startTime": NOON - timedelta(hours=2)}),
         pod("young", on="a", cpu="1", priority=1, owner="ReplicaSet/y", status={"startTime": NOON}),
@@ -283,21 +283,21 @@ def test_the_younger_of_two_equals_goes_only_if_its_owner_bore_no_more() -> None
     assert victims(gently(asked, fleet, bearing(y=Burden("y", 1, lately=1)))) == ["old"]
 
 
-def test_what_owners_bear_is_looked_at_anew_each_time() -> None:
+def test_cached_candidates_follow_changed_disruptions() -> None:
     fleet, asked = owned_by("x", "y"), pod("p", cpu="1", priority=9)
     assert victims(gently(asked, fleet, bearing(x=Burden("x", 1, lately=1)))) == ["y-1"]
     assert victims(gently(asked, fleet, bearing(y=Burden("y", 1, lately=1)))) == ["x-0"]
     assert victims(gently(asked, fleet, bearing(x=Burden("x", 2), y=Burden("y", 2, down=1)))) == ["x-0"]
 
 
-def test_an_exact_budget_knows_empty_selectors_and_pods_without_labels() -> None:
+def test_exact_budget_honours_empty_selectors_and_pods_without_labels() -> None:
     fleet = NodeFleet.of([node("a", cpu="1")], [pod("r", on="a", cpu="1", priority=0, metadata={"labels": {}})])
     asked = pod("p", cpu="1", priority=9)
     assert victims(preempt(asked, fleet, [Cover("default", Choice(), 0)], TRIMTAB)) == ["r"]
     assert isinstance(preempt(asked, fleet, [Cover("default", Choice(), 0, exact=True)], TRIMTAB), Reason)
 
 
-def test_an_exact_budget_minds_neither_pods_that_are_ending_nor_ill_ones_that_it_does_not_need() -> None:
+def test_exact_budget_ignores_terminating_pods_and_unready_ones_it_does_not_protect() -> None:
     asked = pod("p", cpu="1", priority=9)
     ending = pod("r", on="a", cpu="1", priority=0, metadata={"deletionTimestamp": NOON})
     strict = Cover("default", WEB, 0, exact=True)
@@ -307,7 +307,7 @@ def test_an_exact_budget_minds_neither_pods_that_are_ending_nor_ill_ones_that_it
     assert victims(preempt(asked, ill, [strict._replace(spares_ill=False)], TRIMTAB)) == ["r"]
 
 
-def test_whoever_leaves_already_is_not_counted_again() -> None:
+def test_leaving_pods_are_not_counted_twice() -> None:
     fleet = NodeFleet.of(
         [node("a", cpu="2")],
         [
@@ -315,9 +315,9 @@ def test_whoever_leaves_already_is_not_counted_again() -> None:
             for i in range(2)
         ],
     )
-    asked, bearer = pod("p", cpu="2", priority=9), Burden("x", 20, down=1)
-    assert isinstance(gently(asked, fleet, bearing(x=bearer)), Reason)
-    assert len(victims(gently(asked, fleet, bearing(x=bearer._replace(leaving=frozenset(["x-0"])))))) == 2
+    asked, disrupted = pod("p", cpu="2", priority=9), Burden("x", 20, down=1)
+    assert isinstance(gently(asked, fleet, bearing(x=disrupted)), Reason)
+    assert len(victims(gently(asked, fleet, bearing(x=disrupted._replace(leaving=frozenset(["x-0"])))))) == 2
 
 
 def crowd(*owners: str, size: int = 0, **more: Any) -> NodeFleet:
@@ -336,18 +336,18 @@ def fairly(asked: Pod, fleet: NodeFleet, fairness: Fairness = PATIENT) -> Preemp
 POOR = pod("poor-0", cpu="1", owner="ReplicaSet/poor")
 
 
-def test_old_and_new_pods_of_one_deployment_are_no_rivals() -> None:
+def test_pods_of_one_deployment_do_not_preempt_each_other() -> None:
     both = PATIENT._replace(claimant=lambda _: Claimant("top"))
     assert isinstance(fairly(POOR, crowd("old", "old", "old"), both), Reason)
 
 
-def test_an_owner_with_more_weight_may_have_more() -> None:
+def test_owner_with_more_weight_may_have_a_larger_share() -> None:
     heavy = PATIENT._replace(claimant=lambda uid: Claimant(uid, 3.0 if "rich" in uid else 1.0))
     assert victims(fairly(POOR, crowd("rich", "rich", "rich"))) == ["rich-2"]
     assert isinstance(fairly(POOR, crowd("rich", "rich", "rich"), heavy), Reason)
 
 
-def test_what_is_leaving_and_what_is_promised_counts_as_done() -> None:
+def test_leaving_and_nominated_pods_count_as_done() -> None:
     fleet = crowd("rich", "rich", "rich")
     coming = resident(pod("poor-1", cpu="1", owner="ReplicaSet/poor"))
     promised = fleet.with_nominated({"a": (coming,)})
@@ -362,7 +362,7 @@ def test_what_is_leaving_and_what_is_promised_counts_as_done() -> None:
     assert isinstance(fairly(pod("poor-0", cpu="2", owner="ReplicaSet/poor"), two), Reason)
 
 
-def test_among_equals_the_owner_with_most_yields_first_then_the_service_with_most() -> None:
+def test_largest_owner_then_largest_service_loses_pods_first() -> None:
     assert victims(fairly(POOR, crowd("rich", "rich", "rich", "some", "some", size=5))) == ["rich-2"]
     running = [
         pod(f"{name}-{i}", on="a", cpu="1", app=app, owner=f"ReplicaSet/{name}", status=LONG_AGO)
@@ -376,7 +376,7 @@ def test_among_equals_the_owner_with_most_yields_first_then_the_service_with_mos
     assert victims(fairly(POOR, fleet, swapped)) == ["small-1"]
 
 
-def test_the_outcome_for_victims_is_foretold_and_of_no_weight() -> None:
+def test_replacements_of_victims_are_predicted() -> None:
     running = [
         pod("large", on="a", cpu="2", priority=1, owner="ReplicaSet/x"),
         pod("small", on="a", cpu="1", priority=1, owner="ReplicaSet/y"),
@@ -384,15 +384,15 @@ def test_the_outcome_for_victims_is_foretold_and_of_no_weight() -> None:
     ]
     fleet = NodeFleet.of([node("a", cpu="4"), node("b", cpu="1")], running)
     asked = resident(pod("p", cpu="4", priority=9))
-    told = foretold(asked, found(asked.pod, fleet, profile=TRIMTAB).chosen, fleet)
-    assert [(one.name, outcome) for one, outcome in told] == [
+    outcomes = foretold(asked, found(asked.pod, fleet, profile=TRIMTAB).chosen, fleet)
+    assert [(one.name, outcome) for one, outcome in outcomes] == [
         ("lone", "nothing replaces it"),
         ("large", "no node would take its replacement"),
         ("small", "b would take its replacement"),
     ]
 
 
-def test_what_was_found_beside_a_promise_is_forgotten_with_it() -> None:
+def test_candidates_found_beside_a_nominated_pod_are_not_cached() -> None:
     fleet = owned_by("x", "y")
     asked, ahead = pod("p", cpu="1", priority=9), resident(pod("ahead", cpu="1", priority=9))
     assert len(victims(preempt(asked, fleet.with_nominated({"a": (ahead,)}), [], UPSTREAM))) == 2
@@ -406,10 +406,10 @@ def test_what_was_found_beside_a_promise_is_forgotten_with_it() -> None:
     st.integers(1, 300),
 )
 @settings(max_examples=25, deadline=None)
-def test_the_search_ends_with_enough_candidates_one_of_which_is_harmless(
+def test_search_ends_with_enough_candidates_one_of_which_violates_no_budget(
     kinds: list[str], late: int, size: int
 ) -> None:
-    """As kube-scheduler's: node after node, until a hundred are found, or more if all of them break budgets."""
+    """As kube-scheduler: node by node until a hundred are found, or more while all of them violate budgets."""
     order = [kinds[i % len(kinds)] if i >= late else "guarded" for i in range(size)]
     nodes = [node(f"n{i:03}", cpu="1") for i in range(size)]
     running = [

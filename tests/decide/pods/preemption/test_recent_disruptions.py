@@ -26,48 +26,48 @@ def three(*further: Pod) -> list[Pod]:
     return [one("p1"), one("p2"), one("p3"), *further]
 
 
-def test_a_tenth_of_an_owner_may_go_at_once_and_at_least_one() -> None:
+def test_a_tenth_of_the_replicas_and_at_least_one_may_be_disrupted_at_once() -> None:
     assert [Burden("o", replicas).spare for replicas in (0, 1, 10, 11, 25)] == [1, 1, 1, 2, 3]
     assert Burden("o", 25, down=2).spare == 1
     assert Burden("o", 25, down=9).spare == 0
 
 
-def test_what_was_disrupted_is_down_until_a_pod_born_later_is_ready() -> None:
+def test_disrupted_pod_counts_until_a_pod_created_later_is_ready() -> None:
     ends = {"gone": NOON - minutes(2)}
     assert burden("o", 4, three(), ends, NOON).down == 1
-    assert burden("o", 4, three(one("heir", born=minutes(1), ready=False)), ends, NOON).down == 1
-    assert burden("o", 4, three(one("heir", born=minutes(1))), ends, NOON).down == 0
+    assert burden("o", 4, three(one("replacement", born=minutes(1), ready=False)), ends, NOON).down == 1
+    assert burden("o", 4, three(one("replacement", born=minutes(1))), ends, NOON).down == 0
 
 
-def test_every_disruption_wants_a_replacement_of_its_own() -> None:
+def test_every_disruption_needs_its_own_replacement() -> None:
     ends = {"gone": NOON - minutes(2), "lost": NOON - minutes(1)}
-    assert burden("o", 5, three(one("heir", born=minutes(2))), ends, NOON).down == 1
-    assert burden("o", 5, three(one("heir", born=minutes(3))), ends, NOON).down == 1
-    assert burden("o", 9, three(one("heir", born=minutes(3))), ends, NOON).down == 2
+    assert burden("o", 5, three(one("replacement", born=minutes(2))), ends, NOON).down == 1
+    assert burden("o", 5, three(one("replacement", born=minutes(3))), ends, NOON).down == 1
+    assert burden("o", 9, three(one("replacement", born=minutes(3))), ends, NOON).down == 2
 
 
-def test_pods_that_are_merely_ill_were_not_disrupted() -> None:
+def test_unready_pods_do_not_count_as_disrupted() -> None:
     assert burden("o", 4, three(one("ill", ready=False)), {}, NOON) == Burden("o", 4)
 
 
-def test_a_pod_that_says_who_ends_it_counts_before_anybody_told() -> None:
-    said = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": NOON}
+def test_pod_with_disruption_target_counts_before_any_event() -> None:
+    condition = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": NOON}
     leaving = one("leaving", deletionTimestamp=NOON)
-    leaving = leaving.but(status=pod("x", status={"conditions": [READY, said]}).status)
+    leaving = leaving.but(status=pod("x", status={"conditions": [READY, condition]}).status)
     assert burden("o", 4, three(leaving), {}, NOON) == Burden("o", 4, down=1, lately=1, leaving=frozenset(["leaving"]))
     assert burden("o", 4, three(leaving), {"leaving": NOON}, NOON) == Burden(
         "o", 4, down=1, lately=1, leaving=frozenset(["leaving"])
     )
 
 
-def test_a_pod_that_is_about_to_go_is_down_although_it_still_runs() -> None:
+def test_evicted_pod_that_still_runs_counts_as_unreplaced() -> None:
     assert burden("o", 3, three(), {"p2": NOON}, NOON).down == 1
 
 
-def test_what_nothing_replaces_for_long_counts_no_more_as_down_but_as_borne() -> None:
+def test_disruption_without_replacement_expires_as_unreplaced_but_stays_recent() -> None:
     assert burden("o", 4, three(), {"gone": NOON - minutes(11)}, NOON) == Burden("o", 4, down=0, lately=1)
     assert burden("o", 4, three(), {"gone": NOON - minutes(61)}, NOON) == Burden("o", 4)
 
 
-def test_an_owner_that_wants_fewer_misses_nothing() -> None:
+def test_owner_scaled_down_misses_no_replica() -> None:
     assert burden("o", 3, three(), {"gone": NOON - minutes(2)}, NOON).down == 0

@@ -1,4 +1,4 @@
-"""Who looks at whom: label selectors and pod affinity terms in a form that can be compared and counted."""
+"""Label selectors and pod affinity terms in a hashable form that can be compared and counted."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class Choice(NamedTuple):
 def choice(
     selector: LabelSelector | None, own: Labels, same: tuple[str, ...] = (), different: tuple[str, ...] = ()
 ) -> Choice | None:
-    """`same` and `different` are label keys whose value must, or must not, be that of the pod with labels `own`."""
+    """Convert a selector; matchLabelKeys and mismatchLabelKeys add requirements with the values of the pod's labels."""
     if selector is None:
         return None
     rules = list(selector.match_expressions)
@@ -41,7 +41,7 @@ def choice(
 
 
 class Term(NamedTuple):
-    """The pods that an affinity term looks at, and the label of nodes that says what "together" means."""
+    """The pods that an affinity term selects, and the node label that defines its topology domains."""
 
     topology_key: str
     selector: Choice | None
@@ -57,7 +57,7 @@ class Term(NamedTuple):
 
 
 def resolved(term: Term, namespaces: Mapping[str, Labels]) -> Term:
-    """The same term with the namespaces it selects by label written out; an empty selector stays: it means all."""
+    """Resolve the namespace selector to names; an empty selector stays, because it selects all namespaces."""
     selector = term.namespace_selector
     if selector is None or selector.empty:
         return term
@@ -66,7 +66,7 @@ def resolved(term: Term, namespaces: Mapping[str, Labels]) -> Term:
 
 
 class Carried(NamedTuple):
-    """A term that a pod carries: `weight` is 0 for a required one, negative for a preferred distance."""
+    """An affinity term of a pod: `weight` is 0 for a required one, negative for preferred anti-affinity."""
 
     term: Term
     weight: int
@@ -78,7 +78,7 @@ class Carried(NamedTuple):
 
 
 def carried(spec: PodSpec, namespace: str, labels: Labels) -> tuple[Carried, ...]:
-    """Every affinity and anti-affinity term of a pod, in the order written."""
+    """Return every affinity and anti-affinity term of a pod, in the order of its spec."""
     if spec.affinity is None:
         return ()
     attracting = _side(spec.affinity.pod_affinity, namespace, labels, repels=False)

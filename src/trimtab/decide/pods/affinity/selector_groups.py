@@ -1,4 +1,4 @@
-"""Which pods belong together: selectors of services and of the workloads that own pods."""
+"""Groups of pods by the selectors of services and of the workloads that own pods."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ class Groups(NamedTuple):
     """The selectors of ReplicaSets, StatefulSets and ReplicationControllers, by uid."""
 
     def selector_for(self, pod: Pod) -> Choice | None:
-        """All services that select the pod, and its owner, together; None when nothing groups it."""
+        """Combine the selectors of all services that select the pod and of its owner; None when there are none."""
         if not self.services and not self.workloads:
             return None
         labels: dict[str, str] = {}
@@ -23,12 +23,12 @@ class Groups(NamedTuple):
             if selector and all(pod.metadata.labels.get(key) == value for key, value in selector.items()):
                 labels |= selector
         owner = pod.controller
-        owned = self.workloads.get(owner.uid) if owner is not None else None
-        found = choice(owned or LabelSelector(), {})
+        owner_selector = self.workloads.get(owner.uid) if owner is not None else None
+        found = choice(owner_selector or LabelSelector(), {})
         if found is None:
             return None
-        together = found._replace(labels=tuple(sorted({**dict(found.labels), **labels}.items())))
-        return None if together.empty else together
+        combined = found._replace(labels=tuple(sorted({**dict(found.labels), **labels}.items())))
+        return None if combined.empty else combined
 
 
 NO_GROUPS = Groups()

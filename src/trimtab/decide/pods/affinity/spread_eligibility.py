@@ -13,7 +13,7 @@ from trimtab.decide.pods.request import PodAsk, Spread
 
 
 def labelled(ask: PodAsk, hosts: Fleet[Host], constraints: Sequence[Spread]) -> Mask:
-    """Nodes that have every label these constraints spread over."""
+    """Return nodes that have every label these constraints spread over."""
     mask = np.ones(len(hosts), dtype=bool)
     for constraint in constraints:
         mask &= domains(hosts, ask.atlas, constraint.topology_key) >= 0
@@ -21,7 +21,7 @@ def labelled(ask: PodAsk, hosts: Fleet[Host], constraints: Sequence[Spread]) -> 
 
 
 def counting(ask: PodAsk, hosts: Fleet[Host], constraint: Spread, among: Mask) -> Mask:
-    """Of the nodes `among`, those whose pods this constraint counts."""
+    """Return the nodes of `among` whose pods this constraint counts."""
     spec = ask.pod.spec
     if constraint.honours_affinity and (spec.node_selector or spec.affinity):
         among = among & _column(hosts, ("wanted", node_requirements(spec)), lambda: wants(spec))
@@ -36,4 +36,4 @@ def _column(hosts: Fleet[Host], key: tuple[object, ...], prepare: Callable[[], C
 
 def _tolerates(ask: PodAsk) -> Callable[[Host], bool]:
     tolerations = ask.pod.spec.tolerations
-    return lambda here: untolerated(here.node.spec.taints, tolerations, REPELLING) is None
+    return lambda node_info: untolerated(node_info.node.spec.taints, tolerations, REPELLING) is None

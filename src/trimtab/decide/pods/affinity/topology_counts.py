@@ -1,4 +1,4 @@
-"""Counting pods by node and by topology domain, as arrays over all nodes."""
+"""Pod counts by node and by topology domain, as arrays over all nodes."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,7 +10,7 @@ from trimtab.decide.pods.node_info import Host
 
 
 class Atlas:
-    """Numbers for the values of topology labels, so that domains can be counted as arrays; it only ever grows."""
+    """Integer codes for values of topology labels, so that domains are counted as arrays; codes are never removed."""
 
     def __init__(self) -> None:
         self._codes: dict[str, dict[str, int]] = {}
@@ -23,24 +23,24 @@ class Atlas:
 
 
 def domains(hosts: Fleet[Host], atlas: Atlas, key: str) -> Array:
-    """For every node, the number of its value of the label `key`, or -1 where it has none."""
+    """Return for every node the code of its value of the label `key`, or -1 without the label."""
     return hosts.column(("domain", key), lambda: _coder(key, atlas.codes(key)), np.intp)
 
 
 def _coder(key: str, codes: dict[str, int]) -> Callable[[Host], int]:
-    def code(here: Host) -> int:
-        value = here.labels.get(key)
+    def code(node_info: Host) -> int:
+        value = node_info.labels.get(key)
         return -1 if value is None else codes.setdefault(value, len(codes))
 
     return code
 
 
 def covered(hosts: Fleet[Host], terms: tuple[Term, ...]) -> Array:
-    """For every node, how many of its pods all these (resolved) terms cover."""
+    """Return for every node how many of its pods match all these (resolved) terms."""
 
     def prepare() -> Callable[[Host], int]:
-        return lambda here: sum(
-            all(term.covers(one.namespace, one.labels, NO_NAMESPACES) for term in terms) for one in here.residents
+        return lambda node_info: sum(
+            all(term.covers(one.namespace, one.labels, NO_NAMESPACES) for term in terms) for one in node_info.residents
         )
 
     return hosts.column(("covered", terms), prepare, np.int64)
@@ -50,29 +50,31 @@ NO_NAMESPACES: Mapping[str, Mapping[str, str]] = {}
 
 
 def chosen(hosts: Fleet[Host], namespace: str, selector: Choice | None) -> Array:
-    """For every node, how many pods of a namespace are chosen to be spread; terminating ones no longer count."""
+    """Return for every node how many of its pods in a namespace the selector matches; terminating pods do not count."""
 
     if selector is None or selector.empty:
         return np.zeros(len(hosts), dtype=np.int64)
 
     def prepare() -> Callable[[Host], int]:
-        return lambda here: sum(
+        return lambda node_info: sum(
             one.namespace == namespace and not one.terminating and selector.matches(one.labels)
-            for one in here.residents
+            for one in node_info.residents
         )
 
     return hosts.column(("chosen", namespace, selector), prepare, np.int64)
 
 
 def carrying(hosts: Fleet[Host], term: Carried) -> Array:
-    """For every node, how often its pods carry this term."""
+    """Return for every node how often its pods have this term."""
     return hosts.column(
-        ("carrying", term), lambda: lambda here: sum(one.carried.count(term) for one in here.residents), np.int64
+        ("carrying", term),
+        lambda: lambda node_info: sum(one.carried.count(term) for one in node_info.residents),
+        np.int64,
     )
 
 
 def per_domain(values: Array, codes: Array, size: int, among: Array | None = None) -> Array:
-    """The sum of `values` in each domain, over those nodes `among` that have the label."""
+    """Return the sum of `values` per domain, over the nodes of `among` that have the label."""
     inside = codes >= 0 if among is None else among & (codes >= 0)
     if inside.all():
         return np.bincount(codes, weights=values, minlength=size)
@@ -80,7 +82,7 @@ def per_domain(values: Array, codes: Array, size: int, among: Array | None = Non
 
 
 def at_home(counts: Array, codes: Array) -> Array:
-    """What `counts` says of each node's own domain; 0 where a node is in none."""
+    """Return for each node the value of its own domain; 0 where a node has none."""
     if not len(counts):
         return np.zeros(len(codes))
     return np.where(codes >= 0, counts[codes], 0)

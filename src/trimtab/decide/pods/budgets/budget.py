@@ -1,4 +1,4 @@
-"""What a disruption budget over pods allows right now: its strength in healthy pods, and its rate over time."""
+"""What a disruption budget over pods allows now: by the number of healthy pods, and by its rate over time."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -7,13 +7,13 @@ from typing import NamedTuple
 from trimtab.api.value import IntOrString
 
 DELETION_DEADLINE = timedelta(minutes=2)
-"""How long a granted disruption is believed before the pod must really be going."""
+"""How long a granted disruption counts before the pod must be terminating."""
 IN_FLIGHT_AT_MOST = timedelta(minutes=10)
-"""How long a disruption that nothing has made up for still counts as going on."""
+"""How long a disruption without a replacement counts as in flight."""
 
 
 class Controller(NamedTuple):
-    """What owns pods and says how many there should be."""
+    """An owner of pods that defines how many there should be."""
 
     uid: str
     kind: str
@@ -23,45 +23,45 @@ class Controller(NamedTuple):
 
 
 class CoveredPod(NamedTuple):
-    """What a budget needs to know of a pod that it selects."""
+    """The fields of a selected pod that a budget reads."""
 
     name: str
     ready: bool = False
     terminating: bool = False
     controller: str = ""
-    """How people call its controller (`ReplicaSet/web-1`), for messages; empty when nothing manages the pod."""
+    """The controller's kind and name (`ReplicaSet/web-1`), for messages; empty without a controller."""
     controller_uid: str = ""
 
 
 class Limit(NamedTuple):
-    """The strength a budget asks for; at most one of the two is given."""
+    """The limit of a budget; at most one of the two is set."""
 
     min_available: IntOrString | None = None
     max_unavailable: IntOrString | None = None
 
     @property
     def follows_scale(self) -> bool:
-        """Counted against what the controllers want, not against the pods that happen to exist."""
+        """Whether it counts against the replicas of the controllers, not against the existing pods."""
         return self.max_unavailable is not None or _is_percentage(self.min_available)
 
     def desired(self, expected: int) -> int:
-        """How many pods must stay healthy out of `expected`."""
+        """Return how many pods must stay healthy out of `expected`."""
         if self.max_unavailable is not None:
             return max(0, expected - scaled(self.max_unavailable, expected))
         return scaled(self.min_available, expected) if self.min_available is not None else 0
 
 
 class Strength(NamedTuple):
-    """The arithmetic of one budget at one moment."""
+    """The computed values of one budget at one moment."""
 
     expected: int
     desired_healthy: int
     current_healthy: int
     allowed: int
     disrupted: dict[str, datetime]
-    """Granted disruptions still believed."""
+    """Granted disruptions that have not expired."""
     recheck_at: datetime | None
-    """When the first of them stops being believed."""
+    """When the first of them expires."""
 
 
 class Unknown(NamedTuple):
@@ -85,29 +85,29 @@ class Rate(NamedTuple):
         return max(0, self.disruptions - self.in_window(now))
 
     def next_allowed(self, now: datetime) -> datetime:
-        """The first moment at which one more is allowed."""
+        """Return the first moment at which one more is allowed."""
         if self.left(now) > 0:
             return now
         return self.recent[-self.disruptions] + self.period
 
     def spent(self, now: datetime) -> "Rate":
-        """This rate after one more disruption; only what can still matter is remembered."""
+        """Return the rate after one more disruption; only the times that still matter are kept."""
         return self._replace(recent=(*self.recent, self.moment(now))[-self.disruptions :])
 
     def exhausted(self, now: datetime) -> "Rate":
-        """This rate when all that it allows now has happened."""
-        spent = self
-        while spent.left(now):
-            spent = spent.spent(now)
-        return spent
+        """Return the rate after all disruptions that it allows now."""
+        rate = self
+        while rate.left(now):
+            rate = rate.spent(now)
+        return rate
 
     def moment(self, now: datetime) -> datetime:
-        """When it is by this rate: a clock that stepped back must not open the window, so it never runs backwards."""
+        """Return the time for this rate, which never goes back: a clock that steps back must not open the window."""
         return max(now, self.recent[-1]) if self.recent else now
 
 
 def scaled(value: IntOrString, total: int) -> int:
-    """A count as it is, a percentage of `total` rounded up."""
+    """Return a count as it is, a percentage of `total` rounded up."""
     if isinstance(value, str) and _is_percentage(value):
         return -(-int(value[:-1]) * total // 100)
     return int(value)
@@ -124,20 +124,20 @@ def assess(
     disrupted: Mapping[str, datetime],
     now: datetime,
 ) -> Strength | Unknown:
-    """What the budget allows; every pod it selects counts, whatever its phase."""
+    """Compute what the budget allows; every pod it selects counts, whatever its phase."""
     expected = _expected(limit, pods, controllers)
     if isinstance(expected, Unknown):
         return expected
     desired = limit.desired(expected)
     healthy = sum(_healthy(pod, disrupted, now) for pod in pods)
-    believed = _still_believed(pods, disrupted, now)
+    unexpired = _still_believed(pods, disrupted, now)
     return Strength(
         expected=expected,
         desired_healthy=desired,
         current_healthy=healthy,
         allowed=max(0, healthy - desired) if expected > 0 else 0,
-        disrupted=believed,
-        recheck_at=min(believed.values()) + DELETION_DEADLINE if believed else None,
+        disrupted=unexpired,
+        recheck_at=min(unexpired.values()) + DELETION_DEADLINE if unexpired else None,
     )
 
 
@@ -148,20 +148,20 @@ def _expected(limit: Limit, pods: Sequence[CoveredPod], controllers: Mapping[str
 
 
 def expected_pods(pods: Iterable[CoveredPod], controllers: Mapping[str, Controller]) -> int | Unknown:
-    """How many pods the distinct controllers of these pods want; a pod that nothing manages adds none."""
-    wanted: dict[str, int] = {}
+    """Return the replicas of the distinct controllers of these pods; a pod without a controller adds none."""
+    replicas: dict[str, int] = {}
     for pod in pods:
         if not pod.controller_uid:
             continue
         owner = scale_target(pod.controller_uid, controllers)
         if owner is None:
             return Unknown(f'found no controllers for pod "{pod.name}" (it names {pod.controller})')
-        wanted[owner.uid] = owner.replicas
-    return sum(wanted.values())
+        replicas[owner.uid] = owner.replicas
+    return sum(replicas.values())
 
 
 def scale_target(uid: str, controllers: Mapping[str, Controller]) -> Controller | None:
-    """Whose replicas count: the Deployment for a ReplicaSet that has one, else the controller itself."""
+    """Return the owner whose replicas count: the Deployment of a ReplicaSet, otherwise the controller itself."""
     owner = controllers.get(uid)
     if owner is not None and owner.kind == "ReplicaSet" and owner.controller_uid:
         above = controllers.get(owner.controller_uid)
@@ -181,7 +181,9 @@ def _healthy(pod: CoveredPod, disrupted: Mapping[str, datetime], now: datetime) 
 def _still_believed(
     pods: Iterable[CoveredPod], disrupted: Mapping[str, datetime], now: datetime
 ) -> dict[str, datetime]:
-    staying = {pod.name for pod in pods if not pod.terminating}
+    not_terminating = {pod.name for pod in pods if not pod.terminating}
     return {
-        name: granted for name, granted in disrupted.items() if name in staying and granted + DELETION_DEADLINE >= now
+        name: granted
+        for name, granted in disrupted.items()
+        if name in not_terminating and granted + DELETION_DEADLINE >= now
     }

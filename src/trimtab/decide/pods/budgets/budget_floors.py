@@ -1,4 +1,4 @@
-"""What holds of a budget under the floors of the cluster's policy: nobody may say, never disturb me."""
+"""Applies the floors of the DisruptionPolicy to a budget, so that no budget can forbid all disruptions."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from trimtab.decide.pods.budgets.budget import Limit, scaled
 
 
 class Setting(NamedTuple):
-    """Where a budget stands: in which namespace, over pods of which priority at most, over how many."""
+    """The context of a budget: labels of its namespace, highest priority of its pods, expected number of pods."""
 
     labels: Mapping[str, str]
     priority: int
@@ -29,7 +29,7 @@ def _applies(floor: Floor, setting: Setting, values: Mapping[str, int]) -> bool:
 
 
 def capped(limit: Limit, rate: Rate | None, floors: Sequence[Floor], expected: int) -> EffectiveBudget:
-    """The budget, or the floor where the budget is stricter."""
+    """Return the budget, or the floor where the budget is stricter."""
     lenient = _more_lenient(limit, floors, expected)
     faster = _faster(rate, floors)
     is_capped = lenient is not None or faster != rate

@@ -1,4 +1,4 @@
-"""What a budget over pods should say of itself, and what preemption reads of it."""
+"""Computes the status of budgets over pods, and their form for preemption."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -33,6 +33,7 @@ from trimtab.decide.pods.budgets.pod_budgets import (
     INSUFFICIENT,
     SUFFICIENT,
     SYNC_FAILED,
+    Guard,
     PodBudget,
     condition_of,
     rate_of,
@@ -40,14 +41,13 @@ from trimtab.decide.pods.budgets.pod_budgets import (
     standing_of,
     with_allowed,
 )
-from trimtab.decide.pods.budgets.pod_budgets import Guard as Standing
 from trimtab.decide.pods.preemption.preempt import Cover
 
 CAPPED = "CappedByPolicy"
 
 
 class Crew(NamedTuple):
-    """The pods of a budget's namespace and who owns them."""
+    """The pods of a budget's namespace and their controllers."""
 
     pods: Sequence[Pod]
     controllers: Mapping[str, Controller]
@@ -60,7 +60,7 @@ def next_status(
     now: datetime,
     limit: Limit | None = None,
 ) -> PodDisruptionBudgetStatus:
-    """What the status should be; equal to the present one when there is nothing to write."""
+    """Compute the status; equal to the present one when there is nothing to write."""
     spec, status = budget.spec, budget.status
     limit = limit or Limit(spec.min_available, spec.max_unavailable)
     covered = [covered_pod(pod) for pod in pods if selects(budget, pod)]
@@ -94,7 +94,7 @@ def covered_pod(pod: Pod) -> CoveredPod:
 def own_status(
     budget: DisruptionBudget, crew: Crew, effective: EffectiveBudget, now: datetime
 ) -> DisruptionBudgetStatus:
-    """The same for a budget of ours: strength, rate, what is on its way, and how much of the loss was on purpose."""
+    """The same for a DisruptionBudget: adds rate, disruptions in flight, and voluntary and involuntary loss."""
     limit = Limit(effective.min_available, effective.max_unavailable)
     pods = [pod for pod in crew.pods if selects(budget, pod)]
     covered = [covered_pod(pod) for pod in pods]
@@ -102,9 +102,9 @@ def own_status(
     if isinstance(found, Unknown):
         conditions = with_allowed(budget, SYNC_FAILED, now, message=found.message)
         return budget.status.but(disruptions_allowed=0, allowed_now=0, conditions=conditions)
-    wanted = wanted_of(covered, crew.controllers)
-    flying = tuple(
-        entry for entry in budget.status.in_flight if _is_flying(entry, pods, wanted > found.current_healthy, now)
+    desired = wanted_of(covered, crew.controllers)
+    in_flight = tuple(
+        entry for entry in budget.status.in_flight if _is_flying(entry, pods, desired > found.current_healthy, now)
     )
     status = budget.status.but(
         observed_generation=budget.metadata.generation,
@@ -114,10 +114,10 @@ def own_status(
         current_healthy=found.current_healthy,
         desired_healthy=found.desired_healthy,
         expected_pods=found.expected,
-        desired=wanted,
+        desired=desired,
         available=found.current_healthy,
-        down=down(pods, found, flying, wanted),
-        in_flight=flying,
+        down=down(pods, found, in_flight, desired),
+        in_flight=in_flight,
         rate=_rate(budget, effective, now),
     )
     return _with_allowance(budget.but(status=status), now)
@@ -130,21 +130,21 @@ def _assessed(
     disrupted: Mapping[str, datetime],
     now: datetime,
 ) -> Strength | Unknown:
-    """As for Kubernetes' budgets; one that only has a rate asks for no strength, and every healthy pod may go."""
+    """As for a PodDisruptionBudget; with only a rate there is no minimum, and every healthy pod may be disrupted."""
     if limit != Limit():
         return assess(limit, covered, controllers, disrupted, now)
     return assess(Limit(min_available=0), covered, controllers, disrupted, now)
 
 
 def wanted_of(covered: Sequence[CoveredPod], controllers: Mapping[str, Controller]) -> int:
-    """How many pods there should be: what their owners want, and those that nobody owns."""
+    """Return how many pods there should be: the replicas of their owners, and the pods without an owner."""
     found = expected_pods(covered, controllers)
     bare = sum(not pod.controller_uid for pod in covered)
     return len(covered) if isinstance(found, Unknown) else found + bare
 
 
 def _is_flying(entry: InFlight, pods: Iterable[Pod], missing: bool, now: datetime) -> bool:
-    """A disruption is over when its pod is gone and all that should be there are well again."""
+    """A disruption is over when its pod is gone and as many pods as desired are healthy again."""
     since = entry.since or now
     if now - since >= IN_FLIGHT_AT_MOST:
         return False
@@ -158,16 +158,18 @@ def _is_flying(entry: InFlight, pods: Iterable[Pod], missing: bool, now: datetim
 
 
 def down(pods: Iterable[Pod], found: Strength, flying: Sequence[InFlight], wanted: int) -> Down:
-    """Pods that are not healthy or not there, apart those that somebody moved away and those that something broke."""
-    ill = [pod for pod in pods if not pod.ready or pod.metadata.deletion_timestamp is not None]
-    meant = sum(_was_meant(pod) or pod.name in found.disrupted for pod in ill)
-    granted = sum(pod.name in found.disrupted for pod in pods if pod not in ill)
+    """Count pods that are unhealthy or missing, voluntary disruptions and failures separately."""
+    unhealthy = [pod for pod in pods if not pod.ready or pod.metadata.deletion_timestamp is not None]
+    voluntary_unhealthy = sum(_was_meant(pod) or pod.name in found.disrupted for pod in unhealthy)
+    granted = sum(pod.name in found.disrupted for pod in pods if pod not in unhealthy)
     present = {pod.name for pod in pods}
     missing = max(0, wanted - len(present))
     lost = min(missing, sum(entry.object not in present for entry in flying))
-    arriving = min(len(ill) - meant, max(0, sum(entry.object not in present for entry in flying) - lost))
-    voluntary = meant + granted + lost + arriving
-    return Down(voluntary=voluntary, involuntary=max(0, len(ill) + granted + missing - voluntary))
+    arriving = min(
+        len(unhealthy) - voluntary_unhealthy, max(0, sum(entry.object not in present for entry in flying) - lost)
+    )
+    voluntary = voluntary_unhealthy + granted + lost + arriving
+    return Down(voluntary=voluntary, involuntary=max(0, len(unhealthy) + granted + missing - voluntary))
 
 
 def _was_meant(pod: Pod) -> bool:
@@ -183,17 +185,17 @@ def _rate(budget: DisruptionBudget, effective: EffectiveBudget, now: datetime) -
 
 
 def _with_allowance(budget: DisruptionBudget, now: datetime) -> DisruptionBudgetStatus:
-    """One number for people, when it grows by itself, and the conditions that say why."""
+    """Add `allowedNow`, the time when it increases by itself, and the conditions that explain it."""
     status = budget.status
     rate = rate_of(budget)
-    gate = gate_of(budget, Footing(), now)
+    state = gate_of(budget, Footing(), now)
     limits = [status.disruptions_allowed]
-    limits += [limit for limit in (gate.concurrent, rate.left(now) if rate else None) if limit is not None]
-    waits = [gate.next_at] if gate.next_at else []
+    limits += [limit for limit in (state.concurrent, rate.left(now) if rate else None) if limit is not None]
+    waits_until = [state.next_at] if state.next_at else []
     if rate is not None and rate.left(now) == 0:
-        waits.append(rate.next_allowed(now))
-    allowed = min(limits) if gate.is_open else 0
-    status = status.but(allowed_now=allowed, next_allowed_at=max(waits, default=None))
+        waits_until.append(rate.next_allowed(now))
+    allowed = min(limits) if state.is_open else 0
+    status = status.but(allowed_now=allowed, next_allowed_at=max(waits_until, default=None))
     budget = budget.but(status=status)
     conditions = with_allowed(budget, SUFFICIENT if allowed > 0 else INSUFFICIENT, now, message=_why(budget, now))
     return status.but(
@@ -203,23 +205,23 @@ def _with_allowance(budget: DisruptionBudget, now: datetime) -> DisruptionBudget
 
 def _why(budget: DisruptionBudget, now: datetime) -> str:
     status = budget.status
-    standing = standing_of(Standing(budget), now)
+    snapshot = standing_of(Guard(budget), now)
     parts = [f"{status.current_healthy} pods are healthy, {status.desired_healthy} must be"]
-    if standing.rate is not None:
+    if snapshot.rate is not None:
         parts.append(
-            f"{standing.rate.in_window(now)} of {standing.rate.disruptions} disruptions in {told(standing.rate.period)}"
+            f"{snapshot.rate.in_window(now)} of {snapshot.rate.disruptions} disruptions in {told(snapshot.rate.period)}"
         )
-    return "; ".join([*parts, *([standing.closed] if standing.closed else [])])
+    return "; ".join([*parts, *([snapshot.closed] if snapshot.closed else [])])
 
 
 def with_capped(budget: PodBudget, effective: EffectiveBudget | None, now: datetime) -> tuple[Condition, ...]:
-    """The budget's conditions, saying whether the policy lets go of more than it would."""
+    """Return the budget's conditions with CappedByPolicy when the policy allows more than the budget."""
     conditions = budget.status.conditions
     others = tuple(one for one in conditions if one.type != CAPPED)
     if effective is None or not effective.source:
         return others
     before = condition_of(conditions, CAPPED)
-    said = Condition(
+    condition = Condition(
         type=CAPPED,
         status="True",
         reason="StricterThanPolicy",
@@ -227,7 +229,7 @@ def with_capped(budget: PodBudget, effective: EffectiveBudget | None, now: datet
         last_transition_time=before.last_transition_time if before.status == "True" else now.replace(microsecond=0),
         observed_generation=budget.metadata.generation,
     )
-    return (*others, said)
+    return (*others, condition)
 
 
 def _summed_up(effective: EffectiveBudget) -> str:
@@ -238,22 +240,22 @@ def _summed_up(effective: EffectiveBudget) -> str:
 
 
 def cover(budget: PodBudget, now: datetime | None = None) -> Cover:
-    """The budget as preemption sees it; with a time, as an eviction at that time would be judged."""
-    seen = Cover(
+    """Convert the budget for preemption; with a time, as an eviction at that time would be evaluated."""
+    result = Cover(
         namespace=budget.metadata.namespace,
         selector=choice(budget.spec.selector, {}),
         allowed=budget.status.disruptions_allowed,
         disrupted=frozenset(budget.status.disrupted_pods),
     )
     if now is None:
-        return seen
-    standing = standing_of(Standing(budget), now)
+        return result
+    snapshot = standing_of(Guard(budget), now)
     concurrent = gate_of(budget, Footing(), now).concurrent if isinstance(budget, DisruptionBudget) else None
-    limits = [concurrent, standing.rate.left(now) if standing.rate is not None else None]
-    allowed = min([standing.disruptions_allowed, *(limit for limit in limits if limit is not None)])
-    stale = standing.observed_generation < standing.generation
-    return seen._replace(
-        allowed=0 if standing.closed or stale else allowed,
+    limits = [concurrent, snapshot.rate.left(now) if snapshot.rate is not None else None]
+    allowed = min([snapshot.disruptions_allowed, *(limit for limit in limits if limit is not None)])
+    stale = snapshot.observed_generation < snapshot.generation
+    return result._replace(
+        allowed=0 if snapshot.closed or stale else allowed,
         exact=True,
-        spares_ill=not standing.exempts_unhealthy(),
+        spares_ill=not snapshot.exempts_unhealthy(),
     )

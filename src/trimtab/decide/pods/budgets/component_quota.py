@@ -1,4 +1,4 @@
-"""How much one component may disrupt, whatever the budgets of others would allow."""
+"""Quotas that limit how much one component may disrupt, whatever budgets allow."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -23,18 +23,18 @@ USUAL = (
     ComponentQuota(component="preemption", rate=Rate(disruptions=100, period="1m")),
     ComponentQuota(component="drain", max_in_flight=50),
 )
-"""What holds for components that the policy does not name."""
+"""The quotas of components that the policy does not name."""
 
 
 class Exhausted(NamedTuple):
-    """Why the component must wait, and how long if time alone decides."""
+    """Why the component must wait, and how long if only time has to pass."""
 
     message: str
     seconds: int = 0
 
 
 def component_of(policy: DisruptionPolicy, user: str) -> str:
-    """As which component this user counts, whatever it says of itself; empty when the policy does not name it."""
+    """Return the component that this user counts as, whatever the request claims; empty when the policy names none."""
     return next((one.component for one in policy.spec.component_quotas if user in one.users), "")
 
 
@@ -46,7 +46,7 @@ def quotas_of(policy: DisruptionPolicy, component: str) -> list[ComponentQuota]:
 def exhausted(
     policy: DisruptionPolicy, errand: Errand, namespace: str, goes_on: Callable[[str], bool], now: datetime
 ) -> Exhausted | None:
-    """Whether the component has used up its quota; `goes_on` tells whether a disrupted pod is still ending."""
+    """Return why the quota is used up, if it is; `is_ongoing` says whether a disrupted pod is still terminating."""
     found = [
         refusal
         for quota in quotas_of(policy, errand.by)
@@ -58,10 +58,10 @@ def exhausted(
 def _refusals(
     quota: ComponentQuota, use: ComponentUse, goes_on: Callable[[str], bool], now: datetime
 ) -> Iterator[Exhausted]:
-    whose = f"The quota of the component {quota.component}"
-    going = sum(goes_on(entry.object) for entry in use.in_flight)
-    if quota.max_in_flight is not None and going >= quota.max_in_flight:
-        yield Exhausted(f"{whose} allows {quota.max_in_flight} disruptions at once, and {going} are going on")
+    subject = f"The quota of the component {quota.component}"
+    ongoing = sum(goes_on(entry.object) for entry in use.in_flight)
+    if quota.max_in_flight is not None and ongoing >= quota.max_in_flight:
+        yield Exhausted(f"{subject} allows {quota.max_in_flight} disruptions at once, and {ongoing} are going on")
     if quota.rate is not None:
         period = duration(quota.rate.period)
         times = tuple(entry.at for entry in use.recent if entry.at is not None)
@@ -69,7 +69,7 @@ def _refusals(
         if rate.left(now) == 0:
             wait = ceil((rate.next_allowed(now) - now).total_seconds())
             yield Exhausted(
-                f"{whose}, {quota.rate.disruptions} in {told(period)}, is spent, the next in {wait} s", wait
+                f"{subject}, {quota.rate.disruptions} in {told(period)}, is spent, the next in {wait} s", wait
             )
 
 
@@ -78,10 +78,10 @@ def _place(quota: ComponentQuota, namespace: str) -> str:
 
 
 def _use(policy: DisruptionPolicy, quota: ComponentQuota, namespace: str) -> ComponentUse:
-    place = _place(quota, namespace)
+    quota_namespace = _place(quota, namespace)
     uses = policy.status.components
-    empty = ComponentUse(component=quota.component, namespace=place)
-    return next((use for use in uses if (use.component, use.namespace) == (quota.component, place)), empty)
+    empty = ComponentUse(component=quota.component, namespace=quota_namespace)
+    return next((use for use in uses if (use.component, use.namespace) == (quota.component, quota_namespace)), empty)
 
 
 def charged(
@@ -91,18 +91,18 @@ def charged(
     goes_on: Callable[[str], bool],
     now: datetime,
 ) -> DisruptionPolicy:
-    """The policy, remembering one more disruption by the component; equal when it has no quota."""
+    """Return the policy with one more disruption by the component; unchanged when it has no quota."""
     namespace, _ = pod
     name = "/".join(pod)
     for quota in quotas_of(policy, errand.by):
         use = _use(policy, quota, namespace)
         recent = cleaned(use.recent, duration(quota.rate.period), now) if quota.rate is not None else ()
-        entry = RecentDisruption(object=name, at=now, by=errand.by, reason=errand.reason)
-        flying = InFlight(object=name, replicas=1, since=now, by=errand.by, reason=errand.reason)
-        going = tuple(one for one in use.in_flight if goes_on(one.object))
+        disruption = RecentDisruption(object=name, at=now, by=errand.by, reason=errand.reason)
+        in_flight = InFlight(object=name, replicas=1, since=now, by=errand.by, reason=errand.reason)
+        ongoing = tuple(one for one in use.in_flight if goes_on(one.object))
         after = use.but(
-            recent=(*recent, entry) if quota.rate is not None else (),
-            in_flight=(*going, flying) if quota.max_in_flight is not None else (),
+            recent=(*recent, disruption) if quota.rate is not None else (),
+            in_flight=(*ongoing, in_flight) if quota.max_in_flight is not None else (),
         )
         others = tuple(
             one for one in policy.status.components if (one.component, one.namespace) != (use.component, use.namespace)

@@ -1,4 +1,4 @@
-"""May this pod be evicted now: the verdict of the eviction subresource, with what it debits and what it answers."""
+"""The verdict of the eviction subresource: whether a pod may be evicted now, the response, and the budget charges."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,14 +9,14 @@ from trimtab.api.duration import told
 from trimtab.decide.pods.budgets.budget import Rate
 
 TOO_MANY_UNCONFIRMED = 2000
-"""More granted disruptions than this that nobody confirmed, and the budget answers no more."""
+"""With more granted but unconfirmed disruptions than this, the budget refuses all evictions."""
 STALE_RETRY_SECONDS = 10
 VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
 
 class EvictedPod(NamedTuple):
-    """What the verdict needs to know of the pod."""
+    """The fields of a pod that the verdict reads."""
 
     name: str
     uid: str = ""
@@ -31,12 +31,12 @@ class EvictedPod(NamedTuple):
 
     @property
     def free(self) -> bool:
-        """Its going disturbs nobody: no budget is asked."""
+        """Its eviction disrupts nothing: no budget is checked."""
         return self.finished or self.terminating or self.phase == "Pending"
 
 
 class Budget(NamedTuple):
-    """A budget that selects the pod, as its status stands."""
+    """A budget that selects the pod, with its current status."""
 
     name: str
     generation: int = 0
@@ -52,25 +52,25 @@ class Budget(NamedTuple):
     condition_message: str = ""
     rate: Rate | None = None
     closed: str = ""
-    """Why it lets nobody go, whatever its strength: no window is open, too many are on their way."""
+    """Why it refuses all evictions whatever its health: no open window, too many disruptions in flight."""
     opens_at: datetime | None = None
-    """When time alone ends that."""
+    """When it opens by itself."""
     kind: str = ""
 
     def exempts_unhealthy(self) -> bool:
-        """A pod that is not ready may go without a debit: it adds nothing to the strength."""
+        """Return whether a pod that is not ready may be evicted without a charge: it does not count as healthy."""
         return self.always_allow_unhealthy or (self.current_healthy >= self.desired_healthy > 0)
 
 
 class Preconditions(NamedTuple):
-    """What the caller says the pod must still be."""
+    """What the caller requires of the pod."""
 
     uid: str = ""
     resource_version: str = ""
 
 
 class Refusal(NamedTuple):
-    """Why not, as the wire tells it."""
+    """A refusal as the API response reports it."""
 
     code: int
     reason: str
@@ -81,7 +81,7 @@ class Refusal(NamedTuple):
 
 
 class Debit(NamedTuple):
-    """What is left of a budget after it paid."""
+    """The values of a budget after it was charged."""
 
     budget: str
     disruptions_allowed: int
@@ -90,12 +90,12 @@ class Debit(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What to answer and what to write; debits are written even when the deletion then meets a conflict."""
+    """The response and the writes; charges are written even when the deletion then hits a conflict."""
 
     refusal: Refusal | None
     debits: tuple[Debit, ...] = ()
     pinned_version: str = ""
-    """The resourceVersion the deletion must still find, before the condition write bumps it."""
+    """The resourceVersion required for the deletion, before the condition write changes it."""
 
     @property
     def allowed(self) -> bool:
@@ -110,41 +110,41 @@ def verdict(
     *,
     several_allowed: bool,
 ) -> Verdict:
-    """`budgets` are those that select the pod; `several_allowed` asks all of them where Kubernetes answers 500."""
+    """Evaluate `budgets`, which select the pod; with `several_allowed` all are checked where Kubernetes answers 500."""
     conflict = _conflict(pod, preconditions)
-    pinned = preconditions.resource_version
+    pinned_version = preconditions.resource_version
     if pod.free:
         if not pod.finished and not pod.terminating:
-            pinned = pinned or pod.resource_version
-        return Verdict(conflict, (), "" if conflict else pinned)
+            pinned_version = pinned_version or pod.resource_version
+        return Verdict(conflict, (), "" if conflict else pinned_version)
     if len(budgets) > 1 and not several_allowed:
         return Verdict(Refusal(500, "", SEVERAL))
     exempting = [budget for budget in budgets if not pod.ready and budget.exempts_unhealthy()]
-    if exempting and not pinned:
-        # The exemption holds only while the pod stays as it was seen: on a conflict the caller must ask again.
-        pinned = pod.resource_version
+    if exempting and not pinned_version:
+        # The exemption holds only while the pod is unchanged: on a conflict the caller must retry.
+        pinned_version = pod.resource_version
         conflict = conflict and _still_processed(exempting[0])
-    asked = [budget for budget in budgets if budget not in exempting]
-    if refusals := [refusal for budget in asked if (refusal := _refusal(budget, now)) is not None]:
+    charged = [budget for budget in budgets if budget not in exempting]
+    if refusals := [refusal for budget in charged if (refusal := _refusal(budget, now)) is not None]:
         return Verdict(_joined(refusals))
-    return Verdict(conflict, tuple(_debit(budget, now) for budget in asked), "" if conflict else pinned)
+    return Verdict(conflict, tuple(_debit(budget, now) for budget in charged), "" if conflict else pinned_version)
 
 
 def _conflict(pod: EvictedPod, preconditions: Preconditions) -> Refusal | None:
-    """What the deletion meets at its end; the budgets are asked, and pay, before."""
+    """Return the conflict that the deletion hits at its end; budgets are checked and charged before."""
     if preconditions.uid and preconditions.uid != pod.uid:
-        told = (
+        mismatch = (
             f"the UID in the precondition ({preconditions.uid}) does not match the UID in record ({pod.uid}). "
             "The object might have been deleted and then recreated"
         )
     elif preconditions.resource_version and preconditions.resource_version != pod.resource_version:
-        told = (
+        mismatch = (
             f"the ResourceVersion in the precondition ({preconditions.resource_version}) does not match "
             f"the ResourceVersion in record ({pod.resource_version}). The object might have been modified"
         )
     else:
         return None
-    return Refusal(409, "Conflict", f'Operation cannot be fulfilled on Pod "{pod.name}": {told}')
+    return Refusal(409, "Conflict", f'Operation cannot be fulfilled on Pod "{pod.name}": {mismatch}')
 
 
 def _still_processed(budget: Budget) -> Refusal:
@@ -155,27 +155,27 @@ def _still_processed(budget: Budget) -> Refusal:
 def _refusal(budget: Budget, now: datetime) -> Refusal | None:
     if budget.observed_generation < budget.generation:
         return _still_processed(budget)
-    closed = f"The disruption budget {budget.name} does not allow evicting pods currently"
+    not_allowed = f"The disruption budget {budget.name} does not allow evicting pods currently"
     if budget.disruptions_allowed < 0:
         return _forbidden(
-            budget, "pdb disruptions allowed is negative", f"{closed}: pdb disruptions allowed is negative"
+            budget, "pdb disruptions allowed is negative", f"{not_allowed}: pdb disruptions allowed is negative"
         )
     if budget.unconfirmed > TOO_MANY_UNCONFIRMED:
         return _forbidden(
             budget,
             "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
-            f"{closed}: too many pending evictions not confirmed by PDB controller",
+            f"{not_allowed}: too many pending evictions not confirmed by PDB controller",
         )
     causes, waits = [], [0]
     if budget.disruptions_allowed == 0:
-        causes.append(_exhausted(budget, closed))
+        causes.append(_exhausted(budget, not_allowed))
     if budget.closed:
         causes.append(budget.closed)
         waits.append(_seconds(now, budget.opens_at))
     if budget.rate is not None and budget.rate.left(now) == 0:
         waits.append(_seconds(now, budget.rate.next_allowed(now)))
-        spent = f"{budget.rate.disruptions} in {told(budget.rate.period)} are spent"
-        causes.append(f"{closed}: {spent}, the next in {waits[-1]} s")
+        used_up = f"{budget.rate.disruptions} in {told(budget.rate.period)} are spent"
+        causes.append(f"{not_allowed}: {used_up}, the next in {waits[-1]} s")
     return Refusal(429, "TooManyRequests", VIOLATES, tuple(causes), max(waits)) if causes else None
 
 
@@ -189,21 +189,21 @@ def _forbidden(budget: Budget, told: str, cause: str) -> Refusal:
 
 
 def _exhausted(budget: Budget, closed: str) -> str:
-    complains = budget.condition_status == "False" and budget.condition_message
-    if complains and budget.condition_reason == "SyncFailed":
+    has_failed_condition = budget.condition_status == "False" and budget.condition_message
+    if has_failed_condition and budget.condition_reason == "SyncFailed":
         return f"{closed} because it failed sync: {budget.condition_message}"
     if budget.current_healthy <= budget.desired_healthy:
         return (
             f"The disruption budget {budget.name} needs {budget.desired_healthy} healthy pods "
             f"and has {budget.current_healthy} currently"
         )
-    if complains:
+    if has_failed_condition:
         return f"{closed} ({budget.condition_reason}): {budget.condition_message}"
     return closed
 
 
 def _joined(refusals: Sequence[Refusal]) -> Refusal:
-    """Several budgets refuse: the harshest answer, every cause, the longest wait."""
+    """Combine the refusals of several budgets: the lowest code, every cause, the longest wait."""
     harshest = min(refusals, key=lambda refusal: refusal.code)
     return harshest._replace(
         causes=tuple(cause for refusal in refusals for cause in refusal.causes),

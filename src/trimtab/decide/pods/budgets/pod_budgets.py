@@ -1,4 +1,4 @@
-"""Who guards a pod: the budgets of Kubernetes and our own through one door, and what an eviction takes from each."""
+"""One interface for PodDisruptionBudgets and DisruptionBudgets: which guard a pod, and how evictions charge them."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -22,20 +22,20 @@ PodBudget: TypeAlias = PodDisruptionBudget | DisruptionBudget
 ALLOWED = "DisruptionAllowed"
 SUFFICIENT, INSUFFICIENT, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"
 SUPERSEDED = "Superseded"
-"""Condition of a default budget that a budget of the user's own has made needless."""
+"""Condition of a default budget that a user's budget replaces."""
 RATE = "trimtab.dev/disruption-rate"
 """On a PodDisruptionBudget: `1/1h` is at most one disruption in any hour."""
 EFFECTIVE_RATE = "trimtab.dev/effective-rate"
-"""On a PodDisruptionBudget whose rate is stricter than the floors of the policy allow: the rate that holds instead."""
+"""On a PodDisruptionBudget with a rate stricter than the floors of the policy: the effective rate."""
 RECENT = "trimtab.dev/recent-disruptions"
-"""On a PodDisruptionBudget with a rate: when its last disruptions were, because its status has no place for it."""
+"""On a PodDisruptionBudget with a rate: the times of recent disruptions, which its status has no field for."""
 UNLIMITED = 1 << 30
-"""What a budget without any strength allows."""
+"""What a budget without minAvailable and maxUnavailable allows."""
 _RATE = re.compile(r"([0-9]{1,4})/(.+)\Z")
 
 
 class Errand(NamedTuple):
-    """Who disrupts a pod, and what for."""
+    """Which component disrupts a pod, and why."""
 
     by: str = ""
     reason: str = ""
@@ -45,14 +45,14 @@ NOBODY = Errand()
 
 
 class Guard(NamedTuple):
-    """A budget that selects the pod, and how many of its pods are healthy at this very moment, if that is known."""
+    """A budget that selects the pod, with the current number of its healthy pods, if known."""
 
     budget: PodBudget
     healthy: int | None = None
 
 
 def selects(budget: PodBudget, pod: Pod) -> bool:
-    """An absent selector selects nothing, an empty one everything in the namespace."""
+    """A missing selector selects nothing, an empty one everything in the namespace."""
     selector = budget.spec.selector
     if selector is None or budget.metadata.namespace != pod.metadata.namespace:
         return False
@@ -60,7 +60,7 @@ def selects(budget: PodBudget, pod: Pod) -> bool:
 
 
 def guards(budget: PodBudget, pod: Pod, errand: Errand = NOBODY) -> bool:
-    """Whether this budget has a say when the pod is disrupted for this errand."""
+    """Return whether a disruption of the pod for this cause is charged to this budget."""
     if isinstance(budget, DisruptionBudget) and not (over_pods(budget) and counts(budget, errand)):
         return False
     return selects(budget, pod)
@@ -79,8 +79,8 @@ def counts(budget: DisruptionBudget, errand: Errand) -> bool:
 def judge_eviction(
     pod: Pod, budgets: Iterable[Guard], preconditions: Preconditions, now: datetime, *, several_allowed: bool
 ) -> Verdict:
-    """The verdict of the eviction subresource, asked of the budgets that guard the pod."""
-    asked = EvictedPod(
+    """Return the verdict of the eviction subresource by the budgets that guard the pod."""
+    evicted = EvictedPod(
         name=pod.name,
         uid=pod.metadata.uid,
         resource_version=pod.metadata.resource_version,
@@ -88,12 +88,12 @@ def judge_eviction(
         ready=pod.ready,
         terminating=pod.metadata.deletion_timestamp is not None,
     )
-    standing = [standing_of(guard, now) for guard in budgets]
-    return verdict(asked, standing, preconditions, now, several_allowed=several_allowed)
+    snapshots = [standing_of(guard, now) for guard in budgets]
+    return verdict(evicted, snapshots, preconditions, now, several_allowed=several_allowed)
 
 
 def standing_of(guard: Guard, now: datetime) -> Budget:
-    """How the budget stands right now."""
+    """Return the current state of the budget for the verdict."""
     budget = guard.budget
     status, condition = budget.status, condition_of(budget.status.conditions)
     closed, opens_at = _closed(budget, now)
@@ -122,7 +122,7 @@ def standing_of(guard: Guard, now: datetime) -> Budget:
 
 
 def in_force(budget: DisruptionBudget) -> DisruptionBudget:
-    """The budget with what holds after the floors of the policy, once its controller has said so."""
+    """Return the budget with the effective limits after the policy's floors, once its controller has written them."""
     effective = budget.status.effective
     if effective is None or budget.status.observed_generation < budget.metadata.generation:
         return budget
@@ -137,31 +137,33 @@ def _bounded(budget: DisruptionBudget) -> bool:
 
 
 def _closed(budget: PodBudget, now: datetime) -> tuple[str, datetime | None]:
-    """Why the budget lets nobody go whatever its strength, and when time alone opens it."""
+    """Return why the budget refuses all evictions whatever the number of healthy pods, and when it opens by itself."""
     if isinstance(budget, PodDisruptionBudget):
         text = budget.metadata.annotations.get(RATE)
         if text is None or read_rate(text) is not None:
             return "", None
-        said = f"The annotation {RATE} of the disruption budget {budget.name} cannot be read: {text}"
-        return f"{said}; write for example 1/1h", None
-    gate = gate_of(budget, Footing(), now)._replace(rate=None, replicas=None, missing=0)  # pods are counted otherwise
-    refusal = gate.refusal(now, replacement_first=False)
+        error = f"The annotation {RATE} of the disruption budget {budget.name} cannot be read: {text}"
+        return f"{error}; write for example 1/1h", None
+    state = gate_of(budget, Footing(), now)._replace(
+        rate=None, replicas=None, missing=0
+    )  # pods are counted in another way
+    refusal = state.refusal(now, replacement_first=False)
     return (refusal.message, refusal.until) if refusal is not None else ("", None)
 
 
 def rate_of(budget: PodBudget) -> Rate | None:
-    """The rate in force with the disruptions that it remembers."""
+    """Return the effective rate with its recorded disruptions."""
     if isinstance(budget, DisruptionBudget):
         return gate.rate_of(in_force(budget))
-    noted = budget.metadata.annotations
-    rate = read_rate(noted.get(RATE, ""))
+    annotations = budget.metadata.annotations
+    rate = read_rate(annotations.get(RATE, ""))
     if rate is None:
         return None
-    return (read_rate(noted.get(EFFECTIVE_RATE, "")) or rate)._replace(recent=_remembered(budget))
+    return (read_rate(annotations.get(EFFECTIVE_RATE, "")) or rate)._replace(recent=_remembered(budget))
 
 
 def read_rate(text: str) -> Rate | None:
-    """`1/1h`; None when it cannot be read."""
+    """Parse `1/1h`; None when it is invalid."""
     found = _RATE.match(text)
     if found is None or not is_duration(found[2]) or not 1 <= int(found[1]) <= 1000:
         return None
@@ -169,7 +171,7 @@ def read_rate(text: str) -> Rate | None:
 
 
 def annotated_rate(budget: PodDisruptionBudget) -> kinds.Rate | None:
-    """The rate that its annotation asks for, in the words of our own budgets."""
+    """Return the rate of the annotation as in a DisruptionBudget."""
     text = budget.metadata.annotations.get(RATE, "")
     if read_rate(text) is None:
         return None
@@ -189,16 +191,16 @@ def condition_of(conditions: Sequence[Condition], type_: str = ALLOWED) -> Condi
 
 
 def debited(budget: PodBudget, debit: Debit, pod: str, errand: Errand, now: datetime) -> PodBudget:
-    """The budget once it has paid for this pod: written together with the pod's end."""
+    """Return the budget charged for this pod; written in one transaction with the eviction."""
     disrupted = {**budget.status.disrupted_pods, pod: now.replace(microsecond=0)}
     if isinstance(budget, DisruptionBudget):
-        going = InFlight(object=pod, replicas=1, since=now, by=errand.by, reason=errand.reason)
-        status = gate.debited(in_force(budget), [going], now).status
+        in_flight = InFlight(object=pod, replicas=1, since=now, by=errand.by, reason=errand.reason)
+        status = gate.debited(in_force(budget), [in_flight], now).status
         if _bounded(in_force(budget)):
             status = status.but(disruptions_allowed=debit.disruptions_allowed)
-        left = status.disruptions_allowed if debit.rate is None else debit.rate.left(now)
+        remaining = status.disruptions_allowed if debit.rate is None else debit.rate.left(now)
         return budget.but(
-            status=status.but(disrupted_pods=disrupted, allowed_now=min(status.disruptions_allowed, left))
+            status=status.but(disrupted_pods=disrupted, allowed_now=min(status.disruptions_allowed, remaining))
         )
     return _paid(budget, debit, disrupted, now)
 
@@ -217,7 +219,7 @@ def _paid(
 
 
 def with_allowed(budget: PodBudget, reason: str, now: datetime, *, message: str = "") -> tuple[Condition, ...]:
-    """The budget's conditions, saying whether disruptions are allowed."""
+    """Return the budget's conditions with an updated DisruptionAllowed."""
     before = condition_of(budget.status.conditions)
     status = "True" if reason == SUFFICIENT else "False"
     now = now.replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""What a namespace may use at each priority: which quotas a pod falls under, what they have left, and who promises too much."""
+"""Resource quotas per priority class: which quotas apply to a pod, what remains, and what they guarantee in total."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Excess(NamedTuple):
 
 
 def covers(quota: ResourceQuota, pod: Pod) -> bool:
-    """Whether the pod counts against the quota: every scope must hold."""
+    """Return whether the pod counts against the quota: every scope must match."""
     rules = quota.spec.scope_selector.match_expressions if quota.spec.scope_selector is not None else ()
     return all(_scope(scope, pod) for scope in quota.spec.scopes) and all(_matches(rule, pod) for rule in rules)
 
@@ -43,19 +43,19 @@ def _matches(rule: ScopedResourceSelectorRequirement, pod: Pod) -> bool:
 
 
 def _scope(scope: str, pod: Pod) -> bool:
-    ends = pod.spec.active_deadline_seconds is not None
-    verdicts = {
+    has_deadline = pod.spec.active_deadline_seconds is not None
+    matches = {
         "BestEffort": quality(pod) == BEST_EFFORT,
         "NotBestEffort": quality(pod) != BEST_EFFORT,
-        "Terminating": ends,
-        "NotTerminating": not ends,
+        "Terminating": has_deadline,
+        "NotTerminating": not has_deadline,
         PRIORITY: bool(pod.spec.priority_class_name),
     }
-    return verdicts.get(scope, False)
+    return matches.get(scope, False)
 
 
 def used_by(pods: Iterable[Pod], names: Iterable[str]) -> Amounts:
-    """What these pods use of the resources that a quota names; finished pods use nothing."""
+    """Return the usage of these pods for the resources of a quota; finished pods use nothing."""
     total: Amounts = dict.fromkeys(names, 0)
     for pod in pods:
         if pod.terminal:
@@ -82,7 +82,7 @@ def _limits(pod: Pod) -> Amounts:
 
 
 def hard_of(quota: ResourceQuota) -> Amounts:
-    """The limits that speak of pods, in the units of `Amounts`."""
+    """Return the limits on pods, cpu and memory, in the units of `Amounts`."""
     found = {}
     for name, text in quota.spec.hard.items():
         resource = name.rpartition(".")[2]
@@ -92,13 +92,13 @@ def hard_of(quota: ResourceQuota) -> Amounts:
 
 
 def excess(quota: ResourceQuota, pod: Pod, there: Sequence[Pod]) -> Excess | None:
-    """Whether one more pod is too much beside those that are there."""
+    """Return whether the pod would exceed the quota beside the existing pods."""
     hard = hard_of(quota)
-    used, asked = used_by([one for one in there if covers(quota, one)], hard), used_by([pod], hard)
-    over = [name for name in sorted(hard) if asked[name] and used[name] + asked[name] > hard[name]]
+    used, requested = used_by([one for one in there if covers(quota, one)], hard), used_by([pod], hard)
+    over = [name for name in sorted(hard) if requested[name] and used[name] + requested[name] > hard[name]]
     if not over:
         return None
-    return Excess(quota.name, _listed(asked, over), _listed(used, over), _listed(hard, over))
+    return Excess(quota.name, _listed(requested, over), _listed(used, over), _listed(hard, over))
 
 
 def _listed(values: Amounts, names: Iterable[str]) -> str:
@@ -110,7 +110,7 @@ def shown(name: str, amount: int) -> str:
 
 
 def promised(quotas: Iterable[ResourceQuota], priority: str) -> Amounts:
-    """What quotas promise to pods of this priority, in all namespaces together."""
+    """Return what quotas guarantee to pods of this priority, in all namespaces together."""
     total: Amounts = {}
     for quota in quotas:
         rules = quota.spec.scope_selector.match_expressions if quota.spec.scope_selector is not None else ()

@@ -1,4 +1,4 @@
-"""Kinds of the users' own that can be scaled: where their definitions say how many pods they want, and which."""
+"""Custom kinds with a scale subresource: where their CRDs keep replicas and selector."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -10,18 +10,18 @@ from trimtab.api.value import OwnerReference, Raw
 
 DEFINITION = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 WELL_KNOWN = ("apps", "batch", "v1")
-"""The groups of owners whose kinds are no user's own."""
+"""The API groups of built-in owners."""
 WRITTEN = ("In", "NotIn", "Exists", "DoesNotExist")
-"""Operators that an object may write; a selector text knows two more."""
+"""Operators of a label selector object; the text form has two more."""
 
 
 def is_users_own(owner: OwnerReference) -> bool:
-    """Whether somebody else than Kubernetes has defined what the owner is."""
+    """Return whether the owner is not of a built-in kind."""
     return owner.api_version.partition("/")[0] not in WELL_KNOWN
 
 
 class Scalable(NamedTuple):
-    """One kind, in the version in which its objects are read."""
+    """A kind with the version in which its objects are read."""
 
     group: str
     version: str
@@ -35,16 +35,16 @@ class Scalable(NamedTuple):
         return f"{self.group}/{self.version}"
 
     def owns(self, owner: OwnerReference) -> bool:
-        """Whether an owner is of this kind, whatever version it was written in."""
+        """Return whether an owner is of this kind, in any version."""
         return owner.kind == self.kind and owner.api_version.partition("/")[0] == self.group
 
     def replicas(self, obj: Raw) -> int | None:
-        """How many pods it wants; None while it does not say."""
+        """Return the desired replicas; None while the field is not set."""
         found = _at(obj, self.scale.spec_path)
         return found if isinstance(found, int) and not isinstance(found, bool) else None
 
     def selector(self, obj: Raw) -> LabelSelector | None:
-        """Which pods are its own; None while it does not say, or in words that nobody can read."""
+        """Return the selector of its pods; None while it is not set or invalid."""
         text = _at(obj, self.scale.selector_path) if self.scale.selector_path else None
         if not isinstance(text, str) or not text.strip():
             return None
@@ -56,7 +56,7 @@ class Scalable(NamedTuple):
 
 
 def scalables(definitions: Iterable[Raw]) -> Iterator[Scalable]:
-    """The kinds that can be scaled, one version each: the stored one, else the first that is served."""
+    """Yield the scalable kinds, one version each: the stored one, otherwise the first that is served."""
     for definition in definitions:
         spec = definition.get("spec") or {}
         versions = [one for one in spec.get("versions") or () if one.get("served") and scale_of(one) is not None]
@@ -67,7 +67,7 @@ def scalables(definitions: Iterable[Raw]) -> Iterator[Scalable]:
 
 
 def scale_of(version: Raw) -> Scale | None:
-    """Where one version of a definition keeps its numbers; None when it has no scale."""
+    """Return the scale paths of one version of a CRD; None without the scale subresource."""
     scale = (version.get("subresources") or {}).get("scale")
     if not scale:
         return None
@@ -75,7 +75,7 @@ def scale_of(version: Raw) -> Scale | None:
 
 
 def _selector(rules: tuple[LabelSelectorRequirement, ...]) -> LabelSelector:
-    """One value is a label, as people write it."""
+    """Convert requirements; one with a single value becomes a label, as people write it."""
     plain = {rule.key: rule.values[0] for rule in rules if rule.operator == "In" and len(rule.values) == 1}
     rest = tuple(rule for rule in rules if plain.get(rule.key) not in rule.values or len(rule.values) != 1)
     return LabelSelector(match_labels=plain, match_expressions=rest)

@@ -1,4 +1,4 @@
-"""A cluster as those who move pods see it: every pod of every node, finished ones too."""
+"""A cluster as movers read it: every pod of every node, finished ones too."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -17,7 +17,7 @@ EVERY_NODE = Selector()
 
 
 class Scene:
-    """One picture; nothing in it changes while movers look at it."""
+    """One snapshot; it does not change during a cycle."""
 
     def __init__(
         self,
@@ -33,18 +33,18 @@ class Scene:
     ) -> None:
         self.fleet = fleet
         self.finished = finished
-        """Pods that are done but still listed, by node."""
+        """Finished pods that still exist, by node."""
         self.homeless = homeless
-        """Pods that are neither done nor have a node."""
+        """Pods without a node that are not finished."""
         self.now = now
         self.covers = covers
-        """Disruption budgets, for movers that spare pods without one."""
+        """Disruption budgets, for the protection PodsWithoutPDB."""
         self.storage_classes = storage_classes or {}
-        """The class of each claim that can be resolved, by namespace and name."""
+        """The storage class of each claim that can be resolved, by namespace and name."""
         self.priorities = priorities or {}
         """The value of each PriorityClass, by name."""
         self.nodes = nodes
-        """Which nodes are looked at."""
+        """Selects the nodes that movers consider."""
 
     @staticmethod
     def of(
@@ -58,21 +58,21 @@ class Scene:
         priorities: Mapping[str, int] | None = None,
     ) -> "Scene":
         running: list[Pod] = []
-        homeless: list[Resident] = []
+        pending: list[Resident] = []
         finished: dict[str, list[Resident]] = {}
         for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
             if pod.terminal:
                 finished.setdefault(pod.spec.node_name, []).append(resident(pod))
             elif not pod.spec.node_name:
-                homeless.append(resident(pod))
+                pending.append(resident(pod))
             else:
                 running.append(pod)
         fleet = NodeFleet.of(nodes, running, namespaces=namespaces, now=now)
-        done = {node: tuple(there) for node, there in finished.items()}
+        finished_by_node = {node: tuple(listed) for node, listed in finished.items()}
         return Scene(
             fleet,
-            done,
-            homeless=tuple(homeless),
+            finished_by_node,
+            homeless=tuple(pending),
             now=now,
             covers=covers,
             storage_classes=storage_classes,
@@ -81,11 +81,15 @@ class Scene:
 
     @cached_property
     def hosts(self) -> tuple[Host, ...]:
-        """Nodes on which pods can be judged: all that are meant, but those known not to be ready."""
-        return tuple(here for here in self.fleet.hosts if _may_be_ready(here.node) and self.nodes.matches(here.labels))
+        """The selected nodes, without those known not to be ready."""
+        return tuple(
+            node_info
+            for node_info in self.fleet.hosts
+            if _may_be_ready(node_info.node) and self.nodes.matches(node_info.labels)
+        )
 
     def among(self, nodes: Selector) -> "Scene":
-        """The same scene, where only these nodes are looked at."""
+        """Return the same view, restricted to the nodes that the selector matches."""
         return Scene(
             self.fleet,
             self.finished,
@@ -98,31 +102,31 @@ class Scene:
         )
 
     def pods_on(self, node: str) -> list[Resident]:
-        """The pods of a node that are not finished, by namespace and name."""
-        here = self.fleet.get(node)
-        return sorted(here.residents if here is not None else (), key=lambda one: one.key)
+        """Return the unfinished pods of a node, by namespace and name."""
+        node_info = self.fleet.get(node)
+        return sorted(node_info.residents if node_info is not None else (), key=lambda one: one.key)
 
     def all_pods_on(self, node: str) -> list[Resident]:
-        """Every pod of a node, finished ones too, by namespace and name."""
+        """Return every pod of a node, finished ones too, by namespace and name."""
         return sorted((*self.pods_on(node), *self.finished.get(node, ())), key=lambda one: one.key)
 
     @property
     def everyone(self) -> Iterator[Resident]:
-        """Every pod there is, wherever it is and whatever its phase."""
+        """Every pod of the cluster, whatever its node and phase."""
         yield from self.homeless
-        for here in self.fleet.hosts:
-            yield from here.residents
-        for together in (*self.finished.values(), *self.fleet.strays.values()):
-            yield from together
+        for node_info in self.fleet.hosts:
+            yield from node_info.residents
+        for listed in (*self.finished.values(), *self.fleet.strays.values()):
+            yield from listed
 
     @cached_property
     def siblings(self) -> Mapping[str, int]:
-        """How many pods share an only owner, whatever their phase, with a node or without."""
+        """The number of pods per only owner, whatever their phase and with or without a node."""
         return _by_owner(self.everyone)
 
     @cached_property
     def ready_siblings(self) -> Mapping[str, int]:
-        """How many of them are ready and stay."""
+        """The number of those that are ready and not terminating."""
         return _by_owner(one for one in self.everyone if one.pod.ready and not one.terminating)
 
 

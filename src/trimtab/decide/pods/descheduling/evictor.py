@@ -1,4 +1,4 @@
-"""Who takes pods in one cycle of moves: what each mover may take, and how many all may take together."""
+"""Evictions of one descheduling cycle: what each mover may evict, and the limits for all of them together."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -13,16 +13,16 @@ from trimtab.decide.pods.node_info import Resident
 
 
 class Answer(Enum):
-    """What came of asking for an eviction."""
+    """The result of requesting an eviction."""
 
     EVICTED = "evicted"
-    NAMESPACE_LIMIT = "the namespace has given enough"
-    NODE_LIMIT = "the node has given enough"
-    TOTAL_LIMIT = "the round has taken enough"
+    NAMESPACE_LIMIT = "the eviction limit of the namespace is reached"
+    NODE_LIMIT = "the eviction limit of the node is reached"
+    TOTAL_LIMIT = "the eviction limit of the cycle is reached"
 
 
 class Eviction(NamedTuple):
-    """A pod to be moved, and why."""
+    """A pod to be evicted, and why."""
 
     pod: Resident
     node: str
@@ -31,7 +31,7 @@ class Eviction(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How many pods one cycle may take; None is no limit."""
+    """The maximum number of evictions of one cycle; None is no limit."""
 
     per_node: int | None = None
     per_namespace: int | None = None
@@ -42,7 +42,7 @@ NO_LIMITS = Limits()
 
 
 class Cycle:
-    """One pass of all movers over one scene: what they took together, and what is left of the limits."""
+    """One run of all movers over a cluster view: their evictions, and what remains of the limits."""
 
     def __init__(
         self,
@@ -55,19 +55,19 @@ class Cycle:
         self.profile = profile
         self.limits = limits
         self.measures = measures
-        """What is really used, for movers that ask; None where nothing tells."""
+        """Measured usage, for movers that use it; None without metrics."""
         self.notes: list[str] = []
-        """What a mover could not do at all, and why."""
+        """Movers that could not run, and why."""
         self.evictions: list[Eviction] = []
         self.refused: list[Eviction] = []
-        """Those that a mover meant and that stay all the same, each with the reason why."""
+        """Pods that a mover selected and that are not evicted, each with the reason."""
         self.taken: set[tuple[str, str]] = set()
         self.room = Foresight(scene) if profile.descheduler_looks_ahead else Room(scene)
         self._per_node: dict[str, int] = {}
         self._per_namespace: dict[str, int] = {}
 
     def take(self, eviction: Eviction) -> Answer:
-        """Take the pod, unless a limit is reached."""
+        """Add the eviction, unless a limit is reached."""
         node, namespace = eviction.node, eviction.pod.namespace
         limit = self._limit(node, namespace)
         if limit is not None:
@@ -95,7 +95,7 @@ def _reached(limit: int | None, taken: int) -> bool:
 
 
 class Round:
-    """One mover's turn in a cycle: whom it may take under these arguments."""
+    """One mover's run in a cycle: what it may evict under these arguments."""
 
     def __init__(self, cycle: Cycle, args: EvictorArgs | None = None, strategy: str = "") -> None:
         self.cycle = cycle
@@ -110,10 +110,10 @@ class Round:
         if not self.args.node_selector:
             return None
         selector = parse_selector(self.args.node_selector)
-        return frozenset(here.name for here in self.scene.hosts if selector.matches(here.labels))
+        return frozenset(node_info.name for node_info in self.scene.hosts if selector.matches(node_info.labels))
 
     def evictable(self, pod: Resident) -> bool:
-        """May this pod be moved at all."""
+        """Return whether this pod may be evicted at all."""
         if pod.key in self.cycle.taken:
             return False
         if pod.traits.invited:
@@ -121,30 +121,30 @@ class Round:
         return not (pod.traits.immovable or pod.terminating or self._protected(pod))
 
     def ready_to_go(self, pod: Resident) -> bool:
-        """The last question before it is moved: has it somewhere to go, and is its namespace meant."""
+        """The last check before eviction: whether the pod fits elsewhere, and whether its namespace is selected."""
         if self._checks_fit and not self.has_room_elsewhere(pod):
             self.spare(pod, "no other node would take it")
             return False
-        wanted = self.args.namespace_label_selector
-        return wanted is None or wanted.matches(self.scene.fleet.namespaces.get(pod.namespace, {}))
+        selector = self.args.namespace_label_selector
+        return selector is None or selector.matches(self.scene.fleet.namespaces.get(pod.namespace, {}))
 
     def spare(self, pod: Resident, reason: str) -> None:
-        """Say why a pod that was meant stays."""
+        """Record why a selected pod is not evicted."""
         self.cycle.refused.append(Eviction(pod, pod.pod.spec.node_name, self.strategy, reason))
 
     def give_up(self, reason: str) -> None:
-        """This mover does nothing in this cycle."""
+        """Record why this mover does nothing in this cycle."""
         self.cycle.notes.append(f"{self.strategy} is off: {reason}")
 
     def has_room_elsewhere(self, pod: Resident) -> bool:
         return self.cycle.room.fits(pod, other_than=pod.pod.spec.node_name, among=self._destinations)
 
     def fits_anywhere(self, pod: Resident) -> bool:
-        """Whether any node, its own included, could take the pod."""
+        """Return whether any node, its own included, fits the pod."""
         return self.cycle.room.suits_own(pod) or self.cycle.room.fits(pod, other_than=pod.pod.spec.node_name)
 
     def fits_among(self, pod: Resident, nodes: frozenset[str]) -> bool:
-        """Whether one of these nodes, other than its own, could take the pod."""
+        """Return whether one of these nodes, other than its own, fits the pod."""
         return self.cycle.room.fits(pod, other_than=pod.pod.spec.node_name, among=nodes)
 
     def evict(self, pod: Resident, reason: str) -> Answer:

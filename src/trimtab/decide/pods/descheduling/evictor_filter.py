@@ -1,4 +1,4 @@
-"""What protects a pod from being moved, as the arguments of the DefaultEvictor say."""
+"""Protection of pods from eviction, by the arguments of the DefaultEvictor."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ class PodProtections(Value):
 
 
 class EvictorArgs(Value):
-    """Arguments of the DefaultEvictor, as a DeschedulerPolicy writes them."""
+    """Arguments of the DefaultEvictor, as in a DeschedulerPolicy."""
 
     node_fit: bool = False
     min_replicas: int = 0
@@ -61,10 +61,10 @@ class EvictorArgs(Value):
     namespace_label_selector: LabelSelector | None = None
     pod_protections: PodProtections = PodProtections()
     node_selector: str = ""
-    """The nodes that count as somewhere to go; all, when empty."""
+    """The nodes that count as destinations; all when empty."""
 
     def complaint(self) -> str:
-        """What is wrong with these arguments; empty when nothing is."""
+        """Return what is wrong with these arguments; empty when they are valid."""
         chosen, threshold = self.pod_protections, self.priority_threshold
         if threshold is not None and threshold.value is not None and threshold.name:
             return "priorityThreshold takes a value or a name, not both"
@@ -72,10 +72,10 @@ class EvictorArgs(Value):
             return f"noEvictionPolicy {self.no_eviction_policy!r} is neither Preferred nor Mandatory"
         if (chosen.extra_enabled or chosen.default_disabled) and self._old_switches:
             return f"podProtections cannot be mixed with {self._old_switches[0]}"
-        if strange := set(chosen.extra_enabled) - EXTRA_PROTECTIONS:
-            return f"podProtections.extraEnabled: there is no {min(strange)}; there are {', '.join(sorted(EXTRA_PROTECTIONS))}"
-        if strange := set(chosen.default_disabled) - DEFAULT_PROTECTIONS:
-            return f"podProtections.defaultDisabled: {min(strange)} is not on by default"
+        if unknown := set(chosen.extra_enabled) - EXTRA_PROTECTIONS:
+            return f"podProtections.extraEnabled: there is no {min(unknown)}; there are {', '.join(sorted(EXTRA_PROTECTIONS))}"
+        if unknown := set(chosen.default_disabled) - DEFAULT_PROTECTIONS:
+            return f"podProtections.defaultDisabled: {min(unknown)} is not on by default"
         classes = chosen.config.pods_with_pvc if chosen.config is not None else None
         if classes is not None and "PodsWithPVC" not in chosen.extra_enabled:
             return "podProtections.config.PodsWithPVC needs PodsWithPVC in extraEnabled"
@@ -94,7 +94,7 @@ class EvictorArgs(Value):
         return [name for name, on in switches.items() if on]
 
     def protections(self) -> frozenset[str]:
-        """The names of what protects a pod; the lists, once used, replace the older switches."""
+        """Return the names of the active protections; the lists, once used, replace the deprecated switches."""
         chosen = self.pod_protections
         if chosen.extra_enabled or chosen.default_disabled:
             return (DEFAULT_PROTECTIONS - set(chosen.default_disabled)) | set(chosen.extra_enabled)
@@ -114,14 +114,14 @@ Rule = Callable[[Resident], bool]
 
 
 def protection(args: EvictorArgs, scene: Scene, profile: Profile) -> Rule:
-    """Whether anything protects a pod that is otherwise like any other; only what is switched on is asked."""
+    """Return a check whether an active protection applies to a pod; inactive ones cost nothing."""
     active = args.protections()
     rules: list[Rule] = []
     if args.no_eviction_policy == "Mandatory":
         rules.append(_reluctant)
     threshold = _threshold(args.priority_threshold, scene)
     if "SystemCriticalPods" in active:
-        # upstream looks at the threshold only while system-critical pods are protected
+        # upstream reads the threshold only while system-critical pods are protected
         rules.append(_at_least(SYSTEM_CRITICAL if threshold is None else min(threshold, SYSTEM_CRITICAL)))
     elif threshold is not None and profile.descheduler_looks_ahead:
         rules.append(_at_least(threshold))
@@ -157,7 +157,7 @@ def _threshold(given: PriorityThreshold | None, scene: Scene) -> int | None:
 
 def _any_of(rules: tuple[Rule, ...]) -> Rule:
     def protected(pod: Resident) -> bool:
-        for rule in rules:  # noqa: SIM110  a plain loop is faster, and this is asked for every pod of a cluster
+        for rule in rules:  # noqa: SIM110  a plain loop is faster, and this runs for every pod of a cluster
             if rule(pod):
                 return True
         return False
@@ -199,7 +199,7 @@ def _claiming(args: EvictorArgs, scene: Scene) -> Rule:
 
     def protected(pod: Resident) -> bool:
         found = [known.get((pod.namespace, claim)) for claim in pod.traits.claims]
-        return any(name is None or name in names for name in found)  # what cannot be resolved is protected
+        return any(name is None or name in names for name in found)  # a claim that cannot be resolved is protected
 
     return protected
 
@@ -227,7 +227,7 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 def elapsed(text: str) -> timedelta:
-    """A duration as Go writes it: `1h30m`, `90s`."""
+    """Parse a duration as Go writes it: `1h30m`, `90s`."""
     parts = re.findall(r"([0-9.]+)(h|ms|m|s)", text)
     if "".join(number + unit for number, unit in parts) != text:
         raise InputFault(f"{text!r} is not a duration; write for example 1h30m")

@@ -1,10 +1,10 @@
-"""What a mover is: a rule that finds pods which would be better off elsewhere, one file each in `plugins.movers`.
+"""The mover plugins: each finds pods that should run on another node, one file each in `plugins.movers`.
 
-@mover("RemoveFailedPods", args=FailedArgs)
-def remove_failed_pods(args: FailedArgs, round: Round) -> None:
+@mover("RemoveFailedPods", args=RemoveFailedPodsArgs)
+def remove_failed_pods(args: RemoveFailedPodsArgs, mover_run: MoverRun) -> None:
     for pod in ...:
-        if round.evictable(pod) and round.ready_to_go(pod):
-            round.evict(pod, "why")
+        if mover_run.is_evictable(pod) and mover_run.passes_pre_eviction_filter(pod):
+            mover_run.evict(pod, "reason")
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,13 +20,13 @@ from trimtab.decide.pods.node_info import Host, Resident
 from trimtab.registry import Registry
 
 FEWEST_NODES = 2
-"""With fewer nodes there is nowhere to go."""
+"""With fewer nodes there is no destination."""
 
 Run = Callable[[Any, Round], None]
 
 
 class Namespaces(Value):
-    """Which namespaces are meant."""
+    """Which namespaces a mover considers."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -39,20 +39,20 @@ class Namespaces(Value):
 
 
 class MoverArgs(Value):
-    """What every mover's arguments can say of themselves."""
+    """The interface of every mover's arguments."""
 
     def complaint(self) -> str:
-        """What is wrong with these arguments; empty when nothing is."""
+        """Return what is wrong with these arguments; empty when they are valid."""
         return ""
 
     @property
     def measured(self) -> bool:
-        """Whether it counts what is really used."""
+        """Whether it uses metrics."""
         return False
 
 
 class PodArgs(MoverArgs):
-    """Arguments that most movers have: which pods they look at."""
+    """The arguments of most movers: which pods they consider."""
 
     namespaces: Namespaces = Namespaces()
     label_selector: LabelSelector | None = None
@@ -70,7 +70,7 @@ class Mover(NamedTuple):
     name: str
     args: type[MoverArgs]
     balances: bool
-    """Judges pods as groups, after all movers that judge them one by one."""
+    """Evaluates pods as groups, after all movers that evaluate single pods."""
     run: Run
 
 
@@ -86,7 +86,7 @@ def mover(name: str, *, args: type[MoverArgs], balances: bool = False) -> Callab
 
 
 def run_mover(name: str, raw: Raw, cycle: Cycle, evictor: EvictorArgs | None = None) -> None:
-    """Give one mover, with these arguments, its turn."""
+    """Run one mover with these arguments."""
     if len(cycle.scene.hosts) < FEWEST_NODES:
         return
     one = movers[name]
@@ -94,29 +94,29 @@ def run_mover(name: str, raw: Raw, cycle: Cycle, evictor: EvictorArgs | None = N
 
 
 def take(pods: Iterable[tuple[Resident, str]], round_: Round) -> Answer:
-    """Evict these (with their reasons) one by one, those of a node that has given enough excepted."""
-    spent: set[str] = set()
+    """Evict these pods (with their reasons) one by one; skip nodes whose limit is reached."""
+    full_nodes: set[str] = set()
     for pod, reason in pods:
         node = pod.pod.spec.node_name
-        if node in spent or pod.key in round_.cycle.taken:
+        if node in full_nodes or pod.key in round_.cycle.taken:
             continue
         if not round_.evictable(pod):
             round_.spare(pod, "the policy protects it")
             continue
         if not round_.ready_to_go(pod):
             continue
-        answer = round_.evict(pod, reason)
-        if answer is Answer.TOTAL_LIMIT:
-            return answer
-        if answer is Answer.NODE_LIMIT:
-            spent.add(node)
+        outcome = round_.evict(pod, reason)
+        if outcome is Answer.TOTAL_LIMIT:
+            return outcome
+        if outcome is Answer.NODE_LIMIT:
+            full_nodes.add(node)
     return Answer.EVICTED
 
 
 def each_pod(round_: Round, args: PodArgs, *, finished: bool = False) -> Iterator[tuple[Host, Resident]]:
-    """Every pod that the arguments mean, node by node."""
+    """Yield every pod that the arguments select, node by node."""
     pods_on = round_.scene.all_pods_on if finished else round_.scene.pods_on
-    for here in round_.scene.hosts:
-        for pod in pods_on(here.name):
+    for node_info in round_.scene.hosts:
+        for pod in pods_on(node_info.name):
             if args.admit(pod):
-                yield here, pod
+                yield node_info, pod

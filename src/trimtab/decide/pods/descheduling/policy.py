@@ -1,4 +1,4 @@
-"""A DeschedulerPolicy (descheduler/v1alpha2) as people have it, and the moves it asks for."""
+"""Reads a DeschedulerPolicy (descheduler/v1alpha2) and computes the evictions of one cycle."""
 
 import msgspec
 
@@ -48,7 +48,7 @@ class MetricsProvider(Value):
 
 
 class MetricsCollector(Value):
-    """An older way to name the provider KubernetesMetrics."""
+    """The deprecated way to name the provider KubernetesMetrics."""
 
     enabled: bool = False
 
@@ -66,7 +66,7 @@ class DeschedulerPolicy(Value):
 
     @property
     def measures(self) -> bool:
-        """Whether it wants to know what is really used."""
+        """Whether a plugin of the policy uses metrics."""
         return any(
             msgspec.convert(profile.arguments(name), movers[name].args, strict=False).measured
             for profile in self.profiles
@@ -74,66 +74,66 @@ class DeschedulerPolicy(Value):
         )
 
     def complaint(self) -> str:
-        """What is wrong with its providers of metrics; empty when nothing is."""
+        """Return what is wrong with its metrics providers; empty when they are valid."""
         sources = [one.source for one in self.metrics_providers]
-        if strange := set(sources) - {KUBERNETES_METRICS, PROMETHEUS}:
-            return f"metricsProviders: there is no source {min(strange)!r}"
-        if twice := next((one for one in sources if sources.count(one) > 1), ""):
-            return f"metricsProviders: {twice} is there twice"
+        if unknown := set(sources) - {KUBERNETES_METRICS, PROMETHEUS}:
+            return f"metricsProviders: there is no source {min(unknown)!r}"
+        if duplicate := next((one for one in sources if sources.count(one) > 1), ""):
+            return f"metricsProviders: {duplicate} is there twice"
         if self.measures and KUBERNETES_METRICS not in sources and not self.metrics_collector.enabled:
             return f"metricsUtilization needs an entry in metricsProviders with the source {KUBERNETES_METRICS}"
         return ""
 
 
 def read_policy(raw: Raw) -> DeschedulerPolicy:
-    """The policy of a decoded file; what is wrong with it is told by name."""
+    """Convert and validate the policy of a decoded file; errors name the profile and the plugin."""
     if raw.get("kind") != "DeschedulerPolicy":
         raise InputFault(f"kind is {raw.get('kind')!r}, not DeschedulerPolicy")
     try:
         policy = msgspec.convert(raw, DeschedulerPolicy, strict=False)
         for profile in policy.profiles:
             _check(profile)
-        if wrong := policy.complaint():
-            raise InputFault(wrong)
-    except msgspec.ValidationError as fault:
-        raise InputFault(f"the DeschedulerPolicy cannot be read: {fault}") from fault
+        if problem := policy.complaint():
+            raise InputFault(problem)
+    except msgspec.ValidationError as error:
+        raise InputFault(f"the DeschedulerPolicy cannot be read: {error}") from error
     return policy
 
 
 def _check(profile: PolicyProfile) -> None:
     evictor = msgspec.convert(profile.arguments(EVICTOR), EvictorArgs, strict=False)
-    if wrong := evictor.complaint():
-        raise InputFault(f"profile {profile.name}: {EVICTOR}: {wrong}")
+    if problem := evictor.complaint():
+        raise InputFault(f"profile {profile.name}: {EVICTOR}: {problem}")
     if evictor.min_pod_age:
         elapsed(evictor.min_pod_age)
-    for kind, balances in ((profile.plugins.deschedule, False), (profile.plugins.balance, True)):
-        for name in kind.chosen():
+    for plugins, balances in ((profile.plugins.deschedule, False), (profile.plugins.balance, True)):
+        for name in plugins.chosen():
             if name not in movers or movers[name].balances != balances:
                 point = "balance" if balances else "deschedule"
                 raise InputFault(f"profile {profile.name}: there is no {point} plugin {name}")
-            if wrong := msgspec.convert(profile.arguments(name), movers[name].args, strict=False).complaint():
-                raise InputFault(f"profile {profile.name}: {name}: {wrong}")
+            if problem := msgspec.convert(profile.arguments(name), movers[name].args, strict=False).complaint():
+                raise InputFault(f"profile {profile.name}: {name}: {problem}")
 
 
 def moves(policy: DeschedulerPolicy, scene: Scene, profile: Profile = UPSTREAM) -> list[Eviction]:
-    """What one cycle would evict."""
+    """Return the evictions of one cycle."""
     return cycle(policy, scene, profile).evictions
 
 
 def cycle(
     policy: DeschedulerPolicy, scene: Scene, profile: Profile = UPSTREAM, measures: Measures | None = None
 ) -> Cycle:
-    """One cycle of a policy: all profiles judge single pods first, then all balance groups."""
+    """Run one cycle of a policy: first the deschedule plugins of all profiles, then the balance plugins."""
     limits = Limits(
         policy.max_no_of_pods_to_evict_per_node,
         policy.max_no_of_pods_to_evict_per_namespace,
         policy.max_no_of_pods_to_evict_total,
     )
-    meant = scene.among(parse_selector(policy.node_selector)) if policy.node_selector else scene
-    turn = Cycle(meant, profile, limits, measures)
+    selected = scene.among(parse_selector(policy.node_selector)) if policy.node_selector else scene
+    current = Cycle(selected, profile, limits, measures)
     for balances in (False, True):
         for one in policy.profiles:
             evictor = msgspec.convert(one.arguments(EVICTOR), EvictorArgs, strict=False)
             for name in (one.plugins.balance if balances else one.plugins.deschedule).chosen():
-                run_mover(name, one.arguments(name), turn, evictor)
-    return turn
+                run_mover(name, one.arguments(name), current, evictor)
+    return current

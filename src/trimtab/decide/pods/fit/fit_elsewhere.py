@@ -1,4 +1,4 @@
-"""Would this pod fit on another node: asked for thousands of pods in one round of moves."""
+"""Whether a pod fits on another node, for thousands of pods per descheduling cycle."""
 
 from functools import cached_property
 
@@ -16,38 +16,38 @@ from trimtab.decide.pods.schedule import DEFAULT, best, sifted, totals
 
 
 class Room:
-    """What is free as the scene stands, whatever the round has taken: the descheduler's own question."""
+    """Fit by the current free resources, without the evictions of this cycle: the descheduler's own check."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.hosts = scene.hosts
-        self.columns = {here.name: column for column, here in enumerate(self.hosts)}
+        self.columns = {node_info.name: column for column, node_info in enumerate(self.hosts)}
         self._masks: dict[object, Mask] = {}
         self._choices: dict[frozenset[str], Mask] = {}
         self._free: dict[str, Array] = {}
 
     def fits(self, pod: Resident, *, other_than: str, among: frozenset[str] | None = None) -> bool:
-        """Whether a node (one of `among`, when given) could take the pod."""
+        """Return whether a node (one of `among`, when given) fits the pod."""
         mask = self._with_room(pod, other_than, among)
         if not any(own.required and own.repels for own in pod.carried):
             return bool(mask.any())
         return any(not self._meets(pod, self.hosts[column]) for column in np.flatnonzero(mask))
 
     def suits_own(self, pod: Resident) -> bool:
-        """Whether its own node would still take the pod, which has its room there already."""
+        """Return whether its own node still accepts the pod, ignoring resources, which it already has there."""
         column = self.columns.get(pod.pod.spec.node_name)
         return column is not None and bool(self._open(pod)[column]) and not self._meets(pod, self.hosts[column])
 
     def expects(self, pod: Resident) -> str | None:
-        """Where the pod was last said to fit; here nobody looks that far."""
+        """Return the node where the pod was last found to fit; here none, because nothing is forecast."""
         return None
 
     def moved(self, pod: Resident) -> None:
-        """The pod has been taken; here that changes nothing."""
+        """Record that the pod is evicted; here without effect."""
 
     def free(self, resource: str) -> Array:
         if resource not in self._free:
-            self._free[resource] = np.array([here.free(resource) for here in self.hosts], dtype=np.int64)
+            self._free[resource] = np.array([node_info.free(resource) for node_info in self.hosts], dtype=np.int64)
         return self._free[resource]
 
     def _with_room(self, pod: Resident, other_than: str, among: frozenset[str] | None) -> Mask:
@@ -62,11 +62,11 @@ class Room:
 
     def _allowed(self, among: frozenset[str]) -> Mask:
         if among not in self._choices:
-            self._choices[among] = np.array([here.name in among for here in self.hosts], dtype=bool)
+            self._choices[among] = np.array([node_info.name in among for node_info in self.hosts], dtype=bool)
         return self._choices[among]
 
     def _meets(self, pod: Resident, here: Host) -> bool:
-        """Whether a pod of that very node is one this pod must stay away from."""
+        """Return whether a pod on this node matches a required anti-affinity term of the pod."""
         return any(
             own.term.covers(one.namespace, one.labels, self.scene.fleet.namespaces)
             for own in pod.carried
@@ -76,17 +76,17 @@ class Room:
         )
 
     def _open(self, pod: Resident) -> Mask:
-        """Nodes that are open to this pod, whatever room they have."""
+        """Return nodes that accept the pod, whatever their free resources."""
         spec = pod.pod.spec
         key = (node_requirements(spec), spec.tolerations)
         if key not in self._masks:
             wanted = wants(spec)
             self._masks[key] = np.array(
                 [
-                    not here.node.spec.unschedulable
-                    and wanted(here)
-                    and untolerated(here.node.spec.taints, spec.tolerations, REPELLING) is None
-                    for here in self.hosts
+                    not node_info.node.spec.unschedulable
+                    and wanted(node_info)
+                    and untolerated(node_info.node.spec.taints, spec.tolerations, REPELLING) is None
+                    for node_info in self.hosts
                 ],
                 dtype=bool,
             )
@@ -94,7 +94,7 @@ class Room:
 
 
 class Foresight(Room):
-    """What is free once the pods already taken have found their new nodes, by all the rules of the scheduler."""
+    """Fit once the evicted pods have been rescheduled, by all filters and scores of the scheduler."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -113,7 +113,7 @@ class Foresight(Room):
         return target if key == pod.key else None
 
     def moved(self, pod: Resident) -> None:
-        """Book the pod where the scheduler will most likely put its replacement."""
+        """Reserve the node that the scheduler will most likely choose for the replacement."""
         source = pod.pod.spec.node_name
         key, target = self._promised
         if key != pod.key:
@@ -137,47 +137,47 @@ class Foresight(Room):
         mask = self._with_room(pod, other_than, among)
         if self._has_company(pod):
             return self._considered(pod, mask)
-        # with nobody to mind, the scheduler's strongest wish is the emptiest node
+        # when other pods do not matter, the scheduler's strongest preference is the emptiest node
         column = int(np.where(mask, self._slack, -np.inf).argmax())
         return self.hosts[column].name if mask[column] else None
 
     @cached_property
     def _slack(self) -> Array:
-        """The share of each node's cpu that is free."""
-        size = np.array([here.allocatable.get("cpu", 0) for here in self.hosts], dtype=np.int64)
+        """The free share of each node's cpu."""
+        size = np.array([node_info.allocatable.get("cpu", 0) for node_info in self.hosts], dtype=np.int64)
         share: Array = self.free("cpu") / np.maximum(size, 1)
         return share
 
     @cached_property
     def _avoiding(self) -> list[Term]:
-        """Terms of running pods that keep others away."""
+        """Required anti-affinity terms of running pods."""
         return [other.term for other in self.scene.fleet.carried if other.required and other.repels]
 
     def _has_company(self, pod: Resident) -> bool:
-        """Whether other pods matter to where this one may go."""
+        """Return whether other pods restrict where this one can run."""
         if pod.carried or pod.demand.ports or pod.pod.spec.topology_spread_constraints:
             return True
         namespaces = self.scene.fleet.namespaces
         return any(term.covers(pod.namespace, pod.labels, namespaces) for term in self._avoiding)
 
     def _considered(self, pod: Resident, mask: Mask) -> str | None:
-        """The scheduler's own choice among these nodes, with the pod gone from where it is."""
+        """Return the scheduler's choice among these nodes, with the pod removed from its node."""
         node = pod.pod.spec.node_name
         fleet = self._after_moves()
         without = fleet if pod.pod.terminal else fleet.vacated([pod], node)
-        ask = ask_for(pod._replace(pod=pod.pod.but(spec=pod.pod.spec.but(node_name=""))), without)
+        request = ask_for(pod._replace(pod=pod.pod.but(spec=pod.pod.spec.but(node_name=""))), without)
         allowed = np.zeros(len(fleet), dtype=bool)
         allowed[[fleet.hosts.index[self.hosts[column].name] for column in np.flatnonzero(mask)]] = True
-        feasible = sifted(ask, without, DEFAULT) & allowed
+        feasible = sifted(request, without, DEFAULT) & allowed
         chosen = None
         if feasible.any():
-            column, _ = best(totals(ask, without, feasible, DEFAULT), feasible, without)
+            column, _ = best(totals(request, without, feasible, DEFAULT), feasible, without)
             chosen = fleet.hosts.names[column]
         self._fleet = without if pod.pod.terminal else without.settled(pod, node)
         return chosen
 
     def _after_moves(self) -> NodeFleet:
-        """The cluster after all moves so far; brought up to date only when somebody looks."""
+        """Return the cluster after all moves so far; updated only on demand."""
         fleet = self.scene.fleet.fork() if self._fleet is None else self._fleet
         for pod, target in self._pending:
             fleet = fleet.vacated([pod], pod.pod.spec.node_name)

@@ -1,4 +1,4 @@
-"""What several rules ask of a node alone: does it attract the pod, and does the pod put up with its taints."""
+"""Checks of a node alone that several plugins share: node selectors, node affinity and taints."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable
 
@@ -15,29 +15,29 @@ def required_selector(spec: PodSpec) -> NodeSelector | None:
 
 
 def node_requirements(spec: PodSpec) -> Hashable:
-    """All that says which nodes a pod must have, as a key."""
+    """Return everything that restricts the nodes of a pod, as a hashable key."""
     return tuple(sorted(spec.node_selector.items())), required_selector(spec)
 
 
 def wants(spec: PodSpec) -> Callable[[Host], bool]:
-    """Whether a node has what the pod requires of nodes."""
+    """Return a check whether a node matches the pod's node selector and required node affinity."""
     labels, required = tuple(spec.node_selector.items()), required_selector(spec)
 
-    def check(here: Host) -> bool:
+    def check(node_info: Host) -> bool:
         for key, value in labels:
-            if here.labels.get(key) != value:
+            if node_info.labels.get(key) != value:
                 return False
-        return required is None or required.matches(here.labels, {"metadata.name": here.name})
+        return required is None or required.matches(node_info.labels, {"metadata.name": node_info.name})
 
     return check
 
 
 def prefers(term: NodeSelectorTerm) -> Callable[[Host], bool]:
-    return lambda here: term.matches(here.labels, {"metadata.name": here.name})
+    return lambda node_info: term.matches(node_info.labels, {"metadata.name": node_info.name})
 
 
 def untolerated(taints: Iterable[Taint], tolerations: Collection[Toleration], effects: Collection[str]) -> Taint | None:
-    """The first taint with one of these effects that nothing tolerates."""
+    """Return the first taint with one of these effects that no toleration matches."""
     for taint in taints:
         if taint.effect in effects and not any(toleration.covers(taint) for toleration in tolerations):
             return taint

@@ -1,4 +1,4 @@
-"""What a pod asks of a node: its requests as the scheduler adds them up."""
+"""Resource requests of a pod, added up as kube-scheduler does."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -8,10 +8,10 @@ from trimtab.api.quantity import milli, whole
 from trimtab.api.value import QuantityText
 
 Amounts = dict[str, int]
-"""Resource to amount: CPU in thousandths, everything else in whole units."""
+"""Resource to amount: CPU in millicores, everything else in whole units."""
 
 ASSUMED: Amounts = {"cpu": 100, "memory": 200 << 20}
-"""What a container that says nothing is assumed to use when nodes are scored."""
+"""Requests that scoring assumes for a container without requests."""
 
 
 class HostPort(NamedTuple):
@@ -20,7 +20,7 @@ class HostPort(NamedTuple):
     port: int
 
     def conflicts(self, other: "HostPort") -> bool:
-        """Two listeners collide on the same port unless their addresses are different and both given."""
+        """Return whether the ports conflict: the same port, unless both have addresses and these differ."""
         if self.port != other.port or self.protocol != other.protocol:
             return False
         return self.address == other.address or ANY_ADDRESS in {self.address, other.address}
@@ -31,7 +31,7 @@ ANY_ADDRESS = "0.0.0.0"  # noqa: S104  it is compared, never bound
 
 class Demand(NamedTuple):
     requests: Amounts
-    """Real requests; a resource that is not asked for is absent."""
+    """Actual requests; a resource that is not requested is absent."""
     assumed_cpu: int
     assumed_memory: int
     ports: tuple[HostPort, ...]
@@ -42,18 +42,18 @@ def amounts(quantities: Mapping[str, QuantityText]) -> Amounts:
 
 
 def demand(pod: Pod) -> Demand:
-    """Requests are read once; what is assumed differs only where a container says nothing."""
+    """Parse requests once; the assumed amounts differ only for containers without requests."""
     spec = pod.spec
-    stated = [amounts(container.resources.requests) for container in spec.containers]
+    requested = [amounts(container.resources.requests) for container in spec.containers]
     if spec.init_containers or spec.overhead or spec.resources is not None:
         init = [(amounts(one.resources.requests), one.restart_policy == "Always") for one in spec.init_containers]
-        requests = _total(spec, stated, init)
-        assumed = _total(spec, [ASSUMED | one for one in stated], [(ASSUMED | one, side) for one, side in init])
+        requests = _total(spec, requested, init)
+        assumed = _total(spec, [ASSUMED | one for one in requested], [(ASSUMED | one, side) for one, side in init])
         cpu, memory = assumed.get("cpu", 0), assumed.get("memory", 0)
     else:
-        requests = stated[0] if len(stated) == 1 else _sum(stated)
-        cpu = sum(one.get("cpu", ASSUMED["cpu"]) for one in stated)
-        memory = sum(one.get("memory", ASSUMED["memory"]) for one in stated)
+        requests = requested[0] if len(requested) == 1 else _sum(requested)
+        cpu = sum(one.get("cpu", ASSUMED["cpu"]) for one in requested)
+        memory = sum(one.get("memory", ASSUMED["memory"]) for one in requested)
     if not all(requests.values()):
         requests = {name: amount for name, amount in requests.items() if amount}
     return Demand(requests, cpu, memory, host_ports(spec))
@@ -66,7 +66,7 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 
 def images(spec: PodSpec) -> tuple[str, ...]:
-    """Every image the node must have, with a tag as nodes report it."""
+    """Return every image of the pod, with a tag as nodes report it."""
     return tuple(_tagged(container.image) for container in (*spec.init_containers, *spec.containers))
 
 
@@ -82,7 +82,7 @@ def _sum(parts: Iterable[Mapping[str, int]]) -> Amounts:
 
 
 def _total(spec: PodSpec, containers: Iterable[Amounts], init: Iterable[tuple[Amounts, bool]]) -> Amounts:
-    """The larger of what runs for long and the peak while initialising, plus the overhead of the sandbox."""
+    """Return the larger of the sum of containers and the peak during initialisation, plus the pod overhead."""
     running = _sum(containers)
     _raise_to_peak(running, init)
     if spec.resources is not None:
@@ -92,17 +92,17 @@ def _total(spec: PodSpec, containers: Iterable[Amounts], init: Iterable[tuple[Am
 
 
 def _raise_to_peak(running: Amounts, init: Iterable[tuple[Amounts, bool]]) -> None:
-    """An init container runs beside the sidecars started before it; sidecars keep running with the rest."""
+    """An init container runs beside the sidecars started before it; sidecars keep running with the containers."""
     sidecars: Amounts = {}
     peak: Amounts = {}
-    for asked, is_sidecar in init:
+    for requests, is_sidecar in init:
         if is_sidecar:
-            _add(running, asked)
-            _add(sidecars, asked)
-            beside = sidecars
+            _add(running, requests)
+            _add(sidecars, requests)
+            together = sidecars
         else:
-            beside = _sum((sidecars, asked))
-        for name, amount in beside.items():
+            together = _sum((sidecars, requests))
+        for name, amount in together.items():
             peak[name] = max(peak.get(name, 0), amount)
     for name, amount in peak.items():
         running[name] = max(running.get(name, 0), amount)

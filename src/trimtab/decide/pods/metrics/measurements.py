@@ -1,4 +1,4 @@
-"""What nodes and pods really use, where somebody measures it: as it is now, and smoothed so that one peak moves nobody."""
+"""Measured usage of nodes and pods: the current values, and averages that smooth out single peaks."""
 
 from collections.abc import Mapping
 from math import floor
@@ -8,19 +8,19 @@ from trimtab.decide.pods.fit.requests import Amounts
 
 MEASURED = ("cpu", "memory")
 KEPT = 0.9
-"""The part of an average that a new look leaves as it was."""
+"""The weight of the old average when a new measurement arrives."""
 
 
 class Measures(NamedTuple):
-    """CPU in thousandths, memory in bytes."""
+    """CPU in millicores, memory in bytes."""
 
     nodes: Mapping[str, Amounts] = {}
     pods: Mapping[tuple[str, str], Amounts] = {}
     averages: Mapping[str, Amounts] = {}
-    """What nodes have used for a while; those of which nobody keeps an average are not in it."""
+    """Smoothed usage of nodes; nodes without an average are missing."""
 
     def steady(self, node: str) -> Amounts | None:
-        """What a node uses, peaks aside; None where nothing tells."""
+        """Return the smoothed usage of a node, or its current usage without an average; None without metrics."""
         return self.averages.get(node, self.nodes.get(node))
 
     def cpu_of(self, pod: tuple[str, str]) -> int:
@@ -28,12 +28,12 @@ class Measures(NamedTuple):
 
 
 def averaged(before: Mapping[str, Amounts], now: Mapping[str, Amounts]) -> dict[str, Amounts]:
-    """The averages after one more look; a node that was never seen before starts with what it uses now."""
+    """Return the averages after a new measurement; a new node starts with its current usage."""
     return {name: _smoothed(before[name], used) if name in before else used for name, used in now.items()}
 
 
 def shifted(averages: Mapping[str, Amounts], used: Amounts, source: str, target: str) -> dict[str, Amounts]:
-    """The averages as they will be once a pod has moved: else a node would go on giving until its average is down."""
+    """Return the averages expected after a move: otherwise pods would be evicted until the average drops."""
     found = dict(averages)
     for node, sign in ((source, -1), (target, 1)):
         if node in found:

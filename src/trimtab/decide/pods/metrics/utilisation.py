@@ -1,4 +1,4 @@
-"""How much of each node is requested or used, and draining some nodes as long as the others have room for it."""
+"""Utilisation of nodes by requests or metrics, and evicting pods while other nodes have room for them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
@@ -25,7 +25,7 @@ Limits = dict[str, float]
 
 
 def bad_limits(limits: Limits, what: str) -> str:
-    """What is wrong with limits in percent; empty when nothing is."""
+    """Return what is wrong with thresholds in percent; empty when they are valid."""
     if not limits:
         return f"{what}: no resource is named"
     wrong = next((name for name, percent in limits.items() if not 0 <= percent <= FULL), None)
@@ -37,11 +37,11 @@ class EvictionLimits(Value):
 
 
 class MetricsUtilization(Value):
-    """Whether what is really used counts instead of what is requested."""
+    """Whether measured usage counts instead of requests."""
 
     source: str = ""
     metrics_server: bool = False
-    """An older word for the source KubernetesMetrics."""
+    """The deprecated form of the source KubernetesMetrics."""
     prometheus: Raw = {}
 
     @property
@@ -59,22 +59,22 @@ class MetricsUtilization(Value):
 
 
 def bad_metrics(metrics: MetricsUtilization | None, limits: Limits) -> str:
-    """What is wrong with counting use; empty when nothing is."""
+    """Return what is wrong with the metrics settings; empty when they are valid."""
     if metrics is None or not metrics.measured:
         return metrics.complaint() if metrics is not None else ""
-    strange = next((name for name in limits if name not in BASIC), None)
-    if strange is not None:
-        return f"metricsUtilization: nobody measures {strange}, only {', '.join(BASIC)}"
+    unknown = next((name for name in limits if name not in BASIC), None)
+    if unknown is not None:
+        return f"metricsUtilization: nobody measures {unknown}, only {', '.join(BASIC)}"
     return metrics.complaint()
 
 
 class Usage(NamedTuple):
-    """What is requested of every node, or used on it, and what every node has, per resource; columns as `Scene.hosts`."""
+    """Requested or used amounts and sizes of all nodes, per resource; columns as in `ClusterView.nodes`."""
 
     used: dict[str, Array]
     size: dict[str, Array]
     having: dict[str, Array]
-    """Whether a node speaks of the resource at all."""
+    """Whether the node reports the resource at all."""
 
     def percent(self, resource: str) -> Array:
         size = self.size[resource]
@@ -82,19 +82,19 @@ class Usage(NamedTuple):
             return np.where(size > 0, self.used[resource] / size * FULL, 0.0)
 
     def total(self) -> Array:
-        """Thousandths of cpu plus bytes plus pods: memory decides, which is how the descheduler sorts nodes."""
-        together: Array = np.sum([self.used[resource] for resource in self.used], axis=0)
-        return together
+        """Millicores plus bytes plus pods: memory dominates, which is how the descheduler sorts nodes."""
+        total: Array = np.sum([self.used[resource] for resource in self.used], axis=0)
+        return total
 
 
 def usage(scene: Scene, resources: Iterable[str]) -> Usage:
     used, size, having = {}, {}, {}
-    sizes = [here.allocatable or amounts(here.node.status.capacity) for here in scene.hosts]
+    sizes = [node_info.allocatable or amounts(node_info.node.status.capacity) for node_info in scene.hosts]
     for resource in resources:
         if resource == "pods":
-            numbers = [len(here.residents) for here in scene.hosts]
+            numbers = [len(node_info.residents) for node_info in scene.hosts]
         else:
-            numbers = [here.used.get(resource, 0) for here in scene.hosts]
+            numbers = [node_info.used.get(resource, 0) for node_info in scene.hosts]
         used[resource] = np.array(numbers, dtype=np.int64)
         size[resource] = np.array([one.get(resource, 0) for one in sizes], dtype=np.int64)
         having[resource] = np.array([resource in one for one in sizes], dtype=bool)
@@ -102,15 +102,17 @@ def usage(scene: Scene, resources: Iterable[str]) -> Usage:
 
 
 def really_used(scene: Scene, resources: Iterable[str], measures: Measures | None) -> Usage | str:
-    """What every node uses instead of what is requested of it; or why nobody can tell."""
+    """Return the measured usage of every node instead of its requests; or why it is unknown."""
     if measures is None:
         return "it counts what is really used, and nothing tells that here (metrics.k8s.io)"
-    silent = next((here.name for here in scene.hosts if not _is_told(measures.steady(here.name))), None)
-    if silent is not None:
-        return f"it counts what is really used, and nothing tells what {silent} uses"
+    without_metrics = next(
+        (node_info.name for node_info in scene.hosts if not _is_told(measures.steady(node_info.name))), None
+    )
+    if without_metrics is not None:
+        return f"it counts what is really used, and nothing tells what {without_metrics} uses"
     requested = usage(scene, resources)
-    steady = [measures.steady(here.name) or {} for here in scene.hosts]
-    used = {what: np.array([one[what] for one in steady], dtype=np.int64) for what in MEASURED}
+    smoothed = [measures.steady(node_info.name) or {} for node_info in scene.hosts]
+    used = {what: np.array([one[what] for one in smoothed], dtype=np.int64) for what in MEASURED}
     return requested._replace(used={**requested.used, **used})
 
 
@@ -119,12 +121,12 @@ def _is_told(amounts_: Amounts | None) -> bool:
 
 
 def resources_of(limits: Limits) -> tuple[str, ...]:
-    """The resources looked at: those limited, and always cpu, memory and pods."""
+    """Return the evaluated resources: those with thresholds, and always cpu, memory and pods."""
     return tuple(dict.fromkeys((*limits, *BASIC)))
 
 
 def below(measured: Usage, limits: Limits) -> Array:
-    """Nodes that are at or below every limit."""
+    """Return nodes at or below every threshold."""
     mask = np.ones(len(next(iter(measured.used.values()))), dtype=bool)
     for resource, limit in limits.items():
         mask &= measured.percent(resource) <= limit
@@ -132,7 +134,7 @@ def below(measured: Usage, limits: Limits) -> Array:
 
 
 def above(measured: Usage, limits: Limits) -> Array:
-    """Nodes that are above some limit."""
+    """Return nodes above at least one threshold."""
     mask = np.zeros(len(next(iter(measured.used.values()))), dtype=bool)
     for resource, limit in limits.items():
         mask |= measured.percent(resource) > limit
@@ -140,56 +142,56 @@ def above(measured: Usage, limits: Limits) -> Array:
 
 
 def schedulable(scene: Scene) -> Array:
-    return np.array([not here.node.spec.unschedulable for here in scene.hosts], dtype=bool)
+    return np.array([not node_info.node.spec.unschedulable for node_info in scene.hosts], dtype=bool)
 
 
 class Drain(NamedTuple):
-    """Taking pods from some nodes for the good of others."""
+    """Evicts pods from source nodes so that they run on target nodes."""
 
     round_: Round
     targets: Sequence[Host]
     names: frozenset[str]
-    """Of the targets."""
+    """The names of the targets."""
     available: dict[str, int]
-    """What the targets can still take, per resource; it shrinks with every pod taken."""
+    """What the targets can still take, per resource; it shrinks with every eviction."""
     namespaces: Namespaces
     limit: int | None
-    """Pods to take from one node at most."""
+    """The maximum number of evictions per node."""
     reason: str
     untainted: bool
-    """Some target has no taints at all, so that every pod tolerates it."""
+    """Whether a target has no taints, so that every pod tolerates it."""
     meant: Callable[[Resident], bool] | None = None
-    """Which pods are looked at; all, when not given."""
+    """Selects the pods to consider; all pods by default."""
     measures: Measures | None = None
-    """When given, a pod takes with it what it uses, not what it requests."""
+    """When set, the measured usage of a pod counts instead of its requests."""
 
     def run(self, sources: Iterable[tuple[Host, dict[str, int]]]) -> None:
-        """Drain these nodes in order; each comes with what it may exceed before it is drained no more."""
-        for here, excess in sources:
-            if self._drain(here, excess) is Answer.TOTAL_LIMIT:
+        """Evict pods from these nodes in order; each comes with the amounts above its threshold."""
+        for node_info, excess in sources:
+            if self._drain(node_info, excess) is Answer.TOTAL_LIMIT:
                 return
 
     def _drain(self, here: Host, excess: dict[str, int]) -> Answer:
-        """`excess` is how much is used beyond the aim, per resource; when none is above 0 the node is done."""
+        """`excess` is the amount above the threshold, per resource; the node is done when none is above 0."""
         if not self._goes_on(excess):
             return Answer.EVICTED
-        taken = 0
+        evicted = 0
         for pod in sorted(here.residents, key=ORDER):
             if (self.meant is not None and not self.meant(pod)) or not self.round_.evictable(pod):
                 continue
-            if self.limit is not None and taken >= self.limit:
+            if self.limit is not None and evicted >= self.limit:
                 break
             if not self._wanted_elsewhere(pod):
                 continue
             amounts_ = self._amounts(pod)
             if amounts_ is None:
-                self.round_.spare(pod, "nothing tells what it uses")
+                self.round_.spare(pod, "there are no metrics of its usage")
                 continue
-            answer = self.round_.evict(pod, self.reason)
-            if answer is Answer.NODE_LIMIT or answer is Answer.TOTAL_LIMIT:
-                return answer
-            if answer is Answer.EVICTED:
-                taken += 1
+            outcome = self.round_.evict(pod, self.reason)
+            if outcome is Answer.NODE_LIMIT or outcome is Answer.TOTAL_LIMIT:
+                return outcome
+            if outcome is Answer.EVICTED:
+                evicted += 1
                 self._pay(amounts_, excess)
                 if not self._goes_on(excess):
                     break
@@ -207,22 +209,22 @@ class Drain(NamedTuple):
             return False
         if self.round_.cycle.room.expects(pod) in self.names or self.round_.fits_among(pod, self.names):
             return True
-        self.round_.spare(pod, "none of the nodes that should take it would")
+        self.round_.spare(pod, "it fits on none of the target nodes")
         return False
 
     def _tolerates_some(self, pod: Resident) -> bool:
-        """Whether a target's taints, of every effect, are all tolerated, by at least as many tolerations."""
+        """Return whether the pod tolerates all taints of a target (any effect), with at least as many tolerations."""
         if self.untainted:
             return True
         tolerations = pod.pod.spec.tolerations
         return any(
             len(tolerations) >= len(taints)
             and all(any(toleration.covers(taint) for toleration in tolerations) for taint in taints)
-            for taints in (here.node.spec.taints for here in self.targets)
+            for taints in (node_info.node.spec.taints for node_info in self.targets)
         )
 
     def _amounts(self, pod: Resident) -> Amounts | None:
-        """What goes with the pod; None when nobody knows."""
+        """Return the amounts that move with the pod; None when unknown."""
         if self.measures is None:
             return pod.demand.requests
         used = self.measures.pods.get(pod.key)

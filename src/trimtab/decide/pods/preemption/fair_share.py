@@ -1,4 +1,4 @@
-"""Fairness among equals: what part of a cluster each owner has, and when a change of places makes it more even."""
+"""Fair shares among pods of equal priority: each owner's share, and whether a swap makes shares more even."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -13,31 +13,31 @@ LEAST_RUN, LEAST_WAIT = timedelta(minutes=10), timedelta(minutes=2)
 
 
 class Claimant(NamedTuple):
-    """Whose share it is, seen from the top: the Deployment rather than its ReplicaSets."""
+    """The owner of a share: the top-level owner, for example the Deployment rather than its ReplicaSets."""
 
     uid: str
     weight: float = 1.0
-    """Of two claimants, the one with twice the weight may have twice as much."""
+    """An owner with twice the weight may have twice as much."""
 
 
 class Fairness(NamedTuple):
-    """Pods of equal priority may change places when that makes what their owners have more even."""
+    """Allows preemption among pods of equal priority when it makes the shares of their owners more even."""
 
     now: datetime
     waiting_since: datetime
     """Since when the pod has no node."""
     claimant: Callable[[str], Claimant] = Claimant
-    """By the uid of the controller that pods name."""
+    """Maps the uid of the pods' controller to the owner."""
     services: Mapping[str, Sequence[Labels]] = {}
-    """The selectors of services, by namespace: among owners with equal shares, the service with most yields first."""
+    """The selectors of services, by namespace: among owners with equal shares, pods of the largest service go first."""
 
 
 class Shares:
-    """What part of the cluster every owner has, and whether a change of places makes it more even.
+    """Each owner's share of the cluster, and whether a swap of pods makes shares more even.
 
-    A victim's owner must afterwards still have at least what the newcomer's owner then has. So every swap raises the
-    smaller of two shares and leaves the others alone, and with unchanged demand swaps come to an end. Swaps that are on
-    their way count as done: who leaves has nothing, who is promised room has it.
+    After a swap, a victim's owner must still have at least the share that the preemptor's owner then has. So every swap
+    raises the smaller of two shares and changes no other, and swaps end while demand stays the same. Swaps in progress
+    count as done: leaving pods count for nothing, nominated pods count in full.
     """
 
     def __init__(self, me: Resident, fleet: NodeFleet, fairness: Fairness, leaves: Callable[[Resident], bool]) -> None:
@@ -46,8 +46,8 @@ class Shares:
         self._owned: dict[str, Amounts] = {}
         self._services: dict[tuple[str, ...], float] = {}
         self._settled = [one for one in _present(fleet, me) if not leaves(one)]
-        for here in fleet.hosts:
-            _add(self._size, here.allocatable)
+        for node_info in fleet.hosts:
+            _add(self._size, node_info.allocatable)
         for one in self._settled:
             _add(self._owned.setdefault(self._claimant(one).uid, {}), one.demand.requests)
         self._mine = self._share(self._claimant(me), (me,), 1)
@@ -56,20 +56,20 @@ class Shares:
         return self._fairness.claimant(pod.traits.controller) if pod.traits.controller else Claimant("")
 
     def may_yield(self, pod: Resident) -> bool:
-        """Whether this pod of equal priority is a possible victim at all."""
+        """Return whether this pod of equal priority can be a victim at all."""
         if pod.priority != self._me.priority or self._fairness.now - self._fairness.waiting_since < LEAST_WAIT:
             return False
         if self._leaves(pod):
             return True
-        started, owner, mine = pod.pod.status.start_time, self._claimant(pod).uid, self._claimant(self._me).uid
-        if not owner or not mine or owner == mine:
+        started, owner, own = pod.pod.status.start_time, self._claimant(pod).uid, self._claimant(self._me).uid
+        if not owner or not own or owner == own:
             return False
         if started is None or self._fairness.now - started < LEAST_RUN:
             return False
         return self.stay_even((pod,))
 
     def stay_even(self, victims: Sequence[Resident]) -> bool:
-        """Whether every owner that loses pods of equal priority keeps at least what the newcomer's then has."""
+        """Return whether every owner that loses pods of equal priority keeps at least the preemptor's new share."""
         losses: dict[Claimant, list[Resident]] = {}
         for one in victims:
             if one.priority == self._me.priority and not self._leaves(one):
@@ -77,13 +77,13 @@ class Shares:
         return all(self._share(owner, lost, -1) >= self._mine for owner, lost in losses.items())
 
     def plenty(self, pod: Resident) -> tuple[float, float]:
-        """How much the owner and then the services of a pod of equal priority have: those with most yield first."""
+        """Return the shares of the pod's owner and of its services; victims are taken from the largest first."""
         if pod.priority != self._me.priority:
             return 0.0, 0.0
         return self._share(self._claimant(pod), (), 0), self._service_share(pod)
 
     def _service_share(self, pod: Resident) -> float:
-        """The part of the cluster that pods of the same services have, whoever owns them."""
+        """Return the share of the cluster that pods of the same services have, whatever their owners."""
         selectors = [one for one in self._fairness.services.get(pod.namespace, ()) if one and _selects(one, pod)]
         if not selectors:
             return 0.0
@@ -97,7 +97,7 @@ class Shares:
         return self._services[key]
 
     def _share(self, owner: Claimant, changed: Sequence[Resident], sign: int) -> float:
-        """The largest part of any resource that the owner has after the change, by its weight."""
+        """Return the owner's dominant share after the change, divided by its weight."""
         owned = dict(self._owned.get(owner.uid, {}))
         for one in changed:
             _add(owned, one.demand.requests, sign)
@@ -108,11 +108,11 @@ class Shares:
 
 
 def _present(fleet: NodeFleet, me: Resident) -> Iterator[Resident]:
-    """Who runs here, and who has been promised room, but the newcomer itself."""
-    for here in fleet.hosts:
-        yield from here.residents
-    for waiting in fleet.nominated.values():
-        yield from (one for one in waiting if one.key != me.key)
+    """Yield all running and nominated pods except the preemptor."""
+    for node_info in fleet.hosts:
+        yield from node_info.residents
+    for nominated in fleet.nominated.values():
+        yield from (one for one in nominated if one.key != me.key)
 
 
 def _selects(selector: Labels, pod: Resident) -> bool:

@@ -1,4 +1,4 @@
-"""Who must go so that a more important pod can run: victims node by node, and the node where it hurts least."""
+"""Preemption: finds victims per node, and the node where their eviction costs least."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -29,23 +29,23 @@ from trimtab.decide.pods.schedule import (
 )
 
 SYSTEM_CRITICAL = 2_000_000_000
-"""From this priority on a pod may break budgets in either profile."""
+"""From this priority on a pod may violate budgets in either profile."""
 NOT_STARTED = datetime.max.replace(tzinfo=UTC)
 FEWEST_CANDIDATES = 100
 AT_ONCE = 16
-"""At least so many nodes are looked at before asking whether that is enough."""
+"""Minimum number of nodes to evaluate before checking whether there are enough candidates."""
 COSTS = 9
-"""How many numbers a cost is made of."""
+"""The length of a cost tuple."""
 PRIORITY_OFFSET = 1 << 31
 """Makes every priority positive, so that fewer victims never sum up to more."""
 PREEMPTED = "PreemptionByScheduler"
 Columns: TypeAlias = NDArray[np.intp]
 Borne: TypeAlias = tuple[tuple[str, Burden], ...]
-"""What owners had borne when something was found, by controller."""
+"""The recent disruptions of owners when a result was computed, by controller."""
 
 
 class Cover(NamedTuple):
-    """A disruption budget as preemption sees it."""
+    """A disruption budget as preemption reads it."""
 
     namespace: str
     selector: Choice | None
@@ -53,10 +53,11 @@ class Cover(NamedTuple):
     disrupted: frozenset[str] = frozenset()
     """Pods whose disruption is already granted."""
     exact: bool = False
-    """As evictions are judged: an empty selector selects all, and whoever is ending already costs nothing. Else as
-    kube-scheduler looks at budgets."""
+    """As evictions are evaluated: an empty selector selects all pods, and terminating pods cost nothing. Otherwise as
+    kube-scheduler reads budgets.
+    """
     spares_ill: bool = True
-    """Pods that are not ready need its leave too."""
+    """Whether the budget also protects pods that are not ready."""
 
     def selects(self, pod: Resident) -> bool:
         if pod.namespace != self.namespace or self.selector is None:
@@ -66,30 +67,30 @@ class Cover(NamedTuple):
         return self.selector.matches(pod.labels)
 
     def covers(self, pod: Resident) -> bool:
-        """Whether the budget has a say in the end of this pod."""
+        """Return whether the end of this pod is charged to the budget."""
         if pod.name in self.disrupted or not self.selects(pod):
             return False
         return not self.exact or not (pod.terminating or (not self.spares_ill and not pod.pod.ready))
 
 
 class Limits(NamedTuple):
-    """How many pods may go: what budgets allow, and what owners without one can bear."""
+    """How many pods may be disrupted: what budgets allow, and the default limit for owners without a budget."""
 
     covers: tuple[Cover, ...]
     burdens: Burdens | None = None
 
     def breaking(self, pods: Iterable[Resident]) -> frozenset[tuple[str, str]]:
-        """Which pods would go too far if all were to leave in this order."""
-        left: dict[int | str, int] = {i: cover.allowed for i, cover in enumerate(self.covers)}
+        """Return the pods that would exceed a limit if all were evicted in this order."""
+        remaining: dict[int | str, int] = {i: cover.allowed for i, cover in enumerate(self.covers)}
         found = set()
         for one in pods:
-            asked: list[int | str] = [i for i, cover in enumerate(self.covers) if cover.covers(one)]
-            if (bearer := self._bearer(one)) is not None:
-                left.setdefault(bearer.owner, bearer.spare)
-                asked.append(bearer.owner)
-            for who in asked:
-                left[who] -= 1
-                if left[who] < 0:
+            charged: list[int | str] = [i for i, cover in enumerate(self.covers) if cover.covers(one)]
+            if (owner := self._bearer(one)) is not None:
+                remaining.setdefault(owner.owner, owner.spare)
+                charged.append(owner.owner)
+            for limit in charged:
+                remaining[limit] -= 1
+                if remaining[limit] < 0:
                     found.add(one.key)
         return frozenset(found)
 
@@ -97,38 +98,39 @@ class Limits(NamedTuple):
         return not self.breaking(victims)
 
     def borne_by(self, pod: Resident) -> Burden | None:
-        """What the owner of a pod has borne lately; None when it has none, or nobody asks."""
+        """Return the recent disruptions of the pod's owner; None when it has no owner or they are not tracked."""
         return self.burdens(pod.traits.controller) if self.burdens is not None and pod.traits.controller else None
 
     def _bearer(self, pod: Resident) -> Burden | None:
-        """The owner that must bear the loss of a pod for which no budget speaks."""
+        """Return the owner that is charged for a pod that no budget selects."""
         if self.burdens is None or pod.terminating or any(cover.selects(pod) for cover in self.covers):
             return None
-        bearer = self.borne_by(pod)
-        return None if bearer is None or pod.pod.metadata.uid in bearer.leaving else bearer
+        owner = self.borne_by(pod)
+        return None if owner is None or pod.pod.metadata.uid in owner.leaving else owner
 
     def leaves(self, pod: Resident) -> bool:
-        """Whether this pod is on its way out already."""
-        bearer = None if pod.terminating else self.borne_by(pod)
-        return pod.terminating or (bearer is not None and pod.pod.metadata.uid in bearer.leaving)
+        """Return whether this pod is already being removed."""
+        owner = None if pod.terminating else self.borne_by(pod)
+        return pod.terminating or (owner is not None and pod.pod.metadata.uid in owner.leaving)
 
 
 class Candidate(NamedTuple):
-    """A node that would do, and whom it costs."""
+    """A node where preemption helps, with its victims."""
 
     node: str
     victims: tuple[Resident, ...]
     """Most important first."""
     violations: int
-    """Victims whose budget does not allow it."""
+    """The number of victims whose budget does not allow it."""
     cost: tuple[float, ...]
-    """Compared in order, less is better: broken budgets, the highest priority hurt, victims that nothing replaces,
-    priorities together, number of victims, how little their owners and services have (among equals), what their owners
-    bore lately, and how long the most important of them have run."""
+    """Compared in order, less is better: violated budgets, the highest priority of a victim, victims without a
+    controller, sum of priorities, number of victims, small shares of their owners and services (among equals), recent
+    disruptions of their owners, and how long the most important of them have run.
+    """
 
 
 class Preemption(NamedTuple):
-    """The cheapest candidate, the others it was chosen from, and those that would have been as good."""
+    """The cheapest candidate, all candidates, and the nodes that cost the same."""
 
     chosen: Candidate
     candidates: tuple[Candidate, ...]
@@ -145,49 +147,49 @@ def preempt(
     fairness: Fairness | None = None,
     burdens: Burdens | None = None,
 ) -> Preemption | Reason:
-    """For a pod that no node can take as it is; a `Reason` when preemption helps nowhere or is not allowed.
+    """Find victims for a pod that fits on no node; a `Reason` when preemption does not help or is not allowed.
 
     With `fairness`, when lower priorities do not help, pods of equal priority may yield to an owner that has less.
-    With `burdens`, owners without a budget lose few pods at once, and those that bore least lately lose them first.
+    With `disruptions`, owners without a budget lose few pods at once, and those with the fewest recent ones first.
     """
-    me = pod if isinstance(pod, Resident) else resident(pod)
-    ask = ask_for(me, fleet)
-    if (refused := ineligible(ask, fleet, taste, me.priority + (fairness is not None))) is not None:
-        return refused
-    enforced = profile.preemption_obeys_budgets and me.priority < SYSTEM_CRITICAL
+    pod_info = pod if isinstance(pod, Resident) else resident(pod)
+    request = ask_for(pod_info, fleet)
+    if (ineligibility := ineligible(request, fleet, taste, pod_info.priority + (fairness is not None))) is not None:
+        return ineligibility
+    enforced = profile.preemption_obeys_budgets and pod_info.priority < SYSTEM_CRITICAL
     shared = profile.preemption_shares_the_burden
     limits = Limits(tuple(covers), burdens if shared else None)
-    hunt = Hunt(ask, fleet, limits, taste, enforced, spares_unmanaged=shared)
-    findings, columns = _candidates(hunt)
+    search = Hunt(request, fleet, limits, taste, enforced, spares_unmanaged=shared)
+    table, columns = _candidates(search)
     if not len(columns) and fairness is not None:
-        shares = Shares(me, fleet, fairness, limits.leaves)
-        findings, columns = _candidates(hunt._replace(shares=shares))
-        even = [shares.stay_even(candidate.victims) for candidate in findings.at(columns)]
+        shares = Shares(pod_info, fleet, fairness, limits.leaves)
+        table, columns = _candidates(search._replace(shares=shares))
+        even = [shares.stay_even(candidate.victims) for candidate in table.at(columns)]
         columns = columns[np.array(even, dtype=bool)]
     if not len(columns):
         return Reason("NoVictims", "evicting pods of lower priority makes room on no node")
-    tied = findings.cheapest(columns)
-    return Preemption(findings.at(tied[:1])[0], findings.at(columns), tuple(fleet.hosts.called(tied)))
+    tied = table.cheapest(columns)
+    return Preemption(table.at(tied[:1])[0], table.at(columns), tuple(fleet.hosts.called(tied)))
 
 
 def ineligible(ask: PodAsk, fleet: NodeFleet, taste: Taste, top: int) -> Reason | None:
-    """A pod that may not preempt, or whose victims, all of a priority below `top`, are still leaving."""
+    """Return why the pod cannot preempt: its policy, or victims (priority below `priority_bound`) still leaving."""
     if ask.pod.spec.preemption_policy == "Never":
         return Reason("NeverPreempts", "the pod's preemptionPolicy is Never")
-    promised = fleet.get(ask.pod.status.nominated_node_name)
-    if promised is None:
+    nominated_node = fleet.get(ask.pod.status.nominated_node_name)
+    if nominated_node is None:
         return None
-    objection = objection_to(ask, fleet, promised.name, taste)
-    if objection is not None and objection.reason.code == HOPELESS:
+    rejection = objection_to(ask, fleet, nominated_node.name, taste)
+    if rejection is not None and rejection.reason.code == HOPELESS:
         return None
-    leaving = [one for one in promised.residents if one.priority < top and preempted(one.pod)]
+    leaving = [one for one in nominated_node.residents if one.priority < top and preempted(one.pod)]
     if leaving:
-        return Reason("VictimsLeaving", f"{len(leaving)} pods are still leaving {promised.name} for it")
+        return Reason("VictimsLeaving", f"{len(leaving)} pods are still leaving {nominated_node.name} for it")
     return None
 
 
 def preempted(pod: Pod) -> bool:
-    """Whether the pod is ending to make room."""
+    """Return whether the pod is being deleted because of preemption."""
     return pod.metadata.deletion_timestamp is not None and any(
         condition.type == "DisruptionTarget" and condition.status == "True" and condition.reason == PREEMPTED
         for condition in pod.status.conditions
@@ -195,7 +197,7 @@ def preempted(pod: Pod) -> bool:
 
 
 class Hunt(NamedTuple):
-    """What a search for victims needs to know."""
+    """The inputs of a search for victims."""
 
     ask: PodAsk
     fleet: NodeFleet
@@ -203,26 +205,26 @@ class Hunt(NamedTuple):
     taste: Taste
     enforced: bool
     spares_unmanaged: bool
-    """Pods that nothing would replace go last among their equals: what they do is lost for good."""
+    """Pods without a controller are evicted last among pods of equal priority: nothing replaces them."""
     shares: Shares | None = None
-    """With these, pods as important may yield too."""
+    """When set, pods of equal priority can be victims too."""
 
     @property
     def top(self) -> int:
-        """Only pods of a priority below this can be victims."""
+        """Only pods with a priority below this can be victims."""
         return self.ask.me.priority + (self.shares is not None)
 
     def may_take(self, pod: Resident) -> bool:
         return pod.priority < self.ask.me.priority or (self.shares is not None and self.shares.may_yield(pod))
 
     def importance(self, pod: Resident) -> tuple[object, ...]:
-        """Sorts the most important first: by priority, what its owner has, what it bore, and how long it has run.
+        """Sort key, most important first: priority, share of the owner, recent disruptions, running time.
 
-        Age comes last, because a replacement is young: whoever was disrupted would else be the first to be so again.
+        Age comes last, because a replacement is young: a disrupted pod would otherwise be the first to be disrupted again.
         """
-        replaced = self.spares_unmanaged and pod.pod.controller is not None
+        is_managed = self.spares_unmanaged and pod.pod.controller is not None
         started = pod.pod.status.start_time or NOT_STARTED
-        return -pod.priority, replaced, self._plenty(pod), -self._borne(pod), started, pod.key
+        return -pod.priority, is_managed, self._plenty(pod), -self._borne(pod), started, pod.key
 
     def _plenty(self, pod: Resident) -> tuple[float, float]:
         return self.shares.plenty(pod) if self.shares is not None else (0.0, 0.0)
@@ -232,61 +234,61 @@ class Hunt(NamedTuple):
         return found.per_replica if found is not None else 0.0
 
     def cost(self, victims: Sequence[Resident], violations: int) -> tuple[float, ...]:
-        """See `Candidate.cost`; `victims` are sorted, the most important first."""
+        """See `PreemptionCandidate.cost`; `victims` are sorted, most important first."""
         if not victims:
             return (violations, -PRIORITY_OFFSET, 0, 0, 0, 0, 0, 0, 0)
         highest = victims[0].priority
-        lost = sum(one.pod.controller is None for one in victims) if self.spares_unmanaged else 0
+        unmanaged = sum(one.pod.controller is None for one in victims) if self.spares_unmanaged else 0
         owner, service = min(map(self._plenty, victims)) if self.shares is not None else (0.0, 0.0)
-        borne = max(map(self._borne, victims)) if self.limits.burdens is not None else 0.0
+        recent = max(map(self._borne, victims)) if self.limits.burdens is not None else 0.0
         started = min(one.pod.status.start_time or NOT_STARTED for one in victims if one.priority == highest)
         total = sum(one.priority + PRIORITY_OFFSET for one in victims)
-        return (violations, highest, lost, total, len(victims), -owner, -service, borne, -started.timestamp())
+        return (violations, highest, unmanaged, total, len(victims), -owner, -service, recent, -started.timestamp())
 
 
 def _candidates(hunt: Hunt) -> tuple["Findings", Columns]:
-    """Where candidates are, in the order of names; enough of them, one of which breaks no budget, end the search."""
+    """Find candidates by node name; the search ends with enough of them, at least one of which violates no budget."""
     columns, trial = potential(hunt), Trial(hunt)
-    findings = trial.findings()
+    table = trial.findings()
     enough = max(len(columns) // 10, FEWEST_CANDIDATES)
-    if hunt.limits.burdens is None:  # else what is known may no longer be true
-        hopeless = (findings.stamps == hunt.fleet.stamps) & (findings.costs[0] == np.inf)
-        columns = columns[~hopeless[columns]]
+    if hunt.limits.burdens is None:  # with `disruptions`, cached results may be outdated
+        without_candidate = (table.stamps == hunt.fleet.stamps) & (table.costs[0] == np.inf)
+        columns = columns[~without_candidate[columns]]
     found: list[Columns] = []
-    start, count, harmless = 0, 0, False
-    while start < len(columns) and not (harmless and count >= enough):
-        asked = columns[start : start + max(enough - count, AT_ONCE)]
-        start += len(asked)
-        _examine(asked, trial, findings)
-        here = asked[findings.costs[0][asked] < np.inf]
-        most = enough - count
-        if not harmless:
-            clean = np.flatnonzero(findings.costs[0][here] == 0)
-            harmless = len(clean) > 0
-            most = max(most, int(clean[0]) + 1) if harmless else len(here)
-        found.append(here[:most])
+    start, count, has_harmless = 0, 0, False
+    while start < len(columns) and not (has_harmless and count >= enough):
+        batch = columns[start : start + max(enough - count, AT_ONCE)]
+        start += len(batch)
+        _examine(batch, trial, table)
+        with_candidate = batch[table.costs[0][batch] < np.inf]
+        needed = enough - count
+        if not has_harmless:
+            clean = np.flatnonzero(table.costs[0][with_candidate] == 0)
+            has_harmless = len(clean) > 0
+            needed = max(needed, int(clean[0]) + 1) if has_harmless else len(with_candidate)
+        found.append(with_candidate[:needed])
         count += len(found[-1])
-    return findings, np.concatenate(found) if found else columns
+    return table, np.concatenate(found) if found else columns
 
 
 def _examine(asked: Columns, trial: "Trial", findings: "Findings") -> None:
-    """Look at those of these nodes of which nothing is known, or no longer."""
-    hunt = trial.hunt
-    names, promised, stamps = hunt.fleet.hosts.names, hunt.fleet.nominated, hunt.fleet.stamps
-    known = findings.stamps[asked] == stamps[asked]
-    if hunt.limits.burdens is not None:
+    """Evaluate those of these nodes without a valid cached result."""
+    search = trial.hunt
+    names, nominated, generations = search.fleet.hosts.names, search.fleet.nominated, search.fleet.stamps
+    known = findings.stamps[asked] == generations[asked]
+    if search.limits.burdens is not None:
         known &= np.array([trial.still_bear(findings.borne[column]) for column in asked.tolist()], dtype=bool)
     for column in asked[~known].tolist():
         candidate = victims_on(names[column], trial)
-        # what was promised may be withdrawn without any change of the node
-        stamp = 0 if names[column] in promised else int(stamps[column])
-        findings.note(column, stamp, candidate, trial.borne)
+        # a nomination may be withdrawn without any change of the node
+        generation = 0 if names[column] in nominated else int(generations[column])
+        findings.note(column, generation, candidate, trial.borne)
 
 
 def potential(hunt: Hunt) -> Columns:
-    """The columns of nodes that are refused for what runs there and have pods that may yield."""
-    weakest = hunt.fleet.hosts.column("weakest", lambda: _weakest, np.int64)
-    return np.flatnonzero(crowded_nodes(hunt.ask, hunt.fleet, hunt.taste) & (weakest < hunt.top))
+    """Return the columns of nodes that are rejected because of their pods and have possible victims."""
+    lowest = hunt.fleet.hosts.column("weakest", lambda: _weakest, np.int64)
+    return np.flatnonzero(crowded_nodes(hunt.ask, hunt.fleet, hunt.taste) & (lowest < hunt.top))
 
 
 def _weakest(here: Host) -> int:
@@ -294,15 +296,15 @@ def _weakest(here: Host) -> int:
 
 
 class Findings:
-    """What one question has found, by column; as arrays, because most of it is the same the next time."""
+    """The results of one search by column; arrays, because most results are reused by the next search."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
         self.stamps = np.zeros(len(names), dtype=np.int64)
-        """Which value of the node each finding is about; 0 is none."""
+        """The generation of the node that each result is for; 0 is none."""
         self.borne: list[Borne] = [()] * len(names)
         self.costs = np.full((COSTS, len(names)), np.inf)
-        """Without end where there is no candidate."""
+        """Infinite where there is no candidate."""
         self._least, self._most = np.full(COSTS, np.inf), np.full(COSTS, -np.inf)
         self._candidates = np.empty(len(names), dtype=object)
 
@@ -317,12 +319,12 @@ class Findings:
         self._candidates[column] = candidate
 
     def at(self, columns: Columns) -> tuple[Candidate, ...]:
-        """The candidates in these columns, each of which has one."""
+        """Return the candidates in these columns, each of which has one."""
         return tuple(self._candidates[columns].tolist())
 
     def cheapest(self, columns: Columns) -> Columns:
-        """Those of these that hurt least; more than one when nothing tells them apart."""
-        for place in np.flatnonzero(self._least < self._most).tolist():  # most numbers are the same everywhere
+        """Return the columns with the lowest cost; more than one when costs are equal."""
+        for place in np.flatnonzero(self._least < self._most).tolist():  # most costs are the same everywhere
             costs = self.costs[place][columns]
             columns = columns[costs == costs.min()]
             if len(columns) == 1:
@@ -331,55 +333,57 @@ class Findings:
 
 
 class Trial:
-    """A copy of the cluster on which pods are taken away and put back.
+    """A copy of the cluster for removing and restoring pods.
 
-    When every rule looks at one node alone, only that node is copied; else the whole cluster is, because taking a pod
-    away changes what other nodes are worth.
+    When every filter reads one node alone, only that node is copied; otherwise the whole cluster is, because removing a
+    pod changes the results of other nodes.
     """
 
     def __init__(self, hunt: Hunt) -> None:
-        ask, fleet = hunt.ask, hunt.fleet
-        self.me, self.hunt = ask.me, hunt
-        plugins = active_filters(ask, hunt.taste)
+        request, fleet = hunt.ask, hunt.fleet
+        self.me, self.hunt = request.me, hunt
+        plugins = active_filters(request, hunt.taste)
         self._alone = all(plugin.sweep is None for plugin in plugins)
-        self._checks = [plugin.truth(ask, fleet.hosts) for plugin in plugins] if self._alone else []
+        self._checks = [plugin.truth(request, fleet.hosts) for plugin in plugins] if self._alone else []
         self._fleet = fleet if self._alone else fleet.fork()
         self._here: Host | None = None
         self._node = ""
         self.borne: Borne = ()
-        """What the owners of those who could go have borne, by controller."""
-        self._question = tuple((plugin.name, plugin.reads(ask)) for plugin in plugins if plugin.reads is not None)
+        """The recent disruptions of the owners of possible victims, by controller."""
+        self._question = tuple((plugin.name, plugin.reads(request)) for plugin in plugins if plugin.reads is not None)
         self._comparable = self._alone and hunt.shares is None and len(self._question) == len(plugins)
 
     def findings(self) -> Findings:
-        """What the same question found before; nothing when answers depend on more than node and question."""
-        hosts, hunt = self._fleet.hosts, self.hunt
+        """Return the cached table of the same search; a new one when results depend on other nodes or shares."""
+        nodes, search = self._fleet.hosts, self.hunt
         if not self._comparable:
-            return Findings(hosts.names)
-        question = (self._question, self.me.priority, hunt.limits.covers, hunt.enforced, hunt.spares_unmanaged)
-        notebook, key = self._fleet.notebook, (*question, hunt.limits.burdens is None)
-        findings = notebook.page(key, lambda: Findings(hosts.names))
-        if findings.names is not hosts.names:  # nodes have come or gone, and columns mean others
-            findings = notebook.anew(key, Findings(hosts.names))
+            return Findings(nodes.names)
+        search_key = (self._question, self.me.priority, search.limits.covers, search.enforced, search.spares_unmanaged)
+        cache, key = self._fleet.notebook, (*search_key, search.limits.burdens is None)
+        table = cache.page(key, lambda: Findings(nodes.names))
+        if table.names is not nodes.names:  # nodes were added or removed, and columns have changed
+            table = cache.anew(key, Findings(nodes.names))
         for node in self._fleet.nominated:
-            if (column := hosts.index.get(node)) is not None:
-                findings.stamps[column] = 0
-        return findings
+            if (column := nodes.index.get(node)) is not None:
+                table.stamps[column] = 0
+        return table
 
     def still_bear(self, borne: Borne) -> bool:
-        """Whether owners have borne as much as then."""
-        burdens = self.hunt.limits.burdens
-        return burdens is None or all(burdens(controller) == before for controller, before in borne)
+        """Return whether the recent disruptions of these owners are as they were."""
+        lookup = self.hunt.limits.burdens
+        return lookup is None or all(lookup(controller) == before for controller, before in borne)
 
     def enter(self, node: str) -> tuple[Resident, ...]:
-        """From now on it is about this node; returns whom it would cost at most, most important first."""
-        here = self._fleet.hosts.targets[self._fleet.hosts.index[node]]
-        self._node, self._here = node, here if self._alone else None
-        weaker = [one for one in here.residents if self.hunt.may_take(one)]
+        """Start a trial on this node; return all possible victims, most important first."""
+        node_info = self._fleet.hosts.targets[self._fleet.hosts.index[node]]
+        self._node, self._here = node, node_info if self._alone else None
+        evictable = [one for one in node_info.residents if self.hunt.may_take(one)]
         if self.hunt.limits.burdens is not None:
-            found = ((one.traits.controller, self.hunt.limits.borne_by(one)) for one in weaker)
-            self.borne = tuple({controller: borne for controller, borne in found if borne is not None}.items())
-        return tuple(sorted(weaker, key=self.hunt.importance))
+            observed = ((one.traits.controller, self.hunt.limits.borne_by(one)) for one in evictable)
+            self.borne = tuple(
+                {controller: disruptions for controller, disruptions in observed if disruptions is not None}.items()
+            )
+        return tuple(sorted(evictable, key=self.hunt.importance))
 
     def take(self, pods: Sequence[Resident]) -> None:
         if self._here is None:
@@ -395,7 +399,7 @@ class Trial:
                 self._here = self._here.joined(one)
 
     def spares(self, pod: Resident) -> bool:
-        """Put this one back if the newcomer still fits beside it."""
+        """Restore this pod if the preemptor still fits beside it."""
         before = self._here
         self.put_back((pod,))
         if self.fits():
@@ -408,19 +412,19 @@ class Trial:
 
     def fits(self) -> bool:
         if self._here is None:
-            ask = ask_for(self.me, self._fleet)
+            request = ask_for(self.me, self._fleet)
             column = self._fleet.hosts.index[self._node]
-            ((_, objection),) = refusals(ask, self._fleet, [column], self.hunt.taste)
-            return objection is None
+            ((_, rejection),) = refusals(request, self._fleet, [column], self.hunt.taste)
+            return rejection is None
         return self._passes(self._here) and self._passes_with_promised(self._here)
 
     def _passes(self, here: Host) -> bool:
         return all(check(here) for check in self._checks)
 
     def _passes_with_promised(self, here: Host) -> bool:
-        """Pods as important that were promised room on this node must still find it."""
-        waiting = self._fleet.nominated.get(self._node, ())
-        ahead = [one for one in waiting if one.priority >= self.me.priority and one.key != self.me.key]
+        """Return whether pods of equal or higher priority nominated to this node still fit."""
+        nominated = self._fleet.nominated.get(self._node, ())
+        ahead = [one for one in nominated if one.priority >= self.me.priority and one.key != self.me.key]
         if not ahead:
             return True
         for one in ahead:
@@ -429,15 +433,15 @@ class Trial:
 
 
 def victims_on(node: str, trial: Trial) -> Candidate | None:
-    """The fewest pods, the least important ones, that must leave this node; None when even all of them do not help."""
-    weaker, limits, enforced = trial.enter(node), trial.hunt.limits, trial.hunt.enforced
+    """Return the fewest and least important victims on this node; None when removing all of them does not help."""
+    evictable, limits, enforced = trial.enter(node), trial.hunt.limits, trial.hunt.enforced
     if enforced:
-        # the least important pods that their budgets let go
-        forbidden = limits.breaking(reversed(weaker))
-        candidate = _tried(node, trial, [one for one in weaker if one.key not in forbidden], spare=frozenset())
+        # the least important pods that their budgets allow
+        forbidden = limits.breaking(reversed(evictable))
+        candidate = _tried(node, trial, [one for one in evictable if one.key not in forbidden], spare=frozenset())
         if candidate is not None or not forbidden:
             return candidate
-    candidate = _tried(node, trial, weaker, spare=limits.breaking(weaker))
+    candidate = _tried(node, trial, evictable, spare=limits.breaking(evictable))
     if candidate is None or not enforced or limits.hold(candidate.victims):
         return candidate
     return None
@@ -446,7 +450,7 @@ def victims_on(node: str, trial: Trial) -> Candidate | None:
 def _tried(
     node: str, trial: Trial, leaving: Sequence[Resident], *, spare: frozenset[tuple[str, str]]
 ) -> Candidate | None:
-    """Take all away; if the newcomer fits, bring back whom it leaves room for: first those in `spare`."""
+    """Remove all; if the preemptor fits, restore as many as possible: first those in `restored_first`."""
     trial.take(leaving)
     if not trial.fits():
         trial.put_back(leaving)
@@ -461,15 +465,15 @@ def _tried(
 
 
 def foretold(pod: Resident, chosen: Candidate, fleet: NodeFleet, taste: Taste = DEFAULT) -> list[tuple[Resident, str]]:
-    """What will become of each victim, in words: told to people, and of no weight in the choice."""
+    """Predict for each victim where its replacement fits; shown to people and not used in the choice."""
     after = fleet.fork().vacated(chosen.victims, chosen.node).settled(pod, chosen.node)
-    told = []
+    outcomes = []
     for one in chosen.victims:
         if one.pod.controller is None:
-            told.append((one, "nothing replaces it"))
+            outcomes.append((one, "nothing replaces it"))
             continue
-        heir = one._replace(pod=one.pod.but(spec=one.pod.spec.but(node_name="")))
-        decision = schedule(heir, after, taste)
+        replacement = one._replace(pod=one.pod.but(spec=one.pod.spec.but(node_name="")))
+        decision = schedule(replacement, after, taste)
         after = book(decision, after)
-        told.append((one, f"{decision.node or 'no node'} would take its replacement"))
-    return told
+        outcomes.append((one, f"{decision.node or 'no node'} would take its replacement"))
+    return outcomes

@@ -1,4 +1,4 @@
-"""What owners of pods have borne lately, so that those without a budget are not asked for more than their part."""
+"""Recent disruptions of pod owners, which limit how many pods owners without a budget can lose."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -8,27 +8,27 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.decide.pods.budgets.budget import IN_FLIGHT_AT_MOST
 
 SHARE = 10
-"""Percent of an owner's replicas that may be on their way at once, when no budget says how many."""
+"""Percent of an owner's replicas that may be disrupted at once when it has no budget."""
 LATELY = timedelta(hours=1)
 EVICTED = "PodEvicted"
-"""The event by which our API server tells the owner of a pod, which is `related`, of its eviction, in one step with it."""
+"""The event that our API server records for a pod's owner (`related` is the pod) in one transaction with the eviction."""
 
 
 class Burden(NamedTuple):
-    """How an owner stands, seen from the top: the Deployment rather than its ReplicaSets."""
+    """The recent disruptions of a top-level owner: the Deployment rather than its ReplicaSets."""
 
     owner: str
     replicas: int = 1
     down: int = 0
-    """Disrupted, and not yet ready again."""
+    """Disrupted, and no ready replacement yet."""
     lately: int = 0
-    """Disruptions in the last hour."""
+    """The number of disruptions in the last hour."""
     leaving: frozenset[str] = frozenset()
-    """Pods, by uid, that are still there and counted as down already."""
+    """The uids of pods that still exist and already count as disrupted."""
 
     @property
     def spare(self) -> int:
-        """How many more may be disrupted now: of a tenth, but at least one, those that are not down already."""
+        """How many more may be disrupted now: a tenth of the replicas, at least one, minus the unreplaced ones."""
         return max(0, max(1, -(-SHARE * self.replicas // 100)) - self.down)
 
     @property
@@ -37,37 +37,37 @@ class Burden(NamedTuple):
 
 
 Burdens: TypeAlias = Callable[[str], Burden]
-"""By the uid of the controller that pods name."""
+"""By the uid of the pods' controller."""
 
 
 def burden(owner: str, replicas: int, pods: Sequence[Pod], ends: Mapping[str, datetime], now: datetime) -> Burden:
-    """How an owner of these pods stands; `ends` are the uids of pods that were disrupted, and when."""
+    """Compute the recent disruptions of an owner; `disrupted_at` maps uids of disrupted pods to the time."""
     ends = {**_ending(pods), **ends}
     recent = [at for at in ends.values() if now - at < LATELY]
-    well = [
+    healthy = [
         pod for pod in pods if pod.ready and pod.metadata.deletion_timestamp is None and pod.metadata.uid not in ends
     ]
-    missing = max(0, replicas - len(well))
+    missing = max(0, replicas - len(healthy))
     leaving = frozenset(pod.metadata.uid for pod in pods if pod.metadata.uid in ends)
-    return Burden(owner, replicas, min(missing, _unreplaced(recent, well, now)), len(recent), leaving)
+    return Burden(owner, replicas, min(missing, _unreplaced(recent, healthy, now)), len(recent), leaving)
 
 
 def _ending(pods: Sequence[Pod]) -> dict[str, datetime]:
-    """Pods that say themselves that somebody ends them."""
+    """Return terminating pods with the condition DisruptionTarget."""
     found = {}
     for pod in pods:
-        said = next((one for one in pod.status.conditions if one.type == "DisruptionTarget"), None)
-        if pod.metadata.deletion_timestamp is not None and said is not None and said.status == "True":
-            found[pod.metadata.uid] = said.last_transition_time or pod.metadata.deletion_timestamp
+        condition = next((one for one in pod.status.conditions if one.type == "DisruptionTarget"), None)
+        if pod.metadata.deletion_timestamp is not None and condition is not None and condition.status == "True":
+            found[pod.metadata.uid] = condition.last_transition_time or pod.metadata.deletion_timestamp
     return found
 
 
 def _unreplaced(ends: Sequence[datetime], well: Sequence[Pod], now: datetime) -> int:
-    """Disruptions for which no pod that was born afterwards is well yet.
+    """Count disruptions without a healthy pod that was created afterwards.
 
-    One that nothing has replaced for long counts no more: on a full cluster pods that matter little would else be safe
-    for ever from those that matter.
+    A disruption that nothing has replaced for long counts no more: on a full cluster, pods of low priority would
+    otherwise be protected for ever from pods of high priority.
     """
-    open_ = sorted((at.replace(microsecond=0) for at in ends if now - at < IN_FLIGHT_AT_MOST), reverse=True)
-    births = [pod.metadata.creation_timestamp for pod in well if pod.metadata.creation_timestamp is not None]
-    return max((i + 1 - sum(birth >= at for birth in births) for i, at in enumerate(open_)), default=0)
+    in_flight = sorted((at.replace(microsecond=0) for at in ends if now - at < IN_FLIGHT_AT_MOST), reverse=True)
+    created = [pod.metadata.creation_timestamp for pod in well if pod.metadata.creation_timestamp is not None]
+    return max((i + 1 - sum(at_creation >= at for at_creation in created) for i, at in enumerate(in_flight)), default=0)
