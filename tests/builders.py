@@ -1,4 +1,4 @@
-"""Short words for long objects."""
+"""Builders of API objects for tests."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -140,7 +140,7 @@ def item(cluster: str, health: str = "Healthy", **fields: Any) -> AggregatedStat
 
 
 def cluster(name: str, *taints: str, ready: str = "True", **spec: Any) -> Cluster:
-    """Taints as `key:Effect`; ready as the status of the condition, empty for none yet."""
+    """A cluster with taints given as `key:Effect`; `ready` is the status of its Ready condition, empty for none."""
     parsed = tuple(Taint(key=k, effect=e, time_added=NOON - MINUTE) for k, e in (t.split(":") for t in taints))
     conditions = (Condition(type="Ready", status=ready, last_transition_time=NOON - MINUTE),) if ready else ()
     return Cluster(
@@ -156,6 +156,6 @@ def raw_of(thing: Any) -> Raw:
     return wire(thing)
 
 
-def works(wishes: list[Any]) -> dict[str, Work]:
-    """The Works among the wishes, by the cluster they are for."""
-    return {well_known.cluster_of(wish.namespace): wish for wish in wishes if isinstance(wish, Work)}
+def works(effects: list[Any]) -> dict[str, Work]:
+    """The Works among the effects, by cluster."""
+    return {well_known.cluster_of(effect.namespace): effect for effect in effects if isinstance(effect, Work)}

@@ -1,4 +1,4 @@
-"""A whole control plane with simulated members on the virtual clock, for stories about workloads that move."""
+"""A control plane with simulated members on the virtual clock, for tests about workloads that move."""
 
 import asyncio
 import contextlib
@@ -30,14 +30,14 @@ PODS = Resource("", "v1", "pods", "Pod")
 
 
 class Scene:
-    """What a story can do, and what it can see."""
+    """Actions and observations of a test on the fleet."""
 
     def __init__(self, fleet: Embedded) -> None:
         self.fleet = fleet
         self.client = fleet.client
         self.world = fleet.world
         self.lowest: dict[str, int] = {}
-        self._watching: list[asyncio.Task[None]] = []
+        self._recorders: list[asyncio.Task[None]] = []
 
     async def make(self, raw: Raw | Object) -> Raw:
         body = wire(raw) if isinstance(raw, Object) else raw
@@ -98,7 +98,7 @@ class Scene:
         )
 
     async def taint(self, cluster: str, *taints: str) -> None:
-        """Taints as `key:Effect`; none takes them away."""
+        """Set taints given as `key:Effect`; without arguments remove all."""
         parsed = [{"key": k, "effect": e} for k, e in (t.split(":") for t in taints)]
         await self.edit(Cluster, cluster, {"spec": {"taints": parsed or None}})
 
@@ -120,7 +120,7 @@ class Scene:
         return sorted(await self.all(Move), key=lambda move: (move.status.started, move.name))
 
     def ready(self, name: str = "web") -> dict[str, int]:
-        """Pods that are really ready, by cluster, whatever anybody reports."""
+        """Ready pods by cluster, read from the simulated members and not from any status."""
         found = {}
         for member in self.world:
             pods = [p for p in member.pods if p.metadata.labels.get("app") == name and is_ready(p)]
@@ -129,33 +129,33 @@ class Scene:
         return found
 
     def watch(self, name: str = "web") -> None:
-        """From now on remember the fewest ready replicas at any time."""
+        """Record the lowest number of ready replicas from now on."""
 
-        async def look() -> None:
+        async def record() -> None:
             while True:
                 now = sum(self.ready(name).values())
                 self.lowest[name] = min(self.lowest.get(name, now), now)
                 await asyncio.sleep(0.25)
 
-        self._watching.append(asyncio.get_running_loop().create_task(look()))
+        self._recorders.append(asyncio.get_running_loop().create_task(record()))
 
-    async def until(self, holds: Callable[[], Awaitable[bool]], seconds: float = 120.0) -> None:
+    async def until(self, is_met: Callable[[], Awaitable[bool]], seconds: float = 120.0) -> None:
         for _ in range(int(seconds * 2)):
             with contextlib.suppress(NotFound):
-                if await holds():
+                if await is_met():
                     return
             await asyncio.sleep(0.5)
         raise AssertionError(f"not within {seconds} seconds: {await self.report()}")
 
     async def settled(self, name: str, wanted: dict[str, int], seconds: float = 120.0) -> None:
-        """Placed so, really running so, and nothing held or leaving."""
+        """Wait until the placement and the ready pods are as wanted and no hold or eviction task is left."""
 
-        async def so() -> bool:
+        async def is_settled() -> bool:
             binding = await self.binding(name)
-            quiet = not binding.status.holds and not binding.spec.graceful_eviction_tasks
-            return quiet and await self.where(name) == wanted and self.ready(name) == wanted
+            idle = not binding.status.holds and not binding.spec.graceful_eviction_tasks
+            return idle and await self.where(name) == wanted and self.ready(name) == wanted
 
-        await self.until(so, seconds)
+        await self.until(is_settled, seconds)
 
     async def report(self) -> str:
         lines = []
@@ -170,7 +170,7 @@ class Scene:
         return "\n".join(lines)
 
     async def end(self) -> None:
-        for task in self._watching:
+        for task in self._recorders:
             task.cancel()
 
 
@@ -197,15 +197,15 @@ def story(
     settings: Raw | None = None,
     plans: tuple[MemberPlan, ...] = (),
 ) -> Any:
-    """Live the story on a fleet m1, m2, ... in virtual time."""
+    """Run the steps on a fleet m1, m2, ... in virtual time."""
 
-    async def life() -> Any:
-        dice = random.Random("host")
-        uids = seeded_uids(dice)
-        settled = Settings(
-            clock=LoopClock(), plugins=[PolicyAdmission(uids)], new_uid=uids, token_key=dice.randbytes(32)
+    async def run() -> Any:
+        rng = random.Random("host")
+        uids = seeded_uids(rng)
+        server_settings = Settings(
+            clock=LoopClock(), plugins=[PolicyAdmission(uids)], new_uid=uids, token_key=rng.randbytes(32)
         )
-        host = ApiServer(Store(), settled)
+        host = ApiServer(Store(), server_settings)
         await host.start()
         fleet = Embedded(
             FleetPlan(
@@ -219,16 +219,16 @@ def story(
             settings={"cluster-failure-threshold": 10, "cluster-success-threshold": 10, **(settings or {})},
         )
         await fleet.start()
-        scene = Scene(fleet)
+        scenario = Scene(fleet)
         try:
             await asyncio.sleep(15)
-            return await act(scene)
+            return await act(scenario)
         finally:
-            await scene.end()
+            await scenario.end()
             await fleet.stop()
             await host.stop()
 
-    return run_virtually(life())
+    return run_virtually(run())
 
 
 def divided(*weights: tuple[str, int]) -> Raw:

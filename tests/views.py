@@ -1,4 +1,4 @@
-"""A View made of plain objects, for calling controllers without any server."""
+"""A View over a list of objects, for calling controllers without a server."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 class FakeView:
-    """What a controller sees when exactly these objects exist."""
+    """A View in which exactly these objects exist."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Placements on the real server, store, cache and controllers, in virtual time; nobody runs any member here."""
+"""OCM Placements with the real server, store, cache and controllers in virtual time, without member clusters."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,32 +23,32 @@ VERSIONS = {
     "PlacementDecision": "v1beta1",
     "AddOnPlacementScore": "v1alpha1",
 }
-Story = Callable[[Client], Awaitable[None]]
+Steps = Callable[[Client], Awaitable[None]]
 
 
-def where(kind: str) -> Resource:
+def resource_for(kind: str) -> Resource:
     declared = find_kind(f"{GROUP}/{VERSIONS[kind]}", kind)
     assert declared is not None
     return resource_of(declared)
 
 
-async def make(client: Client, kind: str, name: str, namespace: str = "", **rest: Any) -> Raw:
+async def create(client: Client, kind: str, name: str, namespace: str = "", **rest: Any) -> Raw:
     metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **rest.pop("metadata", {})}
     status = rest.pop("status", None)
     raw = {"apiVersion": f"{GROUP}/{VERSIONS[kind]}", "kind": kind, "metadata": metadata, **rest}
-    made = await client.create(where(kind), raw)
+    created = await client.create(resource_for(kind), raw)
     if status is not None:
-        made = await client.patch(where(kind), namespace, name, {"status": status}, subresource="status")
-    return made
+        created = await client.patch(resource_for(kind), namespace, name, {"status": status}, subresource="status")
+    return created
 
 
-async def chosen(client: Client) -> list[str]:
+async def selected_clusters(client: Client) -> list[str]:
     await asyncio.sleep(2)
-    pages = (await client.list(where("PlacementDecision"), "default")).items
+    pages = (await client.list(resource_for("PlacementDecision"), "default")).items
     return [entry["clusterName"] for page in pages for entry in page.get("status", {}).get("decisions", ())]
 
 
-def told(story: Story) -> None:
+def run_scenario(steps: Steps) -> None:
     async def run() -> None:
         clock = LoopClock()
         server = ApiServer(Store(), Settings(clock=clock))
@@ -62,9 +62,9 @@ def told(story: Story) -> None:
                     Resource("", "v1", "namespaces", "Namespace", namespaced=False),
                     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
                 )
-                await make(client, "ManagedCluster", name, spec={"hubAcceptsClient": True})
-            await make(client, "ManagedClusterSetBinding", "global", "default", spec={"clusterSet": "global"})
-            await story(client)
+                await create(client, "ManagedCluster", name, spec={"hubAcceptsClient": True})
+            await create(client, "ManagedClusterSetBinding", "global", "default", spec={"clusterSet": "global"})
+            await steps(client)
         finally:
             await plane.stop()
             await server.stop()
@@ -72,53 +72,53 @@ def told(story: Story) -> None:
     run_virtually(run())
 
 
-def test_a_placement_is_answered_follows_taints_and_leaves_nothing_behind() -> None:
-    async def story(client: Client) -> None:
-        await make(client, "Placement", "p", "default", spec={"numberOfClusters": 2})
-        assert await chosen(client) == ["a", "b"]
-        placement = await client.get(where("Placement"), "default", "p")
+def test_a_placement_gets_decisions_follows_taints_and_is_cleaned_up() -> None:
+    async def steps(client: Client) -> None:
+        await create(client, "Placement", "p", "default", spec={"numberOfClusters": 2})
+        assert await selected_clusters(client) == ["a", "b"]
+        placement = await client.get(resource_for("Placement"), "default", "p")
         assert placement["status"]["numberOfSelectedClusters"] == 2
         taint = {"key": f"{GROUP}/unreachable", "effect": "NoSelect"}
-        await client.patch(where("ManagedCluster"), "", "a", {"spec": {"taints": [taint]}})
-        assert await chosen(client) == ["b", "c"]
-        await client.delete(where("Placement"), "default", "p")
+        await client.patch(resource_for("ManagedCluster"), "", "a", {"spec": {"taints": [taint]}})
+        assert await selected_clusters(client) == ["b", "c"]
+        await client.delete(resource_for("Placement"), "default", "p")
         await asyncio.sleep(10)
-        assert await chosen(client) == []
+        assert await selected_clusters(client) == []
 
-    told(story)
+    run_scenario(steps)
 
 
-def test_sets_that_every_fleet_has_come_with_the_first_cluster_and_come_again() -> None:
-    async def story(client: Client) -> None:
+def test_default_cluster_sets_are_created_and_recreated_after_deletion() -> None:
+    async def steps(client: Client) -> None:
         await asyncio.sleep(2)
-        found = {one["metadata"]["name"]: one for one in (await client.list(where("ManagedClusterSet"))).items}
+        found = {one["metadata"]["name"]: one for one in (await client.list(resource_for("ManagedClusterSet"))).items}
         assert set(found) == {"default", "global"}
         assert found["global"]["status"]["conditions"][0]["message"] == "3 ManagedClusters selected"
-        await client.delete(where("ManagedClusterSet"), "", "global")
+        await client.delete(resource_for("ManagedClusterSet"), "", "global")
         await asyncio.sleep(2)
-        assert await client.get(where("ManagedClusterSet"), "", "global")
+        assert await client.get(resource_for("ManagedClusterSet"), "", "global")
 
-    told(story)
+    run_scenario(steps)
 
 
-def test_scores_rank_clusters_and_a_placement_wakes_when_one_expires() -> None:
-    async def story(client: Client) -> None:
+def test_scores_rank_clusters_and_an_expired_score_updates_the_decisions() -> None:
+    async def steps(client: Client) -> None:
         add_on = {"type": "AddOn", "addOn": {"resourceName": "cost", "scoreName": "s"}}
         policy = {"mode": "Exact", "configurations": [{"scoreCoordinate": add_on, "weight": 1}]}
-        await make(client, "Placement", "p", "default", spec={"numberOfClusters": 1, "prioritizerPolicy": policy})
-        assert await chosen(client) == ["a"]
+        await create(client, "Placement", "p", "default", spec={"numberOfClusters": 1, "prioritizerPolicy": policy})
+        assert await selected_clusters(client) == ["a"]
         ends = (LoopClock().now() + timedelta(seconds=60)).isoformat().replace("+00:00", "Z")
         scores = [{"name": "s", "value": 50}]
-        await make(client, "AddOnPlacementScore", "cost", "c", status={"scores": scores, "validUntil": ends})
-        assert await chosen(client) == ["c"]
+        await create(client, "AddOnPlacementScore", "cost", "c", status={"scores": scores, "validUntil": ends})
+        assert await selected_clusters(client) == ["c"]
         await asyncio.sleep(65)
-        assert await chosen(client) == ["a"], "what has expired counts nothing, and names decide"
+        assert await selected_clusters(client) == ["a"], "an expired score counts 0, so the name decides"
 
-    told(story)
+    run_scenario(steps)
 
 
-def test_a_placement_of_the_first_version_is_read_as_the_document_wrote_it() -> None:
-    async def story(client: Client) -> None:
+def test_a_v1alpha1_placement_is_converted() -> None:
+    async def steps(client: Client) -> None:
         old = {
             "apiVersion": f"{GROUP}/v1alpha1",
             "kind": "Placement",
@@ -142,8 +142,8 @@ def test_a_placement_of_the_first_version_is_read_as_the_document_wrote_it() -> 
         }
         for name, value in (("a", 50), ("b", -50), ("c", 0)):
             status = {"scores": [{"name": "cpuratio", "value": value}]}
-            await make(client, "AddOnPlacementScore", "default", name, status=status)
+            await create(client, "AddOnPlacementScore", "default", name, status=status)
         await client.create(Resource(GROUP, "v1alpha1", "placements", "Placement"), old)
-        assert await chosen(client) == ["b"]
+        assert await selected_clusters(client) == ["b"]
 
-    told(story)
+    run_scenario(steps)

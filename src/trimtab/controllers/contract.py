@@ -1,11 +1,11 @@
-"""A controller is a pure function: it sees an object and a `View`, and yields what should become true.
+"""The contract of controllers: pure functions that read an object and a `View` and yield effects.
 
     @controller(ResourceBinding, writes=["Work"], wakes=[...])
     def dispatch(binding: ResourceBinding, view: View) -> Iterator[Wish]: ...
 
-Wishes are carried out in the order they are yielded, and the first that fails ends the beat: yield children first and
-the status that speaks of them last. A controller describes what should be true now, however often it is asked; a wish
-that is already true costs nothing.
+Effects are carried out in the order they are yielded, and the first that fails ends the reconcile: yield children first
+and the status that reports on them last. Controllers are level-triggered: they describe the desired state as of now,
+however often they run. An effect that is already true writes nothing.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Ref(NamedTuple):
-    """Which object, of whatever kind: what an event is about, or a template that has no type of ours."""
+    """A reference to an object of any kind: the subject of an event, or a template of a kind that has no class here."""
 
     api_version: str
     kind: str
@@ -30,21 +30,21 @@ class Ref(NamedTuple):
 
 
 class Again(NamedTuple):
-    """Wake me once more, after this many seconds."""
+    """Reconcile this key again after this many seconds."""
 
     seconds: float
 
 
 class Gone(NamedTuple):
-    """This object should no longer exist, provided it is still the one that was seen."""
+    """Delete this object, provided it is still the one in the view (same uid)."""
 
     target: Object | Ref
     revision: str = ""
-    """When given, only if the object still has this resourceVersion."""
+    """When set, delete only if the object still has this resourceVersion."""
 
 
 class Make(NamedTuple):
-    """An object of any kind should be as `wanted`; `seen` is what it was when this was thought (None: create it)."""
+    """Create or update an object of any kind to equal `wanted`; `seen` is its state in the view (None: create it)."""
 
     wanted: Raw
     seen: Raw | None = None
@@ -58,7 +58,7 @@ class Make(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Tell the people who look after `about`: a Kubernetes Event."""
+    """Record a Kubernetes Event about an object."""
 
     about: Ref
     reason: str
@@ -66,36 +66,36 @@ class Note(NamedTuple):
     source: str
     type: str = "Normal"
     routine: bool = False
-    """A step that went as it should and that nobody acts on; told only where the profile says so."""
+    """The event reports an expected step that needs no action; it is recorded only where the profile says so."""
 
 
 class Steps(NamedTuple):
-    """Write one object several times over, each step on top of the one before; a crash leaves a whole step behind.
+    """Write one object several times in order; a crash leaves the object as one of the steps describes it.
 
-    For what must be visible before the rest is: the status of an object is otherwise written after its spec.
+    This makes a status visible before the spec changes: otherwise the status of an object is written after its spec.
     """
 
     steps: tuple[Object, ...]
 
 
 class Within(NamedTuple):
-    """The wish is for a member cluster, not for the host."""
+    """Carry out the effect in a member cluster instead of the host."""
 
     cluster: str
     wish: "Make | Gone"
 
 
 class Look(NamedTuple):
-    """Fetch this member object and think again: the view does not know whether it exists."""
+    """Fetch this object from the member and reconcile again; the view does not contain it yet."""
 
     cluster: str
     ref: Ref
 
 
 class Inquire(NamedTuple):
-    """Ask a member whether a user may do all this to an object there; the answer is remembered, and thought goes on.
+    """Send SubjectAccessReviews to a member for these verbs of a user on an object, and reconcile again.
 
-    `View.recall("allowed", this)` is then (when it was asked, what the answer was).
+    `View.recall("allowed", this)` is then (time of the review, whether all verbs are allowed).
     """
 
     cluster: str
@@ -105,7 +105,7 @@ class Inquire(NamedTuple):
 
 
 class Remember(NamedTuple):
-    """Keep this value in memory for others to see (`View.recall`); it is lost at a restart and may never matter then."""
+    """Keep this value in memory for `View.recall`; a restart loses it, so correctness may not depend on it."""
 
     topic: str
     key: Hashable
@@ -116,18 +116,18 @@ Wish: TypeAlias = Object | Steps | Make | Gone | Again | Note | Within | Look | 
 
 
 class Fault(NamedTuple):
-    """How the last attempt to carry out this key's wishes ended, if it failed."""
+    """Why the last attempt to carry out the effects of this key failed."""
 
     code: int
     reason: str
     message: str
     cluster: str
-    """The member where it failed; empty for the host."""
+    """The member in which it failed; empty for the host."""
     attempts: int
 
 
 class Index(NamedTuple, Generic[T]):
-    """A way to find objects by something other than their name."""
+    """An index of a cache: finds objects by something other than their name."""
 
     name: str
     type: type[T]
@@ -135,7 +135,7 @@ class Index(NamedTuple, Generic[T]):
 
 
 class Unseen:
-    """The view has not looked there yet; different from "does not exist"."""
+    """The member object has not been fetched yet, so it is not known whether it exists."""
 
     def __bool__(self) -> bool:
         return False
@@ -145,7 +145,7 @@ UNSEEN = Unseen()
 
 
 class View(Protocol):
-    """Everything a controller may look at, as it stood at `now`."""
+    """The read-only snapshot a controller may use, as of `now`."""
 
     @property
     def now(self) -> datetime: ...
@@ -158,27 +158,27 @@ class View(Protocol):
 
     @property
     def fault(self) -> Fault | None:
-        """The fault of the last attempt for the object at hand; None after a success."""
+        """Why the last attempt for this key failed; None after a success."""
         ...
 
     def get(self, type_: type[T], namespace: str, name: str) -> T | None: ...
 
     def all(self, type_: type[T], namespace: str | None = None) -> Sequence[T]:
-        """Every object of the type (in the namespace when given), sorted by namespace and name."""
+        """All objects of the type (in the namespace when given), sorted by namespace and name."""
         ...
 
     def having(self, index: Index[T], value: str) -> Sequence[T]:
-        """The objects that the index files under `value`, sorted by namespace and name."""
+        """The objects with this value in the index, sorted by namespace and name."""
         ...
 
     def raw(self, ref: Ref) -> Raw | None:
-        """An object of any watched kind on the host, as it is on the wire."""
+        """An object of any watched kind on the host, in its wire form."""
         ...
 
     def raws(self, api_version: str, kind: str, namespace: str | None = None) -> Sequence[Raw]: ...
 
     def member(self, cluster: str, ref: Ref) -> Raw | Unseen | None:
-        """The object in a member as last seen."""
+        """The object in a member as last fetched or watched."""
         ...
 
     def key(self, ref: Ref) -> Key | None:
@@ -186,14 +186,14 @@ class View(Protocol):
         ...
 
     def part(self, name: str) -> Any:
-        """A long-lived collaborator assembled above the waterline: the interpreter, the fleet."""
+        """A long-lived object of the shell that controllers use: the interpreter, the fleet."""
         ...
 
     def recall(self, topic: str, key: Hashable) -> Any: ...
 
 
 class Wake(NamedTuple):
-    """When an object of `type` changes, these keys of the controller's own kind deserve another look.
+    """Maps a change of an object of `type` to the keys of the controller's own kind that are reconciled again.
 
     `keys(old, new, view)`: old is None at creation (and at start-up), new is None at deletion.
     """
@@ -203,34 +203,34 @@ class Wake(NamedTuple):
 
 
 class MemberWake(NamedTuple):
-    """The same for objects in members: `keys(cluster, old, new, view)` over raw objects of every watched kind."""
+    """The same for objects in members: `keys(cluster, old, new, view)` gets raw objects of every watched kind."""
 
     keys: Callable[[str, Raw | None, Raw | None, View], Iterable[Key]]
 
 
 Reconcile: TypeAlias = Callable[..., Iterator[Any]]
-"""Yields wishes; one that takes batches yields pairs of the object and the wish."""
+"""Yields effects; a batch controller yields pairs of an object and an effect."""
 
 
 class Controller(NamedTuple):
-    """One entry of the registry."""
+    """A registered controller."""
 
     name: str
     reconcile: Reconcile
     subjects: tuple[type[Object], ...]
-    """Empty: every kind on the host that users may propagate, typed or not; the controller gets `Raw`."""
+    """Empty: every propagatable kind on the host, with or without a class here; the controller gets `Raw`."""
     writes: tuple[str, ...]
     wakes: tuple[Wake, ...]
     member_wakes: tuple[MemberWake, ...]
     changed: Callable[[Any, Any], bool]
-    """Whether a change of the subject itself deserves a beat (old is None at first sight)."""
+    """Whether a change of the subject itself causes a reconcile (old is None when the object is new to the cache)."""
     batch: int
-    """More than 1: `reconcile(objects, view)` is handed up to so many at once and yields `(object, wish)`."""
+    """More than 1: `reconcile(objects, view)` gets up to this many objects at once and yields `(object, effect)`."""
     priority: Callable[[Any], int]
     gone: Callable[..., Iterator[Wish]] | None
     """Called with (key, view) when the subject no longer exists."""
     alone: bool = False
-    """One key after the other: what one key's wishes change, the next one's thoughts take into account."""
+    """Reconcile one key after the other, so that each reconcile sees the writes of the one before."""
 
 
 controllers: Registry[Controller] = Registry("controller")
@@ -241,12 +241,12 @@ def always(old: Any, new: Any) -> bool:
 
 
 def never(old: Any, new: Any) -> bool:
-    """For those whom only wakes and timers send to their subject."""
+    """For controllers that only triggers and requeues start, never a change of the subject."""
     return False
 
 
 def spec_changed(old: Any, new: Any) -> bool:
-    """The subject is new, its generation moved, or it is being deleted."""
+    """Whether the subject is new, has a new generation, or is being deleted."""
     return old is None or (
         old.metadata.generation != new.metadata.generation
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
@@ -254,7 +254,7 @@ def spec_changed(old: Any, new: Any) -> bool:
 
 
 def spec_differs(old: Any, new: Any) -> bool:
-    """For those whom another object wakes: it came, went, or asks for something else."""
+    """For triggers: whether the other object was created or deleted, or its spec changed."""
     return old is None or new is None or old.spec != new.spec
 
 
@@ -274,10 +274,10 @@ def controller(
     name: str = "",
     registry: Registry[Controller] = controllers,
 ) -> Callable[[Reconcile], Reconcile]:
-    """Wake this function for every object of the `subjects`, and let it change only the fields it `writes`.
+    """Register a function that reconciles every object of the `subjects` and changes only the fields it `writes`.
 
-    `writes` names what may be touched: `status`, `spec.clusters`, `metadata.finalizers` of the subject, or
-    `Kind`, `Kind.spec.field` of another kind. Whoever runs another set of controllers keeps it in a `registry` of its own.
+    `writes` lists what may be written: `status`, `spec.clusters`, `metadata.finalizers` of the subject, or
+    `Kind`, `Kind.spec.field` of another kind. A second set of controllers uses a `registry` of its own.
     """
 
     def register(reconcile: Reconcile) -> Reconcile:

@@ -1,15 +1,15 @@
-"""Labels, annotations, finalizers and names by which the objects of one propagation know each other."""
+"""Well-known labels, annotations, finalizers, ids and indexes that link templates, policies, bindings and Works."""
 
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.policy import ClusterPropagationPolicy, Policy, PropagationPolicy
-from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
-from trimtab.api.value import Condition, Object, Raw
+from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding, Work
+from trimtab.api.value import Key, Object, Raw
 from trimtab.controllers.contract import Index, Ref, View
+from trimtab.decide import reschedule_trigger
 
 PP_ID = "propagationpolicy.karmada.io/permanent-id"
 PP_NAMESPACE = "propagationpolicy.karmada.io/namespace"
@@ -27,41 +27,41 @@ WORK_NAME = "work.karmada.io/name"
 MANAGED = "karmada.io/managed"
 SYSTEM = "karmada.io/system"
 UPDATE_STRATEGY = "trimtab.dev/update-strategy"
-"""Of one manifest of a Work: CreateOnly, ReadOnly, ServerSideApply or Completed (it is left alone, even when it is gone);
-absent, the member's object is kept equal to it."""
+"""On a manifest of a Work: CreateOnly, ReadOnly, ServerSideApply or Completed (never written again, even when deleted);
+without it, the member's object is kept equal to the manifest."""
 FIELD_MANAGER = "trimtab.dev/field-manager"
-"""With ServerSideApply: under which name; a name that ends in `!` takes fields over from others."""
+"""With ServerSideApply: the field manager; a name that ends in `!` forces conflicts."""
 IGNORE_FIELDS = "trimtab.dev/ignore-fields"
-"""With ServerSideApply: which fields are left as they are in the member, and when; a JSON list."""
+"""With ServerSideApply: which fields keep the member's value, and when; a JSON list."""
 CONFIG_HASH = "open-cluster-management.io/config-spec-hash"
-"""Of which manifest the member's object is; fields that may change there are set again when this changes."""
+"""The hash of the manifest last applied; fields with OnSpokeChange are set again when it changes."""
 EXECUTOR = "trimtab.dev/executor"
-"""Of a Work: the service account of the member, `namespace/name`, that must be allowed what the Work does."""
+"""On a Work: the service account of the member, `namespace/name`, whose permissions limit what the Work may do."""
 ON_DELETION = "trimtab.dev/on-deletion"
-"""Of one manifest of a Work: `Orphan` leaves the object in the member when the Work, or the manifest, goes."""
+"""On a manifest of a Work: `Orphan` leaves the object in the member when the Work or the manifest is deleted."""
 CONFLICT_RESOLUTION = "work.karmada.io/conflict-resolution"
 TEMPLATE_UID = "resourcetemplate.karmada.io/uid"
 TEMPLATE_GENERATION = "resourcetemplate.karmada.io/generation"
 MANAGED_ANNOTATIONS = "resourcetemplate.karmada.io/managed-annotations"
 MANAGED_LABELS = "resourcetemplate.karmada.io/managed-labels"
 CLAIMED_BY = "resourcetemplate.karmada.io/claimed-by"
-APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
+APPLIED_PLACEMENT = reschedule_trigger.APPLIED_PLACEMENT
 APPLIED_OVERRIDES = "policy.karmada.io/applied-overrides"
 APPLIED_CLUSTER_OVERRIDES = "policy.karmada.io/applied-cluster-overrides"
 DEPENDENCIES = "resourcebinding.karmada.io/dependencies"
 TAINT_MANAGER = "TaintManager"
-"""Who asks for evictions from clusters with taints that nobody tolerates."""
+"""The producer of eviction tasks for untolerated taints."""
 DIRECTLY = ("Directly", "Immediately")
-"""Purge modes, old and new, that take the old copy away at once."""
+"""Purge modes, of the old and the new API, that delete the old copy immediately."""
 DEPENDED_BY = "resourcebinding.karmada.io/depended-by-"
 ASKED_BY = "trimtab.dev/asked-by"
-"""On a binding: why its fresh decision was asked for, for the stamp of which moment, and by which rebalancer."""
+"""On a binding: the cause of its last reschedule request, the time of the request, and the rebalancer."""
 MOVE_MODE = "trimtab.dev/move-mode"
 """On a template: ReplacementFirst or AtOnce, for moves of every cause."""
 DRAIN = "trimtab.dev/drain"
+"""On a cluster: since when it is being drained."""
 PROFILE = "trimtab.dev/profile"
-"""Annotation of a namespace: the profile by which everything in it is treated."""
-"""On a cluster: since when it is being emptied."""
+"""On a namespace: the profile for all objects in it."""
 SKIP_NAMESPACE = "namespace.karmada.io/skip-auto-propagation"
 
 POLICY_FINALIZER = "karmada.io/propagation-policy-controller"
@@ -75,6 +75,7 @@ DEPENDENCIES_FINALIZER = "karmada.io/binding-dependencies-distributor"
 EXECUTION = "karmada-es-"
 BINDINGS = (ResourceBinding, ClusterResourceBinding)
 POLICIES = (PropagationPolicy, ClusterPropagationPolicy)
+POLICY_ID_LABELS = (PP_ID, CPP_ID)
 
 _IDS = uuid.UUID("6a1d7a39-5c7b-4f0e-9c53-0c2a3f0f8d11").bytes
 _VERSION_AND_VARIANT = (0xF << 76) | (0x3 << 62)
@@ -82,9 +83,9 @@ _NAMED_OF_RFC_4122 = (0x5 << 76) | (0x2 << 62)
 
 
 def permanent_id(*parts: str) -> str:
-    """An id that a restart, or a second control plane, would give again: a UUID of version 5.
+    """A UUID of version 5: a restart or a second control plane computes the same id.
 
-    It is spelled out here because the library takes several times as long, and every Work needs one.
+    `uuid.uuid5` takes several times as long, and every Work needs one.
     """
     named = hashlib.sha1(_IDS + "/".join(parts).encode(), usedforsecurity=False).digest()
     bits = int.from_bytes(named[:16]) & ~_VERSION_AND_VARIANT | _NAMED_OF_RFC_4122
@@ -110,14 +111,28 @@ def cluster_wide(binding: Binding) -> bool:
 
 
 def binding_at(view: View, namespace: str, name: str) -> Binding | None:
-    """Namespaced and cluster-wide bindings are one thing with an empty namespace."""
+    """The ResourceBinding, or with an empty namespace the ClusterResourceBinding."""
     return view.get(ResourceBinding, namespace, name) if namespace else view.get(ClusterResourceBinding, "", name)
 
 
+def binding_key_of_work(work: Work) -> Key | None:
+    """The key of the binding that a Work was made for; None when the Work belongs to no binding."""
+    annotations = work.metadata.annotations
+    if RB_NAME in annotations:
+        return Key(kind_of(ResourceBinding).id, annotations.get(RB_NAMESPACE, ""), annotations[RB_NAME])
+    if CRB_NAME in annotations:
+        return Key(kind_of(ClusterResourceBinding).id, "", annotations[CRB_NAME])
+    return None
+
+
+def qualified_name(thing: Object | Ref) -> str:
+    """`namespace/name`, or the name alone for cluster-wide objects."""
+    return f"{thing.namespace}/{thing.name}" if thing.namespace else thing.name
+
+
 def binding_text(binding: Binding) -> str:
-    """How events name a binding."""
-    kind = kind_of(binding).name
-    return f"{kind}({binding.namespace}/{binding.name})" if binding.namespace else f"{kind}({binding.name})"
+    """The binding as upstream's events name it."""
+    return f"{kind_of(binding).name}({qualified_name(binding)})"
 
 
 def template_ref(binding: Binding) -> Ref:
@@ -136,7 +151,7 @@ def ref_of_raw(raw: Raw) -> Ref:
 
 
 def place_of_raw(raw: Raw) -> Ref:
-    """Where the object is, whichever one is there."""
+    """A reference by name only, so that a recreated object has the same reference."""
     metadata = raw["metadata"]
     return Ref(raw["apiVersion"], raw["kind"], metadata.get("namespace", ""), metadata["name"])
 
@@ -150,33 +165,38 @@ def annotations_of(raw: Raw) -> dict[str, str]:
 
 
 def home_of(raw: Raw) -> str:
-    """The namespace whose rules an object follows: a Work lies in that of its cluster, and belongs to its binding's."""
+    """The namespace whose profile applies: for a Work that of its binding, not the execution namespace."""
     return annotations_of(raw).get(RB_NAMESPACE) or raw["metadata"].get("namespace", "")
 
 
 def remarked(raw: Raw, *, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]) -> Raw:
-    """The object with some labels and annotations set, or taken away where the value is None."""
+    """The object with these labels and annotations set, or removed where the value is None."""
     metadata = dict(raw["metadata"])
     for section, changes in (("labels", labels), ("annotations", annotations)):
-        marks = merged(metadata.get(section) or {}, changes)
-        if marks or section in metadata:
-            metadata[section] = marks
+        entries = merged(metadata.get(section) or {}, changes)
+        if entries or section in metadata:
+            metadata[section] = entries
     return {**raw, "metadata": metadata}
 
 
-def merged(marks: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    after = {key: value for key, value in marks.items() if changes.get(key, "") is not None}
+def merged(entries: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Labels or annotations with some entries set, or removed where the value is None."""
+    after = {key: value for key, value in entries.items() if changes.get(key, "") is not None}
     after.update({key: value for key, value in changes.items() if value is not None})
     return after
 
 
+def policy_id_label(policy: Policy) -> str:
+    """The label that holds the id of the policy, on the policy itself and on what it claims."""
+    return PP_ID if isinstance(policy, PropagationPolicy) else CPP_ID
+
+
 def policy_id(policy: Policy) -> str:
-    label = PP_ID if isinstance(policy, PropagationPolicy) else CPP_ID
-    return policy.metadata.labels.get(label) or permanent_id(policy.metadata.uid)
+    return policy.metadata.labels.get(policy_id_label(policy)) or permanent_id(policy.metadata.uid)
 
 
 def policy_ids_of_binding(binding: Binding) -> Iterable[str]:
-    return [binding.metadata.labels[label] for label in (PP_ID, CPP_ID) if label in binding.metadata.labels]
+    return [binding.metadata.labels[label] for label in POLICY_ID_LABELS if label in binding.metadata.labels]
 
 
 def clusters_of_binding(binding: Binding) -> Iterable[str]:
@@ -202,49 +222,3 @@ def bindings_in(view: View, cluster: str) -> list[Binding]:
 
 def all_bindings(view: View) -> list[Binding]:
     return [*view.all(ResourceBinding), *view.all(ClusterResourceBinding)]
-
-
-def condition_of(conditions: Iterable[Condition], type_: str) -> Condition | None:
-    for condition in conditions:
-        if condition.type == type_:
-            return condition
-    return None
-
-
-def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
-    """The conditions with `new` among them; its transition time moves only when the status flips."""
-    old = condition_of(conditions, new.type)
-    if old is None:
-        return (*conditions, new)
-    if old.status == new.status:
-        new = new.but(last_transition_time=old.last_transition_time)
-    return tuple(new if c.type == new.type else c for c in conditions)
-
-
-def is_true(conditions: Iterable[Condition], type_: str) -> bool:
-    found = condition_of(conditions, type_)
-    return found is not None and found.status == "True"
-
-
-def setting(view: View, name: str, default: Any) -> Any:
-    return view.settings.get(name, default)
-
-
-def all_of(faults: Iterable[str]) -> str:
-    """Several faults as one, each said once."""
-    texts = list(dict.fromkeys(faults))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-
-
-def with_readiness(
-    conditions: tuple[Condition, ...], reason: str, message: str, view: View, *, fault: bool = False
-) -> tuple[Condition, ...]:
-    """The three conditions that tools which roll things out ask of every kind of ours."""
-    said = (("Ready", not fault, message), ("Reconciling", False, ""), ("Stalled", fault, message if fault else ""))
-    for type_, holds, told in said:
-        at = view.now.replace(microsecond=0)
-        new = Condition(
-            type=type_, status="True" if holds else "False", reason=reason, message=told, last_transition_time=at
-        )
-        conditions = with_condition(conditions, new)
-    return conditions

@@ -1,4 +1,4 @@
-"""Nodes and pods add up to what a cluster can still take."""
+"""Capacity of a cluster from its nodes and pods."""
 
 import msgspec
 
@@ -42,7 +42,7 @@ def test_ready_nodes_are_counted() -> None:
     assert (summary.total_num, summary.ready_num) == (2, 1)
 
 
-def test_running_waiting_and_finished_pods_count_differently() -> None:
+def test_running_pending_and_finished_pods_are_counted_separately() -> None:
     pods = [pod("p", "a"), pod("q"), pod("r", "a", phase="Succeeded")]
     summary = resource_summary([node("a")], pods, ())
     assert summary.allocatable == {"cpu": "8", "memory": "33554432Ki", "pods": "110"}
@@ -50,6 +50,6 @@ def test_running_waiting_and_finished_pods_count_differently() -> None:
     assert summary.allocating == {"cpu": "500m", "pods": "1"}
 
 
-def test_nodes_are_graded_by_what_is_free_on_them() -> None:
+def test_nodes_are_graded_by_their_free_resources() -> None:
     summary = resource_summary([node("a"), node("b")], [pod("p", "a", "1")], MODELS)
     assert [(m.grade, m.count) for m in summary.allocatable_modelings] == [(0, 0), (1, 1), (2, 1)]

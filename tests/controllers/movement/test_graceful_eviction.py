@@ -1,4 +1,4 @@
-"""When the old copy goes."""
+"""When graceful eviction deletes the old copy."""
 
 from datetime import timedelta
 from typing import Any
@@ -29,48 +29,48 @@ def leaving(*items: Any, **fields: Any) -> Binding:
 
 
 def tasks_after(subject: Binding, *clusters: Any, **options: Any) -> int:
-    wishes = list(evict(subject, FakeView(clusters, **options)))
-    changed = [wish for wish in wishes if isinstance(wish, Binding)]
+    effects = list(evict(subject, FakeView(clusters, **options)))
+    changed = [effect for effect in effects if isinstance(effect, Binding)]
     return len((changed[-1] if changed else subject).spec.graceful_eviction_tasks)
 
 
-def test_the_old_copy_goes_when_the_new_one_is_healthy() -> None:
+def test_the_old_copy_is_deleted_when_the_new_one_is_healthy() -> None:
     assert tasks_after(leaving(item("m1"), item("m2"))) == 0
     assert tasks_after(leaving(item("m1"), item("m2", "Unhealthy"))) == 1
 
 
-def test_when_time_is_over_the_last_healthy_copy_stays() -> None:
+def test_after_the_deadline_the_last_healthy_copy_stays() -> None:
     assert tasks_after(leaving(item("m1"), item("m2", "Unhealthy")), now=AFTER) == 1
     assert tasks_after(leaving(item("m1"), item("m2", "Unhealthy")), now=AFTER, profile=UPSTREAM) == 0
 
 
-def test_when_time_is_over_an_unhealthy_copy_goes_if_it_was_replaced() -> None:
+def test_after_the_deadline_an_unhealthy_copy_is_deleted_if_it_was_replaced() -> None:
     assert tasks_after(leaving(item("m1", "Unhealthy"), item("m2", "Unhealthy")), now=AFTER) == 0
     assert tasks_after(leaving(item("m1", "Unhealthy")), now=AFTER) == 1
 
 
-def test_somebody_decides_about_a_suppressed_deletion() -> None:
+def test_a_suppressed_deletion_waits_for_the_user() -> None:
     assert tasks_after(leaving(item("m1"), item("m2"), suppress_deletion=True), now=AFTER) == 1
     assert tasks_after(leaving(item("m1"), suppress_deletion=False)) == 0
 
 
-def test_a_recovered_cluster_gets_its_share_back_from_those_not_yet_ready() -> None:
+def test_a_recovered_cluster_gets_its_share_back_from_clusters_that_are_not_ready() -> None:
     subject = leaving(item("m1"), item("m2", "Unhealthy", status={"readyReplicas": 0}), producer=TAINT_MANAGER)
-    (after, note) = evict(subject, FakeView([cluster("m1"), cluster("m2")]))
+    (after, event) = evict(subject, FakeView([cluster("m1"), cluster("m2")]))
     assert {t.name: t.replicas for t in after.spec.clusters} == {"m1": 2}
     assert after.spec.graceful_eviction_tasks == ()
-    assert isinstance(note, Note)
-    assert note.reason == "EvictionCancelled"
+    assert isinstance(event, Note)
+    assert event.reason == "EvictionCancelled"
 
 
-def test_while_the_cause_is_there_nothing_is_called_off() -> None:
+def test_an_eviction_is_not_cancelled_while_its_cause_lasts() -> None:
     subject = leaving(item("m1"), item("m2", "Unhealthy"), producer=TAINT_MANAGER)
     assert tasks_after(subject, cluster("m1", "x:NoExecute"), cluster("m2")) == 1
     assert tasks_after(subject, cluster("m1", ready="False"), cluster("m2")) == 1
     assert tasks_after(subject, cluster("m1"), cluster("m2"), profile=UPSTREAM) == 1
 
 
-def test_only_those_who_are_leaving_are_looked_at() -> None:
+def test_only_bindings_with_eviction_tasks_are_reconciled() -> None:
     assert concerns_evictions(None, leaving())
     assert not concerns_evictions(leaving(), binding())
     assert not list(evict(binding(), FakeView()))

@@ -1,4 +1,4 @@
-"""How entries in the log of moves end."""
+"""Outcomes of Move objects."""
 
 from datetime import timedelta
 from typing import Any
@@ -16,7 +16,9 @@ from trimtab.controllers.movement.move_log import KEPT_PER_OBJECT, journal
 MINUTE = timedelta(minutes=1)
 
 
-def entry(name: str = "e", *, generation: int = 2, outcome: str = "", age: timedelta = MINUTE, **spec: Any) -> Move:
+def move_entry(
+    name: str = "e", *, generation: int = 2, outcome: str = "", age: timedelta = MINUTE, **spec: Any
+) -> Move:
     about = MovedObject(api_version="apps/v1", kind="Deployment", namespace="demo", name="web")
     return Move(
         metadata=Meta(name=name, namespace="demo", resource_version="1", annotations={GENERATION: str(generation)}),
@@ -26,9 +28,9 @@ def entry(name: str = "e", *, generation: int = 2, outcome: str = "", age: timed
 
 
 def outcome(subject: Move, *things: Any) -> str:
-    wishes = list(journal(subject, FakeView([subject, *things])))
-    ended = [wish.status.outcome for wish in wishes if isinstance(wish, Move)]
-    return ended[0] if ended else ("later" if any(isinstance(wish, Again) for wish in wishes) else "")
+    effects = list(journal(subject, FakeView([subject, *things])))
+    ended = [effect.status.outcome for effect in effects if isinstance(effect, Move)]
+    return ended[0] if ended else ("later" if any(isinstance(effect, Again) for effect in effects) else "")
 
 
 def web(**fields: Any) -> Binding:
@@ -36,48 +38,48 @@ def web(**fields: Any) -> Binding:
 
 
 def test_a_move_is_done_when_the_placement_is_healthy() -> None:
-    assert outcome(entry(), web()) == "Done"
-    ill = web().but(status=web().status.but(aggregated_status=(item("m2", "Unhealthy"),)))
-    assert outcome(entry(), ill) == "later"
-    assert outcome(entry(age=61 * MINUTE), ill) == "Stalled"
+    assert outcome(move_entry(), web()) == "Done"
+    unhealthy = web().but(status=web().status.but(aggregated_status=(item("m2", "Unhealthy"),)))
+    assert outcome(move_entry(), unhealthy) == "later"
+    assert outcome(move_entry(age=61 * MINUTE), unhealthy) == "Stalled"
 
 
-def test_a_move_is_not_done_while_what_gained_tells_of_the_share_it_had_before() -> None:
+def test_a_move_is_not_done_while_the_target_reports_its_old_share() -> None:
     to = (MoveTarget(name="m2", replicas=1),)
-    told = {
+    reported = {
         n: web().but(status=web().status.but(aggregated_status=(item("m2", status={"readyReplicas": n}),)))
         for n in (1, 2)
     }
-    assert outcome(entry(to=to), cluster("m2"), told[1]) == "later"
-    assert outcome(entry(to=to), cluster("m2"), told[2]) == "Done"
+    assert outcome(move_entry(to=to), cluster("m2"), reported[1]) == "later"
+    assert outcome(move_entry(to=to), cluster("m2"), reported[2]) == "Done"
 
 
-def test_while_something_is_held_or_leaves_it_goes_on() -> None:
-    assert outcome(entry(), web(status_holds=(Hold(cluster="m1", replicas=2),))) == ""
+def test_a_move_is_unfinished_while_it_has_a_hold_or_an_eviction_task() -> None:
+    assert outcome(move_entry(), web(status_holds=(Hold(cluster="m1", replicas=2),))) == ""
     task = GracefulEvictionTask(from_cluster="m1", producer="p", reason="R")
-    assert outcome(entry(), web(graceful_eviction_tasks=(task,))) == ""
+    assert outcome(move_entry(), web(graceful_eviction_tasks=(task,))) == ""
 
 
 def test_a_move_that_never_began_is_cancelled_after_a_minute() -> None:
-    assert outcome(entry(generation=3, age=MINUTE / 2), web()) == "later"
-    assert outcome(entry(generation=3), web()) == "Cancelled"
+    assert outcome(move_entry(generation=3, age=MINUTE / 2), web()) == "later"
+    assert outcome(move_entry(generation=3), web()) == "Cancelled"
 
 
-def test_an_eviction_that_was_called_off_is_cancelled() -> None:
-    assert outcome(entry(), binding(clusters={"m1": 2})) == "Cancelled"
+def test_a_cancelled_eviction_cancels_its_move() -> None:
+    assert outcome(move_entry(), binding(clusters={"m1": 2})) == "Cancelled"
 
 
-def test_a_newer_move_from_the_same_cluster_takes_over() -> None:
+def test_a_newer_move_from_the_same_cluster_supersedes_the_older() -> None:
     later = binding(clusters={"m2": 2})
     later = later.but(metadata=later.metadata.but(generation=5))
-    assert outcome(entry(), entry("newer", generation=5), later) == "Superseded"
+    assert outcome(move_entry(), move_entry("newer", generation=5), later) == "Superseded"
 
 
-def test_a_move_of_a_workload_that_is_gone_is_over() -> None:
-    assert outcome(entry()) == "Cancelled"
+def test_a_move_of_a_deleted_workload_is_cancelled() -> None:
+    assert outcome(move_entry()) == "Cancelled"
 
 
-def test_the_log_is_bounded() -> None:
-    old = [entry(f"e{n:03}", outcome="Done", age=(100 - n) * MINUTE) for n in range(KEPT_PER_OBJECT + 2)]
-    wishes = list(journal(old[-1], FakeView([*old, web()])))
-    assert [wish.target.name for wish in wishes if isinstance(wish, Gone)] == ["e000", "e001"]
+def test_the_oldest_moves_beyond_the_limit_are_deleted() -> None:
+    old = [move_entry(f"e{n:03}", outcome="Done", age=(100 - n) * MINUTE) for n in range(KEPT_PER_OBJECT + 2)]
+    effects = list(journal(old[-1], FakeView([*old, web()])))
+    assert [effect.target.name for effect in effects if isinstance(effect, Gone)] == ["e000", "e001"]

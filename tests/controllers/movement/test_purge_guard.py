@@ -1,4 +1,4 @@
-"""Copies that must be gone first, in clusters that do not answer."""
+"""Deadlines for old copies that must be deleted first, in clusters that are not ready."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,7 +23,7 @@ from trimtab.controllers.propagation.dispatch import dispatch
 from trimtab.interpret.interpreter import Interpreter
 
 SECOND = timedelta(seconds=1)
-DARK, LIT = cluster("m1", ready="False"), cluster("m1")
+NOT_READY, READY = cluster("m1", ready="False"), cluster("m1")
 
 
 def leaving(then: str = "", producer: str = well_known.TAINT_MANAGER, **fields: Any) -> Binding:
@@ -44,7 +44,7 @@ def old_work() -> Work:
     return work.but(metadata=work.metadata.but(resource_version="4", deletion_timestamp=NOON))
 
 
-def seen(where: Cluster, now: datetime, *, remains: bool = True, **options: Any) -> FakeView:
+def view_of(where: Cluster, now: datetime, *, remains: bool = True, **options: Any) -> FakeView:
     things = [where, cluster("m2"), *([old_work()] if remains else [])]
     return FakeView(things, now=now, raws=[deployment()], parts={"interpreter": Interpreter.of()}, **options)
 
@@ -52,54 +52,59 @@ def seen(where: Cluster, now: datetime, *, remains: bool = True, **options: Any)
 @pytest.mark.parametrize(
     ("then", "where", "seconds", "starts"),
     [
-        ("Proceed", DARK, 59, False),
-        ("Proceed", DARK, 60, True),
-        ("Proceed", LIT, 60, False),
-        ("Hold", DARK, 60, False),
-        ("", DARK, 6000, False),
+        ("Proceed", NOT_READY, 59, False),
+        ("Proceed", NOT_READY, 60, True),
+        ("Proceed", READY, 60, False),
+        ("Hold", NOT_READY, 60, False),
+        ("", NOT_READY, 6000, False),
     ],
 )
-def test_a_new_copy_starts_after_the_deadline_only_if_so_asked_and_the_cluster_is_dark(
+def test_a_new_copy_starts_after_the_deadline_only_with_proceed_and_an_unready_cluster(
     then: str, where: Cluster, seconds: int, starts: bool
 ) -> None:
-    wishes = list(dispatch(leaving(then), seen(where, NOON + seconds * SECOND)))
-    assert list(works(wishes)) == (["m2"] if starts else [])
+    effects = list(dispatch(leaving(then), view_of(where, NOON + seconds * SECOND)))
+    assert list(works(effects)) == (["m2"] if starts else [])
     if not starts:
-        (again,) = [wish for wish in wishes if isinstance(wish, Again)]
-        assert again.seconds == (1 if seconds == 59 else 5)
+        (requeue,) = [effect for effect in effects if isinstance(effect, Again)]
+        assert requeue.seconds == (1 if seconds == 59 else 5)
 
 
 def conditions(subject: Binding, view: FakeView) -> dict[str, tuple[str, str]]:
-    changed = [wish for wish in evict(subject, view) if isinstance(wish, Binding)]
+    changed = [effect for effect in evict(subject, view) if isinstance(effect, Binding)]
     after = changed[-1] if changed else subject
     return {c.type: (c.status, c.reason) for c in after.status.conditions}
 
 
-def test_after_the_deadline_the_binding_says_what_it_waits_for() -> None:
-    assert "Stalled" not in conditions(leaving("Hold"), seen(DARK, NOON + 59 * SECOND))
-    assert conditions(leaving("Hold"), seen(DARK, NOON + 60 * SECOND))["Stalled"] == ("True", "PurgeHeld")
-    assert conditions(leaving(), seen(DARK, NOON + 600 * SECOND))["Stalled"] == ("True", "PurgeHeld")
-    assert "Stalled" not in conditions(leaving("Hold"), seen(LIT, NOON + 60 * SECOND))
+def test_after_the_deadline_the_stalled_condition_names_the_blocking_copy() -> None:
+    assert "Stalled" not in conditions(leaving("Hold"), view_of(NOT_READY, NOON + 59 * SECOND))
+    assert conditions(leaving("Hold"), view_of(NOT_READY, NOON + 60 * SECOND))["Stalled"] == ("True", "PurgeHeld")
+    assert conditions(leaving(), view_of(NOT_READY, NOON + 600 * SECOND))["Stalled"] == ("True", "PurgeHeld")
+    assert "Stalled" not in conditions(leaving("Hold"), view_of(READY, NOON + 60 * SECOND))
 
 
-def test_upstream_says_nothing_unless_the_policy_has_the_deadline() -> None:
+def test_upstream_sets_no_condition_unless_the_policy_has_a_deadline() -> None:
     later = NOON + 100 * SECOND
-    assert "Stalled" not in conditions(leaving(), seen(DARK, later, profile=UPSTREAM))
-    assert conditions(leaving("Hold"), seen(DARK, later, profile=UPSTREAM))["Stalled"][0] == "True"
+    assert "Stalled" not in conditions(leaving(), view_of(NOT_READY, later, profile=UPSTREAM))
+    assert conditions(leaving("Hold"), view_of(NOT_READY, later, profile=UPSTREAM))["Stalled"][0] == "True"
 
 
-def test_what_was_started_too_early_is_told_until_the_old_copy_is_gone() -> None:
+def test_an_unconfirmed_purge_is_reported_until_the_old_copy_is_deleted() -> None:
     (started,) = [
-        wish for wish in evict(leaving("Proceed"), seen(DARK, NOON + 60 * SECOND)) if isinstance(wish, Binding)
+        effect
+        for effect in evict(leaving("Proceed"), view_of(NOT_READY, NOON + 60 * SECOND))
+        if isinstance(effect, Binding)
     ]
-    said = {c.type: c for c in started.status.conditions}["PurgeUnconfirmed"]
-    assert (said.status, said.reason) == ("True", "ClusterUnreachable")
-    assert "m1 may still run" in said.message
+    condition = {c.type: c for c in started.status.conditions}["PurgeUnconfirmed"]
+    assert (condition.status, condition.reason) == ("True", "ClusterUnreachable")
+    assert "m1 may still run" in condition.message
     done = started.but(spec=started.spec.but(graceful_eviction_tasks=()))
-    assert conditions(done, seen(DARK, NOON + 90 * SECOND))["PurgeUnconfirmed"][0] == "True"
-    assert conditions(done, seen(LIT, NOON + 90 * SECOND, remains=False))["PurgeUnconfirmed"] == ("False", "Purged")
+    assert conditions(done, view_of(NOT_READY, NOON + 90 * SECOND))["PurgeUnconfirmed"][0] == "True"
+    assert conditions(done, view_of(READY, NOON + 90 * SECOND, remains=False))["PurgeUnconfirmed"] == (
+        "False",
+        "Purged",
+    )
 
 
 def test_each_kind_of_failover_has_its_own_deadline() -> None:
     by_application = leaving("Proceed", producer="resource-binding-application-failover-controller")
-    assert works(list(dispatch(by_application, seen(DARK, NOON + 60 * SECOND)))) == {}
+    assert works(list(dispatch(by_application, view_of(NOT_READY, NOON + 60 * SECOND)))) == {}

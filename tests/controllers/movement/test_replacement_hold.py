@@ -1,4 +1,4 @@
-"""Replicas that wait for their replacement."""
+"""Replicas that are held until their replacement is ready."""
 
 from datetime import timedelta
 from typing import Any
@@ -30,7 +30,7 @@ def moving(ready: dict[str, int], **fields: Any) -> Binding:
     )
 
 
-def entry() -> Move:
+def unfinished_move() -> Move:
     about = MovedObject(api_version="apps/v1", kind="Deployment", namespace="demo", name="web")
     return Move(
         metadata=Meta(name="e", namespace="demo", resource_version="1"),
@@ -38,36 +38,36 @@ def entry() -> Move:
     )
 
 
-def seen(subject: Binding, **options: Any) -> list[Any]:
+def reconcile(subject: Binding, **options: Any) -> list[Any]:
     clusters = [cluster("m1"), cluster("m2"), cluster("m3")]
-    return list(hold(subject, FakeView([*clusters, entry()], **{"now": NOON, **options})))
+    return list(hold(subject, FakeView([*clusters, unfinished_move()], **{"now": NOON, **options})))
 
 
-def test_the_old_replicas_stay_while_the_new_ones_are_not_ready() -> None:
-    (again,) = seen(moving({"m1": 4, "m2": 3}))
-    assert isinstance(again, Again)
-    assert 599 < again.seconds < 601
+def test_old_replicas_stay_while_the_new_ones_are_not_ready() -> None:
+    (requeue,) = reconcile(moving({"m1": 4, "m2": 3}))
+    assert isinstance(requeue, Again)
+    assert 599 < requeue.seconds < 601
 
 
-def test_the_old_replicas_may_go_when_as_many_are_ready_elsewhere() -> None:
-    wishes = seen(moving({"m1": 4, "m2": 4}))
-    (log,) = [wish for wish in wishes if isinstance(wish, Move)]
-    (after,) = [wish for wish in wishes if isinstance(wish, Binding)]
+def test_holds_are_released_when_as_many_replicas_are_ready_elsewhere() -> None:
+    effects = reconcile(moving({"m1": 4, "m2": 4}))
+    (log,) = [effect for effect in effects if isinstance(effect, Move)]
+    (after,) = [effect for effect in effects if isinstance(effect, Binding)]
     assert log.status.outcome == "Done"
     assert (after.status.holds, after.status.replacement) == ((), None)
 
 
-def test_what_was_ready_before_is_no_replacement() -> None:
+def test_replicas_that_were_ready_before_the_move_are_no_replacement() -> None:
     before = Replacement(before=shares(m1=4, m2=2), ready=shares(m1=4, m2=2))
     growing = moving({"m1": 4, "m2": 5})
     subject = growing.but(spec=growing.spec.but(clusters=shares(m2=6)), status=growing.status.but(replacement=before))
-    assert [type(wish) for wish in seen(subject)] == [Again]
+    assert [type(effect) for effect in reconcile(subject)] == [Again]
 
 
-def test_a_replacement_that_does_not_come_is_given_up_and_told() -> None:
-    wishes = seen(moving({"m1": 4, "m2": 1}), now=LATER)
-    (log,) = [wish for wish in wishes if isinstance(wish, Move)]
-    (after,) = [wish for wish in wishes if isinstance(wish, Binding)]
+def test_a_replacement_that_is_not_ready_in_time_reverts_the_move() -> None:
+    effects = reconcile(moving({"m1": 4, "m2": 1}), now=LATER)
+    (log,) = [effect for effect in effects if isinstance(effect, Move)]
+    (after,) = [effect for effect in effects if isinstance(effect, Binding)]
     assert log.status.outcome == "Reverted"
     assert after.spec.clusters == shares(m1=4)
     (stalled,) = [c for c in after.status.conditions if c.type == "Stalled"]
@@ -75,30 +75,30 @@ def test_a_replacement_that_does_not_come_is_given_up_and_told() -> None:
     assert after.status.holds == ()
 
 
-def test_a_return_that_is_undone_is_counted_and_another_move_is_not() -> None:
+def test_only_a_reverted_failback_increments_undone() -> None:
     def undone(reason: str) -> int:
         subject = moving({"m1": 4, "m2": 1}, status_previous_placement=PreviousPlacement(undone=1))
         holds = tuple(one.but(reason=reason) for one in subject.status.holds)
-        wishes = seen(subject.but(status=subject.status.but(holds=holds)), now=LATER)
-        (after,) = [wish for wish in wishes if isinstance(wish, Binding)]
+        effects = reconcile(subject.but(status=subject.status.but(holds=holds)), now=LATER)
+        (after,) = [effect for effect in effects if isinstance(effect, Binding)]
         return int(after.status.previous_placement.undone)
 
     assert (undone("Failback"), undone("Rebalance")) == (2, 1)
 
 
-def test_nothing_is_brought_back_to_a_cluster_that_does_not_answer() -> None:
+def test_a_move_out_of_a_cluster_that_is_not_ready_is_not_reverted() -> None:
     clusters = [cluster("m1", ready="False"), cluster("m2")]
-    wishes = list(hold(moving({"m1": 4, "m2": 1}), FakeView(clusters, now=LATER)))
-    (after,) = [wish for wish in wishes if isinstance(wish, Binding)]
+    effects = list(hold(moving({"m1": 4, "m2": 1}), FakeView(clusters, now=LATER)))
+    (after,) = [effect for effect in effects if isinstance(effect, Binding)]
     assert after.spec.clusters == shares(m2=4)
     assert after.status.holds == ()
 
 
-def test_a_hold_whose_move_was_never_written_is_dropped_after_a_while() -> None:
+def test_a_hold_whose_move_was_never_written_is_removed_after_a_timeout() -> None:
     announced = moving({"m1": 4})
     announced = announced.but(spec=announced.spec.but(clusters=shares(m1=4)))
-    assert [type(wish) for wish in seen(announced)] == [Again]
-    (after,) = seen(announced, now=NOON + timedelta(seconds=31))
+    assert [type(effect) for effect in reconcile(announced)] == [Again]
+    (after,) = reconcile(announced, now=NOON + timedelta(seconds=31))
     assert after.status.holds == ()
 
 
@@ -108,7 +108,7 @@ def test_an_object_without_replicas_is_replaced_when_it_is_applied() -> None:
         spec=config.spec.but(clusters=shares(m2=0)),
         status=config.status.but(replacement=Replacement(before=shares(m1=0))),
     )
-    assert [type(wish) for wish in seen(config)] == [Again]
+    assert [type(effect) for effect in reconcile(config)] == [Again]
     arrived = config.but(status=config.status.but(aggregated_status=(item("m1"), item("m2"))))
-    (after,) = [wish for wish in seen(arrived) if isinstance(wish, Binding)]
+    (after,) = [effect for effect in reconcile(arrived) if isinstance(effect, Binding)]
     assert after.status.holds == ()

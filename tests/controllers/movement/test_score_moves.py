@@ -1,4 +1,4 @@
-"""Scores move workloads, but not at every whim."""
+"""Moves that are triggered by better scores."""
 
 from datetime import timedelta
 from typing import Any
@@ -19,8 +19,8 @@ plugins.load()
 MINUTE = timedelta(minutes=1)
 
 
-class Keeper:
-    """The fleet part of a control plane, with scores as they are told."""
+class FleetWithScores:
+    """The fleet of a view, with these scores."""
 
     def __init__(self, scores: dict[str, int], until: timedelta | None = None) -> None:
         self.scores, self.until = scores, until
@@ -32,7 +32,7 @@ class Keeper:
 
 
 def serving(one: Cluster) -> Cluster:
-    """A cluster that knows Deployments."""
+    """The cluster with the Deployment API enabled."""
     deployments = APIEnablement(
         group_version="apps/v1", resources=(APIResource(name="deployments", kind="Deployment"),)
     )
@@ -55,18 +55,18 @@ def ranked(**hysteresis: Any) -> Binding:
     )
 
 
-def beat(subject: Binding, scores: dict[str, int], after: timedelta = timedelta(), **keeper: Any) -> list[Any]:
-    view = FakeView([subject], now=NOON + after, parts={"fleet": Keeper(scores, **keeper)})
-    return [wish for _, wish in rescore([subject], view)]
+def reconcile(subject: Binding, scores: dict[str, int], after: timedelta = timedelta(), **options: Any) -> list[Any]:
+    view = FakeView([subject], now=NOON + after, parts={"fleet": FleetWithScores(scores, **options)})
+    return [effect for _, effect in rescore([subject], view)]
 
 
-def test_a_better_cluster_waits_for_its_time_and_then_a_move_is_asked_for() -> None:
+def test_a_better_cluster_triggers_a_move_after_the_hysteresis_duration() -> None:
     subject = ranked()
-    waiting, again = beat(subject, {"m1": 0, "m2": 50})
+    waiting, requeue = reconcile(subject, {"m1": 0, "m2": 50})
     assert [target.name for target in waiting.status.challenger.clusters] == ["m2"]
-    assert again == Again(300.001)
-    assert beat(waiting, {"m1": 0, "m2": 50}, 2 * MINUTE) == [Again(180.001)]
-    (moving,) = beat(waiting, {"m1": 0, "m2": 50}, 5 * MINUTE)
+    assert requeue == Again(300.001)
+    assert reconcile(waiting, {"m1": 0, "m2": 50}, 2 * MINUTE) == [Again(180.001)]
+    (moving,) = reconcile(waiting, {"m1": 0, "m2": 50}, 5 * MINUTE)
     assert moving.spec.reschedule_triggered_at == NOON + 5 * MINUTE
     assert binding_moves.asked_by(moving).reason == "ScoreChange"
     assert moving.status.challenger is None
@@ -76,34 +76,34 @@ def test_a_score_that_flaps_every_minute_moves_nothing() -> None:
     subject = ranked()
     for minute in range(60):
         scores = {"m1": 0, "m2": 90 if minute % 2 else -90}
-        for wish in beat(subject, scores, minute * MINUTE):
-            if isinstance(wish, Binding):
-                subject = wish
+        for effect in reconcile(subject, scores, minute * MINUTE):
+            if isinstance(effect, Binding):
+                subject = effect
         assert subject.spec.reschedule_triggered_at is None
 
 
-@pytest.mark.parametrize(("points", "moves_on"), [(9, False), (10, True)])
-def test_a_little_better_is_not_enough(points: int, moves_on: bool) -> None:
-    wishes = beat(ranked(), {"m1": 0, "m2": points})
-    assert any(isinstance(wish, Binding) for wish in wishes) is moves_on
+@pytest.mark.parametrize(("points", "triggers"), [(9, False), (10, True)])
+def test_a_gain_below_the_margin_triggers_nothing(points: int, triggers: bool) -> None:
+    effects = reconcile(ranked(), {"m1": 0, "m2": points})
+    assert any(isinstance(effect, Binding) for effect in effects) is triggers
 
 
-def test_margin_and_time_are_the_authors_choice() -> None:
-    (moving,) = beat(ranked(margin=0, **{"for": "0s"}), {"m1": 0, "m2": 1})
+def test_margin_and_duration_come_from_the_policy() -> None:
+    (moving,) = reconcile(ranked(margin=0, **{"for": "0s"}), {"m1": 0, "m2": 1})
     assert moving.spec.reschedule_triggered_at == NOON
 
 
-def test_what_is_on_the_move_or_not_yet_decided_is_left_alone() -> None:
+def test_unscheduled_and_unranked_bindings_are_ignored() -> None:
     subject = ranked()
     undecided = subject.but(status=subject.status.but(scheduler_observed_generation=1))
-    assert beat(undecided, {"m1": 0, "m2": 90}) == []
-    assert beat(binding(clusters={"m1": 3}), {"m1": 0, "m2": 90}) == []
+    assert reconcile(undecided, {"m1": 0, "m2": 90}) == []
+    assert reconcile(binding(clusters={"m1": 3}), {"m1": 0, "m2": 90}) == []
 
 
-def test_a_score_that_will_expire_is_looked_at_again() -> None:
-    assert beat(ranked(), {"m1": 50, "m2": 0}, until=MINUTE) == [Again(60.001)]
+def test_a_score_that_expires_requeues_the_binding() -> None:
+    assert reconcile(ranked(), {"m1": 50, "m2": 0}, until=MINUTE) == [Again(60.001)]
 
 
-def test_a_binding_knows_the_scores_it_is_ranked_by() -> None:
+def test_score_resources_come_from_the_prioritizer_policy() -> None:
     assert resources_of(ranked()) == ["cost"]
     assert resources_of(binding()) == []

@@ -1,4 +1,4 @@
-"""Replicas that no node takes are given back after a while."""
+"""Removal of replicas that are unschedulable for too long."""
 
 from datetime import timedelta
 
@@ -18,60 +18,63 @@ LONG_AGO = NOON - timedelta(minutes=6)
 
 
 def placed(annotation=DYNAMIC, ready=2) -> ResourceBinding:
-    made = binding(
+    changed = binding(
         clusters={"m1": 5, "m2": 1},
         status_aggregated_status=(item("m1", status={"readyReplicas": ready}), item("m2", status={"readyReplicas": 1})),
     )
-    annotations = made.metadata.annotations | {well_known.APPLIED_PLACEMENT: annotation}
-    return made.but(metadata=made.metadata.but(annotations=annotations))
+    annotations = changed.metadata.annotations | {well_known.APPLIED_PLACEMENT: annotation}
+    return changed.but(metadata=changed.metadata.but(annotations=annotations))
 
 
-def view(*stuck: Stuck, **more) -> FakeView:
-    seen = FakeView(**more)
-    seen.memory["probe", "m1"] = Probe(NOON, online=True, healthy=True, stuck=stuck)
-    return seen
+def view(*pods: Stuck, **more) -> FakeView:
+    snapshot = FakeView(**more)
+    snapshot.memory["probe", "m1"] = Probe(NOON, online=True, healthy=True, stuck=pods)
+    return snapshot
 
 
-def waiting(since=LONG_AGO, template="new") -> Stuck:
+def unschedulable(since=LONG_AGO, template="new") -> Stuck:
     return Stuck("demo", "web", template, since)
 
 
-def shares(wishes):
-    (made,) = [wish for wish in wishes if isinstance(wish, ResourceBinding)]
-    return {target.name: target.replicas for target in made.spec.clusters}
+def shares(effects):
+    (changed,) = [effect for effect in effects if isinstance(effect, ResourceBinding)]
+    return {target.name: target.replicas for target in changed.spec.clusters}
 
 
-def test_what_is_stuck_for_long_is_given_back_and_told() -> None:
-    wishes = list(deschedule(placed(), view(waiting(), waiting())))
-    assert shares(wishes) == {"m1": 3, "m2": 1}
-    assert wishes[-1].message.endswith("2 replica(s) in cluster(m1), 2 total descheduled replica(s)")
+def test_replicas_that_are_unschedulable_for_too_long_are_removed_with_an_event() -> None:
+    effects = list(deschedule(placed(), view(unschedulable(), unschedulable())))
+    assert shares(effects) == {"m1": 3, "m2": 1}
+    assert effects[-1].message.endswith("2 replica(s) in cluster(m1), 2 total descheduled replica(s)")
 
 
-def test_never_fewer_are_left_than_are_ready() -> None:
-    assert shares(deschedule(placed(ready=4), view(waiting(), waiting(), waiting()))) == {"m1": 4, "m2": 1}
+def test_ready_replicas_are_never_removed() -> None:
+    assert shares(deschedule(placed(ready=4), view(unschedulable(), unschedulable(), unschedulable()))) == {
+        "m1": 4,
+        "m2": 1,
+    }
 
 
-def test_a_pod_that_has_just_begun_to_wait_is_waited_for() -> None:
-    assert list(deschedule(placed(), view(waiting(since=NOON - timedelta(minutes=1))))) == []
+def test_a_recently_unschedulable_pod_is_ignored() -> None:
+    assert list(deschedule(placed(), view(unschedulable(since=NOON - timedelta(minutes=1))))) == []
 
 
 def test_pods_of_an_older_template_do_not_count() -> None:
-    young = waiting(since=NOON - timedelta(minutes=1), template="newer")
-    assert list(deschedule(placed(), view(waiting(template="old"), young))) == []
+    recent = unschedulable(since=NOON - timedelta(minutes=1), template="newer")
+    assert list(deschedule(placed(), view(unschedulable(template="old"), recent))) == []
 
 
-def test_fixed_weights_and_upstream_without_its_descheduler_are_left_alone() -> None:
-    assert list(deschedule(placed(annotation="{}"), view(waiting()))) == []
-    assert list(deschedule(placed(), view(waiting(), profile=UPSTREAM))) == []
+def test_static_weights_and_upstream_are_not_descheduled() -> None:
+    assert list(deschedule(placed(annotation="{}"), view(unschedulable()))) == []
+    assert list(deschedule(placed(), view(unschedulable(), profile=UPSTREAM))) == []
 
 
-def test_once_in_two_minutes_is_enough() -> None:
-    seen = view(waiting())
-    seen.memory["descheduled", well_known.ref_of(placed())] = NOON - timedelta(seconds=119)
-    assert list(deschedule(placed(), seen)) == []
+def test_a_binding_is_descheduled_at_most_once_per_interval() -> None:
+    snapshot = view(unschedulable())
+    snapshot.memory["descheduled", well_known.ref_of(placed())] = NOON - timedelta(seconds=119)
+    assert list(deschedule(placed(), snapshot)) == []
 
 
-def test_only_pods_that_no_node_takes_are_stuck() -> None:
+def test_only_pods_without_a_node_are_unschedulable() -> None:
     raw = {
         "metadata": {
             "name": "web-abc-1",

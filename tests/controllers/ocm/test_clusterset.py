@@ -1,6 +1,6 @@
 from views import FakeView
 
-from trimtab.api.kinds.ocm import (
+from trimtab.api.kinds.ocm_clusters import (
     ManagedCluster,
     ManagedClusterSelector,
     ManagedClusterSet,
@@ -29,65 +29,68 @@ def in_set(name: str, which: str) -> ManagedCluster:
     return ManagedCluster(metadata=Meta(name=name, labels={SET_LABEL: which}))
 
 
-def a_set(name: str, selector: ManagedClusterSelector, **annotations: str) -> ManagedClusterSet:
+def new_set(name: str, selector: ManagedClusterSelector, **annotations: str) -> ManagedClusterSet:
     return ManagedClusterSet(
         metadata=Meta(name=name, annotations=annotations), spec=ManagedClusterSetSpec(cluster_selector=selector)
     )
 
 
-def said(subject: ManagedClusterSet, *others: ManagedCluster) -> tuple[str, str]:
+def empty_condition(subject: ManagedClusterSet, *others: ManagedCluster) -> tuple[str, str]:
     (after,) = cluster_set(subject, FakeView([subject, *others]))
     (condition,) = after.status.conditions
     return condition.status, condition.message
 
 
-def test_an_exclusive_set_counts_the_clusters_that_name_it() -> None:
-    dev = a_set("dev", ManagedClusterSelector(selector_type=EXCLUSIVE))
-    assert said(dev, in_set("a", "dev"), in_set("b", "prod")) == ("False", "1 ManagedClusters selected")
-    assert said(dev, in_set("b", "prod")) == ("True", "No ManagedCluster selected")
+def test_exclusive_set_counts_the_clusters_labelled_with_it() -> None:
+    dev = new_set("dev", ManagedClusterSelector(selector_type=EXCLUSIVE))
+    assert empty_condition(dev, in_set("a", "dev"), in_set("b", "prod")) == ("False", "1 ManagedClusters selected")
+    assert empty_condition(dev, in_set("b", "prod")) == ("True", "No ManagedCluster selected")
 
 
-def test_a_selector_counts_whom_it_selects_and_a_missing_one_nobody() -> None:
+def test_label_selector_counts_matching_clusters_and_a_missing_one_none() -> None:
     gold = ManagedClusterSelector(
         selector_type="LabelSelector", label_selector=LabelSelector(match_labels={"tier": "gold"})
     )
-    assert said(a_set("gold", gold), cluster("a", tier="gold"), cluster("b"))[1] == "1 ManagedClusters selected"
-    nobody = a_set("none", ManagedClusterSelector(selector_type="LabelSelector"))
-    assert said(nobody, cluster("a"))[1] == "No ManagedCluster selected"
+    assert (
+        empty_condition(new_set("gold", gold), cluster("a", tier="gold"), cluster("b"))[1]
+        == "1 ManagedClusters selected"
+    )
+    without_selector = new_set("none", ManagedClusterSelector(selector_type="LabelSelector"))
+    assert empty_condition(without_selector, cluster("a"))[1] == "No ManagedCluster selected"
 
 
-def test_a_set_that_says_the_truth_is_left_alone() -> None:
-    dev = a_set("dev", ManagedClusterSelector(selector_type=EXCLUSIVE))
+def test_set_with_current_status_is_not_written() -> None:
+    dev = new_set("dev", ManagedClusterSelector(selector_type=EXCLUSIVE))
     (after,) = cluster_set(dev, FakeView([dev, in_set("a", "dev")]))
     assert list(cluster_set(after, FakeView([after, in_set("a", "dev")]))) == []
 
 
-def test_a_standing_set_is_repaired_unless_somebody_asked_to_leave_it_alone() -> None:
-    spoilt = a_set("global", ManagedClusterSelector(selector_type=EXCLUSIVE))
-    (after,) = cluster_set(spoilt, FakeView([spoilt, cluster("a")]))
+def test_builtin_set_is_reset_unless_autoupdate_is_off() -> None:
+    changed = new_set("global", ManagedClusterSelector(selector_type=EXCLUSIVE))
+    (after,) = cluster_set(changed, FakeView([changed, cluster("a")]))
     assert after.spec.cluster_selector == STANDING["global"]
-    own = a_set("global", ManagedClusterSelector(selector_type=EXCLUSIVE), **{AUTO_UPDATE: "false"})
+    own = new_set("global", ManagedClusterSelector(selector_type=EXCLUSIVE), **{AUTO_UPDATE: "false"})
     (after,) = cluster_set(own, FakeView([own, cluster("a")]))
     assert after.spec == own.spec
 
 
-def test_standing_sets_come_with_the_first_cluster_and_come_again_when_deleted() -> None:
+def test_builtin_sets_are_created_with_the_first_cluster_and_again_after_deletion() -> None:
     view = FakeView([cluster("a")])
     keys = list(sets_of_cluster(None, cluster("a"), view))
     assert [key.name for key in keys] == ["default", "global"]
-    made = [wish for key in keys for wish in standing_again(key, view)]
-    assert {one.name: one.spec.cluster_selector for one in made} == STANDING
+    created = [effect for key in keys for effect in standing_again(key, view)]
+    assert {one.name: one.spec.cluster_selector for one in created} == STANDING
     assert list(standing_again(Key(keys[0].kind, "", "dev"), view)) == []
     assert list(standing_again(keys[0], FakeView())) == []
 
 
-def test_a_binding_says_whether_its_set_exists() -> None:
+def test_binding_reports_whether_its_set_exists() -> None:
     binding = ManagedClusterSetBinding(
         metadata=Meta(name="dev", namespace="ns"), spec=ManagedClusterSetBindingSpec(cluster_set="dev")
     )
-    (lost,) = cluster_set_binding(binding, FakeView([binding]))
-    assert (lost.status.conditions[0].status, lost.status.conditions[0].reason) == ("False", "ClusterSetNotFound")
-    there = a_set("dev", ManagedClusterSelector(selector_type=EXCLUSIVE))
-    (found,) = cluster_set_binding(lost, FakeView([lost, there]))
+    (unbound,) = cluster_set_binding(binding, FakeView([binding]))
+    assert (unbound.status.conditions[0].status, unbound.status.conditions[0].reason) == ("False", "ClusterSetNotFound")
+    existing = new_set("dev", ManagedClusterSelector(selector_type=EXCLUSIVE))
+    (found,) = cluster_set_binding(unbound, FakeView([unbound, existing]))
     assert (found.status.conditions[0].status, found.status.conditions[0].reason) == ("True", "ClusterSetBound")
-    assert list(cluster_set_binding(found, FakeView([found, there]))) == []
+    assert list(cluster_set_binding(found, FakeView([found, existing]))) == []

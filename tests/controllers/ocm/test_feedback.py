@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from trimtab.api.kinds.ocm import ManifestCondition, ManifestConfigOption
+from trimtab.api.kinds.ocm_work import ManifestCondition, ManifestConfigOption
 from trimtab.api.value import Condition
 from trimtab.controllers.ocm.feedback import feedback, is_complete, judged, summed_up
 from trimtab.interpret.cel.expressions import compiler
@@ -30,7 +30,7 @@ def conditions(document: dict[str, Any], *rules: dict[str, Any]) -> list[Conditi
     return list(judged(config(conditionRules=list(rules)), document, compiler()))
 
 
-def test_values_have_the_type_they_have_in_the_object() -> None:
+def test_values_keep_their_type() -> None:
     found = feedback(paths(n=".status.succeeded", t=".metadata.name", b=".spec.on", j=".spec.deep"), JOB)
     values = {value.name: value.field_value for value in found.values}
     assert (values["n"].integer, values["t"].string, values["b"].boolean) == (1, "once", True)
@@ -38,12 +38,12 @@ def test_values_have_the_type_they_have_in_the_object() -> None:
     assert (found.condition.status, found.condition.reason) == ("True", "StatusFeedbackSynced")
 
 
-def test_several_values_are_a_list_and_none_is_nothing() -> None:
+def test_several_values_are_a_list_and_missing_values_are_omitted() -> None:
     found = feedback(paths(all=".spec.deep.a[*]", none=".status.nothing", null=".spec.null"), JOB)
     assert [(value.name, value.field_value.json_raw) for value in found.values] == [("all", "[1,2]")]
 
 
-def test_a_job_and_a_pod_have_values_that_are_well_known() -> None:
+def test_well_known_values_of_jobs_and_pods() -> None:
     rule = config(feedbackRules=[{"type": "WellKnownStatus"}])
     found = {value.name: value.field_value for value in feedback(rule, JOB).values}
     assert (found["JobComplete"].string, found["JobSucceeded"].integer) == ("True", 1)
@@ -52,7 +52,7 @@ def test_a_job_and_a_pod_have_values_that_are_well_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "complaint"),
+    ("rule", "problem"),
     [
         ({"type": "WellKnownStatus"}, "is well known"),
         ({"type": "JSONPaths", "jsonPaths": [{"name": "a", "path": ".spec["}]}, "not closed"),
@@ -60,27 +60,27 @@ def test_a_job_and_a_pod_have_values_that_are_well_known() -> None:
         ({"type": "JSONPaths", "jsonPaths": [{"name": "a", "path": ".spec", "version": "v9"}]}, "not matched"),
     ],
 )
-def test_what_cannot_be_told_is_said(rule: dict[str, Any], complaint: str) -> None:
+def test_unreadable_feedback_is_reported(rule: dict[str, Any], problem: str) -> None:
     odd = {**JOB, "kind": "Odd"}
-    said = feedback(config(feedbackRules=[rule]), odd).condition
-    assert (said.status, said.reason) == ("False", "StatusFeedbackSyncFailed")
-    assert complaint in said.message
+    condition = feedback(config(feedbackRules=[rule]), odd).condition
+    assert (condition.status, condition.reason) == ("False", "StatusFeedbackSyncFailed")
+    assert problem in condition.message
 
 
-def test_a_job_that_is_finished_is_complete() -> None:
+def test_finished_job_is_complete() -> None:
     (done,) = conditions(JOB, {"type": "WellKnownConditions"})
     assert (done.type, done.status, done.message) == ("Complete", "True", "Job is finished")
-    (going_on,) = conditions({**JOB, "status": {}}, {"type": "WellKnownConditions"})
-    assert (going_on.status, going_on.reason, going_on.message) == (
+    (unfinished,) = conditions({**JOB, "status": {}}, {"type": "WellKnownConditions"})
+    assert (unfinished.status, unfinished.reason, unfinished.message) == (
         "False",
         "ConditionRuleEvaluated",
         "Job is not finished",
     )
 
 
-def test_the_author_may_choose_name_and_words_of_a_well_known_condition() -> None:
-    (said,) = conditions(JOB, {"type": "WellKnownConditions", "condition": "Over", "message": "at last"})
-    assert (said.type, said.message) == ("Over", "at last")
+def test_rule_may_set_type_and_message_of_a_well_known_condition() -> None:
+    (condition,) = conditions(JOB, {"type": "WellKnownConditions", "condition": "Over", "message": "at last"})
+    assert (condition.type, condition.message) == ("Over", "at last")
 
 
 @pytest.mark.parametrize(
@@ -97,19 +97,19 @@ def test_the_author_may_choose_name_and_words_of_a_well_known_condition() -> Non
         ({"celExpressions": []}, "Unknown", "Invalid", "well known"),
     ],
 )
-def test_expressions_make_conditions(rule: dict[str, Any], status: str, reason: str, message: str) -> None:
-    (said,) = conditions(JOB, {"type": "CEL", "condition": "X", **rule})
-    assert (said.status, said.reason) == (status, f"ConditionRule{reason}")
-    assert message in said.message
+def test_cel_rules_produce_conditions(rule: dict[str, Any], status: str, reason: str, message: str) -> None:
+    (condition,) = conditions(JOB, {"type": "CEL", "condition": "X", **rule})
+    assert (condition.status, condition.reason) == (status, f"ConditionRule{reason}")
+    assert message in condition.message
 
 
-def test_without_the_evaluator_rules_are_said_to_need_it() -> None:
+def test_missing_cel_evaluator_is_reported() -> None:
     rules = config(conditionRules=[{"type": "CEL", "condition": "X", "celExpressions": ["true"]}])
-    (said,) = judged(rules, JOB, None)
-    assert (said.status, "extra `cel`" in said.message) == ("Unknown", True)
+    (condition,) = judged(rules, JOB, None)
+    assert (condition.status, "extra `cel`" in condition.message) == ("Unknown", True)
 
 
-def test_a_work_is_complete_when_all_of_its_objects_are_that_may_be() -> None:
+def test_aggregated_condition_is_the_worst_of_the_objects() -> None:
     def item(status: str, reason: str = "ConditionRuleEvaluated") -> ManifestCondition:
         return ManifestCondition(conditions=(Condition(type="Complete", status=status, reason=reason, message="m"),))
 

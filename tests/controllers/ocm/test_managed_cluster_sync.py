@@ -5,7 +5,7 @@ from views import NOON, FakeView
 
 from trimtab.api.kinds.cluster import Cluster, ClusterSpec, ClusterStatus, ResourceSummary, Taint
 from trimtab.api.kinds.native.namespace import Namespace
-from trimtab.api.kinds.ocm import ManagedCluster, ManagedClusterTaint
+from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterTaint
 from trimtab.api.value import Condition, Key, Meta, Object
 from trimtab.controllers.clusters.health import NOT_READY
 from trimtab.controllers.contract import Gone
@@ -25,116 +25,116 @@ def cluster(**spec: Any) -> Cluster:
     )
 
 
-def beat(subject: Cluster, *others: Object) -> dict[type, Any]:
-    return {type(wish): wish for wish in mirror(subject, FakeView([subject, *others]))}
+def reconcile(subject: Cluster, *others: Object) -> dict[type, Any]:
+    return {type(effect): effect for effect in mirror(subject, FakeView([subject, *others]))}
 
 
-def settled(subject: Cluster, managed: ManagedCluster | None = None) -> tuple[Cluster, ManagedCluster]:
-    """Beat until nothing is wished for any more."""
-    room = Namespace(metadata=Meta(name="m1"))
+def reconcile_until_stable(subject: Cluster, managed: ManagedCluster | None = None) -> tuple[Cluster, ManagedCluster]:
+    """Reconcile until there are no effects."""
+    namespace = Namespace(metadata=Meta(name="m1"))
     for _ in range(5):
-        others = [room] if managed is None else [room, managed]
-        wishes = beat(subject, *others)
-        if not wishes:
+        others = [namespace] if managed is None else [namespace, managed]
+        effects = reconcile(subject, *others)
+        if not effects:
             break
-        subject, managed = wishes.get(Cluster, subject), wishes.get(ManagedCluster, managed)
+        subject, managed = effects.get(Cluster, subject), effects.get(ManagedCluster, managed)
     else:
-        raise AssertionError("the mirror never comes to rest")
+        raise AssertionError("the controllers never agree")
     assert managed is not None
     return subject, managed
 
 
-def test_a_cluster_has_an_image_in_the_other_vocabulary_and_a_namespace() -> None:
-    wishes = beat(cluster(provider="aws", region="eu", zones=("a", "b")))
-    image = wishes[ManagedCluster]
-    assert wishes[Namespace].name == "m1"
-    assert image.metadata.labels == {"env": "prod", SET_LABEL: "default"}
-    assert image.spec.hub_accepts_client
-    assert image.status.allocatable == image.status.capacity == {"cpu": "8"}
-    assert {claim.name: claim.value for claim in image.status.cluster_claims} == {
+def test_cluster_gets_a_managed_cluster_and_a_namespace() -> None:
+    effects = reconcile(cluster(provider="aws", region="eu", zones=("a", "b")))
+    managed = effects[ManagedCluster]
+    assert effects[Namespace].name == "m1"
+    assert managed.metadata.labels == {"env": "prod", SET_LABEL: "default"}
+    assert managed.spec.hub_accepts_client
+    assert managed.status.allocatable == managed.status.capacity == {"cpu": "8"}
+    assert {claim.name: claim.value for claim in managed.status.cluster_claims} == {
         "platform.open-cluster-management.io": "aws",
         "region.open-cluster-management.io": "eu",
         "zones.trimtab.dev": "a,b",
         "kubeversion.open-cluster-management.io": "v1.31.0",
     }
-    assert {c.type: c.status for c in image.status.conditions} == {
+    assert {c.type: c.status for c in managed.status.conditions} == {
         "HubAcceptedManagedCluster": "True",
         "ManagedClusterJoined": "True",
         "ManagedClusterConditionAvailable": "True",
     }
 
 
-def test_taints_of_the_cluster_repel_placements_under_the_name_they_have_there() -> None:
+def test_cluster_taints_are_copied_with_ocm_keys_and_effects() -> None:
     early = NOON - timedelta(minutes=5)
     taints = (
         Taint(key="gpu", value="x", effect="NoExecute", time_added=NOON),
         Taint(key=NOT_READY, effect="NoSchedule", time_added=NOON),
         Taint(key=NOT_READY, effect="NoExecute", time_added=early),
     )
-    _, image = settled(cluster(taints=taints))
-    assert [(t.key, t.value, t.effect, t.time_added) for t in image.spec.taints] == [
+    _, managed = reconcile_until_stable(cluster(taints=taints))
+    assert [(t.key, t.value, t.effect, t.time_added) for t in managed.spec.taints] == [
         ("gpu", "x", "NoSelect", NOON),
         ("cluster.open-cluster-management.io/unavailable", "", "NoSelect", early),
     ]
-    _, image = settled(cluster(), image)
-    assert image.spec.taints == ()
+    _, managed = reconcile_until_stable(cluster(), managed)
+    assert managed.spec.taints == ()
 
 
-def test_a_taint_that_a_user_sets_on_the_image_keeps_workloads_away_too_until_it_is_taken_off() -> None:
-    subject, image = settled(cluster())
+def test_taint_set_on_the_managed_cluster_is_imported_until_it_is_removed() -> None:
+    subject, managed = reconcile_until_stable(cluster())
     users = (
         ManagedClusterTaint(key="drain", effect="NoSelect"),
         ManagedClusterTaint(key="soft", effect="PreferNoSelect"),
     )
-    subject, image = settled(subject, image.but(spec=image.spec.but(taints=users)))
-    assert [(t.key, t.effect) for t in image.spec.taints] == [("drain", "NoSelect"), ("soft", "PreferNoSelect")]
+    subject, managed = reconcile_until_stable(subject, managed.but(spec=managed.spec.but(taints=users)))
+    assert [(t.key, t.effect) for t in managed.spec.taints] == [("drain", "NoSelect"), ("soft", "PreferNoSelect")]
     assert [(t.key, t.effect, t.time_added) for t in subject.spec.taints] == [("drain", "NoSchedule", NOON)]
     assert IMPORTED in subject.metadata.annotations
-    subject, image = settled(subject, image.but(spec=image.spec.but(taints=())))
-    assert subject.spec.taints == image.spec.taints == ()
+    subject, managed = reconcile_until_stable(subject, managed.but(spec=managed.spec.but(taints=())))
+    assert subject.spec.taints == managed.spec.taints == ()
     assert IMPORTED not in subject.metadata.annotations
 
 
-def labelled(thing: Any, **labels: str) -> Any:
+def with_labels(thing: Any, **labels: str) -> Any:
     return thing.but(metadata=thing.metadata.but(labels={**thing.metadata.labels, **labels}))
 
 
-def test_labels_of_the_other_vocabulary_live_only_there() -> None:
-    subject, image = settled(cluster())
-    subject, image = settled(subject, labelled(image, **{SET_LABEL: "prod"}))
-    assert image.metadata.labels == {"env": "prod", SET_LABEL: "prod"}
+def test_ocm_labels_stay_on_the_managed_cluster() -> None:
+    subject, managed = reconcile_until_stable(cluster())
+    subject, managed = reconcile_until_stable(subject, with_labels(managed, **{SET_LABEL: "prod"}))
+    assert managed.metadata.labels == {"env": "prod", SET_LABEL: "prod"}
     assert SET_LABEL not in subject.metadata.labels
 
 
-def test_a_label_counts_on_both_sides_wherever_it_is_set_changed_or_taken_away() -> None:
-    subject, image = settled(cluster())
-    subject, image = settled(subject, labelled(image, tier="gold", env="test"))
+def test_label_changes_are_copied_in_both_directions() -> None:
+    subject, managed = reconcile_until_stable(cluster())
+    subject, managed = reconcile_until_stable(subject, with_labels(managed, tier="gold", env="test"))
     assert (subject.metadata.labels["tier"], subject.metadata.labels["env"]) == ("gold", "test")
-    subject, image = settled(labelled(subject, tier="iron"), image)
-    assert image.metadata.labels["tier"] == "iron"
-    less = {key: value for key, value in image.metadata.labels.items() if key != "tier"}
-    subject, image = settled(subject, image.but(metadata=image.metadata.but(labels=less)))
+    subject, managed = reconcile_until_stable(with_labels(subject, tier="iron"), managed)
+    assert managed.metadata.labels["tier"] == "iron"
+    less = {key: value for key, value in managed.metadata.labels.items() if key != "tier"}
+    subject, managed = reconcile_until_stable(subject, managed.but(metadata=managed.metadata.but(labels=less)))
     assert "tier" not in subject.metadata.labels
-    subject, image = settled(labelled(subject, both="here"), labelled(image, both="there"))
-    assert (subject.metadata.labels["both"], image.metadata.labels["both"]) == ("here", "here")
+    subject, managed = reconcile_until_stable(with_labels(subject, both="here"), with_labels(managed, both="there"))
+    assert (subject.metadata.labels["both"], managed.metadata.labels["both"]) == ("here", "here")
 
 
-def test_deleting_either_unjoins() -> None:
-    subject, image = settled(cluster())
-    leaving = image.but(metadata=image.metadata.but(deletion_timestamp=NOON))
-    wishes = list(mirror(subject, FakeView([subject, leaving])))
-    assert wishes[0] == Gone(subject)
-    assert isinstance(wishes[1], ManagedCluster)
-    assert FINALIZER not in wishes[1].metadata.finalizers
+def test_deleting_the_cluster_or_the_managed_cluster_unjoins() -> None:
+    subject, managed = reconcile_until_stable(cluster())
+    terminating = managed.but(metadata=managed.metadata.but(deletion_timestamp=NOON))
+    effects = list(mirror(subject, FakeView([subject, terminating])))
+    assert effects[0] == Gone(subject)
+    assert isinstance(effects[1], ManagedCluster)
+    assert FINALIZER not in effects[1].metadata.finalizers
     gone = cluster().but(metadata=subject.metadata.but(deletion_timestamp=NOON))
-    assert Gone(image) in list(mirror(gone, FakeView([gone, image])))
-    assert Gone(image) in list(unjoined(Key("", "", "m1"), FakeView([image])))
+    assert Gone(managed) in list(mirror(gone, FakeView([gone, managed])))
+    assert Gone(managed) in list(unjoined(Key("", "", "m1"), FakeView([managed])))
 
 
-def test_a_managed_cluster_that_is_nobodys_image_is_left_alone() -> None:
-    foreign = ManagedCluster(metadata=Meta(name="m1"))
-    assert list(unjoined(Key("", "", "m1"), FakeView([foreign]))) == []
+def test_managed_cluster_without_a_cluster_is_left_alone() -> None:
+    unrelated = ManagedCluster(metadata=Meta(name="m1"))
+    assert list(unjoined(Key("", "", "m1"), FakeView([unrelated]))) == []
 
 
-def test_a_fleet_may_do_without_the_other_vocabulary() -> None:
-    assert list(mirror(cluster(), FakeView([cluster()], settings={"mirror": False}))) == []
+def test_sync_can_be_switched_off() -> None:
+    assert list(mirror(cluster(), FakeView([cluster()], settings={"managed-cluster-sync": False}))) == []

@@ -1,3 +1,5 @@
+"""Default budgets for workloads without a budget."""
+
 from typing import Any
 
 import msgspec
@@ -10,7 +12,6 @@ from trimtab.api.kinds.native.apps import Deployment, ReplicaSet, ReplicationCon
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.controllers.contract import Again
-from trimtab.controllers.pods.budget import over_the_same
 from trimtab.controllers.pods.default_budgets import Workload, default_budget, default_budget_of_pods, own_pod
 
 DEFAULTS = [
@@ -29,21 +30,21 @@ def deployment(replicas: int = 4, priority: str = "") -> Deployment:
     return msgspec.convert({"metadata": {"name": "web", "namespace": "default", "uid": "d"}, "spec": spec}, Deployment)
 
 
-def old_controller(replicas: int = 4) -> ReplicationController:
+def replication_controller(replicas: int = 4) -> ReplicationController:
     spec = {"replicas": replicas, "selector": {"app": "web"}, "template": template("")}
     metadata = {"name": "web", "namespace": "default", "uid": "rc"}
     return msgspec.convert({"metadata": metadata, "spec": spec}, ReplicationController)
 
 
-def made(workload: Workload, *others: Any) -> DisruptionBudget:
+def default_budget_of(workload: Workload, *others: Any) -> DisruptionBudget:
     (budget,) = default_budget(workload, FakeView([POLICY, *others]))
     assert isinstance(budget, DisruptionBudget)
     return budget
 
 
-@pytest.mark.parametrize("workload", [deployment(), old_controller()])
-def test_a_workload_without_a_budget_gets_one_that_goes_with_it(workload: Workload) -> None:
-    budget = made(workload)
+@pytest.mark.parametrize("workload", [deployment(), replication_controller()])
+def test_a_workload_without_a_budget_gets_one_that_it_owns(workload: Workload) -> None:
+    budget = default_budget_of(workload)
     assert budget.spec.selector is not None
     assert budget.spec.selector.match_labels == {"app": "web"}
     assert (budget.spec.max_unavailable, budget.spec.unhealthy_pod_eviction_policy) == ("50%", "AlwaysAllow")
@@ -51,15 +52,17 @@ def test_a_workload_without_a_budget_gets_one_that_goes_with_it(workload: Worklo
     assert owner.uid == workload.metadata.uid
 
 
-def test_it_is_as_strict_as_the_priority_deserves_and_never_undrainable() -> None:
-    strict = made(deployment(priority="critical")).spec
+def test_the_limit_follows_the_priority_and_always_allows_a_drain() -> None:
+    strict = default_budget_of(deployment(priority="critical")).spec
     assert (strict.max_unavailable, strict.rate and strict.rate.disruptions) == (1, 1)
-    assert made(deployment(replicas=1)).spec.max_unavailable == 1
-    usual = msgspec.convert({"metadata": {"name": "critical"}, "value": 9, "globalDefault": True}, PriorityClass)
-    assert made(deployment(), usual).spec.max_unavailable == 1
+    assert default_budget_of(deployment(replicas=1)).spec.max_unavailable == 1
+    default_class = msgspec.convert(
+        {"metadata": {"name": "critical"}, "value": 9, "globalDefault": True}, PriorityClass
+    )
+    assert default_budget_of(deployment(), default_class).spec.max_unavailable == 1
 
 
-def test_a_user_s_own_budget_makes_it_needless() -> None:
+def test_a_budget_of_a_user_prevents_a_default_budget() -> None:
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
     own = msgspec.convert({"metadata": {"name": "own", "namespace": "default"}, "spec": spec}, PodDisruptionBudget)
     assert list(default_budget(deployment(), FakeView([POLICY, own]))) == []
@@ -104,62 +107,52 @@ def game(size: int = 4, selector: str = "app=web") -> dict[str, Any]:
     }
 
 
-def player(**spec: Any) -> Any:
+def game_pod(**spec: Any) -> Any:
     return pod("chess-1", on="a", metadata={"ownerReferences": [OWNER]}, **spec)
 
 
-def wished(raws: list[dict[str, Any]], *others: Any, **spec: Any) -> list[Any]:
-    return list(default_budget_of_pods(player(**spec), FakeView([POLICY, *others], raws=raws)))
+def budgets_for_pod(raws: list[dict[str, Any]], *others: Any, **spec: Any) -> list[Any]:
+    return list(default_budget_of_pods(game_pod(**spec), FakeView([POLICY, *others], raws=raws)))
 
 
-def test_pods_of_a_user_s_own_kind_that_can_be_scaled_get_a_budget_too() -> None:
-    (budget,) = wished([GAMES, game()])
+def test_pods_of_a_scalable_custom_resource_get_a_budget() -> None:
+    (budget,) = budgets_for_pod([GAMES, game()])
     assert (budget.name, budget.spec.max_unavailable) == ("chess-game", "50%")
     assert budget.spec.selector.match_labels == {"app": "web"}
     (owner,) = budget.metadata.owner_references
     assert (owner.api_version, owner.kind, owner.uid) == ("play.example/v1", "Game", "g")
-    (strict,) = wished([GAMES, game()], priorityClassName="critical")
+    (strict,) = budgets_for_pod([GAMES, game()], priorityClassName="critical")
     assert strict.spec.rate.disruptions == 1
-    (alone,) = wished([GAMES, game(size=1)])
+    (alone,) = budgets_for_pod([GAMES, game(size=1)])
     assert alone.spec.max_unavailable == 1
-    assert wished([GAMES, game()], budget) == []
+    assert budgets_for_pod([GAMES, game()], budget) == []
 
 
-def test_the_set_between_a_user_s_own_kind_and_its_pods_leads_to_the_same_budget() -> None:
+def test_a_replica_set_of_a_custom_resource_leads_to_the_same_budget() -> None:
     spec = {"replicas": 4, "selector": {"matchLabels": {"app": "web"}}, "template": template("critical")}
     metadata = {"name": "chess-7", "namespace": "default", "uid": "rs", "ownerReferences": [OWNER]}
-    between = msgspec.convert({"metadata": metadata, "spec": spec}, ReplicaSet)
-    (budget,) = default_budget(between, FakeView([POLICY], raws=[GAMES, game()]))
+    replica_set = msgspec.convert({"metadata": metadata, "spec": spec}, ReplicaSet)
+    (budget,) = default_budget(replica_set, FakeView([POLICY], raws=[GAMES, game()]))
     assert isinstance(budget, DisruptionBudget)
     assert (budget.name, budget.spec.max_unavailable) == ("chess-game", 1)
 
 
-def test_it_is_waited_for_until_the_object_says_which_pods_are_its_own() -> None:
-    assert wished([GAMES]) == [Again(30.0)]
-    assert wished([GAMES, game(selector="")]) == [Again(30.0)]
-    assert wished([GAMES, game(selector="app=other")]) == [Again(30.0)]
+def test_the_budget_waits_until_the_custom_resource_reports_its_selector() -> None:
+    assert budgets_for_pod([GAMES]) == [Again(30.0)]
+    assert budgets_for_pod([GAMES, game(selector="")]) == [Again(30.0)]
+    assert budgets_for_pod([GAMES, game(selector="app=other")]) == [Again(30.0)]
 
 
-def test_kinds_without_a_scale_get_none() -> None:
+def test_custom_resources_without_a_scale_subresource_get_no_budget() -> None:
     (version,) = GAMES["spec"]["versions"]
     plain = {**GAMES, "spec": {**GAMES["spec"], "versions": [{**version, "subresources": {}}]}}
-    assert wished([plain, game()]) == []
-    assert wished([game()]) == []
+    assert budgets_for_pod([plain, game()]) == []
+    assert budgets_for_pod([game()]) == []
 
 
-def test_only_pods_of_users_own_kinds_are_looked_at() -> None:
-    assert own_pod(None, player())
-    assert not own_pod(player(), player())
+def test_only_new_pods_of_custom_resources_are_reconciled() -> None:
+    assert own_pod(None, game_pod())
+    assert not own_pod(game_pod(), game_pod())
     assert not own_pod(None, pod("bare", owner=""))
     native = {**OWNER, "apiVersion": "apps/v1", "kind": "ReplicaSet"}
     assert not own_pod(None, pod("web-1", metadata={"ownerReferences": [native]}))
-
-
-def test_a_user_s_budget_over_the_same_pods_by_other_labels_makes_the_default_step_back() -> None:
-    default = made(deployment())
-    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"tier": "front"}}}
-    own = msgspec.convert({"metadata": {"name": "own", "namespace": "default"}, "spec": spec}, PodDisruptionBudget)
-    front = pod("web-1", metadata={"labels": {"app": "web", "tier": "front"}})
-    assert over_the_same(default, own, [front])
-    assert not over_the_same(default, own, [front, pod("web-2")])  # who is left out keeps the default
-    assert not over_the_same(default, own, [])

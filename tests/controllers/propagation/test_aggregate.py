@@ -1,4 +1,4 @@
-"""What the members say becomes the status of the binding and of the template."""
+"""The statuses of Works become the status of the binding and of the template."""
 
 from datetime import timedelta
 
@@ -9,7 +9,7 @@ from trimtab.api.kinds.policy import ApplicationFailoverBehavior, FailoverBehavi
 from trimtab.api.kinds.work import ManifestStatus, ResourceBinding, WorkStatus
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Condition
-from trimtab.controllers import well_known
+from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.contract import Again, Make, Remember
 from trimtab.controllers.propagation.aggregate import aggregate, binding_of_work, template_edited
 from trimtab.controllers.propagation.dispatch import dispatch
@@ -42,21 +42,21 @@ def scene(*shares, profile=None, **fields):
     return placed, made, view
 
 
-def test_all_applied_is_fully_applied_and_the_template_shows_the_sum() -> None:
+def test_all_applied_sets_fully_applied_and_template_gets_aggregated_status() -> None:
     placed, made, view = scene(("m1", 2), ("m2", 2))
-    wishes = list(aggregate(placed, view(*map(applied, made.values()))))
-    (said,) = [w for w in wishes if isinstance(w, ResourceBinding)]
-    assert [(i.cluster_name, i.applied, i.health) for i in said.status.aggregated_status] == [
+    effects = list(aggregate(placed, view(*map(applied, made.values()))))
+    (updated,) = [w for w in effects if isinstance(w, ResourceBinding)]
+    assert [(i.cluster_name, i.applied, i.health) for i in updated.status.aggregated_status] == [
         ("m1", True, "Healthy"),
         ("m2", True, "Healthy"),
     ]
-    assert well_known.condition_of(said.status.conditions, "FullyApplied").status == "True"
-    (template,) = [w for w in wishes if isinstance(w, Make)]
+    assert find_condition(updated.status.conditions, "FullyApplied").status == "True"
+    (template,) = [w for w in effects if isinstance(w, Make)]
     assert template.subresource == "status"
     assert template.wanted["status"]["readyReplicas"] == 4
 
 
-def test_while_a_cluster_has_not_answered_it_waits_a_moment() -> None:
+def test_report_waits_for_cluster_without_applied_condition() -> None:
     placed, made, view = scene(("m1", 2), ("m2", 2))
     one = [applied(made["m1"]), made["m2"].but(metadata=made["m2"].metadata.but(resource_version="3"))]
     seen = view(*one)
@@ -64,31 +64,31 @@ def test_while_a_cluster_has_not_answered_it_waits_a_moment() -> None:
     assert isinstance(again, Again)
     seen.memory[memory.topic, memory.key] = memory.value
     seen.now = seen.now.replace(second=30)
-    wishes = list(aggregate(placed, seen))
-    (said, *_) = [w for w in wishes if isinstance(w, ResourceBinding)]
-    (later,) = [w for w in wishes if isinstance(w, Remember)]
-    assert later.value == (seen.now, 2 * memory.value.seconds, "")  # the next such report waits twice as long
-    assert well_known.condition_of(said.status.conditions, "FullyApplied").status == "False"
-    assert said.status.aggregated_status[1].health == "Unknown"
+    effects = list(aggregate(placed, seen))
+    (updated, *_) = [w for w in effects if isinstance(w, ResourceBinding)]
+    (later,) = [w for w in effects if isinstance(w, Remember)]
+    assert later.value == (seen.now, 2 * memory.value.seconds, "")  # the next report waits twice as long
+    assert find_condition(updated.status.conditions, "FullyApplied").status == "False"
+    assert updated.status.aggregated_status[1].health == "Unknown"
 
 
-def test_the_report_waits_a_moment_for_the_scheduler_to_say_that_it_is_done() -> None:
+def test_report_waits_for_scheduled_condition() -> None:
     placed, made, view = scene(("m1", 2))
-    unsaid = placed.but(status=placed.status.but(conditions=()))
+    unconfirmed = placed.but(status=placed.status.but(conditions=()))
     seen = view(*map(applied, made.values()))
-    memory, again = aggregate(unsaid, seen)
+    memory, again = aggregate(unconfirmed, seen)
     assert again == Again(0.25)
     seen.memory[memory.topic, memory.key] = memory.value
-    assert list(aggregate(unsaid, seen)) == [again]
-    (said,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
-    assert [c.type for c in said.status.conditions] == ["Scheduled", "FullyApplied"]
+    assert list(aggregate(unconfirmed, seen)) == [again]
+    (updated,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
+    assert [c.type for c in updated.status.conditions] == ["Scheduled", "FullyApplied"]
     seen.now = seen.now.replace(second=30)
-    assert any(isinstance(w, ResourceBinding) for w in aggregate(unsaid, seen))  # but not for ever
-    other = unsaid.but(spec=unsaid.spec.but(scheduler_name="somebody-else"))
+    assert any(isinstance(w, ResourceBinding) for w in aggregate(unconfirmed, seen))  # the wait is limited
+    other = unconfirmed.but(spec=unconfirmed.spec.but(scheduler_name="somebody-else"))
     assert any(isinstance(w, ResourceBinding) for w in aggregate(other, view(*map(applied, made.values()))))
 
 
-def test_while_it_waits_for_one_cluster_what_the_others_say_is_not_looked_at() -> None:
+def test_status_of_other_clusters_triggers_nothing_while_report_is_pending() -> None:
     placed, made, view = scene(("m1", 2), ("m2", 2), ("m3", 2))
     silent = {name: work.but(metadata=work.metadata.but(resource_version="3")) for name, work in made.items()}
 
@@ -116,17 +116,17 @@ def test_while_it_waits_for_one_cluster_what_the_others_say_is_not_looked_at() -
     assert list(binding_of_work(silent["m1"], None, waiting()))
 
 
-def test_a_report_that_waits_forgets_for_whom_when_there_are_no_works_left() -> None:
+def test_pending_report_clears_awaited_cluster_without_works() -> None:
     placed, made, view = scene(("m1", 2), ("m2", 2))
     memory, again = aggregate(placed, view(*made.values()))
     assert (memory.value.cluster, again) == ("m2", Again(5.0))
     empty = view()
     empty.memory[memory.topic, memory.key] = memory.value
-    (forgotten,) = aggregate(placed, empty)
-    assert (forgotten.value.since, forgotten.value.cluster) == (memory.value.since, "")
+    (cleared,) = aggregate(placed, empty)
+    assert (cleared.value.since, cleared.value.cluster) == (memory.value.since, "")
 
 
-def test_a_binding_is_looked_at_when_it_is_edited_once_it_has_a_place_or_was_reported_of() -> None:
+def test_binding_change_needs_report_once_it_is_placed_or_was_reported() -> None:
     def edited(subject: ResourceBinding) -> ResourceBinding:
         return subject.but(metadata=subject.metadata.but(generation=subject.metadata.generation + 1))
 
@@ -144,71 +144,71 @@ def test_a_binding_is_looked_at_when_it_is_edited_once_it_has_a_place_or_was_rep
     assert not template_edited(emptied, emptied)
 
 
-def test_nobody_waits_for_a_cluster_that_cannot_answer() -> None:
+def test_report_does_not_wait_for_unready_cluster() -> None:
     placed, made, view = scene(("m1", 2), ("m2", 2))
     seen = view(applied(made["m1"]), made["m2"].but(metadata=made["m2"].metadata.but(resource_version="3")))
     seen.things = [cluster("m2", ready="Unknown") if thing.name == "m2" else thing for thing in seen.things]
-    (said,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
-    assert [(item.cluster_name, item.applied) for item in said.status.aggregated_status] == [
+    (updated,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
+    assert [(item.cluster_name, item.applied) for item in updated.status.aggregated_status] == [
         ("m1", True),
         ("m2", False),
     ]
 
 
-def test_a_second_look_writes_nothing() -> None:
+def test_second_reconcile_writes_nothing() -> None:
     placed, made, view = scene(("m1", 2))
     seen = view(*map(applied, made.values()))
-    (said,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
-    assert not [w for w in aggregate(said, seen) if isinstance(w, ResourceBinding)]
+    (updated,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
+    assert not [w for w in aggregate(updated, seen) if isinstance(w, ResourceBinding)]
 
 
-def test_a_dark_cluster_makes_health_unknown_but_upstream_keeps_what_was_seen() -> None:
+def test_unready_cluster_has_unknown_health_but_last_health_in_upstream_profile() -> None:
     for profile, expected in ((None, "Unknown"), (UPSTREAM, "Healthy")):
         placed, made, view = scene(("m1", 2), profile=profile)
         seen = view(*map(applied, made.values()))
         seen.things = [cluster("m1", ready="False"), *seen.things[1:]]
         seen.things = [t for t in seen.things if not (t.name == "m1" and t is not seen.things[0])]
-        (said,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
-        assert said.status.aggregated_status[0].health == expected
+        (updated,) = [w for w in aggregate(placed, seen) if isinstance(w, ResourceBinding)]
+        assert updated.status.aggregated_status[0].health == expected
 
 
-def test_an_answer_to_an_older_template_is_not_full_application() -> None:
+def test_status_of_older_template_generation_is_not_fully_applied() -> None:
     for profile, expected in ((None, "False"), (UPSTREAM, "True")):
         placed, made, view = scene(("m1", 2), profile=profile)
         old = [applied(work, resourceTemplateGeneration=0) for work in made.values()]
-        (said,) = [w for w in aggregate(placed, view(*old)) if isinstance(w, ResourceBinding)]
-        assert well_known.condition_of(said.status.conditions, "FullyApplied").status == expected
+        (updated,) = [w for w in aggregate(placed, view(*old)) if isinstance(w, ResourceBinding)]
+        assert find_condition(updated.status.conditions, "FullyApplied").status == expected
 
 
-def test_of_what_was_never_sent_nothing_is_said_and_of_what_was_taken_back_that_it_is_not_applied() -> None:
+def test_binding_without_works_is_reported_only_if_it_was_applied_before() -> None:
     placed, _, view = scene(("m1", 2), profile=UPSTREAM)
     assert list(aggregate(placed, view())) == []
     was = Condition(type="FullyApplied", status="True", last_transition_time=NOON)
     bare = placed.but(spec=placed.spec.but(clusters=()), status=placed.status.but(conditions=(was,)))
-    (said,) = [w for w in aggregate(bare, view()) if isinstance(w, ResourceBinding)]
-    assert well_known.condition_of(said.status.conditions, "FullyApplied").reason == "FullyAppliedFailed"
+    (updated,) = [w for w in aggregate(bare, view()) if isinstance(w, ResourceBinding)]
+    assert find_condition(updated.status.conditions, "FullyApplied").reason == "FullyAppliedFailed"
 
 
-def test_a_write_that_fails_for_a_while_leaves_the_copy_as_old_and_as_settled_as_it_was() -> None:
+def test_failed_write_keeps_creation_time_and_settled() -> None:
     rules = FailoverBehavior(application=ApplicationFailoverBehavior())
     placed, made, view = scene(("m1", 2), failover=rules)
-    (said,) = [w for w in aggregate(placed, view(applied(made["m1"]))) if isinstance(w, ResourceBinding)]
-    (before,) = said.status.aggregated_status
+    (updated,) = [w for w in aggregate(placed, view(applied(made["m1"]))) if isinstance(w, ResourceBinding)]
+    (before,) = updated.status.aggregated_status
     assert (before.settled, before.creation_timestamp) == (True, NOON)
     failing = applied(made["m1"])
     refused = Condition(type="Applied", status="False", message="no", last_transition_time=NOON)
     failing = failing.but(status=failing.status.but(conditions=(refused,)))
     later = view(failing)
     later.now = NOON + timedelta(minutes=5)
-    (said,) = [w for w in aggregate(said, later) if isinstance(w, ResourceBinding)]
-    (now,) = said.status.aggregated_status
+    (updated,) = [w for w in aggregate(updated, later) if isinstance(w, ResourceBinding)]
+    (now,) = updated.status.aggregated_status
     assert (now.applied, now.settled, now.creation_timestamp) == (False, True, NOON)
 
 
-def test_the_age_of_a_copy_counts_from_its_first_collected_status() -> None:
+def test_creation_time_is_that_of_first_collected_status() -> None:
     rules = FailoverBehavior(application=ApplicationFailoverBehavior())
     placed, made, view = scene(("m1", 2), failover=rules)
     sent = applied(made["m1"])
     silent = sent.but(status=sent.status.but(manifest_statuses=()))
-    (said,) = [w for w in aggregate(placed, view(silent)) if isinstance(w, ResourceBinding)]
-    assert said.status.aggregated_status[0].creation_timestamp is None
+    (updated,) = [w for w in aggregate(placed, view(silent)) if isinstance(w, ResourceBinding)]
+    assert updated.status.aggregated_status[0].creation_timestamp is None

@@ -1,4 +1,4 @@
-"""The author of a script finds out whether it works."""
+"""The Ready condition of a customization reports whether its scripts work."""
 
 import msgspec
 from views import FakeView
@@ -22,27 +22,27 @@ def customization(script: str = GOOD) -> ResourceInterpreterCustomization:
     return msgspec.convert(raw, ResourceInterpreterCustomization)
 
 
-def test_scripts_that_load_are_ready_and_said_once() -> None:
-    (said,) = customizations(customization(), FakeView())
-    assert (said.status.conditions[0].type, said.status.conditions[0].status) == ("Ready", "True")
-    assert list(customizations(said, FakeView())) == []
+def test_loaded_scripts_are_ready_and_reported_once() -> None:
+    (updated,) = customizations(customization(), FakeView())
+    assert (updated.status.conditions[0].type, updated.status.conditions[0].status) == ("Ready", "True")
+    assert list(customizations(updated, FakeView())) == []
 
 
-def test_a_script_that_cannot_be_read_is_named() -> None:
-    said, note = customizations(customization("function ("), FakeView())
-    assert said.status.conditions[0].status == "False"
-    assert note.type == "Warning"
-    assert "healthInterpretation" in note.message
+def test_syntax_error_names_the_script() -> None:
+    updated, event = customizations(customization("function ("), FakeView())
+    assert updated.status.conditions[0].status == "False"
+    assert event.type == "Warning"
+    assert "healthInterpretation" in event.message
 
 
-def test_a_script_that_failed_when_it_ran_is_told_until_it_is_replaced() -> None:
+def test_runtime_failure_is_reported_until_script_is_replaced() -> None:
     view = FakeView()
     view.memory["script fault", "ric"] = (GOOD, Fault("DeadlineExceeded", "InterpretHealth: took too long"))
-    said, note = customizations(customization(), view)
-    assert note.reason == "DeadlineExceeded"
-    (mended,) = customizations(said.but(spec=customization(GOOD + " ").spec), view)
-    assert mended.status.conditions[0].status == "True"
+    updated, event = customizations(customization(), view)
+    assert event.reason == "DeadlineExceeded"
+    (repaired,) = customizations(updated.but(spec=customization(GOOD + " ").spec), view)
+    assert repaired.status.conditions[0].status == "True"
 
 
-def test_upstream_says_nothing() -> None:
+def test_upstream_profile_reports_nothing() -> None:
     assert list(customizations(customization("function ("), FakeView(profile=UPSTREAM))) == []

@@ -1,4 +1,4 @@
-"""What a workload needs goes where the workload goes, and is told of when it changes."""
+"""Dependencies of a workload are propagated to its clusters."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from trimtab.interpret.interpreter import Interpreter
 
 
 def needy(name: str, cluster: str, **fields: Any) -> tuple[ResourceBinding, Raw]:
-    """A binding that takes its ConfigMap along, and its template."""
+    """A binding with a ConfigMap as dependency, and its template."""
     template = deployment(name)
     volume = {"name": "conf", "configMap": {"name": "conf"}}
     template["spec"]["template"]["spec"]["volumes"] = [volume]
@@ -32,12 +32,12 @@ def view(*bindings: ResourceBinding, raws: list[Raw], **more: Any) -> FakeView:
     return FakeView(bindings, raws=raws, parts={"interpreter": Interpreter.of()}, **more)
 
 
-def attached_by(wishes: list[Any]) -> ResourceBinding:
-    (made,) = [wish for wish in wishes if isinstance(wish, ResourceBinding) and wish.name == "conf-configmap"]
+def attached_by(effects: list[Any]) -> ResourceBinding:
+    (made,) = [effect for effect in effects if isinstance(effect, ResourceBinding) and effect.name == "conf-configmap"]
     return made
 
 
-def test_what_is_needed_follows_and_those_who_ask_stay_in_the_order_in_which_they_asked() -> None:
+def test_required_by_keeps_the_order_in_which_bindings_were_attached() -> None:
     second, other = needy("b", "m2")
     first, template = needy("a", "m1")
     raws = [template, other, configmap()]
@@ -49,13 +49,13 @@ def test_what_is_needed_follows_and_those_who_ask_stay_in_the_order_in_which_the
     ]
 
 
-def test_a_workload_that_is_not_placed_yet_takes_nothing_along() -> None:
+def test_unscheduled_workload_attaches_nothing() -> None:
     placed, template = needy("a", "m1")
     waiting = placed.but(spec=placed.spec.but(clusters=()))
     assert list(dependencies(waiting, view(waiting, raws=[template, configmap()]))) == []
 
 
-def test_who_takes_nothing_along_is_not_looked_at_and_who_took_something_once_is() -> None:
+def test_change_matters_only_with_dependencies_or_their_finalizer() -> None:
     plain = binding("a", clusters={"m1": 1})
     needing, _ = needy("a", "m1")
     finalizers = (*plain.metadata.finalizers, well_known.DEPENDENCIES_FINALIZER)
@@ -66,46 +66,46 @@ def test_who_takes_nothing_along_is_not_looked_at_and_who_took_something_once_is
     assert not concerns_dependencies(needing, needing)
 
 
-def test_the_rules_of_all_who_ask_count_as_they_are_now_and_a_disagreement_is_told() -> None:
-    bold, template = needy("a", "m1", conflict_resolution="Overwrite")
-    careful, other = needy("b", "m2", preserve_resources_on_deletion=True)
+def test_attached_binding_combines_rules_of_requiring_bindings_and_reports_conflicts() -> None:
+    overwriting, template = needy("a", "m1", conflict_resolution="Overwrite")
+    preserving, other = needy("b", "m2", preserve_resources_on_deletion=True)
     raws = [template, other, configmap()]
-    alone = attached_by(list(dependencies(bold, view(bold, careful, raws=raws))))
+    alone = attached_by(list(dependencies(overwriting, view(overwriting, preserving, raws=raws))))
     assert (alone.spec.conflict_resolution, alone.spec.preserve_resources_on_deletion) == ("Overwrite", False)
-    wishes = list(dependencies(careful, view(bold, careful, alone, raws=raws)))
-    both = attached_by(wishes)
+    effects = list(dependencies(preserving, view(overwriting, preserving, alone, raws=raws)))
+    both = attached_by(effects)
     assert (both.spec.conflict_resolution, both.spec.preserve_resources_on_deletion) == ("Overwrite", True)
-    (told,) = [wish for wish in wishes if isinstance(wish, Note) and wish.type == "Warning"]
-    assert (told.reason, told.message) == (
+    (event,) = [effect for effect in effects if isinstance(effect, Note) and effect.type == "Warning"]
+    assert (event.reason, event.message) == (
         "DependencyPolicyConflict",
         (
             "Dependency policy conflict detected: ConflictResolution conflicted (Overwrite vs Abort); "
             "PreserveResourcesOnDeletion conflicted (true vs false)."
         ),
     )
-    tamed = bold.but(spec=bold.spec.but(conflict_resolution="Abort"))
-    after = attached_by(list(dependencies(tamed, view(tamed, careful, both, raws=raws))))
+    changed = overwriting.but(spec=overwriting.spec.but(conflict_resolution="Abort"))
+    after = attached_by(list(dependencies(changed, view(changed, preserving, both, raws=raws))))
     assert after.spec.conflict_resolution == "Abort"
 
 
-def test_a_changed_dependency_is_told_of_to_those_who_need_it() -> None:
+def test_changed_dependency_records_events_on_requiring_binding() -> None:
     placed, template = needy("a", "m1")
     seen = view(placed, raws=[template, configmap()])
-    wishes = list(dependencies(placed, seen))
-    introduced = next(w for w in wishes if isinstance(w, ResourceBinding) and w.name == placed.name)
-    attached = attached_by(wishes)
+    effects = list(dependencies(placed, seen))
+    annotated = next(w for w in effects if isinstance(w, ResourceBinding) and w.name == placed.name)
+    attached = attached_by(effects)
 
-    def told(version: str) -> list[str]:
-        now = view(introduced, attached, raws=[template, configmap(resourceVersion=version)], profile=UPSTREAM)
-        for memory in (wish for wish in wishes if isinstance(wish, Remember)):
+    def reasons_after(version: str) -> list[str]:
+        now = view(annotated, attached, raws=[template, configmap(resourceVersion=version)], profile=UPSTREAM)
+        for memory in (effect for effect in effects if isinstance(effect, Remember)):
             now.memory[memory.topic, memory.key] = memory.value
-        return [wish.reason for wish in dependencies(introduced, now) if isinstance(wish, Note)]
+        return [effect.reason for effect in dependencies(annotated, now) if isinstance(effect, Note)]
 
-    assert told("7") == []
-    assert told("8") == ["GetDependenciesSucceed", "SyncScheduleResultToDependenciesSucceed"]
+    assert reasons_after("7") == []
+    assert reasons_after("8") == ["GetDependenciesSucceed", "SyncScheduleResultToDependenciesSucceed"]
 
 
-def test_upstream_lets_the_dependency_go_before_the_workload_that_is_being_evicted() -> None:
+def test_upstream_profile_removes_dependency_before_evicted_workload() -> None:
     placed, template = needy("a", "m2")
     task = GracefulEvictionTask(from_cluster="m1", purge_mode="Gracefully", reason="TaintUntolerated", producer="x")
     leaving = placed.but(spec=placed.spec.but(graceful_eviction_tasks=(task,)))

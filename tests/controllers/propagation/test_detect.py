@@ -1,4 +1,4 @@
-"""A template and a policy that means it become a binding."""
+"""A template and a matching policy become a binding."""
 
 from builders import binding, claimed, cluster_policy, deployment, policy
 from views import FakeView
@@ -16,27 +16,27 @@ def view(*things, raws=(), **more) -> FakeView:
     return FakeView(things, raws=raws, parts={"interpreter": Interpreter.of()}, **more)
 
 
-def kinds(wishes, type_):
-    return [wish for wish in wishes if isinstance(wish, type_)]
+def kinds(effects, type_):
+    return [effect for effect in effects if isinstance(effect, type_)]
 
 
-def test_a_template_is_claimed_before_anything_else() -> None:
+def test_template_is_claimed_first() -> None:
     (claim,) = kinds(detect(deployment(), view(policy())), Make)
     assert claim.wanted["metadata"]["labels"] == {well_known.PP_ID: "id-pp"}
     assert claim.wanted["metadata"]["annotations"] == {well_known.PP_NAMESPACE: "demo", well_known.PP_NAME: "pp"}
 
 
-def test_a_claimed_template_gets_a_binding_that_says_what_both_say() -> None:
+def test_claimed_template_gets_binding() -> None:
     template = claimed(deployment(replicas=4), policy())
-    wishes = list(detect(template, view(policy(), raws=[template])))
-    (made,) = kinds(wishes, ResourceBinding)
+    effects = list(detect(template, view(policy(), raws=[template])))
+    (made,) = kinds(effects, ResourceBinding)
     assert (made.name, made.namespace, made.spec.replicas) == ("web-deployment", "demo", 4)
     assert made.metadata.owner_references[0].uid == "uid-web"
     assert made.spec.resource.resource_version == "7"
-    assert [note.reason for note in kinds(wishes, Note)] == ["GetReplicasSucceed", "ApplyPolicySucceed"]
+    assert [note.reason for note in kinds(effects, Note)] == ["GetReplicasSucceed", "ApplyPolicySucceed"]
 
 
-def test_what_others_wrote_into_the_binding_stays() -> None:
+def test_fields_of_other_writers_stay_in_the_binding() -> None:
     seen = binding(clusters={"m1": 3})
     template = claimed(deployment(replicas=5), policy())
     (made,) = kinds(detect(template, view(policy(), seen, raws=[template])), ResourceBinding)
@@ -44,38 +44,38 @@ def test_what_others_wrote_into_the_binding_stays() -> None:
     assert made.spec.replicas == 5
 
 
-def test_a_binding_that_is_right_is_left_alone() -> None:
+def test_correct_binding_is_not_written() -> None:
     template = claimed(deployment(), policy())
     (made,) = kinds(detect(template, view(policy(), raws=[template])), ResourceBinding)
     again = made.but(metadata=made.metadata.but(resource_version="12"))
     assert kinds(detect(template, view(policy(), again, raws=[template])), ResourceBinding) == []
 
 
-def test_the_namespaces_own_policy_beats_any_cluster_wide_one() -> None:
+def test_namespaced_policy_wins_over_cluster_wide_policy() -> None:
     wide = cluster_policy(priority=100)
     assert chosen(deployment(), view(policy(), wide)).name == "pp"
     assert chosen(deployment(), view(wide)).name == "cpp"
 
 
-def test_priority_then_closeness_then_name_decide() -> None:
+def test_policies_are_ranked_by_priority_then_specificity_then_name() -> None:
     high = policy("z", priority=2)
     named = policy("b", selects="web")
-    any_ = policy("a")
-    assert chosen(deployment(), view(any_, named, high)).name == "z"
-    assert chosen(deployment(), view(any_, named)).name == "b"
-    assert chosen(deployment(), view(any_, policy("c"))).name == "a"
+    other = policy("a")
+    assert chosen(deployment(), view(other, named, high)).name == "z"
+    assert chosen(deployment(), view(other, named)).name == "b"
+    assert chosen(deployment(), view(other, policy("c"))).name == "a"
 
 
-def test_a_claim_by_a_policy_that_is_gone_is_given_up() -> None:
+def test_claim_of_deleted_policy_is_released() -> None:
     template = claimed(deployment(), policy())
-    wishes = list(detect(template, view(binding(), raws=[template])))
-    (forgotten,) = kinds(wishes, ResourceBinding)
-    (freed,) = kinds(wishes, Make)
-    assert well_known.PP_ID not in forgotten.metadata.labels
-    assert freed.wanted["metadata"]["labels"] == {}
+    effects = list(detect(template, view(binding(), raws=[template])))
+    (released,) = kinds(effects, ResourceBinding)
+    (unclaimed,) = kinds(effects, Make)
+    assert well_known.PP_ID not in released.metadata.labels
+    assert unclaimed.wanted["metadata"]["labels"] == {}
 
 
-def test_a_lazy_policy_waits_for_the_users_next_edit() -> None:
+def test_lazy_policy_applies_with_next_user_edit() -> None:
     lazy = policy(activation_preference="Lazy")
     template = claimed(deployment(), lazy)
     seen = view(lazy, raws=[template])
@@ -86,35 +86,35 @@ def test_a_lazy_policy_waits_for_the_users_next_edit() -> None:
     assert len(kinds(detect(edited, seen), ResourceBinding)) == 1
 
 
-def test_the_version_in_the_binding_moves_with_the_users_word_and_the_policys_not_with_the_status() -> None:
+def test_resource_version_in_binding_follows_user_and_policy_changes_but_not_status() -> None:
     rule = policy()
     template = claimed(deployment(), rule)
     first = view(rule, raws=[template])
-    wishes = list(detect(template, first))
-    (born,) = kinds(wishes, ResourceBinding)
-    (known,) = kinds(wishes, Remember)
+    effects = list(detect(template, first))
+    (created,) = kinds(effects, ResourceBinding)
+    (known,) = kinds(effects, Remember)
 
     def version(policy: PropagationPolicy, annotations: dict[str, str] | None = None) -> list[str]:
         reported = claimed(deployment(resourceVersion="9", annotations=annotations or {}), policy)
-        seen = view(policy, born, raws=[reported])
+        seen = view(policy, created, raws=[reported])
         seen.memory[known.topic, known.key] = known.value
-        return [wish.spec.resource.resource_version for wish in kinds(detect(reported, seen), ResourceBinding)]
+        return [effect.spec.resource.resource_version for effect in kinds(detect(reported, seen), ResourceBinding)]
 
     assert version(rule) == []
     assert version(rule.but(metadata=rule.metadata.but(generation=2))) == ["9"]
     assert version(rule, {"work.karmada.io/conflict-resolution": "overwrite"}) == ["9"]
 
 
-def test_what_the_user_said_is_remembered_even_while_no_policy_means_it() -> None:
+def test_template_state_is_remembered_without_matching_policy() -> None:
     (memory,) = detect(deployment(), view())
     assert isinstance(memory, Remember)
 
 
-def test_a_template_of_the_control_planes_own_namespaces_is_not_propagated() -> None:
+def test_template_in_reserved_namespace_is_not_propagated() -> None:
     assert list(detect(deployment(namespace="kube-system"), view(cluster_policy()))) == []
 
 
-def test_a_change_of_status_alone_deserves_no_look() -> None:
+def test_status_change_alone_triggers_nothing() -> None:
     before = deployment()
     after = deployment(resourceVersion="8") | {"status": {"replicas": 1}}
     assert not deserves_a_look(before, after)
@@ -122,11 +122,11 @@ def test_a_change_of_status_alone_deserves_no_look() -> None:
     assert deserves_a_look(before, deployment(labels={"x": "y"}))
 
 
-def test_a_policy_waits_for_the_overrides_it_depends_on() -> None:
+def test_policy_waits_for_dependent_overrides() -> None:
     waiting = policy(dependent_overrides=("missing",))
     template = claimed(deployment(), waiting)
-    wishes = list(detect(template, view(waiting, raws=[template])))
-    assert kinds(wishes, ResourceBinding) == []
-    assert "missing" in kinds(wishes, Note)[0].message
-    unclaimed = list(detect(deployment(), view(waiting, raws=[deployment()], profile=UPSTREAM)))
-    assert [type(wish) for wish in unclaimed] == [Again]
+    effects = list(detect(template, view(waiting, raws=[template])))
+    assert kinds(effects, ResourceBinding) == []
+    assert "missing" in kinds(effects, Note)[0].message
+    effects = list(detect(deployment(), view(waiting, raws=[deployment()], profile=UPSTREAM)))
+    assert [type(effect) for effect in effects] == [Again]

@@ -1,4 +1,4 @@
-"""Every target cluster has one Work; nobody else has any."""
+"""Every target cluster has one Work, and no other cluster has any."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ import msgspec
 from builders import NOON, binding, cluster, deployment, works
 from views import FakeView
 
-from trimtab.api.kinds.policy import OverridePolicy
+from trimtab.api.kinds.override_policy import OverridePolicy
 from trimtab.api.kinds.work import GracefulEvictionTask, Hold, TargetCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import well_known
@@ -23,7 +23,7 @@ def born(work, version="4"):
     return work.but(metadata=work.metadata.but(resource_version=version))
 
 
-def test_each_target_gets_a_work_with_its_share() -> None:
+def test_each_target_cluster_gets_work_with_its_replicas() -> None:
     made = works(list(dispatch(binding(clusters={"m1": 2, "m2": 1}), view(cluster("m1"), cluster("m2")))))
     assert {name: work.spec.workload.manifests[0]["spec"]["replicas"] for name, work in made.items()} == {
         "m1": 2,
@@ -32,7 +32,7 @@ def test_each_target_gets_a_work_with_its_share() -> None:
     assert made["m1"].metadata.finalizers == (well_known.WORK_FINALIZER,)
 
 
-def test_the_manifest_knows_where_it_comes_from_and_lists_what_we_manage() -> None:
+def test_manifest_names_its_work_and_lists_managed_metadata() -> None:
     (work,) = works(list(dispatch(binding(clusters={"m1": 1}), view()))).values()
     metadata = work.spec.workload.manifests[0]["metadata"]
     assert metadata["labels"][well_known.MANAGED] == "true"
@@ -42,59 +42,59 @@ def test_the_manifest_knows_where_it_comes_from_and_lists_what_we_manage() -> No
     assert "uid" not in metadata
 
 
-def test_a_work_that_is_as_it_should_be_is_left_alone() -> None:
+def test_correct_work_is_not_written() -> None:
     placed = binding(clusters={"m1": 1})
     (work,) = works(list(dispatch(placed, view()))).values()
     assert works(list(dispatch(placed, view(born(work))))) == {}
 
 
-def test_a_cluster_that_is_no_longer_a_target_loses_its_work() -> None:
+def test_work_of_former_target_is_deleted() -> None:
     before = binding(clusters={"m1": 1, "m2": 1})
     made = works(list(dispatch(before, view())))
-    wishes = list(dispatch(binding(clusters={"m1": 2}), view(*map(born, made.values()))))
-    assert [well_known.cluster_of(wish.target.namespace) for wish in wishes if isinstance(wish, Gone)] == ["m2"]
+    effects = list(dispatch(binding(clusters={"m1": 2}), view(*map(born, made.values()))))
+    assert [well_known.cluster_of(effect.target.namespace) for effect in effects if isinstance(effect, Gone)] == ["m2"]
 
 
-def test_a_cluster_that_is_left_graciously_keeps_its_work_as_it_was() -> None:
+def test_work_stays_unchanged_during_graceful_eviction() -> None:
     before = binding(clusters={"m1": 3})
     made = works(list(dispatch(before, view())))
     task = GracefulEvictionTask(from_cluster="m1", purge_mode="Gracefully")
     after = binding(clusters={"m2": 3}, graceful_eviction_tasks=(task,))
-    wishes = list(dispatch(after, view(*map(born, made.values()))))
-    assert not [wish for wish in wishes if isinstance(wish, Gone)]
-    assert list(works(wishes)) == ["m2"]
+    effects = list(dispatch(after, view(*map(born, made.values()))))
+    assert not [effect for effect in effects if isinstance(effect, Gone)]
+    assert list(works(effects)) == ["m2"]
 
 
-def test_nothing_new_starts_before_a_cluster_left_directly_is_empty() -> None:
+def test_no_new_work_before_directly_purged_cluster_is_empty() -> None:
     made = works(list(dispatch(binding(clusters={"m1": 3}), view())))
     task = GracefulEvictionTask(from_cluster="m1", purge_mode="Directly")
     after = binding(clusters={"m2": 3}, graceful_eviction_tasks=(task,))
-    gone, again = dispatch(after, view(*map(born, made.values())))
-    assert isinstance(gone, Gone)
-    assert isinstance(again, Again)
+    deletion, requeue = dispatch(after, view(*map(born, made.values())))
+    assert isinstance(deletion, Gone)
+    assert isinstance(requeue, Again)
     assert list(works(list(dispatch(after, view())))) == ["m2"]
 
 
-def test_a_hold_keeps_replicas_beyond_the_placement() -> None:
+def test_hold_adds_to_replicas_of_placement() -> None:
     held = binding(clusters={"m2": 3}, status_holds=(Hold(cluster="m1", replicas=2), Hold(cluster="m2", replicas=1)))
     assert {t.name: t.replicas for t in targets(held)} == {"m2": 4, "m1": 2}
     assert expected_clusters(held) == {"m1", "m2"}
 
 
-def test_a_dependency_goes_where_it_is_required() -> None:
+def test_dependency_has_works_where_it_is_required() -> None:
     from trimtab.api.kinds.work import BindingSnapshot
 
     needed = binding(required_by=(BindingSnapshot(name="app", clusters=(TargetCluster(name="m3", replicas=2),)),))
     assert expected_clusters(needed) == {"m3"}
 
 
-def test_a_deleted_binding_takes_its_works_along() -> None:
+def test_deleted_binding_deletes_its_works() -> None:
     placed = binding(clusters={"m1": 1})
     made = works(list(dispatch(placed, view())))
-    dying = placed.but(metadata=placed.metadata.but(deletion_timestamp=NOON - timedelta(seconds=1)))
-    gone, forgotten = dispatch(dying, view(*map(born, made.values())))
-    assert isinstance(gone, Gone)
-    assert forgotten.metadata.finalizers == ()
+    deleted = placed.but(metadata=placed.metadata.but(deletion_timestamp=NOON - timedelta(seconds=1)))
+    deletion, finalized = dispatch(deleted, view(*map(born, made.values())))
+    assert isinstance(deletion, Gone)
+    assert finalized.metadata.finalizers == ()
 
 
 def override(name: str, overriders: dict) -> OverridePolicy:
@@ -110,51 +110,51 @@ def override(name: str, overriders: dict) -> OverridePolicy:
     )
 
 
-def test_an_override_changes_only_the_clusters_it_means() -> None:
+def test_override_changes_only_its_target_clusters() -> None:
     image = override("op", {"imageOverrider": [{"component": "Tag", "operator": "replace", "value": "1.26"}]})
     placed = binding(clusters={"m1": 1, "m2": 1})
-    wishes = list(dispatch(placed, view(image, cluster("m1"), cluster("m2"))))
-    made = works(wishes)
+    effects = list(dispatch(placed, view(image, cluster("m1"), cluster("m2"))))
+    made = works(effects)
     images = {
         n: w.spec.workload.manifests[0]["spec"]["template"]["spec"]["containers"][0]["image"] for n, w in made.items()
     }
     assert images == {"m1": "nginx:1.26", "m2": "nginx:1.25"}
     assert well_known.APPLIED_OVERRIDES in made["m1"].metadata.annotations
-    assert any(isinstance(wish, Note) and wish.reason == "ApplyOverridePolicySucceed" for wish in wishes)
+    assert any(isinstance(effect, Note) and effect.reason == "ApplyOverridePolicySucceed" for effect in effects)
 
 
-def test_a_changed_override_is_told_of_even_where_it_changes_nothing() -> None:
+def test_changed_override_records_events_in_upstream_profile_even_without_difference() -> None:
     image = override("op", {"imageOverrider": [{"component": "Tag", "operator": "replace", "value": "1.26"}]})
     placed = binding(clusters={"m1": 1})
     before = view(image, cluster("m1"), profile=UPSTREAM)
-    wishes = list(dispatch(placed, before))
-    (work,) = works(wishes).values()
-    (remembered,) = [wish for wish in wishes if isinstance(wish, Remember)]
+    effects = list(dispatch(placed, before))
+    (work,) = works(effects).values()
+    (remembered,) = [effect for effect in effects if isinstance(effect, Remember)]
 
-    def told(policy: OverridePolicy) -> list[str]:
+    def event_reasons(policy: OverridePolicy) -> list[str]:
         after = view(policy, cluster("m1"), born(work), profile=UPSTREAM)
         after.memory[remembered.topic, remembered.key] = remembered.value
-        return [wish.reason for wish in dispatch(placed, after) if isinstance(wish, Note)]
+        return [effect.reason for effect in dispatch(placed, after) if isinstance(effect, Note)]
 
-    assert told(image) == []
+    assert event_reasons(image) == []
     edited = image.but(metadata=image.metadata.but(generation=7))
-    assert told(edited) == ["ApplyOverridePolicySucceed", "SyncWorkSucceed", "SyncWorkSucceed"]
+    assert event_reasons(edited) == ["ApplyOverridePolicySucceed", "SyncWorkSucceed", "SyncWorkSucceed"]
 
 
-def test_that_nothing_is_sent_yet_is_told_only_as_upstream() -> None:
-    def told(**profile) -> list[str]:
-        return [wish.reason for wish in dispatch(binding(clusters={}), view(**profile)) if isinstance(wish, Note)]
+def test_dispatch_without_targets_records_events_only_in_upstream_profile() -> None:
+    def event_reasons(**profile) -> list[str]:
+        return [effect.reason for effect in dispatch(binding(clusters={}), view(**profile)) if isinstance(effect, Note)]
 
-    assert told() == []
-    assert told(profile=UPSTREAM) == ["SyncWorkSucceed", "SyncWorkSucceed"]
+    assert event_reasons() == []
+    assert event_reasons(profile=UPSTREAM) == ["SyncWorkSucceed", "SyncWorkSucceed"]
 
 
-def test_an_override_that_cannot_be_applied_stops_only_its_cluster_and_says_so() -> None:
+def test_failed_override_skips_only_its_cluster_and_records_events() -> None:
     broken = override("op", {"plaintext": [{"path": "/spec/nowhere/x", "operator": "replace", "value": 1}]})
-    wishes = list(dispatch(binding(clusters={"m1": 1, "m2": 1}), view(broken, cluster("m1"), cluster("m2"))))
-    assert list(works(wishes)) == ["m2"]
+    effects = list(dispatch(binding(clusters={"m1": 1, "m2": 1}), view(broken, cluster("m1"), cluster("m2"))))
+    assert list(works(effects)) == ["m2"]
     why = "replace operation does not apply: doc is missing path: /spec/nowhere/x: missing value"
-    assert [wish[1:4] for wish in wishes if isinstance(wish, Note) and wish.type == "Warning"] == [
+    assert [effect[1:4] for effect in effects if isinstance(effect, Note) and effect.type == "Warning"] == [
         ("ApplyOverridePolicyFailed", "Apply override policy(demo/op) for cluster(m1) failed.", "override-manager"),
         ("SyncWorkFailed", why, "binding-controller"),
         ("SyncWorkFailed", why, "binding-controller"),

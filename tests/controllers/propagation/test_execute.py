@@ -1,4 +1,4 @@
-"""The member has what the Work says, and the Work says how it fares there."""
+"""The member has the objects of the Work, and the Work reports their status."""
 
 from datetime import timedelta
 
@@ -8,6 +8,7 @@ from views import FakeView
 from trimtab.api.profile import TRIMTAB, UPSTREAM
 from trimtab.api.value import Condition
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import find_condition, is_condition_true
 from trimtab.controllers.contract import Again, Fault, Gone, Inquire, Look, Make, Note, Remember, Within
 from trimtab.controllers.propagation.dispatch import dispatch
 from trimtab.controllers.propagation.execute import execute, fingerprint
@@ -35,50 +36,50 @@ def live(work, **changes):
     return {**manifest, "metadata": metadata, **changes}
 
 
-def test_a_missing_object_is_created_and_told() -> None:
+def test_missing_object_is_created_with_events() -> None:
     work = work_for()
-    wishes = list(execute(work, view(cluster("m1"), work)))
-    (write,) = [w for w in wishes if isinstance(w, Within)]
+    effects = list(execute(work, view(cluster("m1"), work)))
+    (write,) = [w for w in effects if isinstance(w, Within)]
     assert write.wish == Make(work.spec.workload.manifests[0])
-    assert [w.reason for w in wishes if isinstance(w, Note)] == ["SyncSucceed", "SyncSucceed"]
+    assert [w.reason for w in effects if isinstance(w, Note)] == ["SyncSucceed", "SyncSucceed"]
 
 
-def test_an_object_in_place_is_reported_with_status_and_health() -> None:
+def test_applied_object_is_reported_with_status_and_health() -> None:
     work = work_for()
     there = live(work, status={"observedGeneration": 1, "updatedReplicas": 3, "availableReplicas": 3, "replicas": 3})
-    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
-    status = wishes[0].status
+    effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    status = effects[0].status
     assert {c.type: c.status for c in status.conditions} == {"Dispatching": "True", "Applied": "True"}
     assert status.manifest_statuses[0].health == "Healthy"
     assert status.manifest_statuses[0].status["replicas"] == 3
 
 
-def test_a_changed_object_is_put_back_but_keeps_what_is_the_members_own() -> None:
+def test_changed_object_is_restored_but_keeps_fields_of_the_member() -> None:
     work = work_for()
     manifest = work.spec.workload.manifests[0]
     there = live(work, spec=manifest["spec"] | {"replicas": 9})
-    there["metadata"]["labels"] = there["metadata"]["labels"] | {"theirs": "yes"}
-    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
-    (write,) = [w for w in wishes if isinstance(w, Within)]
+    there["metadata"]["labels"] = there["metadata"]["labels"] | {"of-member": "yes"}
+    effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    (write,) = [w for w in effects if isinstance(w, Within)]
     assert write.wish.wanted["spec"]["replicas"] == 3
-    assert write.wish.wanted["metadata"]["labels"]["theirs"] == "yes"
+    assert write.wish.wanted["metadata"]["labels"]["of-member"] == "yes"
     assert write.wish.wanted["metadata"]["resourceVersion"] == "40"
 
 
-def test_a_label_we_no_longer_set_is_taken_away() -> None:
+def test_label_removed_from_manifest_is_removed_in_member() -> None:
     work = work_for()
     there = live(work)
-    ledger = there["metadata"]["annotations"][well_known.MANAGED_LABELS] + ",old"
+    managed = there["metadata"]["annotations"][well_known.MANAGED_LABELS] + ",old"
     there["metadata"] = there["metadata"] | {
         "labels": there["metadata"]["labels"] | {"old": "x"},
-        "annotations": there["metadata"]["annotations"] | {well_known.MANAGED_LABELS: ledger},
+        "annotations": there["metadata"]["annotations"] | {well_known.MANAGED_LABELS: managed},
     }
-    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
-    (write,) = [w for w in wishes if isinstance(w, Within)]
+    effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    (write,) = [w for w in effects if isinstance(w, Within)]
     assert "old" not in write.wish.wanted["metadata"]["labels"]
 
 
-def test_what_the_member_defaulted_on_top_of_what_we_sent_is_no_reason_to_send_it_again() -> None:
+def test_defaults_of_the_member_cause_no_second_write() -> None:
     work = work_for()
     there = live(work, spec=work.spec.workload.manifests[0]["spec"] | {"filledIn": True})
     seen = view(cluster("m1"), work, members={place(work): there})
@@ -93,127 +94,129 @@ def test_what_the_member_defaulted_on_top_of_what_we_sent_is_no_reason_to_send_i
     assert [w for w in execute(work, seen) if isinstance(w, Within)]
 
 
-def test_an_object_of_somebody_else_is_not_touched() -> None:
+def test_unmanaged_object_is_not_written() -> None:
     work = work_for()
-    foreign = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
-    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): foreign})))
-    applied = well_known.condition_of(wishes[0].status.conditions, "Applied")
+    unmanaged = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
+    effects = list(execute(work, view(cluster("m1"), work, members={place(work): unmanaged})))
+    applied = find_condition(effects[0].status.conditions, "Applied")
     assert (applied.status, applied.reason) == ("False", "AppliedFailed")
     assert "already exists in the cluster m1" in applied.message
-    assert not [w for w in wishes if isinstance(w, Within)]
-    assert any(isinstance(w, Again) for w in wishes)
+    assert not [w for w in effects if isinstance(w, Within)]
+    assert any(isinstance(w, Again) for w in effects)
 
 
-def test_a_refusal_is_told_in_the_words_of_upstream_to_the_work_and_to_the_template() -> None:
+def test_conflict_events_have_upstream_wording_on_work_and_template() -> None:
     work = work_for()
     there = live(work)
     there["metadata"] = there["metadata"] | {"labels": {}}
-    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
     why = (
         "resource(kind=Deployment, demo/web) already exists in the cluster m1 and the "
         "work.karmada.io/conflict-resolution strategy value is empty, Karmada will not manage this resource"
     )
-    assert wishes[0].status.conditions[1].message == f"Failed to apply all manifests (0/1): {why}"
-    assert [(note.about.kind, note.message) for note in wishes if isinstance(note, Note)][-2:] == [
+    assert effects[0].status.conditions[1].message == f"Failed to apply all manifests (0/1): {why}"
+    assert [(event.about.kind, event.message) for event in effects if isinstance(event, Note)][-2:] == [
         ("Work", f"Failed to sync work({work.namespace}/{work.name}) to cluster(m1), err: {why}"),
         ("Deployment", f"Failed to create or update resource(demo/web) in member cluster(m1): {why}"),
     ]
 
 
-def test_in_the_profile_upstream_a_new_generation_is_told_of_even_when_the_member_needs_no_write() -> None:
+def test_upstream_profile_records_events_for_new_generation_without_write() -> None:
     work = work_for()
     seen = view(cluster("m1"), work, members={place(work): live(work)}, profile=UPSTREAM)
-    wishes = list(execute(work, seen))
-    assert sum(isinstance(w, Note) and w.reason == "SyncSucceed" for w in wishes) == 2
-    for memory in (w for w in wishes if isinstance(w, Remember)):
+    effects = list(execute(work, seen))
+    assert sum(isinstance(w, Note) and w.reason == "SyncSucceed" for w in effects) == 2
+    for memory in (w for w in effects if isinstance(w, Remember)):
         seen.memory[memory.topic, memory.key] = memory.value
     assert not [w for w in execute(work, seen) if isinstance(w, Note) and w.reason == "SyncSucceed"]
 
 
-def test_a_refusal_that_lasts_is_told_once_and_in_the_profile_upstream_at_every_attempt() -> None:
+def test_lasting_conflict_is_recorded_once_but_at_every_attempt_in_upstream_profile() -> None:
     work = work_for()
-    foreign = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
-    after = next(iter(execute(work, view(cluster("m1"), work, members={place(work): foreign}))))
-    for profile, told in ((TRIMTAB, 0), (UPSTREAM, 2)):
-        again = list(execute(after, view(cluster("m1"), after, members={place(work): foreign}, profile=profile)))
-        assert sum(isinstance(wish, Note) for wish in again) == told
+    unmanaged = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
+    after = next(iter(execute(work, view(cluster("m1"), work, members={place(work): unmanaged}))))
+    for profile, expected in ((TRIMTAB, 0), (UPSTREAM, 2)):
+        again = list(execute(after, view(cluster("m1"), after, members={place(work): unmanaged}, profile=profile)))
+        assert sum(isinstance(effect, Note) for effect in again) == expected
 
 
-def test_unless_the_policy_says_overwrite() -> None:
+def test_unmanaged_object_is_overwritten_with_conflict_resolution_overwrite() -> None:
     work = work_for(conflict_resolution="Overwrite")
-    foreign = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
-    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): foreign})))
-    assert [w for w in wishes if isinstance(w, Within)]
+    unmanaged = deployment() | {"metadata": {"name": "web", "namespace": "demo", "resourceVersion": "3"}}
+    effects = list(execute(work, view(cluster("m1"), work, members={place(work): unmanaged})))
+    assert [w for w in effects if isinstance(w, Within)]
 
 
-def test_a_refusal_by_the_member_is_written_down_and_tried_again() -> None:
+def test_write_refused_by_member_is_reported_and_retried() -> None:
     work = work_for()
     refused = Fault(422, "Invalid", "spec is wrong", "m1", 1)
-    wishes = list(execute(work, view(cluster("m1"), work, fault=refused)))
-    assert "(0/1): spec is wrong" in well_known.condition_of(wishes[0].status.conditions, "Applied").message
-    assert [w for w in wishes if isinstance(w, Within)]
+    effects = list(execute(work, view(cluster("m1"), work, fault=refused)))
+    assert "(0/1): spec is wrong" in find_condition(effects[0].status.conditions, "Applied").message
+    assert [w for w in effects if isinstance(w, Within)]
 
 
-def test_a_suspended_work_is_not_sent() -> None:
+def test_suspended_work_is_not_applied() -> None:
     work = work_for()
     work = work.but(spec=work.spec.but(suspend_dispatching=True))
-    (said, note) = execute(work, view(cluster("m1"), work))
-    assert well_known.condition_of(said.status.conditions, "Dispatching").reason == "SuspendDispatching"
-    assert note.reason == "WorkDispatching"
+    (updated, event) = execute(work, view(cluster("m1"), work))
+    assert find_condition(updated.status.conditions, "Dispatching").reason == "SuspendDispatching"
+    assert event.reason == "WorkDispatching"
 
 
-def test_a_work_that_was_suspended_later_still_tells_how_its_object_fares() -> None:
+def test_work_suspended_after_apply_still_reports_status() -> None:
     work = work_for()
     applied = Condition(type="Applied", status="True", last_transition_time=NOON)
     work = work.but(spec=work.spec.but(suspend_dispatching=True), status=work.status.but(conditions=(applied,)))
     there = live(work, status={"observedGeneration": 1, "replicas": 9})
-    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
-    assert not [w for w in wishes if isinstance(w, Within)]
-    assert wishes[0].status.manifest_statuses[0].status["replicas"] == 9
-    assert {c.type: c.status for c in wishes[0].status.conditions} == {"Dispatching": "False", "Applied": "True"}
+    effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    assert not [w for w in effects if isinstance(w, Within)]
+    assert effects[0].status.manifest_statuses[0].status["replicas"] == 9
+    assert {c.type: c.status for c in effects[0].status.conditions} == {"Dispatching": "False", "Applied": "True"}
 
 
-def test_a_cluster_that_does_not_answer_is_waited_for() -> None:
+def test_unready_cluster_causes_requeue() -> None:
     work = work_for()
-    said, note, wait = execute(work, view(cluster("m1", ready="False"), work))
-    assert {c.type: c.status for c in said.status.conditions} == {"Dispatching": "True"}
-    assert note.reason == "WorkDispatching"
-    assert isinstance(wait, Again)
+    updated, event, requeue = execute(work, view(cluster("m1", ready="False"), work))
+    assert {c.type: c.status for c in updated.status.conditions} == {"Dispatching": "True"}
+    assert event.reason == "WorkDispatching"
+    assert isinstance(requeue, Again)
 
 
 def dying(work):
     return work.but(metadata=work.metadata.but(deletion_timestamp=NOON - timedelta(seconds=1)))
 
 
-def test_a_deleted_work_takes_our_object_with_it() -> None:
+def test_deleted_work_deletes_managed_object() -> None:
     work = dying(work_for())
-    gone, released = execute(work, view(cluster("m1"), work, members={place(work): live(work)}))
-    assert isinstance(gone.wish, Gone)
-    assert released.metadata.finalizers == ()
+    deletion, finalized = execute(work, view(cluster("m1"), work, members={place(work): live(work)}))
+    assert isinstance(deletion, Within)
+    assert isinstance(deletion.wish, Gone)
+    assert finalized.metadata.finalizers == ()
 
 
-def test_a_deleted_work_leaves_the_object_of_somebody_else() -> None:
+def test_deleted_work_keeps_unmanaged_object() -> None:
     work = dying(work_for())
-    foreign = {place(work): deployment()}
-    (released,) = execute(work, view(cluster("m1"), work, members=foreign))
-    assert released.metadata.finalizers == ()
+    unmanaged = {place(work): deployment()}
+    (finalized,) = execute(work, view(cluster("m1"), work, members=unmanaged))
+    assert finalized.metadata.finalizers == ()
 
 
-def test_before_deleting_it_looks_whose_object_it_is() -> None:
+def test_unknown_object_is_fetched_before_deletion() -> None:
     work = dying(work_for())
-    (look,) = execute(work, view(cluster("m1"), work))
-    assert isinstance(look, Look)
+    (fetch,) = execute(work, view(cluster("m1"), work))
+    assert isinstance(fetch, Look)
 
 
-def test_an_object_that_shall_stay_only_loses_our_marks() -> None:
+def test_preserved_object_only_loses_tracking_metadata() -> None:
     work = work_for(preserve_resources_on_deletion=True)
     kept, _ = execute(dying(work), view(cluster("m1"), work, members={place(work): live(work)}))
+    assert isinstance(kept, Within)
     metadata = kept.wish.wanted["metadata"]
     assert well_known.MANAGED not in metadata["labels"]
     assert list(metadata["annotations"]) == [well_known.CONFLICT_RESOLUTION]
 
 
-def test_a_pull_cluster_is_served_by_its_agent_alone() -> None:
+def test_pull_cluster_is_served_only_by_its_agent() -> None:
     work = work_for()
     pull = cluster("m1", sync_mode="Pull")
     assert list(execute(work, view(pull, work))) == []
@@ -221,39 +224,39 @@ def test_a_pull_cluster_is_served_by_its_agent_alone() -> None:
 
 
 def noted(work, **annotations):
-    """The Work with notes on its only manifest."""
+    """The Work with annotations on its only manifest."""
     (manifest,) = work.spec.workload.manifests
     marked = well_known.remarked(manifest, labels={}, annotations=annotations)
     return work.but(spec=work.spec.but(workload=work.spec.workload.but(manifests=(marked,))))
 
 
-def test_what_is_only_created_is_left_alone_once_it_is_there() -> None:
+def test_create_only_object_is_not_updated() -> None:
     work = noted(work_for(), **{well_known.UPDATE_STRATEGY: "CreateOnly"})
-    assert any(isinstance(wish, Within) for wish in execute(work, view(cluster("m1"), work)))
+    assert any(isinstance(effect, Within) for effect in execute(work, view(cluster("m1"), work)))
     there = live(work, spec={"replicas": 9})
-    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
-    assert not [wish for wish in wishes if isinstance(wish, Within)]
-    assert well_known.is_true(wishes[0].status.conditions, "Applied")
+    effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+    assert not [effect for effect in effects if isinstance(effect, Within)]
+    assert is_condition_true(effects[0].status.conditions, "Applied")
 
 
-def test_what_is_only_read_is_fetched_reported_and_never_written_or_deleted() -> None:
+def test_read_only_object_is_fetched_and_reported_but_never_written_or_deleted() -> None:
     work = noted(work_for(), **{well_known.UPDATE_STRATEGY: "ReadOnly"})
     where, there = place(work), live(work, spec={"replicas": 9})
     first = list(execute(work, view(cluster("m1"), work)))
-    assert [type(wish) for wish in first] == [Remember, Look]
+    assert [type(effect) for effect in first] == [Remember, Look]
     found = view(cluster("m1"), work, members={where: there})
     nothing = view(cluster("m1"), work)
     found.memory["looked", where] = nothing.memory["looked", where] = NOON
-    wishes = list(execute(work, found))
-    assert not [wish for wish in wishes if isinstance(wish, Within)]
-    assert work.status != next(w for w in wishes if type(w) is type(work)).status
-    (told,) = [wish for wish in execute(work, nothing) if type(wish) is type(work)]
-    assert "does not exist" in well_known.condition_of(told.status.conditions, "Applied").message
+    effects = list(execute(work, found))
+    assert not [effect for effect in effects if isinstance(effect, Within)]
+    assert work.status != next(w for w in effects if type(w) is type(work)).status
+    (updated,) = [effect for effect in execute(work, nothing) if type(effect) is type(work)]
+    assert "does not exist" in find_condition(updated.status.conditions, "Applied").message
     leaving = work.but(metadata=work.metadata.but(deletion_timestamp=NOON))
     assert not [w for w in execute(leaving, view(cluster("m1"), members={where: there})) if isinstance(w, Within)]
 
 
-def test_server_side_apply_sends_what_is_not_there_and_leaves_the_fields_of_others() -> None:
+def test_server_side_apply_sends_missing_fields_and_ignores_fields_of_others() -> None:
     work = noted(
         work_for(), **{well_known.UPDATE_STRATEGY: "ServerSideApply", well_known.FIELD_MANAGER: "work-agent-x!"}
     )
@@ -264,30 +267,30 @@ def test_server_side_apply_sends_what_is_not_there_and_leaves_the_fields_of_othe
     same = execute(work, view(cluster("m1"), work, members={place(work): there}))
     assert not [w for w in same if isinstance(w, Within)]
     changed = live(work, spec=manifest["spec"] | {"replicas": 9})
-    wishes = execute(work, view(cluster("m1"), work, members={place(work): changed}))
-    assert [w.wish.apply_as for w in wishes if isinstance(w, Within)] == ["work-agent-x"]
+    effects = execute(work, view(cluster("m1"), work, members={place(work): changed}))
+    assert [w.wish.apply_as for w in effects if isinstance(w, Within)] == ["work-agent-x"]
 
 
-def test_a_manifest_that_is_to_stay_is_released_and_not_deleted() -> None:
+def test_orphan_on_deletion_releases_object_instead_of_deleting_it() -> None:
     work = noted(work_for(), **{well_known.ON_DELETION: "Orphan"})
     leaving = work.but(metadata=work.metadata.but(deletion_timestamp=NOON))
-    wishes = execute(leaving, view(cluster("m1"), members={place(work): live(work)}))
-    (write,) = [w for w in wishes if isinstance(w, Within)]
+    effects = execute(leaving, view(cluster("m1"), members={place(work): live(work)}))
+    (write,) = [w for w in effects if isinstance(w, Within)]
     assert isinstance(write.wish, Make)
     assert well_known.MANAGED not in write.wish.wanted["metadata"]["labels"]
 
 
-def test_what_a_work_no_longer_has_leaves_the_member() -> None:
+def test_object_of_removed_manifest_is_deleted() -> None:
     work = work_for()
     there = live(work)
     (report,) = [w for w in execute(work, view(cluster("m1"), members={place(work): there})) if type(w) is type(work)]
     without = report.but(spec=report.spec.but(workload=report.spec.workload.but(manifests=())))
-    wishes = execute(without, view(cluster("m1"), members={place(work): there}))
-    (write,) = [w for w in wishes if isinstance(w, Within)]
+    effects = execute(without, view(cluster("m1"), members={place(work): there}))
+    (write,) = [w for w in effects if isinstance(w, Within)]
     assert write.wish == Gone(place(work)[1])
 
 
-def test_the_first_change_of_an_object_that_was_exactly_as_sent_is_put_back() -> None:
+def test_first_change_of_object_without_member_defaults_is_restored() -> None:
     work = work_for()
     (manifest,) = work.spec.workload.manifests
     memory = {("sent", place(work)): fingerprint(prune(manifest))}
@@ -305,30 +308,30 @@ def executed_by(account: str):
     return work.but(metadata=work.metadata.but(annotations=annotations))
 
 
-def test_an_executor_is_asked_about_before_anything_is_sent() -> None:
+def test_access_of_executor_is_checked_before_any_write() -> None:
     work = executed_by("default/deployer")
-    (inquiry,) = execute(work, view(cluster("m1"), work))
-    assert inquiry == Inquire(
+    (check,) = execute(work, view(cluster("m1"), work))
+    assert check == Inquire(
         "m1",
         "system:serviceaccount:default:deployer",
         place(work)[1],
         ("create", "update", "patch", "get", "delete"),
     )
-    around = view(cluster("m1"), work)
-    around.memory["allowed", inquiry] = (NOON, True)
-    assert [type(wish) for wish in execute(work, around) if isinstance(wish, Within)] == [Within]
-    around.memory["allowed", inquiry] = (NOON - timedelta(seconds=60), True)
-    assert list(execute(work, around)) == [inquiry]
+    seen = view(cluster("m1"), work)
+    seen.memory["allowed", check] = (NOON, True)
+    assert [type(effect) for effect in execute(work, seen) if isinstance(effect, Within)] == [Within]
+    seen.memory["allowed", check] = (NOON - timedelta(seconds=60), True)
+    assert list(execute(work, seen)) == [check]
 
 
-def test_what_the_executor_may_not_do_is_not_done_and_told() -> None:
+def test_forbidden_manifest_is_reported_and_not_applied() -> None:
     work = executed_by("default/deployer")
-    around = view(cluster("m1"), work)
-    (inquiry,) = execute(work, around)
-    around.memory["allowed", inquiry] = (NOON, False)
-    wishes = list(execute(work, around))
-    assert [wish for wish in wishes if isinstance(wish, Within)] == []
-    (after,) = [wish for wish in wishes if isinstance(wish, type(work))]
+    seen = view(cluster("m1"), work)
+    (check,) = execute(work, seen)
+    seen.memory["allowed", check] = (NOON, False)
+    effects = list(execute(work, seen))
+    assert [effect for effect in effects if isinstance(effect, Within)] == []
+    (after,) = [effect for effect in effects if isinstance(effect, type(work))]
     (applied,) = [c for c in after.status.conditions if c.type == "Applied"]
     assert (applied.status, "not allowed to apply the resource apps Deployment" in applied.message) == ("False", True)
 
@@ -342,19 +345,19 @@ def with_notes(**notes: str):
     return work.but(spec=work.spec.but(workload=work.spec.workload.but(manifests=(marked,))))
 
 
-def test_what_is_completed_is_left_alone_even_when_it_is_gone() -> None:
+def test_completed_manifest_is_not_written_even_when_object_is_deleted() -> None:
     work = with_notes(update_strategy="Completed")
     for there in (None, live(work, spec={"replicas": 77})):
-        wishes = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
-        assert [wish for wish in wishes if isinstance(wish, Within)] == []
+        effects = list(execute(work, view(cluster("m1"), work, members={place(work): there})))
+        assert [effect for effect in effects if isinstance(effect, Within)] == []
 
 
 def applied(work, there) -> list[Make]:
-    wishes = execute(work, view(cluster("m1"), work, members={place(work): there}))
-    return [wish.wish for wish in wishes if isinstance(wish, Within)]
+    effects = execute(work, view(cluster("m1"), work, members={place(work): there}))
+    return [effect.wish for effect in effects if isinstance(effect, Within)]
 
 
-def test_ignored_fields_are_sent_as_they_are_in_the_member() -> None:
+def test_ignored_fields_keep_values_of_the_member() -> None:
     rules = '[{"condition":"OnSpokePresent","jsonPaths":[".spec.replicas"]}]'
     work = with_notes(update_strategy="ServerSideApply", ignore_fields=rules)
     (first,) = applied(work, None)
@@ -366,7 +369,7 @@ def test_ignored_fields_are_sent_as_they_are_in_the_member() -> None:
     assert again.wanted["spec"]["replicas"] == 9
 
 
-def test_fields_that_may_change_in_the_member_are_set_when_the_manifest_changes() -> None:
+def test_on_spoke_change_fields_are_set_when_manifest_changes() -> None:
     rules = '[{"condition":"OnSpokeChange","jsonPaths":[".spec.replicas"]}]'
     work = with_notes(update_strategy="ServerSideApply", ignore_fields=rules)
     (manifest,) = work.spec.workload.manifests
@@ -377,11 +380,11 @@ def test_fields_that_may_change_in_the_member_are_set_when_the_manifest_changes(
     assert again.wanted["spec"]["replicas"] == 3
 
 
-def test_a_path_that_cannot_be_read_is_told_and_nothing_is_sent() -> None:
+def test_invalid_ignore_path_is_reported_and_nothing_is_applied() -> None:
     work = with_notes(
         update_strategy="ServerSideApply", ignore_fields='[{"condition":"OnSpokePresent","jqPathExpressions":["keys"]}]'
     )
-    wishes = list(execute(work, view(cluster("m1"), work, members={place(work): live(work)})))
-    assert [wish for wish in wishes if isinstance(wish, Within)] == []
-    (after,) = [wish for wish in wishes if isinstance(wish, type(work))]
+    effects = list(execute(work, view(cluster("m1"), work, members={place(work): live(work)})))
+    assert [effect for effect in effects if isinstance(effect, Within)] == []
+    (after,) = [effect for effect in effects if isinstance(effect, type(work))]
     assert any("JQ expression error" in c.message for c in after.status.conditions)

@@ -1,4 +1,4 @@
-"""Decisions that take something away from a cluster."""
+"""Scheduling of bindings, above all decisions that remove replicas from a cluster."""
 
 from datetime import timedelta
 from typing import Any
@@ -11,7 +11,7 @@ from views import FakeView
 
 from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, ResourceSummary
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
-from trimtab.api.kinds.ocm import ClusterDecision, PlacementDecision, PlacementDecisionStatus
+from trimtab.api.kinds.ocm_placement import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, Hold
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
@@ -41,13 +41,13 @@ class Picture:
 
 def able(name: str, *taints: str) -> Cluster:
     enabled = (APIEnablement(group_version="apps/v1", resources=(APIResource(name="deployments", kind="Deployment"),)),)
-    room = ResourceSummary(allocatable={"pods": "110", "cpu": "8"})
+    summary = ResourceSummary(allocatable={"pods": "110", "cpu": "8"})
     found = cluster(name, *taints)
-    return found.but(status=found.status.but(api_enablements=enabled, resource_summary=room))
+    return found.but(status=found.status.but(api_enablements=enabled, resource_summary=summary))
 
 
 def web(replicas: dict[str, int], *, rule: Any = None, **fields: Any) -> Binding:
-    """Placed as the policy wants it, and asked to be placed afresh."""
+    """A binding of the Deployment `web` with a pending reschedule request."""
     placed = placement(**(rule or {"replicaScheduling": EVENLY}))
     items = tuple(item(name, status={"readyReplicas": n}) for name, n in replicas.items())
     found = binding(
@@ -64,15 +64,15 @@ def seen(subject: Binding, *things: Any, **options: Any) -> list[Any]:
     clusters = [thing for thing in things if isinstance(thing, Cluster)] or [able("m1"), able("m2")]
     others = [thing for thing in things if not isinstance(thing, Cluster)]
     view = FakeView([subject, *clusters, *others], parts={"fleet": Picture(clusters)}, raws=[deployment()], **options)
-    return [wish for _, wish in schedule([subject], view)]
+    return [effect for _, effect in schedule([subject], view)]
 
 
-def written(wishes: list[Any]) -> tuple[Binding, ...]:
-    for wish in wishes:
-        if isinstance(wish, Steps):
-            return wish.steps  # type: ignore[return-value]
-        if isinstance(wish, Binding):
-            return (wish,)
+def written(effects: list[Any]) -> tuple[Binding, ...]:
+    for effect in effects:
+        if isinstance(effect, Steps):
+            return effect.steps  # type: ignore[return-value]
+        if isinstance(effect, Binding):
+            return (effect,)
     return ()
 
 
@@ -87,7 +87,7 @@ def budget(**spec: Any) -> DisruptionBudget:
     )
 
 
-def test_what_leaves_is_held_before_the_placement_changes() -> None:
+def test_hold_is_written_before_placement_changes() -> None:
     first, last = written(seen(web({"m1": 4})))
     assert (shares(first), shares(last)) == ({"m1": 4}, {"m1": 2, "m2": 2})
     assert first.status.holds == last.status.holds
@@ -97,52 +97,52 @@ def test_what_leaves_is_held_before_the_placement_changes() -> None:
     assert last.status.last_scheduled_time == NOON
 
 
-def test_upstream_takes_it_away_at_once() -> None:
+def test_upstream_profile_moves_without_hold() -> None:
     (after,) = written(seen(web({"m1": 4}), profile=UPSTREAM))
     assert shares(after) == {"m1": 2, "m2": 2}
     assert after.status.holds == ()
 
 
-def test_the_budget_is_charged_first_then_the_log_is_written() -> None:
-    wishes = seen(web({"m1": 4}), budget(max_unavailable=1))
-    order = [type(wish) for wish in wishes if isinstance(wish, DisruptionBudget | Move | Steps)]
+def test_move_charges_budget_then_writes_move_then_binding() -> None:
+    effects = seen(web({"m1": 4}), budget(max_unavailable=1))
+    order = [type(effect) for effect in effects if isinstance(effect, DisruptionBudget | Move | Steps)]
     assert order == [DisruptionBudget, Move, Steps]
-    (charged,) = [wish for wish in wishes if isinstance(wish, DisruptionBudget)]
+    (charged,) = [effect for effect in effects if isinstance(effect, DisruptionBudget)]
     assert [(entry.object, entry.from_, entry.replicas) for entry in charged.status.in_flight] == [
         ("Deployment/web", "m1", 2)
     ]
-    (entry,) = [wish for wish in wishes if isinstance(wish, Move)]
+    (entry,) = [effect for effect in effects if isinstance(effect, Move)]
     assert (entry.spec.cause, entry.spec.from_, entry.spec.replicas) == ("Rebalance", "m1", 2)
     assert [use.name for use in entry.spec.budgets] == ["b"]
 
 
-def test_a_budget_that_says_no_leaves_everything_and_the_stamp_pending() -> None:
-    wishes = seen(web({"m1": 4}), budget(min_available=5))
-    (after,) = written(wishes)
+def test_refusing_budget_keeps_placement_and_pending_request() -> None:
+    effects = seen(web({"m1": 4}), budget(min_available=5))
+    (after,) = written(effects)
     assert shares(after) == {"m1": 4}
     assert after.status.last_scheduled_time == NOON - MINUTE
     assert [c.reason for c in after.status.conditions if c.type == "Stalled"] == ["MoveBlocked"]
-    assert [wish.reason for wish in wishes if isinstance(wish, Note)] == ["MoveBlocked"]
-    assert any(isinstance(wish, Again) for wish in wishes)
+    assert [effect.reason for effect in effects if isinstance(effect, Note)] == ["MoveBlocked"]
+    assert any(isinstance(effect, Again) for effect in effects)
 
 
-def test_a_budget_for_other_reasons_has_no_say() -> None:
-    wishes = seen(web({"m1": 4}), budget(min_available=5, reasons=("Drain",)))
-    assert shares(written(wishes)[-1]) == {"m1": 2, "m2": 2}
+def test_budget_for_other_reasons_does_not_block() -> None:
+    effects = seen(web({"m1": 4}), budget(min_available=5, reasons=("Drain",)))
+    assert shares(written(effects)[-1]) == {"m1": 2, "m2": 2}
 
 
 @pytest.mark.parametrize(("surge", "held"), [("Never", 0), ("Allowed", 1)])
-def test_where_a_move_at_once_is_blocked_a_budget_may_offer_the_replacement_first(surge: str, held: int) -> None:
-    hasty = deployment(annotations={well_known.MOVE_MODE: "AtOnce"})
+def test_budget_with_surge_allows_blocked_move_replacement_first(surge: str, held: int) -> None:
+    at_once = deployment(annotations={well_known.MOVE_MODE: "AtOnce"})
     subject, clusters = web({"m1": 3, "m2": 1}), [able("m1"), able("m2")]
-    careful = budget(max_unavailable=0, surge=surge)
-    view = FakeView([subject, *clusters, careful], parts={"fleet": Picture(clusters)}, raws=[hasty])
-    after = written([wish for _, wish in schedule([subject], view)])[-1]
+    limiting = budget(max_unavailable=0, surge=surge)
+    view = FakeView([subject, *clusters, limiting], parts={"fleet": Picture(clusters)}, raws=[at_once])
+    after = written([effect for _, effect in schedule([subject], view)])[-1]
     assert shares(after) == {"m1": 3 - held, "m2": 1 + held}
     assert sum(hold.replicas for hold in after.status.holds) == held
 
 
-def test_two_workloads_of_one_batch_do_not_spend_the_same_budget_twice() -> None:
+def test_two_workloads_of_one_batch_do_not_charge_same_budget_twice() -> None:
     clusters = [able("m1"), able("m2")]
     one, two = web({"m1": 4}), web({"m1": 4})
     two = two.but(
@@ -154,12 +154,12 @@ def test_two_workloads_of_one_batch_do_not_spend_the_same_budget_twice() -> None
         parts={"fleet": Picture(clusters)},
         raws=[deployment(), deployment("other")],
     )
-    wishes = list(schedule([one, two], view))
-    assert len([wish for _, wish in wishes if isinstance(wish, DisruptionBudget)]) == 1
-    assert [wish for subject, wish in wishes if subject is two and not isinstance(wish, Again)][1:] == []
+    effects = list(schedule([one, two], view))
+    assert len([effect for _, effect in effects if isinstance(effect, DisruptionBudget)]) == 1
+    assert [effect for subject, effect in effects if subject is two and not isinstance(effect, Again)][1:] == []
 
 
-def test_a_policy_edit_moves_at_once_unless_it_is_asked_otherwise() -> None:
+def test_policy_edit_moves_at_once_unless_budget_covers_workload() -> None:
     edited = web({"m1": 4}, reschedule_triggered_at=None, rule={"clusterAffinity": {"clusterNames": ["m2"]}})
     plain = edited.but(
         metadata=edited.metadata.but(annotations=edited.metadata.annotations | {well_known.APPLIED_PLACEMENT: "{}"})
@@ -170,37 +170,37 @@ def test_a_policy_edit_moves_at_once_unless_it_is_asked_otherwise() -> None:
     ]
 
 
-def test_a_draining_cluster_loses_its_share_and_only_its_share() -> None:
+def test_draining_cluster_loses_only_its_share() -> None:
     draining = able("m1").but(metadata=able("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
-    calm = web({"m1": 2, "m2": 2}, reschedule_triggered_at=None)
-    after = written(seen(calm, draining, able("m2")))[-1]
+    placed = web({"m1": 2, "m2": 2}, reschedule_triggered_at=None)
+    after = written(seen(placed, draining, able("m2")))[-1]
     assert shares(after) == {"m2": 4}
     assert [(hold.cluster, hold.reason) for hold in after.status.holds] == [("m1", "Drain")]
 
 
-def test_a_drain_without_another_place_is_told_and_changes_nothing() -> None:
+def test_drain_without_feasible_cluster_is_reported_and_changes_nothing() -> None:
     draining = able("m1").but(metadata=able("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
     (after,) = written(seen(web({"m1": 4}, reschedule_triggered_at=None), draining))
     assert shares(after) == {"m1": 4}
     assert [c.reason for c in after.status.conditions if c.type == "Stalled"] == ["NoFeasibleCluster"]
 
 
-def test_while_something_is_held_no_further_move_begins() -> None:
+def test_no_move_starts_while_hold_exists() -> None:
     moving = web({"m1": 4}, status_holds=(Hold(cluster="m3", replicas=1),))
     assert written(seen(moving)) == ()
 
 
-def test_after_a_move_was_undone_the_same_is_not_tried_at_once() -> None:
-    undone = Condition(type="Stalled", status="True", reason="MoveReverted", last_transition_time=NOON - MINUTE)
+def test_reverted_move_is_not_retried_immediately() -> None:
+    reverted = Condition(type="Stalled", status="True", reason="MoveReverted", last_transition_time=NOON - MINUTE)
     draining = able("m1").but(metadata=able("m1").metadata.but(annotations={well_known.DRAIN: "now"}))
-    resting = web({"m1": 2, "m2": 2}, reschedule_triggered_at=None, status_conditions=(undone,))
+    resting = web({"m1": 2, "m2": 2}, reschedule_triggered_at=None, status_conditions=(reverted,))
     assert seen(resting, draining, able("m2")) == [Again(540.0)]
     stamped = binding_moves.stamped(resting, NOON, "Rebalance")
     assert written(seen(stamped, able("m1"), able("m3"))) != ()
 
 
 class Reserved(Picture):
-    """A fleet all of whose room was given away a moment ago."""
+    """A fleet whose whole capacity is reserved."""
 
     def at(self, now: Any, deciding: Any = None) -> Fleet[Cluster]:
         fleet = super().at(now, deciding)
@@ -208,14 +208,14 @@ class Reserved(Picture):
 
 
 @pytest.mark.parametrize(("picture", "seconds"), [(Picture, 300), (Reserved, 12)])
-def test_who_finds_no_room_asks_again_when_a_reservation_lapses(picture: type[Picture], seconds: int) -> None:
+def test_unschedulable_binding_is_retried_when_reservation_expires(picture: type[Picture], seconds: int) -> None:
     clusters = [able("m1")]
     dynamic = {**EVENLY, "weightPreference": {"dynamicWeight": "AvailableReplicas"}}
     subject = web({}, rule={"replicaScheduling": dynamic}, status_last_scheduled_time=None)
     subject = subject.but(spec=subject.spec.but(replicas=120))
     view = FakeView([subject, *clusters], parts={"fleet": picture(clusters)}, raws=[deployment()])
     view.memory["fleet", "next lapse"] = NOON + 12 * SECOND if picture is Reserved else None
-    (again,) = [wish for _, wish in schedule([subject], view) if isinstance(wish, Again)]
+    (again,) = [effect for _, effect in schedule([subject], view) if isinstance(effect, Again)]
     assert seconds <= again.seconds < seconds + 1
 
 
@@ -237,7 +237,7 @@ def follower(replicas: dict[str, int], *followed: str, division: str = "Weighted
 FLEET = [able("m1"), able("m2"), able("m3"), able("m4")]
 
 
-def test_a_cluster_that_joins_the_decisions_gets_its_share_replacement_first() -> None:
+def test_cluster_added_to_placement_decision_gets_share_replacement_first() -> None:
     after = written(seen(follower({"m1": 2, "m2": 2}, "m1", "m2"), decided_for("m1", "m2", "m3", "m4"), *FLEET))[-1]
     assert shares(after) == {"m1": 1, "m2": 1, "m3": 1, "m4": 1}
     assert [(hold.cluster, hold.reason) for hold in after.status.holds] == [
@@ -247,28 +247,28 @@ def test_a_cluster_that_joins_the_decisions_gets_its_share_replacement_first() -
     assert after.status.followed == ("m1", "m2", "m3", "m4")
 
 
-def test_a_newcomer_that_the_budget_does_not_let_in_stays_new() -> None:
+def test_added_cluster_refused_by_budget_is_considered_again() -> None:
     subject = follower({"m1": 2, "m2": 2}, "m1", "m2")
     (after,) = written(seen(subject, decided_for("m1", "m2", "m3", "m4"), budget(max_concurrent=0), *FLEET))
     assert (shares(after), after.status.followed) == ({"m1": 2, "m2": 2}, ("m1", "m2"))
 
 
-def test_one_that_goes_for_one_that_comes_moves_no_more_than_its_share() -> None:
+def test_replaced_candidate_moves_only_its_share() -> None:
     subject = follower({"m1": 3, "m2": 1}, "m1", "m2", division="Aggregated")
     after = written(seen(subject, decided_for("m1", "m3"), *FLEET))[-1]
     assert shares(after)["m1"] >= 3
     assert "m2" not in shares(after)
 
 
-def test_what_is_gathered_goes_to_a_newcomer_only_where_that_needs_fewer_clusters() -> None:
-    gathered = follower({"m1": 4}, "m1", division="Aggregated")
-    (after,) = written(seen(gathered, decided_for("m1", "m2"), *FLEET))
+def test_aggregated_binding_moves_to_added_cluster_only_if_fewer_clusters_are_needed() -> None:
+    aggregated = follower({"m1": 4}, "m1", division="Aggregated")
+    (after,) = written(seen(aggregated, decided_for("m1", "m2"), *FLEET))
     assert (shares(after), after.status.followed) == ({"m1": 4}, ("m1", "m2"))
-    scattered = follower({"m1": 2, "m2": 2}, "m1", "m2", division="Aggregated")
-    assert len(shares(written(seen(scattered, decided_for("m1", "m2", "m3"), *FLEET))[-1])) == 1
+    spread = follower({"m1": 2, "m2": 2}, "m1", "m2", division="Aggregated")
+    assert len(shares(written(seen(spread, decided_for("m1", "m2", "m3"), *FLEET))[-1])) == 1
 
 
-def test_who_never_said_what_he_followed_learns_it_and_stays() -> None:
+def test_binding_without_recorded_candidates_records_them_and_stays() -> None:
     (after,) = written(seen(follower({"m1": 2, "m2": 2}), decided_for("m1", "m2", "m3"), *FLEET))
     assert (shares(after), after.status.followed) == ({"m1": 2, "m2": 2}, ("m1", "m2", "m3"))
 
@@ -285,7 +285,7 @@ STATIC = [{"targetCluster": {"clusterNames": [name]}, "weight": 1} for name in (
         ({"m1": 3, "m3": 1}, {"m1": 3, "m3": 1}, {"m1": 3, "m2": 1}),
     ],
 )
-def test_what_is_available_stays_where_it_is_whatever_the_weights_say(placed: Any, ready: Any, then: Any) -> None:
+def test_preserve_available_keeps_ready_replicas_despite_weights(placed: Any, ready: Any, then: Any) -> None:
     clusters = [able("m1"), able("m2"), able("m3")]
     weighted = {**EVENLY, "weightPreference": {"staticWeightList": STATIC}}
     rule = {"clusterAffinity": {"clusterNames": ["m1", "m2"]}, "replicaScheduling": weighted}
@@ -294,61 +294,61 @@ def test_what_is_available_stays_where_it_is_whatever_the_weights_say(placed: An
     subject = subject.but(status=subject.status.but(aggregated_status=items))
     job = WorkloadRebalancer(metadata=Meta(name="gentle"), spec=RebalancerSpec(strategy="PreserveAvailable"))
     view = FakeView([subject, *clusters, job], parts={"fleet": Picture(clusters)}, raws=[deployment()])
-    after = written([wish for _, wish in schedule([subject], view)])[-1]
+    after = written([effect for _, effect in schedule([subject], view)])[-1]
     assert shares(after) == then
 
 
-@pytest.mark.parametrize(("profile", "looked_at"), [(TRIMTAB, 1), (UPSTREAM, 0)])
-def test_a_cluster_that_turns_out_to_serve_something_is_considered(profile: Profile, looked_at: int) -> None:
+@pytest.mark.parametrize(("profile", "triggered"), [(TRIMTAB, 1), (UPSTREAM, 0)])
+def test_new_api_enablements_trigger_bindings(profile: Profile, triggered: int) -> None:
     subject = web({"m1": 1}, rule={"replicaScheduling": {"replicaSchedulingType": "Duplicated"}})
     known = able("m2")
     joined = known.but(status=known.status.but(api_enablements=()))
     view = FakeView([subject, able("m1"), known], profile=profile)
-    assert len(list(affected_bindings(joined, known, view))) == looked_at
+    assert len(list(affected_bindings(joined, known, view))) == triggered
 
 
 @pytest.mark.parametrize(
-    ("observed_before", "observed", "looked_at"),
+    ("observed_before", "observed", "triggered"),
     [
-        (2, 3, False),  # the place and the verdict came in one step
-        (2, 2, True),  # the verdict is still to come, or somebody else changed the spec
-        (3, 3, True),  # whoever changed the spec here did not say so in the status
+        (2, 3, False),  # spec.clusters and status came in one write
+        (2, 2, True),  # the status write is still to come, or another writer changed the spec
+        (3, 3, True),  # the writer of the spec did not update the status
     ],
 )
-def test_a_change_of_the_spec_needs_a_look_unless_the_scheduler_said_in_the_same_step_that_it_has_seen_it(
-    observed_before: int, observed: int, looked_at: bool
+def test_spec_change_needs_scheduling_unless_scheduler_observed_it_in_same_write(
+    observed_before: int, observed: int, triggered: bool
 ) -> None:
     before = binding(status_scheduler_observed_generation=observed_before)
     after = binding(clusters={"m1": 1}, status_scheduler_observed_generation=observed)
-    assert needs_a_look(before, after.but(metadata=after.metadata.but(generation=3))) is looked_at
+    assert needs_a_look(before, after.but(metadata=after.metadata.but(generation=3))) is triggered
 
 
 @pytest.mark.parametrize(
-    ("profile", "rule", "looks"),
+    ("profile", "rule", "requeues"),
     [
         (UPSTREAM, {"replicaSchedulingType": "Duplicated"}, [Again(0.0)]),
         (UPSTREAM, EVENLY, []),
         (TRIMTAB, {"replicaSchedulingType": "Duplicated"}, []),
     ],
 )
-def test_upstream_tells_twice_of_what_is_not_divided(profile: Profile, rule: Any, looks: list[Any]) -> None:
+def test_upstream_profile_schedules_undivided_bindings_twice(profile: Profile, rule: Any, requeues: list[Any]) -> None:
     fresh = web({}, rule={"replicaScheduling": rule})
     first = seen(fresh.but(spec=fresh.spec.but(replicas=2)), profile=profile)
-    assert [wish for wish in first if isinstance(wish, Again)] == looks
+    assert [effect for effect in first if isinstance(effect, Again)] == requeues
     (after,) = written(first)
     again = seen(after.but(metadata=after.metadata.but(generation=3)), profile=profile)
-    assert [wish for wish in again if isinstance(wish, Again)] == []
-    told = [wish.reason for wish in again if isinstance(wish, Note)]
-    assert told == ["ScheduleBindingSucceed"] * 2 * len(looks)
+    assert [effect for effect in again if isinstance(effect, Again)] == []
+    reasons = [effect.reason for effect in again if isinstance(effect, Note)]
+    assert reasons == ["ScheduleBindingSucceed"] * 2 * len(requeues)
 
 
-def test_who_may_move_only_in_part_is_looked_at_again_at_once_and_told_why_the_rest_stays() -> None:
-    careful = budget(max_unavailable=1, surge="Never")
-    hasty = {well_known.MOVE_MODE: "AtOnce"}
+def test_partial_move_requeues_immediately_to_report_the_refusal() -> None:
+    limiting = budget(max_unavailable=1, surge="Never")
+    at_once = {well_known.MOVE_MODE: "AtOnce"}
     subject, clusters = web({"m1": 4}), [able("m1"), able("m2")]
     view = FakeView(
-        [subject, *clusters, careful], parts={"fleet": Picture(clusters)}, raws=[deployment(annotations=hasty)]
+        [subject, *clusters, limiting], parts={"fleet": Picture(clusters)}, raws=[deployment(annotations=at_once)]
     )
-    wishes = [wish for _, wish in schedule([subject], view)]
-    after = written(wishes)[-1]
-    assert (shares(after), wishes[-1]) == ({"m1": 3, "m2": 1}, Again(0.0))
+    effects = [effect for _, effect in schedule([subject], view)]
+    after = written(effects)[-1]
+    assert (shares(after), effects[-1]) == ({"m1": 3, "m2": 1}, Again(0.0))

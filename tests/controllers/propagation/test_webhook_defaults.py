@@ -1,4 +1,4 @@
-"""What a webhook would have filled in is filled in at first sight."""
+"""Defaults of admission webhooks are set where no webhook is installed."""
 
 from views import FakeView
 
@@ -23,26 +23,26 @@ def policy(**spec: object) -> Raw:
 
 def introduced(raw: Raw) -> list[Raw]:
     thing = kind_of(PropagationPolicy).decode(raw)
-    wishes = list(introduce(thing, FakeView(raws=[raw])))
-    return [wish.wanted for wish in wishes if isinstance(wish, Make)]
+    effects = list(introduce(thing, FakeView(raws=[raw])))
+    return [effect.wanted for effect in effects if isinstance(effect, Make)]
 
 
-def test_a_selector_without_a_namespace_means_the_policys_own() -> None:
+def test_selector_gets_namespace_of_policy() -> None:
     (made,) = introduced(policy())
     assert made["spec"]["resourceSelectors"] == [SELECTOR | {"namespace": "shop"}]
 
 
-def test_what_the_author_said_is_left_alone() -> None:
+def test_explicit_fields_are_kept() -> None:
     (made,) = introduced(policy(propagateDeps=False, failover={"application": {"decisionConditions": {}}}))
     assert made["spec"]["propagateDeps"] is False
 
 
-def test_a_policy_that_lacks_nothing_is_left_alone() -> None:
+def test_complete_policy_is_not_written() -> None:
     (made,) = introduced(policy())
     assert introduced(made) == []
 
 
-def test_a_taint_that_drives_workloads_out_gets_the_moment_it_was_first_seen() -> None:
+def test_no_execute_taint_gets_time_added() -> None:
     raw = {
         "apiVersion": "cluster.karmada.io/v1alpha1",
         "kind": "Cluster",
@@ -50,7 +50,7 @@ def test_a_taint_that_drives_workloads_out_gets_the_moment_it_was_first_seen() -
         "spec": {
             "syncMode": "Push",
             "taints": [
-                {"key": "gone", "effect": "NoExecute"},
+                {"key": "evict", "effect": "NoExecute"},
                 {"key": "old", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
                 {"key": "full", "effect": "NoSchedule"},
             ],

@@ -1,4 +1,4 @@
-"""Nodes and pods of a member -> what the member can still take, as Cluster status says it."""
+"""Capacity of a member cluster for Cluster status, from its nodes and pods."""
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -20,7 +20,7 @@ def node_summary(nodes: Sequence[Node]) -> NodeSummary:
 
 
 def resource_summary(nodes: Sequence[Node], pods: Iterable[Pod], models: Sequence[ResourceModel]) -> ResourceSummary:
-    """What there is, what runs, what waits, and how many nodes of which size are free."""
+    """Allocatable, allocated and pending resources, and the number of nodes per grade of free resources."""
     allocatable: Amounts = {}
     for node in nodes:
         add(allocatable, amounts(node.status.allocatable))
@@ -28,12 +28,12 @@ def resource_summary(nodes: Sequence[Node], pods: Iterable[Pod], models: Sequenc
     allocating: Amounts = {}
     used: dict[str, Amounts] = {}
     for pod in pods:
-        asks = demand(pod).requests | {"pods": 1}
+        requests = demand(pod).requests | {"pods": 1}
         if not pod.spec.node_name:
-            add(allocating, asks)
+            add(allocating, requests)
         elif pod.status.phase not in DONE:
-            add(allocated, asks)
-            add(used.setdefault(pod.spec.node_name, {}), asks)
+            add(allocated, requests)
+            add(used.setdefault(pod.spec.node_name, {}), requests)
     return ResourceSummary(
         allocatable=written(allocatable),
         allocated=written(allocated),
@@ -62,7 +62,7 @@ def quantity(name: str, amount: int) -> str:
 def modelled(
     nodes: Sequence[Node], used: dict[str, Amounts], models: Sequence[ResourceModel]
 ) -> tuple[AllocatableModeling, ...]:
-    """How many nodes have free room of each grade; a node without a free pod slot has none."""
+    """Number of nodes per grade of free resources; a node without a free pod slot is not counted."""
     if not models:
         return ()
     counts = {model.grade: 0 for model in models}
@@ -76,7 +76,7 @@ def modelled(
 
 
 def grade(free: Amounts, models: Sequence[ResourceModel]) -> int:
-    """The lowest, over the modelled resources, of the last grade whose least amount is there."""
+    """The lowest, over the modelled resources, of the highest grade whose minimum is free."""
     ordered = sorted(models, key=lambda model: model.grade)
     names = [r.name for r in ordered[0].ranges]
     found = []

@@ -1,4 +1,4 @@
-"""What a probe saw of a cluster -> its conditions, capacity and taints; and the room where its Works live."""
+"""Cluster health: conditions, capacity and taints from probes, and the execution namespace for the cluster's Works."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -17,7 +17,9 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
 from trimtab.controllers.contract import Again, Gone, Note, Remember, View, Wake, Wish, controller
+from trimtab.controllers.settings import setting
 
 SOURCE = "cluster-controller"
 NOT_READY = "cluster.karmada.io/not-ready"
@@ -27,7 +29,7 @@ POLL_SECONDS = 10.0
 
 
 class Probe(NamedTuple):
-    """One look at a member, taken above the waterline."""
+    """One probe of a member cluster, done by the shell."""
 
     at: datetime
     online: bool
@@ -35,17 +37,17 @@ class Probe(NamedTuple):
     version: str = ""
     enablements: tuple[APIEnablement, ...] = ()
     complete: bool = True
-    """Discovery answered for every group."""
+    """Discovery succeeded for every group."""
     nodes: NodeSummary | None = None
     resources: ResourceSummary | None = None
     reachable: bool = True
-    """Credentials could be loaded and a client could be made."""
+    """Credentials could be loaded and a client could be created."""
     stuck: tuple[Any, ...] = ()
-    """Pods that no node takes (`deschedule.Stuck`)."""
+    """Pods that no node can run (`unschedulable_replicas.UnschedulablePod`)."""
 
 
 class Streak(NamedTuple):
-    """Since when the probes have said something else than what is published."""
+    """Since when probes differ from the published Ready status."""
 
     status: str
     since: datetime
@@ -91,38 +93,38 @@ def health(cluster: Cluster, view: View) -> Iterator[Wish]:
         yield Note(well_known.ref_of(cluster), "TaintClusterSucceed", taint_text(after.spec.taints), SOURCE)
     if wait := evacuation_wait(after, view):
         yield Again(wait)
-    if cluster.spec.sync_mode == "Pull" and not well_known.setting(view, "agent", default=""):
+    if cluster.spec.sync_mode == "Pull" and not setting(view, "agent"):
         yield Again(5)
 
 
 def seen_from_here(cluster: Cluster, view: View) -> bool:
-    agent = well_known.setting(view, "agent", default="")
+    agent = setting(view, "agent")
     return cluster.name == agent if agent else cluster.spec.sync_mode != "Pull"
 
 
 def room_for(cluster: Cluster, view: View) -> Iterator[Wish]:
     name = well_known.execution_namespace(cluster.name)
-    if view.get(Namespace, "", name) is None and not well_known.setting(view, "agent", default=""):
+    if view.get(Namespace, "", name) is None and not setting(view, "agent"):
         yield Namespace(metadata=Meta(name=name, labels={well_known.SYSTEM: "true"}))
         text = f"Created execution space({name}) for cluster({cluster.name})."
         yield Note(well_known.ref_of(cluster), "CreateExecutionSpaceSucceed", text, SOURCE)
 
 
 def unjoin(cluster: Cluster, view: View) -> Iterator[Wish]:
-    """Works go first, then their room, then the bindings forget the cluster; only then does the cluster go."""
-    if well_known.setting(view, "agent", default=""):
+    """Delete the Works, then their namespace; remove the finalizer when no binding targets the cluster."""
+    if setting(view, "agent"):
         return
     name = well_known.execution_namespace(cluster.name)
     works = view.all(Work, name)
-    unreachable = cluster.spec.sync_mode == "Pull" and not well_known.is_true(cluster.status.conditions, "Ready")
+    unreachable = cluster.spec.sync_mode == "Pull" and not is_condition_true(cluster.status.conditions, "Ready")
     for work in works:
         if unreachable and well_known.WORK_FINALIZER in work.metadata.finalizers:
             finalizers = tuple(f for f in work.metadata.finalizers if f != well_known.WORK_FINALIZER)
             yield work.but(metadata=work.metadata.but(finalizers=finalizers))
-    room = view.get(Namespace, "", name)
-    if room is not None:
-        if room.metadata.deletion_timestamp is None:
-            yield Gone(room)
+    namespace = view.get(Namespace, "", name)
+    if namespace is not None:
+        if namespace.metadata.deletion_timestamp is None:
+            yield Gone(namespace)
         yield Again(POLL_SECONDS)
         return
     if any(t.name == cluster.name for b in well_known.bindings_in(view, cluster.name) for t in b.spec.clusters):
@@ -136,26 +138,26 @@ def unjoin(cluster: Cluster, view: View) -> Iterator[Wish]:
 def judged(
     cluster: Cluster, probe: Probe | None, streak: Streak | None, view: View
 ) -> tuple[ClusterStatus, Streak | None]:
-    """The status after this probe; a flap shorter than the threshold changes nothing that is published."""
+    """The status after this probe; a flap shorter than the threshold changes nothing in the published status."""
     if probe is None:
         return cluster.status, streak
-    now_seen = ready_of(probe)
-    published = well_known.condition_of(cluster.status.conditions, "Ready")
-    if published is not None and published.status != now_seen.status:
-        if streak is None or streak.status != now_seen.status:
-            streak = Streak(now_seen.status, probe.at)
-        name = "cluster-success-threshold" if now_seen.status == "True" else "cluster-failure-threshold"
-        patience = timedelta(seconds=float(well_known.setting(view, name, default=30)))
-        if probe.at - streak.since < patience:
+    probed = ready_of(probe)
+    published = find_condition(cluster.status.conditions, "Ready")
+    if published is not None and published.status != probed.status:
+        if streak is None or streak.status != probed.status:
+            streak = Streak(probed.status, probe.at)
+        name = "cluster-success-threshold" if probed.status == "True" else "cluster-failure-threshold"
+        threshold = timedelta(seconds=float(setting(view, name)))
+        if probe.at - streak.since < threshold:
             return cluster.status, streak
-    status = cluster.status.but(conditions=well_known.with_condition(cluster.status.conditions, now_seen))
-    if now_seen.status == "True":
+    status = cluster.status.but(conditions=with_condition(cluster.status.conditions, probed))
+    if probed.status == "True":
         status = collected(status, probe)
     return status, None
 
 
 def ready_of(probe: Probe) -> Condition:
-    """The Ready condition that this probe alone would give."""
+    """The Ready condition according to this probe alone."""
     if not probe.reachable:
         return ready("False", "StatusCollectionFailed", "cannot make a client for the cluster", probe.at)
     if not probe.online:
@@ -173,7 +175,7 @@ def ready(status: str, reason: str, message: str, at: datetime) -> Condition:
 
 
 def collected(status: ClusterStatus, probe: Probe) -> ClusterStatus:
-    """What a ready cluster tells about itself."""
+    """Version, APIs and capacity of a ready cluster."""
     at = probe.at.replace(microsecond=0)
     if probe.complete:
         complete = Condition(
@@ -196,36 +198,32 @@ def collected(status: ClusterStatus, probe: Probe) -> ClusterStatus:
         api_enablements=probe.enablements,
         node_summary=probe.nodes,
         resource_summary=probe.resources,
-        conditions=well_known.with_condition(status.conditions, complete),
+        conditions=with_condition(status.conditions, complete),
     )
 
 
 def gone_quiet(cluster: Cluster, view: View) -> ClusterStatus | None:
-    """A Pull cluster whose agent has not reported for too long is unknown."""
-    heard: datetime | None = view.recall("heartbeat", cluster.name)
-    said = well_known.condition_of(cluster.status.conditions, "Ready")
-    if heard is None:
-        born = cluster.metadata.creation_timestamp or view.now
-        if view.now - born < timedelta(
-            seconds=float(well_known.setting(view, "cluster-startup-grace-period", default=60))
-        ):
+    """Ready=Unknown for a Pull cluster whose agent has not reported for too long."""
+    last_report: datetime | None = view.recall("heartbeat", cluster.name)
+    published = find_condition(cluster.status.conditions, "Ready")
+    if last_report is None:
+        created = cluster.metadata.creation_timestamp or view.now
+        if view.now - created < timedelta(seconds=float(setting(view, "cluster-startup-grace-period"))):
             return None
         reason, message = "ClusterStatusNeverUpdated", "Clusterstatus controller never posted cluster status."
     else:
-        if view.now - heard < timedelta(
-            seconds=float(well_known.setting(view, "cluster-monitor-grace-period", default=40))
-        ):
+        if view.now - last_report < timedelta(seconds=float(setting(view, "cluster-monitor-grace-period"))):
             return None
         reason, message = "ClusterStatusUnknown", "Clusterstatus controller stopped posting cluster status."
-    if said is not None and said.status == "Unknown":
+    if published is not None and published.status == "Unknown":
         return None
     unknown = ready("Unknown", reason, message, view.now)
-    return cluster.status.but(conditions=well_known.with_condition(cluster.status.conditions, unknown))
+    return cluster.status.but(conditions=with_condition(cluster.status.conditions, unknown))
 
 
 def tainted(cluster: Cluster, view: View) -> tuple[Taint, ...]:
-    """Taints by condition: a cluster that is not ready takes nothing new, and after a while gives up what it has."""
-    ready = well_known.condition_of(cluster.status.conditions, "Ready")
+    """Taints by condition: NoSchedule for a cluster that is not ready, and NoExecute when it stays so."""
+    ready = find_condition(cluster.status.conditions, "Ready")
     if ready is not None and ready.status == "True":
         return tuple(taint for taint in cluster.spec.taints if taint.key not in AUTOMATIC)
     wanted = UNREACHABLE if ready is not None and ready.status == "Unknown" else NOT_READY
@@ -239,12 +237,12 @@ def tainted(cluster: Cluster, view: View) -> tuple[Taint, ...]:
 
 
 def evacuation_wait(cluster: Cluster, view: View) -> float | None:
-    """Seconds until a cluster that stays dark is evacuated; 0 when due, None when it never is."""
-    ready = well_known.condition_of(cluster.status.conditions, "Ready")
-    patience = int(well_known.setting(view, "evacuate-after-seconds", default=view.profile.evacuate_after_seconds))
-    if not patience or ready is None or ready.status == "True" or ready.last_transition_time is None:
+    """Seconds until a cluster that stays not ready is evacuated; 0 when due, None when it never is."""
+    ready = find_condition(cluster.status.conditions, "Ready")
+    delay = int(setting(view, "evacuate-after-seconds"))
+    if not delay or ready is None or ready.status == "True" or ready.last_transition_time is None:
         return None
-    due = ready.last_transition_time + timedelta(seconds=patience)
+    due = ready.last_transition_time + timedelta(seconds=delay)
     return max(0.0, (due - view.now).total_seconds()) if due > view.now else 0.0
 
 

@@ -1,15 +1,17 @@
-"""ClusterTaintPolicy: conditions of a cluster put taints on it and take them off again."""
+"""ClusterTaintPolicy: adds and removes taints of a cluster according to its conditions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from trimtab.api.affinity import belongs
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster, Taint
-from trimtab.api.kinds.policy import ClusterTaintPolicy, MatchCondition
+from trimtab.api.kinds.taint_policy import ClusterTaintPolicy, MatchCondition
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import taint_text
+from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.contract import Note, View, Wake, Wish, controller
+from trimtab.controllers.settings import setting
 
 SOURCE = "cluster-taint-policy-controller"
 
@@ -27,7 +29,7 @@ def condition_changed(old: Cluster | None, new: Cluster) -> bool:
     Cluster, writes=["spec.taints"], changed=condition_changed, wakes=[Wake(ClusterTaintPolicy, clusters_of_policy)]
 )
 def taint_policies(cluster: Cluster, view: View) -> Iterator[Wish]:
-    if cluster.metadata.deletion_timestamp is not None or not well_known.setting(view, "failover", default=True):
+    if cluster.metadata.deletion_timestamp is not None or not setting(view, "failover"):
         return
     taints = list(cluster.spec.taints)
     for policy in sorted(view.all(ClusterTaintPolicy), key=age):
@@ -47,17 +49,17 @@ def taint_policies(cluster: Cluster, view: View) -> Iterator[Wish]:
 
 
 def age(policy: ClusterTaintPolicy) -> tuple[str, str]:
-    born = policy.metadata.creation_timestamp
-    return (born.isoformat() if born is not None else "", policy.name)
+    created = policy.metadata.creation_timestamp
+    return (created.isoformat() if created is not None else "", policy.name)
 
 
 def holds(conditions: Sequence[MatchCondition], cluster: Cluster) -> bool:
-    """All of them; none at all never holds, and neither does one about a condition the cluster does not have."""
+    """Whether all conditions match; false for an empty list, and for a condition type the cluster does not have."""
     return bool(conditions) and all(matches(condition, cluster) for condition in conditions)
 
 
 def matches(rule: MatchCondition, cluster: Cluster) -> bool:
-    found = well_known.condition_of(cluster.status.conditions, rule.condition_type)
+    found = find_condition(cluster.status.conditions, rule.condition_type)
     if found is None:
         return False
     listed = found.status in rule.status_values

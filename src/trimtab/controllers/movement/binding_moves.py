@@ -1,10 +1,9 @@
-"""What it means for a binding to move: what was there, what is ready, whose budget it takes, and its entry in the log."""
+"""Facts about moving bindings: placement before the move, ready replicas, budgets, Move objects, Stalled condition."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import (
     BudgetUse,
@@ -19,6 +18,7 @@ from trimtab.api.kinds.disruption import (
 from trimtab.api.kinds.work import AggregatedStatusItem, Binding, ResourceBinding, TargetCluster
 from trimtab.api.value import Condition, Meta
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.contract import Index, View
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.propagation.execute import is_ready
@@ -27,20 +27,20 @@ from trimtab.decide.gate import Flow, Footing
 
 STALLED = "Stalled"
 LOG_NAMESPACE = "default"
-"""Where the log of cluster-wide objects is kept."""
+"""Namespace of the Move objects of cluster-wide objects."""
 COUNTED_IN_REPLICAS = ("Deployment", "StatefulSet", "ReplicaSet")
 IN_FLIGHT_AT_MOST = timedelta(seconds=600)
 
 
 class Asked(NamedTuple):
-    """Who asked for a fresh decision, and what for."""
+    """Why a fresh decision is requested, and by which WorkloadRebalancer."""
 
     reason: str
     rebalancer: str = ""
 
 
 def asked_by(binding: Binding) -> Asked:
-    """What the stamp of this binding is for; a stamp that nobody signed comes from a rebalancer of somebody else."""
+    """The request behind `rescheduleTriggeredAt`; a timestamp without our annotation comes from another tool."""
     words = binding.metadata.annotations.get(well_known.ASKED_BY, "").split()
     stamp = binding.spec.reschedule_triggered_at
     if len(words) < 2 or stamp is None or words[1] != stamp.isoformat():
@@ -49,13 +49,13 @@ def asked_by(binding: Binding) -> Asked:
 
 
 def signed_by(binding: Binding) -> str:
-    """The rebalancer that last asked for a fresh decision, whether it is still pending or not."""
+    """The rebalancer that last requested a fresh decision, pending or not."""
     words = binding.metadata.annotations.get(well_known.ASKED_BY, "").split()
     return words[2] if len(words) > 2 else ""
 
 
 def stamped(binding: Binding, at: datetime, reason: str, rebalancer: str = "") -> Binding:
-    """The binding with a fresh decision asked for, signed."""
+    """The binding with a fresh decision requested, and with the annotation that says why and by whom."""
     signature = " ".join(part for part in (reason, at.isoformat(), rebalancer) if part)
     return binding.but(
         metadata=binding.metadata.but(annotations=binding.metadata.annotations | {well_known.ASKED_BY: signature}),
@@ -64,7 +64,7 @@ def stamped(binding: Binding, at: datetime, reason: str, rebalancer: str = "") -
 
 
 def base(binding: Binding) -> dict[str, int]:
-    """Where the replicas count as being: while some are held, where they were when they began to move."""
+    """Replicas per cluster; while replicas are held, the placement from before the move."""
     replacement = binding.status.replacement
     targets = replacement.before if binding.status.holds and replacement is not None else binding.spec.clusters
     return {target.name: target.replicas for target in targets}
@@ -75,7 +75,7 @@ def placement(binding: Binding) -> dict[str, int]:
 
 
 def targets_of(shares: Mapping[str, int], *known: Iterable[TargetCluster]) -> tuple[TargetCluster, ...]:
-    """The shares in order of names, as the known targets that say the same where there are such."""
+    """The shares as targets sorted by name; an equal target from `known` is reused."""
     same = {(target.name, target.replicas): target for targets in known for target in targets}
     return tuple(same.get((name, n)) or TargetCluster(name=name, replicas=n) for name, n in sorted(shares.items()))
 
@@ -90,7 +90,7 @@ def answers(cluster: str, view: View) -> bool:
 
 
 def ready_in(binding: Binding, cluster: str, view: View) -> int:
-    """How many replicas a cluster says are ready; one that does not answer has none."""
+    """Ready replicas that a cluster reports; 0 for a cluster that is not ready."""
     item = items_of(binding).get(cluster)
     if item is None or not item.applied or not answers(cluster, view):
         return 0
@@ -109,7 +109,7 @@ def ready_everywhere(binding: Binding, view: View) -> dict[str, int]:
 
 
 def budgets_of(binding: Binding, view: View, reason: str) -> list[DisruptionBudget]:
-    """Every budget that has a say in a move of this workload for this reason."""
+    """The budgets that apply to a move of this workload for this reason."""
     if not binding.namespace:
         return []
     template = view.raw(well_known.template_ref(binding))
@@ -125,13 +125,15 @@ def budgets_of(binding: Binding, view: View, reason: str) -> list[DisruptionBudg
 
 
 def without_ended(budget: DisruptionBudget, view: View) -> DisruptionBudget:
-    """The budget without the moves of which the log says that they are over; its controller may not have looked yet."""
-    flying = tuple(entry for entry in budget.status.in_flight if not has_ended(entry, budget, view))
-    return budget if flying == budget.status.in_flight else budget.but(status=budget.status.but(in_flight=flying))
+    """The budget without moves that the log says are finished; the budget controller may not have reconciled yet."""
+    unfinished = tuple(entry for entry in budget.status.in_flight if not has_ended(entry, budget, view))
+    if unfinished == budget.status.in_flight:
+        return budget
+    return budget.but(status=budget.status.but(in_flight=unfinished))
 
 
 def has_ended(entry: InFlight, budget: DisruptionBudget, view: View) -> bool:
-    """Whether the log says how this move ended; its entry there bears the same time."""
+    """Whether the log has an outcome for this move; the Move has the same start time."""
     kind, _, name = entry.object.partition("/")
     return any(
         move.status.outcome and (move.spec.from_, move.status.started) == (entry.from_, entry.since)
@@ -157,7 +159,7 @@ def covered_by(budget: DisruptionBudget, view: View) -> list[Binding]:
 
 
 def footing(budget: DisruptionBudget, view: View, covered: Sequence[Binding] | None = None) -> Footing:
-    """Replicas in all clusters: wanted, and available after what was granted but is not to be seen yet."""
+    """Replicas over all clusters: desired, and available minus granted moves that no status shows yet."""
     workloads = covered_by(budget, view) if covered is None else covered
     wanted = {object_of(binding): desired(binding) for binding in workloads}
     ready = {
@@ -175,7 +177,7 @@ def footing(budget: DisruptionBudget, view: View, covered: Sequence[Binding] | N
 
 
 def desired(binding: Binding) -> int:
-    """How many replicas there should be over all clusters."""
+    """Number of replicas that should exist over all clusters."""
     placed = sum(base(binding).values())
     scheduling = binding.spec.placement.replica_scheduling if binding.spec.placement is not None else None
     divided = scheduling is not None and scheduling.replica_scheduling_type == "Divided"
@@ -183,7 +185,7 @@ def desired(binding: Binding) -> int:
 
 
 def object_of(binding: Binding) -> str:
-    """How budgets name a workload."""
+    """The name of a workload in the status of budgets."""
     return f"{binding.spec.resource.kind}/{binding.spec.resource.name}"
 
 
@@ -194,7 +196,7 @@ def in_flight(binding: Binding, flow: Flow, cause: str, by: str, now: datetime) 
 
 
 class Cause(NamedTuple):
-    """Why something moves, on whose behalf, and how."""
+    """Why replicas move, which component moves them, and how."""
 
     name: str
     by: str
@@ -204,19 +206,25 @@ class Cause(NamedTuple):
 
 
 def log_entry(binding: Binding, flow: Flow, cause: Cause, now: datetime) -> Move:
-    """The entry that is written before the move begins; its name tells which generation of the binding it makes."""
+    """The Move of a binding, written before the move begins; its name has the binding generation that the move creates."""
     resource = binding.spec.resource
+    moved = MovedObject(
+        api_version=resource.api_version, kind=resource.kind, namespace=resource.namespace, name=resource.name
+    )
+    metadata = Meta(
+        namespace=binding.namespace or LOG_NAMESPACE,
+        name=entry_name(binding, flow.source),
+        annotations={GENERATION: str(binding.metadata.generation + 1)},
+    )
+    return new_move(moved, metadata, flow, cause, now)
+
+
+def new_move(moved: MovedObject, metadata: Meta, flow: Flow, cause: Cause, now: datetime) -> Move:
+    """A Move that starts now, for any kind of moved object."""
     return Move(
-        metadata=Meta(
-            namespace=binding.namespace or LOG_NAMESPACE,
-            name=entry_name(binding, flow.source),
-            labels={"trimtab.dev/cause": cause.name},
-            annotations={GENERATION: str(binding.metadata.generation + 1)},
-        ),
+        metadata=metadata.but(labels={"trimtab.dev/cause": cause.name}),
         spec=MoveSpec(
-            object=MovedObject(
-                api_version=resource.api_version, kind=resource.kind, namespace=resource.namespace, name=resource.name
-            ),
+            object=moved,
             cause=cause.name,
             by=cause.by,
             from_=flow.source,
@@ -263,9 +271,9 @@ def ended(move: Move, outcome: str, message: str, now: datetime) -> Move:
 
 
 def stalled(binding: Binding, reason: str, message: str, now: datetime) -> Binding:
-    """The binding that says why it does not get on; an empty reason says that it does."""
+    """The binding with a Stalled condition; an empty reason sets it to False."""
     conditions = binding.status.conditions
-    old = well_known.condition_of(conditions, STALLED)
+    old = find_condition(conditions, STALLED)
     if not reason and (old is None or old.status == "False"):
         return binding
     new = Condition(
@@ -282,17 +290,12 @@ def stalled(binding: Binding, reason: str, message: str, now: datetime) -> Bindi
 
 
 def getting_on(binding: Binding, reasons: Iterable[str], now: datetime) -> Iterator[Binding]:
-    """What held it up for one of these reasons does so no longer."""
-    stuck = stalled_because(binding)
-    if stuck is not None and stuck.reason in reasons:
+    """Yield the binding with Stalled=False if it was stalled for one of these reasons."""
+    condition = stalled_because(binding)
+    if condition is not None and condition.reason in reasons:
         yield stalled(binding, "", "", now)
 
 
 def stalled_because(binding: Binding) -> Condition | None:
-    found = well_known.condition_of(binding.status.conditions, STALLED)
+    found = find_condition(binding.status.conditions, STALLED)
     return found if found is not None and found.status == "True" else None
-
-
-def reference(binding: Binding) -> str:
-    kind = kind_of(binding).name
-    return f"{kind} {binding.namespace}/{binding.name}" if binding.namespace else f"{kind} {binding.name}"

@@ -1,4 +1,4 @@
-"""DisruptionBudgets over workloads: what each allows now, what consumed it, and when the next move may happen."""
+"""Status of DisruptionBudgets over workloads: what each allows now, moves in flight, and when the next may start."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -13,10 +13,10 @@ from trimtab.api.kinds.disruption import (
     InFlight,
     RateStatus,
 )
-from trimtab.api.kinds.ocm import ManifestWork
+from trimtab.api.kinds.ocm_work import ManifestWork
 from trimtab.api.kinds.work import Binding, ResourceBinding
 from trimtab.api.value import Condition, Key
-from trimtab.controllers import well_known
+from trimtab.controllers.conditions import with_condition, with_kstatus_conditions
 from trimtab.controllers.contract import Again, View, Wake, Wish, controller
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
@@ -24,7 +24,7 @@ from trimtab.controllers.propagation.execute import is_ready
 from trimtab.decide.gate import Footing, Gate, cleaned, gate_of
 
 SETTLING_SECONDS = 5.0
-"""How long a granted move is believed before the binding must show it."""
+"""How long a granted move counts before the binding must show it."""
 
 
 def budgets_over(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
@@ -71,28 +71,28 @@ def budget(subject: DisruptionBudget, view: View) -> Iterator[Wish]:
         return
     covered = binding_moves.covered_by(subject, view)
     pruned = without_the_past(subject, covered, view)
-    footing = binding_moves.footing(pruned, view, covered)
-    gate = gate_of(pruned, footing, view.now)
-    status = status_of(pruned, footing, gate, covered, view)
+    availability = binding_moves.footing(pruned, view, covered)
+    state = gate_of(pruned, availability, view.now)
+    status = status_of(pruned, availability, state, covered, view)
     if status != subject.status:
         yield subject.but(status=status)
     waits = [SETTLING_SECONDS] if status.in_flight else []
-    if gate.next_at is not None:
-        waits.append((gate.next_at - view.now).total_seconds())
+    if state.next_at is not None:
+        waits.append((state.next_at - view.now).total_seconds())
     if pruned.spec.rate is not None and pruned.status.rate is not None and pruned.status.rate.recent:
         oldest = min(entry.at for entry in pruned.status.rate.recent if entry.at is not None)
         waits.append((oldest + duration(pruned.spec.rate.period) - view.now).total_seconds())
-    if pruned.spec.windows and gate.is_open:
+    if pruned.spec.windows and state.is_open:
         waits.append(60.0)
     if waits:
         yield Again(max(0.0, min(waits)) + 0.001)
 
 
 def without_the_past(subject: DisruptionBudget, covered: Sequence[Binding], view: View) -> DisruptionBudget:
-    """The budget without disruptions that no longer count and moves that are over."""
+    """The budget without disruptions outside the rate period and without finished moves."""
     subject = binding_moves.without_ended(subject, view)
     workloads = {binding_moves.object_of(binding): binding for binding in covered}
-    flying = tuple(
+    in_flight = tuple(
         entry
         for entry in subject.status.in_flight
         if (
@@ -101,7 +101,7 @@ def without_the_past(subject: DisruptionBudget, covered: Sequence[Binding], view
             else is_flying(entry, workloads.get(entry.object), view)
         )
     )
-    status = subject.status.but(in_flight=flying)
+    status = subject.status.but(in_flight=in_flight)
     if subject.spec.rate is not None:
         recent = status.rate.recent if status.rate is not None else ()
         kept = cleaned(recent, duration(subject.spec.rate.period), view.now)
@@ -112,13 +112,13 @@ def without_the_past(subject: DisruptionBudget, covered: Sequence[Binding], view
 
 
 def is_leaving(entry: InFlight, subject: DisruptionBudget, view: View) -> bool:
-    """A work that was let go is under way until it is gone."""
+    """A deleted ManifestWork is in flight until it no longer exists."""
     age = view.now - (entry.since or view.now)
     return workset_budgets.is_leaving(entry, subject.namespace, view) and age < binding_moves.IN_FLIGHT_AT_MOST
 
 
 def is_flying(entry: InFlight, binding: Binding | None, view: View) -> bool:
-    """A granted move is over when nothing is held back for it and the workload has all its replicas."""
+    """A granted move is finished when nothing is held for it and the workload has all its replicas."""
     age = view.now - (entry.since or view.now)
     if binding is None or age >= 2 * binding_moves.IN_FLIGHT_AT_MOST:
         return False
@@ -127,7 +127,7 @@ def is_flying(entry: InFlight, binding: Binding | None, view: View) -> bool:
     if age.total_seconds() < SETTLING_SECONDS:
         return True
     shares = binding_moves.placement(binding)
-    # A cluster that has not told yet that it has less still counts only for what it is to have.
+    # A cluster that still reports its old replica count is counted only up to its new share.
     ready = sum(min(shares.get(name, n), n) for name, n in binding_moves.ready_everywhere(binding, view).items())
     return ready < binding_moves.desired(binding) and age < binding_moves.IN_FLIGHT_AT_MOST
 
@@ -157,10 +157,12 @@ def status_of(
 def conditions_of(
     subject: DisruptionBudget, status: DisruptionBudgetStatus, gate: Gate, view: View
 ) -> tuple[Condition, ...]:
-    """Whether the budget is in force, as tools that roll things out ask it, and beside that whether it lets anything go:
-    a rate that is spent for now is no failure of whoever applied the budget."""
+    """Ready says whether the budget is in force; Allowing says whether it allows a move now.
+
+    They are separate because roll-out tools wait for Ready, and a rate that is used up for now is not a failure.
+    """
     refusal = gate.refusal(view.now, replacement_first=True)
-    conditions = well_known.with_readiness(subject.status.conditions, "Counted", counted(status, gate), view)
+    conditions = with_kstatus_conditions(subject.status.conditions, "Counted", counted(status, gate), view)
     allowing = Condition(
         type="Allowing",
         status="False" if refusal else "True",
@@ -168,7 +170,7 @@ def conditions_of(
         message=refusal.message if refusal else f"{len(status.in_flight)} moves in flight",
         last_transition_time=view.now.replace(microsecond=0),
     )
-    return well_known.with_condition(conditions, allowing)
+    return with_condition(conditions, allowing)
 
 
 def counted(status: DisruptionBudgetStatus, gate: Gate) -> str:

@@ -1,4 +1,4 @@
-"""The way home: a workload that fell back returns when the better place has been healthy long enough without a break."""
+"""Returns a workload to its preferred clusters after these have been healthy for the whole failback window."""
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
@@ -13,10 +13,11 @@ from trimtab.api.kinds.work import Binding, PreviousPlacement
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Note, View, Wake, Wish, controller
+from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import SOURCE
 from trimtab.controllers.propagation.execute import is_ready
-from trimtab.controllers.propagation.schedule import candidates, gates_of, goes_home, is_ours
+from trimtab.controllers.propagation.schedule import candidates, goes_home, is_ours
 from trimtab.decide.karmada import Decision, decide
 from trimtab.decide.request import ask_of
 
@@ -26,7 +27,7 @@ MOST_DOUBLINGS = 16
 
 
 def homesick(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
-    """A cluster came, went, opened or closed: those who wait for a better place look again, so that no flap is missed."""
+    """Wake bindings that may return when a cluster changes readiness, taints or labels, so that no flap is missed."""
     if old is None or (new is not None and state_of(old) == state_of(new)):
         return
     for binding in well_known.all_bindings(view):
@@ -61,7 +62,7 @@ def failback(binding: Binding, view: View) -> Iterator[Wish]:
         return
     if not home_is_open(binding, view):
         if previous.healthy_since is not None or previous.undone:
-            # whatever closed it may also have mended it: the next return is tried as if it were the first
+            # Whatever closed the clusters may also have fixed them, so the count of undone returns starts again at 0.
             yield remembering(binding, previous.but(healthy_since=None, undone=0))
         return
     window = window_of(placement, previous.undone)
@@ -69,32 +70,32 @@ def failback(binding: Binding, view: View) -> Iterator[Wish]:
         yield remembering(binding, previous.but(healthy_since=view.now))
         yield Again(window.total_seconds())
         return
-    left = (previous.healthy_since + window - view.now).total_seconds()
-    if left > 0:
-        yield Again(left)
+    remaining = (previous.healthy_since + window - view.now).total_seconds()
+    if remaining > 0:
+        yield Again(remaining)
         return
     yield from returned(binding, view)
 
 
 def window_of(placement: Placement, undone: int = 0) -> timedelta:
-    """How long the better place must be healthy; longer after every return that had to be undone."""
+    """How long the preferred clusters must be healthy; longer after every return that was undone."""
     text = placement.failback.after if placement.failback is not None else ""
-    asked = duration(text) if text else DEFAULT_WINDOW
+    window = duration(text) if text else DEFAULT_WINDOW
     if not undone:
-        return asked
-    longer = max(asked, DEFAULT_WINDOW / 2) * (1 << min(undone, MOST_DOUBLINGS))
-    return max(asked, min(longer, LONGEST_WINDOW))
+        return window
+    longer = max(window, DEFAULT_WINDOW / 2) * (1 << min(undone, MOST_DOUBLINGS))
+    return max(window, min(longer, LONGEST_WINDOW))
 
 
 def is_busy(binding: Binding) -> bool:
-    """Something else is under way, or a fresh decision is asked for already."""
+    """Another move is in progress, or a fresh decision is already requested."""
     last, stamp = binding.status.last_scheduled_time, binding.spec.reschedule_triggered_at
     waits = last is None or (stamp is not None and stamp > last)
     return waits or bool(binding.status.holds or binding.spec.graceful_eviction_tasks)
 
 
 def is_away(binding: Binding) -> bool:
-    """Whether there is a better place than this: an earlier group, or the clusters that were left."""
+    """Whether a better placement exists: an earlier affinity group, or the clusters that the workload left."""
     if goes_home(binding):
         previous = binding.status.previous_placement
         return (
@@ -110,14 +111,14 @@ def home_of(previous: PreviousPlacement) -> set[str]:
 
 
 def group_of(binding: Binding) -> int:
-    """The position of the group in use; 0 when there is none."""
+    """The position of the affinity group in use; 0 without groups."""
     groups = [t.affinity_name for t in binding.spec.placement.cluster_affinities] if binding.spec.placement else []
     observed = binding.status.scheduler_observing_affinity_name
     return groups.index(observed) if observed in groups else 0
 
 
 def home_is_open(binding: Binding, view: View) -> bool:
-    """Whether a fresh decision would lead home now."""
+    """Whether a fresh decision would select the preferred clusters now, and all of them are ready."""
     decision = decision_home(binding, view)
     if not decision.ok:
         return False
@@ -130,18 +131,18 @@ def home_is_open(binding: Binding, view: View) -> bool:
 
 
 def decision_home(binding: Binding, view: View) -> Decision:
-    ask = ask_of(binding, gates=gates_of(view), candidates=candidates(binding, view))
-    ask = msgspec.structs.replace(ask, fresh=True)
+    request = ask_of(binding, gates=feature_gates(view), candidates=candidates(binding, view))
+    request = msgspec.structs.replace(request, fresh=True)
     previous = binding.status.previous_placement
     if goes_home(binding) and previous is not None:
-        ask = msgspec.structs.replace(ask, candidates=frozenset(home_of(previous)))
-    return decide(ask, view.part("fleet").at(view.now), view.profile)
+        request = msgspec.structs.replace(request, candidates=frozenset(home_of(previous)))
+    return decide(request, view.part("fleet").at(view.now), view.profile)
 
 
 def returned(binding: Binding, view: View) -> Iterator[Wish]:
-    """Ask for the decision that leads home; what it takes away passes the same door as every other move."""
-    stuck = binding_moves.stalled_because(binding)
-    if stuck is not None and stuck.reason == "NoFeasibleCluster":
+    """Request the decision that returns the workload; its moves pass the disruption gate like all others."""
+    stalled = binding_moves.stalled_because(binding)
+    if stalled is not None and stalled.reason == "NoFeasibleCluster":
         return
     at = view.now.replace(microsecond=0)
     if binding.status.last_scheduled_time is not None:

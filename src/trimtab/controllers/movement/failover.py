@@ -1,6 +1,6 @@
-"""A workload that stays unhealthy in a cluster leaves it: document 002, with timers that survive restarts."""
+"""Application failover: evicts a workload from a cluster where it stays unhealthy; the timers survive restarts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -18,12 +18,14 @@ from trimtab.api.kinds.work import (
 )
 from trimtab.api.value import Condition
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
 from trimtab.controllers.contract import Again, View, Wish, controller
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.movement.placement_preview import Prospect, prospect
+from trimtab.controllers.movement.placement_preview import prospect
 from trimtab.controllers.movement.taint_eviction import (
     LOOK_AGAIN_SECONDS,
     MODERN,
+    Eviction,
     departure,
     left,
     preserved,
@@ -35,22 +37,22 @@ from trimtab.interpret.operations import Operation
 
 FAILOVER_BLOCKED = "FailoverBlocked"
 INACTIVE = "FailoverInactive"
-"""Condition of a binding whose policy asks for a failover that cannot be."""
+"""Condition of a binding whose policy asks for a failover that cannot work."""
 BAD_ROLLOUT = "its template changed lately and it is ill in every cluster, so another cluster would be no better"
 GRACE_SECONDS = 600
 BLOCK_SECONDS = 600
 ROLLOUT_SECONDS = 600
-"""How long a roll-out may take before it has failed, where the template does not say."""
+"""Deadline of a roll-out whose template does not set one."""
 
 
 def concerns_failover(old: Binding | None, new: Binding) -> bool:
-    """It has rules, or something of its own that is to be cleared when it has none any more."""
+    """It has failover rules, or state of failover that must be cleared after the rules are removed."""
     status = new.status
     return (
         new.spec.failover is not None
         or bool(new.spec.active_eviction_history or status.unhealthy_clusters)
         or status.rollout is not None
-        or well_known.is_true(status.conditions, INACTIVE)
+        or is_condition_true(status.conditions, INACTIVE)
     )
 
 
@@ -73,10 +75,10 @@ def failover(binding: Binding, view: View) -> Iterator[Wish]:
     if binding.metadata.deletion_timestamp is not None:
         return
     inactive = why_not_watched(binding, view)
-    if inactive or well_known.is_true(binding.status.conditions, INACTIVE):
-        said = told_inactive(binding, inactive if rules is not None else "", view)
-        if said != binding:
-            yield said
+    if inactive or is_condition_true(binding.status.conditions, INACTIVE):
+        updated = told_inactive(binding, inactive if rules is not None else "", view)
+        if updated != binding:
+            yield updated
             return
     if inactive:
         return
@@ -84,18 +86,20 @@ def failover(binding: Binding, view: View) -> Iterator[Wish]:
     after = binding.but(spec=binding.spec.but(active_eviction_history=history))
     waits = [wake] if wake is not None else []
     if rules is not None:
-        watch = observed(binding, rules, view)
-        waits += watch.waits
-        after = after.but(status=after.status.but(unhealthy_clusters=watch.timers))
+        timers = observed(binding, rules, view)
+        waits += timers.waits
+        after = after.but(status=after.status.but(unhealthy_clusters=timers.timers))
         if view.profile.evict_only_with_target:
             after = after.but(status=after.status.but(rollout=rollout_of(binding, view)))
-            yield from guarded(binding, after, watch._replace(waits=waits), rules, view)
+            yield from guarded(binding, after, timers._replace(waits=waits), rules, view)
             return
-        for cluster in watch.due:
+        for cluster in clusters_to_evict(binding, timers, view):
             if unknown_state(binding, cluster, rules.state_preservation):
                 waits.append(LOOK_AGAIN_SECONDS)
-            else:
-                after = evicted(after, cluster, rules, view)
+                continue
+            after = evicted(after, cluster, rules, view)
+            if view.profile.failover_one_cluster_at_a_time:
+                break
     else:
         after = after.but(status=after.status.but(unhealthy_clusters=(), rollout=None))
     if after != binding:
@@ -105,7 +109,7 @@ def failover(binding: Binding, view: View) -> Iterator[Wish]:
 
 
 def why_not_watched(binding: Binding, view: View) -> str:
-    """Failover needs a way to judge health, and dependencies that move along; empty when it has both."""
+    """Why failover cannot work: health cannot be interpreted, or dependencies would stay behind; empty when it can."""
     interpreter: Interpreter = view.part("interpreter")
     resource = binding.spec.resource
     if not interpreter.interprets((resource.api_version, resource.kind), Operation.HEALTH):
@@ -116,22 +120,22 @@ def why_not_watched(binding: Binding, view: View) -> str:
 
 
 def told_inactive(binding: Binding, why: str, view: View) -> Binding:
-    """The binding that says why its failover does nothing, where the profile has conditions of ours."""
-    known = well_known.condition_of(binding.status.conditions, INACTIVE)
+    """The binding with the FailoverInactive condition, where the profile writes conditions of our own."""
+    known = find_condition(binding.status.conditions, INACTIVE)
     if not view.profile.always_write_own_fields or (known is None and not why):
         return binding
-    said = Condition(
+    condition = Condition(
         type=INACTIVE,
         status="True" if why else "False",
         reason="CannotWatch" if why else "Watching",
         message=why,
         last_transition_time=view.now.replace(microsecond=0),
     )
-    return binding.but(status=binding.status.but(conditions=well_known.with_condition(binding.status.conditions, said)))
+    return binding.but(status=binding.status.but(conditions=with_condition(binding.status.conditions, condition)))
 
 
 class Watch(NamedTuple):
-    """What the timers say: those that run, who is due, and when to look again."""
+    """Running timers, clusters whose toleration is over, and seconds until the next timers end."""
 
     timers: tuple[UnhealthyCluster, ...]
     due: list[str]
@@ -148,8 +152,7 @@ def observed(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -
     for item in binding.status.aggregated_status:
         if item.cluster_name not in placed or item.cluster_name in leaving:
             continue
-        started = since.get(item.cluster_name)
-        started, wait = judged(item, started, rules, view)
+        started, wait = judged(item, since.get(item.cluster_name), rules, view)
         if wait is not None:
             waits.append(wait)
         if started is None:
@@ -171,14 +174,14 @@ def counts(item: AggregatedStatusItem, rules: ApplicationFailoverBehavior) -> bo
 
 
 def toleration(rules: ApplicationFailoverBehavior, view: View) -> int:
-    said = rules.decision_conditions.toleration_seconds if rules.decision_conditions is not None else None
-    return view.profile.failover_toleration_seconds if said is None else said
+    seconds = rules.decision_conditions.toleration_seconds if rules.decision_conditions is not None else None
+    return view.profile.failover_toleration_seconds if seconds is None else seconds
 
 
 def judged(
     item: AggregatedStatusItem, started: datetime | None, rules: ApplicationFailoverBehavior, view: View
 ) -> tuple[datetime | None, float | None]:
-    """Since when this cluster counts as unhealthy (None: it does not), and when to look again."""
+    """Since when this cluster counts as unhealthy (None: it does not), and seconds until the next check."""
     if item.health == "Healthy" or not item.applied:
         return None, None
     if not counts(item, rules):
@@ -190,66 +193,98 @@ def judged(
 
 
 def gate(item: AggregatedStatusItem, rules: ApplicationFailoverBehavior, view: View) -> float | None:
-    """None: all preconditions hold. Else the seconds until the delay is over (0: something else is missing)."""
+    """None: all preconditions are met. Otherwise the seconds until the delay is over (0: another one is missing)."""
     pre = rules.pre_conditions
     if pre is None:
         return None
     if pre.delay_seconds is not None:
         if item.creation_timestamp is None:
             return 0.0
-        left_over = (item.creation_timestamp + timedelta(seconds=pre.delay_seconds) - view.now).total_seconds()
-        if left_over > 0:
-            return left_over
+        remaining = (item.creation_timestamp + timedelta(seconds=pre.delay_seconds) - view.now).total_seconds()
+        if remaining > 0:
+            return remaining
     if pre.healthy_state and not item.settled:
         return 0.0
     return None
 
 
-def guarded(
-    binding: Binding, after: Binding, watch: Watch, rules: ApplicationFailoverBehavior, view: View
-) -> Iterator[Wish]:
-    """One cluster at a time, and only when there is somewhere to go; else the workload stays and says why."""
-    waits = list(watch.waits)
-    # A cluster that was in the same placement waits its turn; one that came as a replacement may fail in its own right.
+def clusters_to_evict(binding: Binding, watch: Watch, view: View) -> list[str]:
+    """The clusters whose toleration is over, without those that wait until another cluster is evicted.
+
+    A cluster of the same placement waits for its turn; one that was added as a replacement may fail independently.
+    """
+    if not view.profile.failover_one_cluster_at_a_time:
+        return watch.due
     waiting = {
         name
         for task in binding.spec.graceful_eviction_tasks
         if task.producer == producer(binding) and task.suppress_deletion is None
         for name in task.clusters_before_failover
     }
-    refused: list[tuple[str, str]] = []
-    due = [name for name in watch.due if name not in waiting]
+    return [name for name in watch.due if name not in waiting]
+
+
+def guarded(
+    binding: Binding, after: Binding, watch: Watch, rules: ApplicationFailoverBehavior, view: View
+) -> Iterator[Wish]:
+    """Evict only if there is somewhere to go; otherwise the workload stays and its Stalled condition says why."""
+    waits = list(watch.waits)
+    due = clusters_to_evict(binding, watch, view)
     if due and (suspected := suspicion(after, rules, view)):
-        refused.append((", ".join(due), BAD_ROLLOUT))
+        refused = [(", ".join(due), BAD_ROLLOUT)]
         waits.append(suspected)
-        due = []
-    for cluster in due:
-        leaving = evicted(after, cluster, rules, view)
-        ahead = prospect(leaving, view)
-        obstacle = ahead.failure or unknown_state(binding, cluster, rules.state_preservation)
-        if not obstacle:
-            yield from departed(binding, leaving, cluster, ahead, view)
+    else:
+        evicting, evictions, refused = plan_evictions(binding, after, due, rules, view)
+        if evictions:
+            yield from departed(binding, evicting, evictions, view)
             return
-        refused.append((cluster, obstacle))
     if refused:
-        cluster, reason = refused[0]
-        yield from stays(after, cluster, reason, view, reason=FAILOVER_BLOCKED, seen=binding)
+        cluster, obstacle = refused[0]
+        yield from stays(after, cluster, obstacle, view, reason=FAILOVER_BLOCKED, seen=binding)
         waits.append(LOOK_AGAIN_SECONDS)
     else:
-        freed = next(binding_moves.getting_on(after, (FAILOVER_BLOCKED,), view.now), after)
-        if freed != binding:
-            yield freed
+        unstalled = next(binding_moves.getting_on(after, (FAILOVER_BLOCKED,), view.now), after)
+        if unstalled != binding:
+            yield unstalled
     if waits:
         yield Again(max(0.0, min(waits)) + 0.001)
 
 
+class EvictionPlan(NamedTuple):
+    """The binding after the evictions, the evictions, and the clusters that are not evicted with the obstacle."""
+
+    after: Binding
+    evictions: list[Eviction]
+    refused: list[tuple[str, str]]
+
+
+def plan_evictions(
+    binding: Binding, after: Binding, due: Sequence[str], rules: ApplicationFailoverBehavior, view: View
+) -> EvictionPlan:
+    """Evictions from the clusters that are due, each checked against the placement after the ones before it."""
+    plan = EvictionPlan(after, [], [])
+    for cluster in due:
+        candidate = evicted(plan.after, cluster, rules, view)
+        preview = prospect(candidate, view)
+        obstacle = preview.failure or unknown_state(binding, cluster, rules.state_preservation)
+        if obstacle:
+            plan.refused.append((cluster, obstacle))
+            continue
+        task = next(t for t in candidate.spec.graceful_eviction_tasks if t.from_cluster == cluster)
+        plan.evictions.append(Eviction(cluster, task, preview))
+        plan = plan._replace(after=candidate)
+        if view.profile.failover_one_cluster_at_a_time:
+            break
+    return plan
+
+
 def rollout_of(binding: Binding, view: View) -> Rollout | None:
-    """Since when the template is as it is; a change of its replicas alone is no roll-out."""
+    """Since when the template is as it is; a change of only its replicas is not a roll-out."""
     template = view.raw(well_known.template_ref(binding))
     if template is None:
         return binding.status.rollout
-    said = {key: value for key, value in (template.get("spec") or {}).items() if key != "replicas"}
-    fingerprint = well_known.permanent_id(msgspec.json.encode(said, order="deterministic").decode())
+    spec = {key: value for key, value in (template.get("spec") or {}).items() if key != "replicas"}
+    fingerprint = well_known.permanent_id(msgspec.json.encode(spec, order="deterministic").decode())
     known = binding.status.rollout
     if known is not None and known.fingerprint == fingerprint:
         return known
@@ -257,30 +292,29 @@ def rollout_of(binding: Binding, view: View) -> Rollout | None:
 
 
 def suspicion(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -> float:
-    """Seconds for which a roll-out, not a cluster, is to blame: the template is new and no cluster does well with it."""
+    """Seconds during which the roll-out is to blame: the template is new, and unhealthy in every cluster."""
     changed = binding.status.rollout.since if binding.status.rollout is not None else None
     items = binding_moves.items_of(binding)
     everywhere = all(target.name in items and counts(items[target.name], rules) for target in binding.spec.clusters)
     if changed is None or not everywhere:
         return 0.0
     template = view.raw(well_known.template_ref(binding)) or {}
-    patience = (template.get("spec") or {}).get("progressDeadlineSeconds") or ROLLOUT_SECONDS
-    end = changed + timedelta(seconds=max(toleration(rules, view), int(patience)))
+    deadline = (template.get("spec") or {}).get("progressDeadlineSeconds") or ROLLOUT_SECONDS
+    end = changed + timedelta(seconds=max(toleration(rules, view), int(deadline)))
     return max(0.0, (end - view.now).total_seconds())
 
 
-def departed(binding: Binding, leaving: Binding, cluster: str, ahead: Prospect, view: View) -> Iterator[Wish]:
-    """What `leaving` says, written as every departure is: the block and the timers go along with the eviction."""
-    task = next(t for t in leaving.spec.graceful_eviction_tasks if t.from_cluster == cluster)
+def departed(binding: Binding, leaving: Binding, evictions: Sequence[Eviction], view: View) -> Iterator[Wish]:
+    """The effects of the evictions; the block list and the timers of `leaving` are written together with them."""
     marked = binding.but(
         spec=binding.spec.but(active_eviction_history=leaving.spec.active_eviction_history),
         status=binding.status.but(unhealthy_clusters=leaving.status.unhealthy_clusters, rollout=leaving.status.rollout),
     )
-    yield from departure(binding, marked, cluster, task, "ApplicationFailover", ahead, view)
+    yield from departure(binding, marked, evictions, "ApplicationFailover", view)
 
 
 def evicted(binding: Binding, cluster: str, rules: ApplicationFailoverBehavior, view: View) -> Binding:
-    """One write: the cluster leaves the placement, a task takes the old copy away, and the cluster is blocked."""
+    """One write: remove the cluster from the placement, add an eviction task, and block the cluster."""
     now = view.now.replace(microsecond=0)
     after = left(binding, cluster, task_for(binding, cluster, rules, view))
     if blocks(rules, view):
@@ -309,7 +343,7 @@ def task_for(binding: Binding, cluster: str, rules: ApplicationFailoverBehavior,
 
 
 def blocks(rules: ApplicationFailoverBehavior, view: View) -> bool:
-    """The block list is the document's; upstream has none unless the policy asks for it."""
+    """The block list is an extension of ours; Karmada has it only when the policy sets blockPredecessorSeconds."""
     return view.profile.always_write_own_fields or rules.block_predecessor_seconds is not None
 
 
@@ -322,7 +356,7 @@ def producer(binding: Binding) -> str:
 def remembered(
     binding: Binding, rules: ApplicationFailoverBehavior | None, view: View
 ) -> tuple[tuple[ActiveEviction, ...], float | None]:
-    """The block list without what no longer blocks, and when the next entry ends."""
+    """The block list without expired entries, and the seconds until the next entry expires."""
     if rules is None:
         return (), None
     seconds = rules.block_predecessor_seconds if rules.block_predecessor_seconds is not None else BLOCK_SECONDS

@@ -1,4 +1,38 @@
-"""From a decision to what is written: what it takes away passes the door, and stays until its replacement is ready."""
+"""Applies the disruption gate to a scheduling decision: what may move now, what is held, and what must wait.
+
+The problem. A decision says where replicas should be. Writing it at once would delete replicas in the clusters that
+lose them before the new ones are ready, and many decisions together would take down more replicas than users allow.
+
+How a decision passes the gate (`apply_gate`):
+1. The difference between the placement before the move and the decision is split into transfers: replicas that leave
+   one cluster, and where their replacements start. Growth that replaces nothing is not gated.
+2. Transfers whose source has a hold passed the gate earlier; they continue and are not charged again. For the others,
+   if the cause is voluntary, every DisruptionBudget over the workload is evaluated: replicas to spare, rate, moves in
+   flight, windows. `decide.gate.admit` admits as many transfers, in order, as every budget allows.
+3. The mode is chosen. AtOnce deletes old replicas when the placement is written. ReplacementFirst starts the
+   replacement and keeps the old replicas until it is ready. A rebalance, failback, score change or drain that would
+   remove the last ready copy is never AtOnce.
+4. The caller writes the result in this order: the charged budgets, the Move objects (the log), the status of the binding
+   with its holds, and last the new clusters of the binding. Transfers that are not admitted change nothing; the
+   refusal says why, and until when if only time is missing.
+
+A hold (`status.holds`) names a cluster whose share in `spec.clusters` has shrunk and which keeps the replicas running
+for now. `status.replacement` records the placement and the ready replicas from before the move. The controller
+`replacement_hold` releases the holds when as many replacements are ready as replicas leave, and restores the placement
+from before the move when they are not ready in time.
+
+Invariants:
+- A voluntary move is charged to every budget that applies to it before anything is deleted.
+- With ReplacementFirst, a cluster has its hold before its share shrinks.
+- In one batch, at most one binding is charged to a budget, because the view does not show the charges of the others
+  yet. The others get `BudgetBusy` and try again.
+
+Why it is done this way. The order of writes makes a crash safe at every point. It leaves a charge without a move, a Move
+that never began, or a hold without a new placement; their controllers remove all three after a timeout. A crash can waste
+budget but never exceed it. All state is in API objects, so a restarted control plane continues where the last one
+stopped. Involuntary causes (taint evictions and application failover) do not pass this gate: their replicas are already
+lost or about to be, and waiting for a budget would only delay the repair.
+"""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -13,21 +47,22 @@ from trimtab.controllers import well_known
 from trimtab.controllers.contract import Note, View, Wish
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.propagation.work_rendering import is_workload
+from trimtab.controllers.settings import setting
 from trimtab.decide.gate import Flow, Passage, Refusal, admit, applied, debited, flows, gate_of, surge_of
 from trimtab.decide.karmada import Decision
 from trimtab.decide.request import DUPLICATED
 
 BUDGETED = ("Rebalance", "Failback", "ScoreChange", "Drain", "PolicyChange", "Reschedule")
-"""Voluntary causes: they ask before they take anything away."""
+"""Voluntary causes: their moves need the consent of the budgets."""
 HELD = ("Rebalance", "Failback", "ScoreChange", "Drain")
-"""Causes that wait for the replacement by default; the author of a policy edit knows what he does."""
+"""Causes that start the replacement first by default; the author of a policy edit chooses the moment himself."""
 REPLACEMENT_FIRST, AT_ONCE = "ReplacementFirst", "AtOnce"
 SOURCE = "trimtab-mover"
 BLOCKED = "MoveBlocked"
 
 
 class Outset(NamedTuple):
-    """What begins now: what is written before the binding, the binding's new shares and holds, and what must wait."""
+    """What begins now: writes that precede the binding, its new shares and holds, and the refusal of the rest."""
 
     debits: tuple[DisruptionBudget, ...]
     log: tuple[Wish, ...]
@@ -42,87 +77,87 @@ class Outset(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Somebody else of this batch spends the same budget: ask again in a moment."""
+    """Another binding of this batch is charged to the same budget: try again shortly."""
 
 
 def outset(
     binding: Binding, decision: Decision, cause: str, options: MoveOptions, view: View, busy: set[Key]
 ) -> Outset | Waiting:
-    """What of this decision may begin now."""
-    base, after = binding_moves.base(binding), dict(decision.clusters)
-    planned = flows(base, after)
+    """The part of this decision that may begin now."""
+    before, after = binding_moves.base(binding), dict(decision.clusters)
+    planned = flows(before, after)
     running = {hold.cluster for hold in binding.status.holds}
-    asking = [flow for flow in planned if flow.source not in running]
-    budgets = binding_moves.budgets_of(binding, view, cause) if cause in BUDGETED and asking else []
+    requested = [transfer for transfer in planned if transfer.source not in running]
+    budgets = binding_moves.budgets_of(binding, view, cause) if cause in BUDGETED and requested else []
     if any(key_of(budget) in busy for budget in budgets):
         return Waiting()
-    gates = [gate_of(budget, binding_moves.footing(budget, view), view.now) for budget in budgets]
+    states = [gate_of(budget, binding_moves.footing(budget, view), view.now) for budget in budgets]
     mode = mode_of(binding, planned, cause, options, view, budgeted=bool(budgets))
-    if any(flow.to for flow in planned) and any(gate.surge and gate.replicas == 0 for gate in gates):
-        mode = REPLACEMENT_FIRST  # at once it would be blocked, and the budget offers this way out
+    if any(transfer.to for transfer in planned) and any(state.surge and state.replicas == 0 for state in states):
+        mode = REPLACEMENT_FIRST  # AtOnce would be refused, and the budget allows a surge
     first = mode == REPLACEMENT_FIRST
-    passage = admit(
-        asking,
-        gates,
+    admitted = admit(
+        requested,
+        states,
         view.now,
         replacement_first=first,
         surge=surge_of(options.max_surge, sum(after.values())) if first and options.max_surge != "100%" else None,
         divisible=decision.ask.workload and decision.ask.plan.strategy != DUPLICATED,
     )
-    continued = [flow for flow in planned if flow.source in running]
-    shares = applied(base, after, (*continued, *passage.flows))
-    holds = holds_of(binding, base, shares, cause, options, view) if first else ()
+    continued = [transfer for transfer in planned if transfer.source in running]
+    shares = applied(before, after, (*continued, *admitted.flows))
+    holds = holds_of(binding, before, shares, cause, options, view) if first else ()
     busy.update(map(key_of, budgets))
     return Outset(
-        tuple(charged(binding, budget, passage, cause, options, view) for budget in budgets if passage.flows),
-        tuple(logged(binding, passage, binding_moves.Cause(cause, SOURCE, mode, budgets=tuple(budgets)), view)),
+        tuple(charged(binding, budget, admitted, cause, view) for budget in budgets if admitted.flows),
+        tuple(logged(binding, admitted, binding_moves.Cause(cause, SOURCE, mode, budgets=tuple(budgets)), view)),
         binding_moves.targets_of(shares, decision.targets, binding.spec.clusters),
         holds,
         replacement_of(binding, view) if holds else None,
-        passage.refusal,
+        admitted.refusal,
     )
 
 
 def mode_of(
     binding: Binding, planned: list[Flow], cause: str, options: MoveOptions, view: View, *, budgeted: bool
 ) -> str:
-    """Whether the old replicas wait for the new ones. Without a replacement there is nothing to wait for."""
-    if not any(flow.to for flow in planned):
+    """Whether old replicas stay until the new ones are ready; without a replacement there is nothing to wait for."""
+    if not any(transfer.to for transfer in planned):
         return AT_ONCE
     if binding.status.holds:
         return REPLACEMENT_FIRST
     template = view.raw(well_known.template_ref(binding))
-    asked = options.mode or (
+    mode = options.mode or (
         well_known.annotations_of(template).get(well_known.MOVE_MODE, "") if template is not None else ""
     )
-    if asked == AT_ONCE and cause in HELD and takes_the_last_copy(binding, planned, view):
+    if mode == AT_ONCE and cause in HELD and takes_the_last_copy(binding, planned, view):
         return REPLACEMENT_FIRST
-    if asked in (AT_ONCE, REPLACEMENT_FIRST):
-        return asked
+    if mode in (AT_ONCE, REPLACEMENT_FIRST):
+        return mode
     return REPLACEMENT_FIRST if cause in HELD or budgeted else AT_ONCE
 
 
 def takes_the_last_copy(binding: Binding, planned: list[Flow], view: View) -> bool:
-    """Whether nothing that is ready would be left; what is not counted in replicas leaves a cluster whole."""
+    """Whether no ready replica would remain; an object without replicas leaves a cluster as a whole."""
     ready = binding_moves.ready_everywhere(binding, view)
-    leaving = {flow.source: flow.replicas for flow in planned}
-    left = {name: n - leaving[name] if is_workload(binding) else 0 for name, n in ready.items() if name in leaving}
-    return any(ready.values()) and not any(n > 0 for n in {**ready, **left}.values())
+    leaving = {transfer.source: transfer.replicas for transfer in planned}
+    rest = {name: n - leaving[name] if is_workload(binding) else 0 for name, n in ready.items() if name in leaving}
+    return any(ready.values()) and not any(n > 0 for n in {**ready, **rest}.values())
 
 
 def holds_of(
     binding: Binding, base: dict[str, int], shares: dict[str, int], cause: str, options: MoveOptions, view: View
 ) -> tuple[Hold, ...]:
-    """One hold for each cluster that is to have less than it has, as long as it takes."""
+    """One hold for each cluster that loses replicas."""
     known = {hold.cluster: hold for hold in binding.status.holds}
-    held = []
-    for name, had in sorted(base.items()):
-        less = had - shares.get(name, 0)
-        if less > 0 or name not in shares:
+    holds = []
+    for name, replicas in sorted(base.items()):
+        leaving = replicas - shares.get(name, 0)
+        if leaving > 0 or name not in shares:
             until = view.now + timedelta(seconds=options.timeout_seconds)
             fresh = Hold(cluster=name, since=view.now, until=until, reason=cause)
-            held.append(known.get(name, fresh).but(replicas=less))
-    return tuple(held)
+            holds.append(known.get(name, fresh).but(replicas=leaving))
+    return tuple(holds)
 
 
 def replacement_of(binding: Binding, view: View) -> Replacement:
@@ -136,22 +171,20 @@ def replacement_of(binding: Binding, view: View) -> Replacement:
     )
 
 
-def charged(
-    binding: Binding, budget: DisruptionBudget, passage: Passage, cause: str, options: MoveOptions, view: View
-) -> DisruptionBudget:
-    entries = [binding_moves.in_flight(binding, flow, cause, SOURCE, view.now) for flow in passage.flows]
+def charged(binding: Binding, budget: DisruptionBudget, passage: Passage, cause: str, view: View) -> DisruptionBudget:
+    entries = [binding_moves.in_flight(binding, transfer, cause, SOURCE, view.now) for transfer in passage.flows]
     return debited(budget, entries, view.now)
 
 
 def logged(binding: Binding, passage: Passage, cause: binding_moves.Cause, view: View) -> Iterator[Wish]:
-    for flow in passage.flows:
-        entry = binding_moves.log_entry(binding, flow, cause, view.now)
-        if view.get(type(entry), entry.namespace, entry.name) is None:
-            yield entry
+    for transfer in passage.flows:
+        move = binding_moves.log_entry(binding, transfer, cause, view.now)
+        if view.get(type(move), move.namespace, move.name) is None:
+            yield move
 
 
 def started(binding: Binding, begun: Outset, cause: str) -> Iterator[Note]:
-    """Tell people what leaves where."""
+    """One event for each new hold."""
     for hold in begun.holds:
         if hold not in binding.status.holds:
             text = f"{hold.replicas} replicas in {hold.cluster} wait until their replacement is ready ({cause})."
@@ -159,9 +192,9 @@ def started(binding: Binding, begun: Outset, cause: str) -> Iterator[Note]:
 
 
 def options_for(binding: Binding, view: View) -> MoveOptions:
-    """How replicas leave: as the rebalancer that asked for it says, else as is usual here."""
-    asked = binding_moves.asked_by(binding)
-    job = view.get(WorkloadRebalancer, "", asked.rebalancer) if asked.rebalancer else None
-    if job is not None and job.spec.move is not None:
-        return job.spec.move
-    return MoveOptions(timeout_seconds=int(well_known.setting(view, "move-timeout-seconds", default=600)))
+    """The move options of the rebalancer that requested the decision, or the defaults."""
+    request = binding_moves.asked_by(binding)
+    rebalancer = view.get(WorkloadRebalancer, "", request.rebalancer) if request.rebalancer else None
+    if rebalancer is not None and rebalancer.spec.move is not None:
+        return rebalancer.spec.move
+    return MoveOptions(timeout_seconds=int(setting(view, "move-timeout-seconds")))

@@ -1,4 +1,4 @@
-"""Eviction tasks -> the old copy goes when the new one is healthy, at once, or when somebody says so."""
+"""Removes eviction tasks when the old copy may be deleted: replaced, past its deadline, or allowed by a user."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -8,18 +8,19 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, PreviousPlacement, Work
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Again, Note, View, Wake, Wish, controller
 from trimtab.controllers.movement import binding_moves, purge_guard
 from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, repelling
 from trimtab.controllers.propagation.dispatch import binding_of_lost_work, works_of
 from trimtab.controllers.propagation.execute import is_ready
+from trimtab.controllers.settings import setting
 
-TIMEOUT_SECONDS = 600
 OVERDUE_SECONDS = 15.0
 
 
 def leavers(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
-    """A cluster recovered or changed its taints: those who are leaving it may stay."""
+    """Wake bindings that are leaving a cluster when it recovers or its taints change: the eviction may be cancelled."""
     if old is None or new is None or (is_ready(old), old.spec.taints) == (is_ready(new), new.spec.taints):
         return
     for binding in well_known.bindings_in(view, new.name):
@@ -28,7 +29,7 @@ def leavers(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Ke
 
 
 def concerns_evictions(old: Binding | None, new: Binding) -> bool:
-    return bool(new.spec.graceful_eviction_tasks) or well_known.is_true(new.status.conditions, purge_guard.UNCONFIRMED)
+    return bool(new.spec.graceful_eviction_tasks) or is_condition_true(new.status.conditions, purge_guard.UNCONFIRMED)
 
 
 @controller(
@@ -45,7 +46,7 @@ def concerns_evictions(old: Binding | None, new: Binding) -> bool:
 )
 def evict(binding: Binding, view: View) -> Iterator[Wish]:
     tasks = binding.spec.graceful_eviction_tasks
-    unconfirmed = well_known.is_true(binding.status.conditions, purge_guard.UNCONFIRMED)
+    unconfirmed = is_condition_true(binding.status.conditions, purge_guard.UNCONFIRMED)
     if binding.metadata.deletion_timestamp is not None or not (tasks or unconfirmed):
         return
     for task in tasks:
@@ -78,12 +79,12 @@ def evict(binding: Binding, view: View) -> Iterator[Wish]:
     waits = [(deadline(task, view) - view.now).total_seconds() for task in kept if task.suppress_deletion is None]
     waits += purge_guard.waits(purge_guard.remnants(after, works, view), view.now)
     if waits:
-        # A copy that outlives its time because it is the last one is looked at now and then.
+        # An overdue copy that is kept because it is the last healthy one is checked at intervals.
         yield Again(min(wait if wait >= 0 else OVERDUE_SECONDS for wait in waits) + 0.001)
 
 
 def is_called_off(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
-    """The cluster is well again before the replacement was, so the old copy may as well stay."""
+    """The cluster recovered before the replacement was ready, so the old copy stays."""
     cluster = view.get(Cluster, "", task.from_cluster)
     graceful = task.producer == well_known.TAINT_MANAGER and task.purge_mode not in ("Directly", "Immediately")
     if cluster is None or not graceful or not is_ready(cluster):
@@ -93,7 +94,7 @@ def is_called_off(task: GracefulEvictionTask, binding: Binding, view: View) -> b
 
 
 def stayed(binding: Binding, task: GracefulEvictionTask, view: View) -> Binding:
-    """The cluster gets back what it had, from those whose replacements have not come up yet."""
+    """The cluster gets its share back from clusters whose replacements are not ready yet."""
     tasks = tuple(other for other in binding.spec.graceful_eviction_tasks if other != task)
     previous = binding.status.previous_placement
     if previous is not None and is_as_before(previous, task, tasks, binding):
@@ -121,7 +122,7 @@ def stayed(binding: Binding, task: GracefulEvictionTask, view: View) -> Binding:
 def is_as_before(
     previous: PreviousPlacement, task: GracefulEvictionTask, others: Sequence[GracefulEvictionTask], binding: Binding
 ) -> bool:
-    """Whether all can be again as it was: nothing else is leaving, nobody grew, and no newcomer is healthy yet."""
+    """Whether the old placement can be restored: no other eviction, no cluster grew, no new cluster is healthy yet."""
     was = {target.name: target.replicas for target in previous.clusters}
     health = {name: item.health for name, item in binding_moves.items_of(binding).items()}
     grown = any(t.name in was and t.replicas > was[t.name] for t in binding.spec.clusters)
@@ -131,13 +132,13 @@ def is_as_before(
 
 
 def deadline(task: GracefulEvictionTask, view: View) -> datetime:
-    default = int(well_known.setting(view, "graceful-eviction-timeout", default=TIMEOUT_SECONDS))
+    default = int(setting(view, "graceful-eviction-timeout"))
     seconds = default if task.grace_period_seconds is None else task.grace_period_seconds
     return (task.creation_timestamp or view.now) + timedelta(seconds=seconds)
 
 
 def is_over(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
-    """Whether the old copy may go now."""
+    """Whether the old copy may be deleted now."""
     if task.suppress_deletion is not None:
         return not task.suppress_deletion
     replaced = is_replaced(task, binding, view)
@@ -147,7 +148,7 @@ def is_over(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
 
 
 def is_replaced(task: GracefulEvictionTask, binding: Binding, view: View) -> bool:
-    """Every cluster of the current placement is healthy, and the placement answers the current wish."""
+    """Every cluster of the current placement is healthy, and the placement was decided for the current generation."""
     if binding.status.scheduler_observed_generation != binding.metadata.generation:
         return False
     if not binding.spec.clusters and view.profile.evict_only_with_target:
@@ -157,9 +158,9 @@ def is_replaced(task: GracefulEvictionTask, binding: Binding, view: View) -> boo
 
 
 def has_another_copy(task: GracefulEvictionTask, binding: Binding) -> bool:
-    """Time is over and the new copy is not healthy: the old one may go only if it is not the last healthy one.
+    """The deadline passed and the new copy is not healthy: delete the old one only if it is not the last healthy one.
 
-    It must have been replaced by something that is at least applied, and some other cluster must do well.
+    The replacement must be at least applied. If the old copy is healthy, another cluster must be healthy, too.
     """
     items = {item.cluster_name: item for item in binding.status.aggregated_status}
     own = items.get(task.from_cluster)

@@ -1,11 +1,11 @@
-"""The log of moves: every entry learns how its move ended, and old entries make room for new ones."""
+"""The log of moves: records the outcome of every Move and deletes old ones."""
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.disruption import Move
-from trimtab.api.kinds.ocm import ManifestWork
+from trimtab.api.kinds.ocm_work import ManifestWork
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
@@ -18,7 +18,7 @@ KEPT_PER_OBJECT = 50
 KEPT_WITHOUT_OBJECT = timedelta(days=7)
 NEVER_BEGUN = timedelta(seconds=60)
 GIVEN_UP = timedelta(hours=1)
-"""How long a move that nobody holds back may take to become healthy before the log stops to wait."""
+"""How long a move without a hold may take to become healthy before it is recorded as Stalled."""
 
 
 def moves_of_binding(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
@@ -28,7 +28,7 @@ def moves_of_binding(old: Binding | None, new: Binding | None, view: View) -> It
 
 
 def moves_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) -> Iterable[Key]:
-    """A work of a set is gone: so is what was moving out of its cluster."""
+    """A ManifestWork of a replica set was deleted: wake the moves out of its cluster."""
     for subject in workset_budgets.sets_of(old, view) if old is not None and new is None else ():
         for move in view.having(
             binding_moves.MOVES_OF_OBJECT, f"{workset_budgets.KIND}/{subject.namespace}/{subject.name}"
@@ -66,7 +66,7 @@ def binding_of(move: Move, view: View) -> Binding | None:
 
 
 def taken_out(move: Move, view: View) -> Iterator[Wish]:
-    """A set has left a cluster when its work there is gone."""
+    """A move of a ManifestWorkReplicaSet is done when its work in the cluster no longer exists."""
     about = move.spec.object
     works = workset_budgets.works_named(about.namespace, about.name, view)
     found = next((work for work in works if work.namespace == move.spec.from_), None)
@@ -80,7 +80,7 @@ def taken_out(move: Move, view: View) -> Iterator[Wish]:
 
 
 def judged(move: Move, binding: Binding, view: View) -> Iterator[Wish]:
-    """How a move that has not ended stands; moves that are held are ended by whoever lets go."""
+    """Record the outcome of an unfinished move; `replacement_hold` finishes the moves that have a hold."""
     age = view.now - (move.status.started or view.now)
     if binding.metadata.generation < int(move.metadata.annotations.get(binding_moves.GENERATION, "0")):
         if age < NEVER_BEGUN:
@@ -112,7 +112,7 @@ def is_under_way(move: Move, binding: Binding) -> bool:
 
 
 def came_back(move: Move, binding: Binding) -> bool:
-    """An eviction that was called off: the cluster is in the placement again, and it was to leave whole."""
+    """A cancelled eviction: the cluster is in the placement again."""
     evicted = move.spec.cause in ("ClusterFailover", "ApplicationFailover")
     return evicted and move.spec.from_ in binding_moves.placement(binding)
 
@@ -127,16 +127,16 @@ def is_well(binding: Binding) -> bool:
 
 
 def has_arrived(move: Move, binding: Binding, view: View) -> bool:
-    """Whether what gained is ready there: health alone may still speak of the smaller share from before."""
+    """Whether the targets have all replicas ready: health alone may still refer to the smaller share from before."""
     shares = binding_moves.placement(binding)
     return all(binding_moves.ready_in(binding, to.name, view) >= shares.get(to.name, 0) for to in move.spec.to)
 
 
 def forgotten(move: Move, binding: Binding | None, view: View) -> Iterator[Wish]:
-    """The log is bounded: so many entries for each workload, and a week for those of workloads that are gone."""
+    """Bound the log: a number of entries per workload, and a week for entries of deleted workloads."""
     if binding is None:
-        left = (move.status.finished or view.now) + KEPT_WITHOUT_OBJECT - view.now
-        yield Again(left.total_seconds()) if left > timedelta() else Gone(move)
+        remaining = (move.status.finished or view.now) + KEPT_WITHOUT_OBJECT - view.now
+        yield Again(remaining.total_seconds()) if remaining > timedelta() else Gone(move)
         return
     finished = sorted(
         (m for m in binding_moves.moves_of(binding, view) if m.status.outcome),

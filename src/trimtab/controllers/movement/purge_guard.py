@@ -1,4 +1,4 @@
-"""Copies that must be gone before new ones start, and what becomes of it when their cluster does not answer."""
+"""Old copies that must be deleted before new ones start, and the deadline when their cluster is not ready."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -8,22 +8,23 @@ from trimtab.api.kinds.policy import PurgeDeadline
 from trimtab.api.kinds.work import Binding, GracefulEvictionTask, Work
 from trimtab.api.value import Condition
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import find_condition, with_condition
 from trimtab.controllers.contract import View
 from trimtab.controllers.movement import binding_moves
 
 UNCONFIRMED = "PurgeUnconfirmed"
-"""Condition of a binding: something was started elsewhere although the old copy may still run."""
+"""Condition of a binding: a new copy was started although the old one may still run."""
 HELD = "PurgeHeld"
 
 
 class Remnant(NamedTuple):
-    """A copy that is to be gone before a new one starts, and is not."""
+    """A copy that must be deleted before a new one starts, and still exists."""
 
     cluster: str
     due: datetime | None
-    """When patience ends; None is never."""
+    """When waiting ends; None means never."""
     proceeds: bool
-    """Whether the new copy then starts all the same."""
+    """Whether the new copy starts after the deadline."""
 
     def is_overdue(self, now: datetime) -> bool:
         return self.due is not None and now >= self.due
@@ -33,12 +34,12 @@ class Remnant(NamedTuple):
 
 
 def remnants(binding: Binding, works: Sequence[Work], view: View) -> list[Remnant]:
-    """Only a cluster that does not answer has a deadline: one that answers is on its way to be purged."""
-    here = {well_known.cluster_of(work.namespace) for work in works}
+    """Only a cluster that is not ready has a deadline: in a ready one the deletion is in progress."""
+    clusters = {well_known.cluster_of(work.namespace) for work in works}
     return [
         remnant(task, binding, view)
         for task in binding.spec.graceful_eviction_tasks
-        if task.purge_mode in well_known.DIRECTLY and task.from_cluster in here
+        if task.purge_mode in well_known.DIRECTLY and task.from_cluster in clusters
     ]
 
 
@@ -60,21 +61,20 @@ def rule_of(task: GracefulEvictionTask, binding: Binding) -> PurgeDeadline | Non
 
 
 def told(binding: Binding, works: Sequence[Work], view: View) -> Binding:
-    """The binding that says what holds it up, or what it did not wait for."""
-    left = remnants(binding, works, view)
-    overdue = [found for found in left if found.is_overdue(view.now)]
-    held = ", ".join(found.cluster for found in overdue if not found.proceeds)
+    """The binding with conditions that say which copy blocks it, or which copy it did not wait for."""
+    overdue = [copy for copy in remnants(binding, works, view) if copy.is_overdue(view.now)]
+    held = ", ".join(copy.cluster for copy in overdue if not copy.proceeds)
     if held:
         text = f"the copy in {held} must be gone before a new one starts, and the cluster does not answer"
         binding = binding_moves.stalled(binding, HELD, text, view.now)
     else:
         binding = next(binding_moves.getting_on(binding, (HELD,), view.now), binding)
-    return unconfirmed(binding, [found.cluster for found in overdue if found.proceeds], works, view)
+    return unconfirmed(binding, [copy.cluster for copy in overdue if copy.proceeds], works, view)
 
 
 def unconfirmed(binding: Binding, clusters: Sequence[str], works: Sequence[Work], view: View) -> Binding:
-    """It is said until the last of the old copies is known to be gone, also when nobody waits for it any more."""
-    known = well_known.condition_of(binding.status.conditions, UNCONFIRMED)
+    """PurgeUnconfirmed stays True until all old copies are known to be deleted, also without eviction tasks."""
+    known = find_condition(binding.status.conditions, UNCONFIRMED)
     going = sorted(
         well_known.cluster_of(work.namespace) for work in works if work.metadata.deletion_timestamp is not None
     )
@@ -82,18 +82,18 @@ def unconfirmed(binding: Binding, clusters: Sequence[str], works: Sequence[Work]
     if not names and (known is None or known.status == "False"):
         return binding
     text = f"started elsewhere although the copy in {', '.join(names)} may still run: the cluster does not answer"
-    said = Condition(
+    condition = Condition(
         type=UNCONFIRMED,
         status="True" if names else "False",
         reason="ClusterUnreachable" if names else "Purged",
         message=text if names else "the old copies are gone",
         last_transition_time=view.now.replace(microsecond=0),
     )
-    return binding.but(status=binding.status.but(conditions=well_known.with_condition(binding.status.conditions, said)))
+    return binding.but(status=binding.status.but(conditions=with_condition(binding.status.conditions, condition)))
 
 
 def waits(left: Sequence[Remnant], now: datetime) -> Iterator[float]:
-    """Seconds until patience ends, for those with whom it has not."""
-    for found in left:
-        if found.due is not None and found.due > now:
-            yield (found.due - now).total_seconds()
+    """Seconds until each deadline that has not passed."""
+    for copy in left:
+        if copy.due is not None and copy.due > now:
+            yield (copy.due - now).total_seconds()

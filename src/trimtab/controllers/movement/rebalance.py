@@ -1,4 +1,4 @@
-"""WorkloadRebalancer -> a fresh placement of each workload it means, asked for exactly once and followed to its end."""
+"""WorkloadRebalancer: requests a fresh placement of each selected workload exactly once and follows it to the end."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -10,6 +10,7 @@ from trimtab.api.kinds.rebalancer import ObservedWorkload, RebalancerStatus, Wor
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Condition, Key
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import find_condition, with_condition
 from trimtab.controllers.contract import Again, Gone, Note, Ref, View, Wake, Wish, controller, spec_changed
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import BLOCKED
@@ -19,10 +20,10 @@ from trimtab.interpret.names import binding_name
 SOURCE = "workload-rebalancer-controller"
 NOT_FOUND = "ReferencedBindingNotFound"
 ENDED = ("Done", "NoChange", "Failed", "Cancelled")
-"""Phases that nothing follows."""
+"""Terminal phases."""
 UNDER_WAY = ("Moving", "Blocked")
 LOOK_BACK = timedelta(days=1)
-"""How far back the last of many missed times is looked for: a schedule may have a time every minute."""
+"""How far back missed schedule times are searched: a schedule may have a time every minute."""
 
 
 def jobs_about(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
@@ -35,7 +36,7 @@ def jobs_about(old: Binding | None, new: Binding | None, view: View) -> Iterable
 
 
 def withdrawn_with(key: Key, view: View) -> Iterator[Wish]:
-    """Whoever deletes a rebalancer wants no more of it: what it asked for and nobody has begun is not asked any more."""
+    """A deleted rebalancer withdraws the requests that have not been acted on."""
     if not view.profile.rebalancer_waits_for_moves:
         return
     for binding in well_known.all_bindings(view):
@@ -70,17 +71,17 @@ def rebalance(job: WorkloadRebalancer, view: View) -> Iterator[Wish]:
     items = carried_over(job, view)
     results: list[ObservedWorkload] = []
     for position, item in enumerate(items):
-        under_way = sum(other.phase in UNDER_WAY for other in (*results, *items[position + 1 :]))
-        result, wishes = follow(job, item, job.spec.max_parallel - under_way, view)
-        yield from wishes
+        active = sum(other.phase in UNDER_WAY for other in (*results, *items[position + 1 :]))
+        result, effects = follow(job, item, job.spec.max_parallel - active, view)
+        yield from effects
         results.append(result)
     yield from concluded(job, tuple(results), view)
 
 
 def on_time(job: WorkloadRebalancer, view: View) -> WorkloadRebalancer:
-    """The job as it is now: with a clean slate when its time has come and the last round is over.
+    """The job as it is now: with an empty status when a schedule time is due and the last run is finished.
 
-    A time that comes while a round goes on is passed over, and of several that were missed only the last one counts.
+    A time that comes while a run is in progress is skipped, and of several missed times only the last one counts.
     """
     idle = all(item.phase in ENDED for item in job.status.observed_workloads)
     due = last_due(job, view)
@@ -90,7 +91,7 @@ def on_time(job: WorkloadRebalancer, view: View) -> WorkloadRebalancer:
 
 
 def last_due(job: WorkloadRebalancer, view: View) -> datetime | None:
-    """The last time of the schedule since the last round was over; None while the next is still to come."""
+    """The last schedule time since the last run finished; None while the next one is in the future."""
     ends = (job.metadata.creation_timestamp, job.status.last_schedule_time, job.status.finish_time)
     since = max((end for end in ends if end is not None), default=view.now)
     first = next(rounds(job, since), None)
@@ -109,7 +110,7 @@ def next_round(job: WorkloadRebalancer, view: View) -> datetime | None:
 
 
 def waiting(job: WorkloadRebalancer, view: View) -> Iterator[Wish]:
-    """Before the first time of the schedule there is nothing but that time to tell."""
+    """Before the first schedule time, only that time is reported."""
     due = next_round(job, view)
     status = job.status.but(observed_generation=job.metadata.generation, next_schedule_time=due)
     if status != job.status:
@@ -119,15 +120,15 @@ def waiting(job: WorkloadRebalancer, view: View) -> Iterator[Wish]:
 
 
 def carried_over(job: WorkloadRebalancer, view: View) -> list[ObservedWorkload]:
-    """The status list that fits today's spec: what succeeded stays, the rest follows the spec."""
-    seen = {item.workload: item for item in job.status.observed_workloads}
-    wanted = {ref: seen.get(ref, ObservedWorkload(workload=ref)) for ref in meant(job, view)}
-    kept = {ref: item for ref, item in seen.items() if item.result == "Successful"}
+    """The status list for the current spec: successful items are kept, the others follow the spec."""
+    observed = {item.workload: item for item in job.status.observed_workloads}
+    wanted = {ref: observed.get(ref, ObservedWorkload(workload=ref)) for ref in meant(job, view)}
+    kept = {ref: item for ref, item in observed.items() if item.result == "Successful"}
     return [item for _, item in sorted((kept | wanted).items(), key=lambda entry: order(entry[0]))]
 
 
 def meant(job: WorkloadRebalancer, view: View) -> list[WorkloadReference]:
-    """The workloads of the spec; those that selectors find are looked up once for each generation."""
+    """The workloads of the spec; selectors are evaluated once per generation."""
     listed = list(job.spec.workloads)
     if not job.spec.selectors:
         return listed
@@ -168,19 +169,19 @@ def group_of(api_version: str) -> str:
 
 
 def asked_at(job: WorkloadRebalancer, view: View) -> datetime:
-    """When this workload was asked for: with the rebalancer, or later, when it was added to it."""
+    """When this workload was requested: with the rebalancer, or later, when it was added to the rebalancer."""
     if job.spec.schedule and job.status.last_schedule_time is not None:
         return job.status.last_schedule_time
-    born = job.metadata.creation_timestamp or view.now
-    late = job.metadata.generation > 1 and view.profile.rebalancer_waits_for_moves
-    return view.now.replace(microsecond=0) if late else born
+    created = job.metadata.creation_timestamp or view.now
+    edited = job.metadata.generation > 1 and view.profile.rebalancer_waits_for_moves
+    return view.now.replace(microsecond=0) if edited else created
 
 
 Followed = tuple[ObservedWorkload, list[Wish]]
 
 
 def triggered(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, view: View) -> Followed:
-    """The job is done when the new decision is asked for."""
+    """Upstream: the item is done when the new decision is requested."""
     if item.result:
         return item, []
     binding = binding_of(item.workload, view)
@@ -195,7 +196,7 @@ def triggered(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, view:
 
 
 def followed(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, view: View) -> Followed:
-    """The job is done when the workload is where the new decision wants it, or it is known why not."""
+    """The item is done when the workload is where the new decision wants it, or the reason why not is known."""
     if item.phase in ENDED:
         return item, []
     binding = binding_of(item.workload, view)
@@ -220,9 +221,9 @@ def begun(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, binding: 
     if last is not None:
         at = max(at, last + timedelta(seconds=1))
     already = binding.spec.reschedule_triggered_at
-    asked = binding_moves.asked_by(binding)
-    if already is not None and already >= at and asked.rebalancer == job.name:
-        at = already  # the stamp was written, the status that speaks of it was not
+    request = binding_moves.asked_by(binding)
+    if already is not None and already >= at and request.rebalancer == job.name:
+        at = already  # the timestamp was written, but the status was not
     moving = item.but(
         result="Successful",
         phase="Moving",
@@ -231,44 +232,44 @@ def begun(job: WorkloadRebalancer, item: ObservedWorkload, slots: int, binding: 
         message="to be placed afresh",
     )
     text = f"WorkloadRebalancer {job.name} asks for a fresh placement."
-    notes = [
+    events = [
         Note(about, "RescheduleTriggered", text, SOURCE)
         for about in (well_known.ref_of(binding), well_known.template_ref(binding))
     ]
-    return moving, [binding_moves.stamped(binding, at, "Rebalance", job.name), *notes]
+    return moving, [binding_moves.stamped(binding, at, "Rebalance", job.name), *events]
 
 
 def is_pending(item: ObservedWorkload, binding: Binding) -> bool:
-    """The new decision was asked for and has not been made, or not as a whole."""
+    """The new decision is requested and not yet made, or only in part."""
     last = binding.status.last_scheduled_time
-    asked = item.triggered_at is not None and binding.spec.reschedule_triggered_at == item.triggered_at
-    return asked and last is not None and item.triggered_at is not None and last < item.triggered_at
+    requested = item.triggered_at is not None and binding.spec.reschedule_triggered_at == item.triggered_at
+    return requested and last is not None and item.triggered_at is not None and last < item.triggered_at
 
 
 def progress(item: ObservedWorkload, binding: Binding) -> ObservedWorkload:
-    """How far a workload is whose new decision was asked for."""
+    """The progress of a workload whose new decision was requested."""
     item = item.but(after=binding.spec.clusters, reason="")
-    stuck = binding_moves.stalled_because(binding)
+    stalled = binding_moves.stalled_because(binding)
     if binding.spec.placement is None:
         return item.but(phase="NoChange", message="it has no placement of its own and follows others")
     if is_pending(item, binding):
         if binding.spec.suspension is not None and binding.spec.suspension.scheduling:
             message = "scheduling of this workload is suspended"
             return item.but(phase="Blocked", reason="Suspended", message=message)
-        unplaced = well_known.condition_of(binding.status.conditions, "Scheduled")
+        unplaced = find_condition(binding.status.conditions, "Scheduled")
         if unplaced is not None and unplaced.status == "False":
             return item.but(phase="Blocked", reason=unplaced.reason, message=unplaced.message)
-        if stuck is not None:
-            return item.but(phase="Blocked", reason=stuck.reason, message=stuck.message)
+        if stalled is not None:
+            return item.but(phase="Blocked", reason=stalled.reason, message=stalled.message)
         return item.but(phase="Moving", message="the move goes on in steps" if binding.status.holds else item.message)
     last = binding.status.last_scheduled_time
     if last is None or item.triggered_at is None or last < item.triggered_at:
         return item.but(phase="Moving")
     if binding.status.holds:
-        waiting = sum(hold.replicas for hold in binding.status.holds)
-        return item.but(phase="Moving", message=f"{waiting} replicas wait until their replacement is ready")
-    if stuck is not None and stuck.reason == "MoveReverted":
-        return item.but(phase="Failed", reason="MoveReverted", message=stuck.message)
+        held = sum(hold.replicas for hold in binding.status.holds)
+        return item.but(phase="Moving", message=f"{held} replicas wait until their replacement is ready")
+    if stalled is not None and stalled.reason == "MoveReverted":
+        return item.but(phase="Failed", reason="MoveReverted", message=stalled.message)
     if binding.spec.clusters == item.before:
         return item.but(phase="NoChange", message="a fresh decision is the same as before")
     if is_well(binding):
@@ -277,7 +278,7 @@ def progress(item: ObservedWorkload, binding: Binding) -> ObservedWorkload:
 
 
 def concluded(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> Iterator[Wish]:
-    """The status that speaks of it all, and the end of the job when its time has come."""
+    """The status of the job, and its deletion when the TTL has expired."""
     if view.profile.rebalancer_waits_for_moves:
         status = followed_status(job, results, view)
     else:
@@ -290,15 +291,15 @@ def concluded(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], vi
     ttl, finish = job.spec.ttl_seconds_after_finished, status.finish_time
     if ttl is None or finish is None:
         return
-    left = (finish + timedelta(seconds=ttl) - view.now).total_seconds()
-    if left > 0:
-        yield Again(left)
+    remaining = (finish + timedelta(seconds=ttl) - view.now).total_seconds()
+    if remaining > 0:
+        yield Again(remaining)
     elif status == job.status:
         if view.profile.name != "upstream":
             yield Note(well_known.ref_of(job), "TTLExpired", f"Finished more than {ttl} seconds ago.", SOURCE)
         yield Gone(job, revision=job.metadata.resource_version)
     else:
-        yield Again(0.001)  # delete only what the next look still finds finished
+        yield Again(0.001)  # delete only if the next reconcile still finds it finished
 
 
 def triggered_status(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> RebalancerStatus:
@@ -312,7 +313,7 @@ def triggered_status(job: WorkloadRebalancer, results: tuple[ObservedWorkload, .
 
 
 def followed_status(job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View) -> RebalancerStatus:
-    """Finished when nothing is left to follow; another outcome, not another spec, makes it finish anew."""
+    """Finished when all items are terminal; a changed outcome, not a changed spec, resets the finish time."""
     over = all(item.phase in ENDED for item in results)
     same = phases(results) == phases(job.status.observed_workloads)
     finish = (job.status.finish_time if same else None) or view.now.replace(microsecond=0)
@@ -333,38 +334,43 @@ def phases(items: Sequence[ObservedWorkload]) -> dict[WorkloadReference, tuple[s
 def conditions_of(
     job: WorkloadRebalancer, results: tuple[ObservedWorkload, ...], view: View, *, over: bool
 ) -> tuple[Condition, ...]:
-    """What tools that wait for an end look at: Ready, Reconciling and Stalled."""
+    """The conditions that kstatus-like tools wait for: Ready, Reconciling and Stalled."""
     count = {phase: sum(item.phase == phase for item in results) for phase in (*ENDED, *UNDER_WAY, "Pending")}
     summary = ", ".join(f"{n} {phase}" for phase, n in count.items() if n)
-    # What only waits for its budget gets on by itself, and is no failure to those who watch over roll-outs.
+    # What only waits for a budget makes progress by itself, and is not a failure for roll-out tools.
     bad = [item for item in results if item.phase == "Failed" or (item.phase == "Blocked" and item.reason != BLOCKED)]
     ready = over and bool(results) and not count["Failed"]
     why = "Suspended" if job.spec.suspend and not over else "Finished" if over else "Moving"
     if not over and count["Blocked"] and not count["Moving"]:
         why = "Blocked"
-    stuck, told = stalled_by(bad, results)
-    said = (
-        ("Ready", ready, "AllDone" if ready else ((stuck or "SomeFailed") if over else "NotFinished"), summary or told),
+    stalled, message = stalled_by(bad, results)
+    states = (
+        (
+            "Ready",
+            ready,
+            "AllDone" if ready else ((stalled or "SomeFailed") if over else "NotFinished"),
+            summary or message,
+        ),
         ("Reconciling", not over, why, summary),
-        ("Stalled", bool(stuck), stuck or "GettingOn", told),
+        ("Stalled", bool(stalled), stalled or "GettingOn", message),
     )
     conditions = job.status.conditions
     now = view.now.replace(microsecond=0)
-    for type_, holds, reason, message in said:
+    for type_, is_true, reason, text in states:
         new = Condition(
             type=type_,
-            status="True" if holds else "False",
+            status="True" if is_true else "False",
             reason=reason,
-            message=message,
+            message=text,
             observed_generation=job.metadata.generation,
             last_transition_time=now,
         )
-        conditions = well_known.with_condition(conditions, new)
+        conditions = with_condition(conditions, new)
     return conditions
 
 
 def stalled_by(bad: Sequence[ObservedWorkload], results: Sequence[ObservedWorkload]) -> tuple[str, str]:
-    """What does not get on by itself, as a reason and in words; both empty when everything does."""
+    """The reason and message of what does not make progress by itself; both empty if there is none."""
     if not results:
         return "NothingSelected", "no workload that is propagated fits the selectors"
     if not bad:

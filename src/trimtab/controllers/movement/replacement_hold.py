@@ -1,4 +1,4 @@
-"""Replicas that wait for their replacement: let go when it is ready, brought back when it does not come in time."""
+"""Held replicas: released when their replacement is ready, and the move is reverted when it is not ready in time."""
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
@@ -15,11 +15,11 @@ from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.propagation.work_rendering import is_workload
 
 ANNOUNCED_AT_MOST = timedelta(seconds=30)
-"""A hold is written just before the placement it belongs to; one that stays alone was left behind by a crash."""
+"""A hold is written just before its placement; one whose placement has not changed by then is left from a crash."""
 
 
 def held_bindings(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
-    """A cluster stopped or began to answer: what is ready there counts otherwise now."""
+    """A cluster changed readiness: wake bindings with holds, because their ready replicas count differently now."""
     if old is None or (new is not None and is_ready(old) == is_ready(new)):
         return
     for binding in well_known.all_bindings(view):
@@ -73,7 +73,7 @@ def hold(binding: Binding, view: View) -> Iterator[Wish]:
 
 
 def has_arrived(binding: Binding, replacement: Replacement, view: View) -> bool:
-    """As many replicas as leave, at most as many as come, are ready where more are to be than before."""
+    """As many replicas as leave, at most as many as are added, became ready in the clusters that grow."""
     before = {target.name: target.replicas for target in replacement.before}
     gains = {t.name: t.replicas - before.get(t.name, 0) for t in binding.spec.clusters}
     if not is_workload(binding):
@@ -91,7 +91,7 @@ def released(binding: Binding) -> Binding:
 
 
 def let_go(binding: Binding, why: str, view: View) -> Iterator[Wish]:
-    """The old replicas may go."""
+    """Let the old replicas be deleted."""
     held = {hold.cluster for hold in binding.status.holds}
     for move in binding_moves.going_on(binding, view):
         if move.spec.from_ in held:
@@ -105,7 +105,7 @@ def let_go(binding: Binding, why: str, view: View) -> Iterator[Wish]:
 
 
 def taken_back(binding: Binding, replacement: Replacement, view: View) -> Iterator[Wish]:
-    """The time is over and the replacement is not ready: everything is again as it was, and somebody is told."""
+    """The timeout passed and the replacement is not ready: restore the placement and set the Stalled condition."""
     held = {hold.cluster for hold in binding.status.holds}
     shares = {target.name: target.replicas for target in replacement.before}
     missing = sorted({t.name for t in binding.spec.clusters if t.replicas > shares.get(t.name, 0)})
@@ -121,7 +121,7 @@ def taken_back(binding: Binding, replacement: Replacement, view: View) -> Iterat
         last_scheduled_time=max(now, stamp) if stamp is not None else now,
         scheduler_observing_affinity_name=replacement.affinity_name,
         previous_placement=previous.but(healthy_since=None, undone=times) if previous is not None else None,
-        # newcomers that could not be used are new again when the rest after an undone move is over
+        # new clusters that could not be used count as new again after the back-off that follows a reverted move
         followed=tuple(sorted(shares)) if binding.status.followed else (),
     )
     undone = binding.but(spec=binding.spec.but(clusters=replacement.before), status=status)

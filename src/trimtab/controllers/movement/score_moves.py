@@ -1,4 +1,4 @@
-"""Better scores move a workload, but only when they are better by a margin and have been so for a while."""
+"""Moves a workload to clusters with better scores, if they are better by a margin for a minimum time."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -8,14 +8,15 @@ import msgspec
 from trimtab.api.duration import duration
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.ocm import AddOnPlacementScore
+from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.kinds.policy import Placement, ScoreHysteresis
 from trimtab.api.kinds.work import Binding, Challenger, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
+from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves
-from trimtab.controllers.propagation.schedule import candidates, gates_of
+from trimtab.controllers.propagation.schedule import candidates
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import Decision, decide
 from trimtab.decide.ocm.snapshot import score_note
@@ -70,11 +71,11 @@ def rescore(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, 
     fleet: Fleet[Cluster] = view.part("fleet").at(view.now)
     for binding in bindings:
         if is_settled(binding):
-            yield from ((binding, wish) for wish in compared(binding, fleet, view))
+            yield from ((binding, effect) for effect in compared(binding, fleet, view))
 
 
 def compared(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Wish]:
-    """What is wished for, given what would be decided today."""
+    """Compare the current placement with what a fresh decision would select."""
     better = challenger(binding, fleet, view)
     before = binding.status.challenger
     if better is None:
@@ -83,8 +84,8 @@ def compared(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Wi
         yield from look_again(binding, fleet, view)
         return
     since = before.since if before is not None and before.since is not None else view.now
-    left = (since + patience(binding) - view.now).total_seconds()
-    if left <= 0:
+    remaining = (since + patience(binding) - view.now).total_seconds()
+    if remaining <= 0:
         last = binding.status.last_scheduled_time
         at = view.now.replace(microsecond=0)
         at = at if last is None else max(at, last + timedelta(seconds=1))
@@ -93,11 +94,11 @@ def compared(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Wi
     waiting = Challenger(clusters=better.targets, since=since)
     if waiting != before:
         yield binding.but(status=binding.status.but(challenger=waiting))
-    yield Again(left + 0.001)
+    yield Again(remaining + 0.001)
 
 
 def is_settled(binding: Binding) -> bool:
-    """Ranked by scores, placed, decided for its present generation, and not on the move."""
+    """Ranked by scores, placed, scheduled for its current generation, and not moving."""
     placement = binding.spec.placement
     if binding.metadata.deletion_timestamp is not None or placement is None or placement.prioritizer_policy is None:
         return False
@@ -114,14 +115,14 @@ def patience(binding: Binding) -> timedelta:
 
 
 def challenger(binding: Binding, fleet: Fleet[Cluster], view: View) -> Decision | None:
-    """What would be decided today, if its total is better by the margin."""
-    ask = ask_of(binding, gates=gates_of(view), candidates=candidates(binding, view))
-    decision = decide(msgspec.structs.replace(ask, fresh=True), fleet, view.profile)
-    if not decision.ok or decision.clusters == sorted(ask.placed):
+    """What a fresh decision would select, if its total is better by the margin."""
+    request = ask_of(binding, gates=feature_gates(view), candidates=candidates(binding, view))
+    decision = decide(msgspec.structs.replace(request, fresh=True), fleet, view.profile)
+    if not decision.ok or decision.clusters == sorted(request.placed):
         return None
-    today = msgspec.structs.replace(ask, fresh=False, group=decision.group if ask.plan.groups else -1)
+    today = msgspec.structs.replace(request, fresh=False, group=decision.group if request.plan.groups else -1)
     totals = totals_of(today, fleet, view)
-    gain = worth(decision.clusters, totals) - worth(ask.placed, totals)
+    gain = worth(decision.clusters, totals) - worth(request.placed, totals)
     return decision if gain >= hysteresis(binding).margin else None
 
 
@@ -135,14 +136,14 @@ def totals_of(ask: Ask, fleet: Fleet[Cluster], view: View) -> dict[str, float]:
 
 
 def worth(clusters: Iterable[tuple[str, int]], totals: dict[str, float]) -> float:
-    """The mean total over replicas; a cluster that is not there any more is as bad as can be."""
+    """The mean total over replicas; a cluster that no longer exists has the worst total."""
     shares = [(name, max(replicas, 1)) for name, replicas in clusters]
     replicas = sum(n for _, n in shares)
     return sum(totals.get(name, WORST) * n for name, n in shares) / replicas if replicas else WORST
 
 
 def look_again(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Again]:
-    """A score that expires changes totals, too, and nobody tells."""
+    """Requeue when the next score expires: expiry changes totals and causes no event."""
     ends = [
         note.until
         for resource in resources_of(binding)

@@ -1,7 +1,8 @@
-"""Clusters that must be left: NoExecute taints nobody tolerates turn a placement into an eviction task."""
+"""Evicts workloads from clusters with NoExecute taints that they do not tolerate."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,16 +25,19 @@ from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wak
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.placement_preview import Prospect, flow_out, prospect
 from trimtab.controllers.propagation.execute import is_ready
+from trimtab.controllers.settings import setting
 from trimtab.decide.pods.budgets.budget import scaled
 
 MODERN = {"Immediately": "Directly", "Graciously": "Gracefully"}
 EVICTION_BLOCKED = "EvictionBlocked"
 LOOK_AGAIN_SECONDS = 30.0
+UNSCHEDULED_RETRY_SECONDS = 1.0
+"""Retry interval for a binding that is not scheduled: its tolerations are known only afterwards."""
 STORM_SECONDS = 10.0
 CALM = timedelta(seconds=60)
-"""How long it must have been quiet after a storm before anything is evacuated."""
+"""How long no storm must have been seen before clusters are evacuated."""
 SLOWLY = 0.1
-"""By what factor evictions slow down in a storm."""
+"""Factor by which evictions slow down in a storm."""
 
 
 def tainted_bindings(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
@@ -49,20 +53,20 @@ def repelling(cluster: Cluster) -> list[Taint]:
 
 
 def may_have_to_leave(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
-    """It was kept from leaving, or it is placed otherwise or tolerates otherwise, and a cluster of it repels.
+    """The binding, if it is stalled, or its placement or tolerations changed and one of its clusters has a taint.
 
-    All else the taints themselves tell, also those of a cluster that is not known yet.
+    Changes of taints wake bindings through `bindings_in_tainted_cluster`, also for clusters that were unknown before.
     """
     if new is None:
         return
-    otherwise = (
+    changed = (
         old is None
         or old.spec.clusters != new.spec.clusters
         or old.metadata.annotations.get(well_known.APPLIED_PLACEMENT)
         != new.metadata.annotations.get(well_known.APPLIED_PLACEMENT)
     )
     if binding_moves.stalled_because(new) is not None or (
-        otherwise and any(repelling(cluster) for cluster in clusters_of(new, view))
+        changed and any(repelling(cluster) for cluster in clusters_of(new, view))
     ):
         yield key_of(new)
 
@@ -84,51 +88,64 @@ def may_have_to_leave(old: Binding | None, new: Binding | None, view: View) -> I
     ],
 )
 def leave(binding: Binding, view: View) -> Iterator[Wish]:
-    if binding.metadata.deletion_timestamp is not None or not well_known.setting(view, "failover", default=True):
+    if binding.metadata.deletion_timestamp is not None or not setting(view, "failover"):
         return
-    waits: list[float] = []
-    repelled = [found for found in clusters_of(binding, view) if repelling(found)]
-    if not repelled:
+    tainted = [cluster for cluster in clusters_of(binding, view) if repelling(cluster)]
+    if not tainted:
         yield from binding_moves.getting_on(binding, (EVICTION_BLOCKED,), view.now)
-    for cluster in repelled:
-        tolerations = applied_tolerations(binding)
-        if tolerations is None:
-            waits.append(1.0)  # not scheduled yet: who tolerates what is known when it is
-            continue
-        due = eviction_time(repelling(cluster), tolerations, view.now)
-        if due is None:
-            continue
-        if due > view.now:
-            waits.append((due - view.now).total_seconds())
-            continue
-        pace = pace_of(cluster, view)
-        if pace < 1:
-            yield from told_of_storm(cluster, pace, view)
-        if pace == 0:
-            waits.append(STORM_SECONDS)
-            continue
-        task = task_for(binding, view, cluster.name)
-        ahead = prospect(left(binding, cluster.name, task), view) if view.profile.evict_only_with_target else None
-        obstacle = unknown_state(binding, cluster.name, preservation_of(binding)) or (ahead and ahead.failure)
-        if obstacle:
-            if ahead is not None:
-                yield from stays(binding, cluster.name, obstacle, view)
-            waits.append(LOOK_AGAIN_SECONDS)
-            continue
-        slot = slot_of(binding, cluster, view)
-        yield Remember("eviction slot", "last", max(slot, view.recall("eviction slot", "last") or slot))
-        if slot > view.now:
-            yield Remember("eviction slot", well_known.ref_of(binding), slot)
-            waits.append((slot - view.now).total_seconds())
-            continue
-        yield Remember("eviction slot", well_known.ref_of(binding), None)
-        if ahead is None:
-            yield left(binding, cluster.name, task)
-        else:
-            yield from departure(binding, binding, cluster.name, task, "ClusterFailover", ahead, view)
-        return
+    waits: list[float] = []
+    for cluster in tainted:
+        wait = seconds_until_due(binding, cluster, view)
+        if wait == 0:
+            attempt = try_eviction(binding, cluster, view)
+            yield from attempt.effects
+            if attempt.retry_after is None:
+                return
+            wait = attempt.retry_after
+        if wait is not None:
+            waits.append(wait)
     if waits:
         yield Again(min(waits))
+
+
+def seconds_until_due(binding: Binding, cluster: Cluster, view: View) -> float | None:
+    """Seconds until the taints of a cluster evict a binding; 0 when due, None when it tolerates them for ever."""
+    tolerations = applied_tolerations(binding)
+    if tolerations is None:
+        return UNSCHEDULED_RETRY_SECONDS
+    due = eviction_time(repelling(cluster), tolerations, view.now)
+    return None if due is None else max(0.0, (due - view.now).total_seconds())
+
+
+class EvictionAttempt(NamedTuple):
+    """The effects of one attempt, and when to try again; None when the workload is evicted."""
+
+    effects: tuple[Wish, ...]
+    retry_after: float | None = None
+
+
+def try_eviction(binding: Binding, cluster: Cluster, view: View) -> EvictionAttempt:
+    """Evict, unless a storm stops evictions, the workload has nowhere to go, or its slot is later."""
+    rate_factor = pace_of(cluster, view)
+    before = tuple(told_of_storm(cluster, rate_factor, view)) if rate_factor < 1 else ()
+    if rate_factor == 0:
+        return EvictionAttempt(before, STORM_SECONDS)
+    task = task_for(binding, view, cluster.name)
+    preview = prospect(left(binding, cluster.name, task), view) if view.profile.evict_only_with_target else None
+    obstacle = unknown_state(binding, cluster.name, preservation_of(binding)) or (preview and preview.failure)
+    if obstacle:
+        skipped = stays(binding, cluster.name, obstacle, view) if preview is not None else ()
+        return EvictionAttempt((*before, *skipped), LOOK_AGAIN_SECONDS)
+    slot = slot_of(binding, cluster, view)
+    last = Remember("eviction slot", "last", max(slot, view.recall("eviction slot", "last") or slot))
+    if slot > view.now:
+        booked = Remember("eviction slot", well_known.ref_of(binding), slot)
+        return EvictionAttempt((*before, last, booked), (slot - view.now).total_seconds())
+    released = Remember("eviction slot", well_known.ref_of(binding), None)
+    if preview is None:
+        return EvictionAttempt((*before, last, released, left(binding, cluster.name, task)))
+    evictions = (Eviction(cluster.name, task, preview),)
+    return EvictionAttempt((*before, last, released, *departure(binding, binding, evictions, "ClusterFailover", view)))
 
 
 def clusters_of(binding: Binding, view: View) -> Iterator[Cluster]:
@@ -145,7 +162,7 @@ def applied_tolerations(binding: Binding) -> tuple[Toleration, ...] | None:
 
 
 def eviction_time(taints: list[Taint], tolerations: tuple[Toleration, ...], now: datetime) -> datetime | None:
-    """When these taints drive a workload out: None is never, a past moment is at once.
+    """When these taints evict a workload: None means never, a past time means now.
 
     A toleration that one taint needs counts its seconds for every taint that it tolerates.
     """
@@ -163,7 +180,7 @@ def eviction_time(taints: list[Taint], tolerations: tuple[Toleration, ...], now:
 
 
 def slot_of(binding: Binding, cluster: Cluster, view: View) -> datetime:
-    """When this binding's turn is: evictions follow each other at the eviction rate."""
+    """When this binding may be evicted: evictions are spaced by the eviction rate."""
     booked: datetime | None = view.recall("eviction slot", well_known.ref_of(binding))
     if booked is not None:
         return booked
@@ -175,23 +192,23 @@ def slot_of(binding: Binding, cluster: Cluster, view: View) -> datetime:
 
 
 def eviction_rate(view: View) -> float:
-    """Evictions a second in quiet times."""
+    """Evictions per second outside of storms."""
     policy = view.get(DisruptionPolicy, "", "default")
     if policy is not None and policy.spec.eviction_rate is not None:
         return float(policy.spec.eviction_rate.per_second)
-    return float(well_known.setting(view, "eviction-rate", default=1.5))
+    return float(setting(view, "eviction-rate"))
 
 
 def pace_of(cluster: Cluster, view: View) -> float:
-    """The storm brake: 1 in quiet times, less when many clusters look dead, 0 when it is probably us who are cut off.
+    """Rate factor: 1 normally, less when many clusters are not ready, 0 when the control plane is probably cut off.
 
-    What people taint by hand is left at full speed: they know what they see.
+    Taints that users set are not slowed down: they are deliberate.
     """
     by_hand = any(taint.key not in AUTOMATIC for taint in repelling(cluster))
     if by_hand or not view.profile.evict_only_with_target:
         return 1.0
-    blew: datetime | None = view.recall("storm", "last")
-    if is_above(storm_of(view).stop_above, view) or (blew is not None and view.now - blew < CALM):
+    last_storm: datetime | None = view.recall("storm", "last")
+    if is_above(storm_of(view).stop_above, view) or (last_storm is not None and view.now - last_storm < CALM):
         return 0.0
     return SLOWLY if is_above(storm_of(view).slow_above, view) else 1.0
 
@@ -202,7 +219,7 @@ def storm_of(view: View) -> Storm:
 
 
 def is_above(limit: IntOrString, view: View) -> bool:
-    """Whether more clusters than this are not ready, and enough of them for a storm."""
+    """Whether more clusters than this limit are not ready, and enough of them for a storm."""
     clusters = view.all(Cluster)
     return exceeds(limit, sum(not is_ready(cluster) for cluster in clusters), len(clusters), storm_of(view))
 
@@ -212,63 +229,71 @@ def exceeds(limit: IntOrString, dark: int, total: int, storm: Storm) -> bool:
 
 
 def told_of_storm(cluster: Cluster, pace: float, view: View) -> Iterator[Wish]:
-    """Say once for each time a cluster goes dark that it is evacuated slowly, or not at all.
+    """Record an event, once per outage of a cluster, that its evacuation is slowed or stopped.
 
-    Clusters return one by one; the last of them are not to be evacuated meanwhile, so the storm is remembered.
+    Clusters recover one by one. The storm is remembered so that the last ones are not evacuated meanwhile.
     """
     if is_above(storm_of(view).stop_above, view):
         yield Remember("storm", "last", view.now)
     reason = "EvictionSlowed" if pace else "EvictionStopped"
-    told = next((taint.time_added for taint in repelling(cluster)), None), reason
-    if view.recall("storm", cluster.name) == told:
+    outage = next((taint.time_added for taint in repelling(cluster)), None), reason
+    if view.recall("storm", cluster.name) == outage:
         return
-    dark = sum(not is_ready(other) for other in view.all(Cluster))
-    what = "evictions slow down" if pace else "nothing is evicted until some return"
-    text = f"{dark} of {len(view.all(Cluster))} clusters are not ready at once; {what}."
+    not_ready = sum(not is_ready(other) for other in view.all(Cluster))
+    consequence = "evictions slow down" if pace else "nothing is evicted until some return"
+    text = f"{not_ready} of {len(view.all(Cluster))} clusters are not ready at once; {consequence}."
     yield Note(well_known.ref_of(cluster), reason, text, well_known.TAINT_MANAGER, "Warning")
-    yield Remember("storm", cluster.name, told)
+    yield Remember("storm", cluster.name, outage)
 
 
 def stays(
     binding: Binding, cluster: str, why: str, view: View, *, reason: str = EVICTION_BLOCKED, seen: Binding | None = None
 ) -> Iterator[Wish]:
-    """Nowhere to go: the workload stays, and says why."""
+    """The workload cannot be placed elsewhere: it stays, with a Stalled condition and an event."""
     message = f"stays in {cluster}: {why}"
     before = binding_moves.stalled_because(binding)
-    stuck = binding_moves.stalled(binding, reason, message, view.now)
-    if stuck != (seen or binding):
-        yield stuck
+    stalled = binding_moves.stalled(binding, reason, message, view.now)
+    if stalled != (seen or binding):
+        yield stalled
     if before is None or before.reason != reason:
         for about in (well_known.ref_of(binding), well_known.template_ref(binding)):
             yield Note(about, "EvictionSkipped", message.capitalize(), well_known.TAINT_MANAGER, "Warning")
 
 
-def departure(
-    seen: Binding, binding: Binding, cluster: str, task: GracefulEvictionTask, cause: str, ahead: Prospect, view: View
-) -> Iterator[Wish]:
-    """The log first, then, in the status, what was there, then the eviction itself in one write.
+class Eviction(NamedTuple):
+    """The eviction of a workload from one cluster, and where the workload would be placed afterwards."""
 
-    `seen` is the binding as it stands, `binding` the same with what else changes with the eviction.
+    cluster: str
+    task: GracefulEvictionTask
+    preview: Prospect
+
+
+def departure(seen: Binding, binding: Binding, evictions: Sequence[Eviction], cause: str, view: View) -> Iterator[Wish]:
+    """Write the Move objects, then the previous placement in the status, then all evictions in one write.
+
+    `current` is the stored binding, `binding` the same with what else changes together with the evictions.
     """
-    why = binding_moves.Cause(cause, task.producer, message=task.message or task.reason)
-    entry = binding_moves.log_entry(binding, flow_out(binding, cluster, ahead), why, view.now)
-    if view.get(type(entry), entry.namespace, entry.name) is None:
-        yield entry
-    known = binding.status.previous_placement or PreviousPlacement(
+    for cluster, task, preview in evictions:
+        move_cause = binding_moves.Cause(cause, task.producer, message=task.message or task.reason)
+        move = binding_moves.log_entry(binding, flow_out(binding, cluster, preview), move_cause, view.now)
+        if view.get(type(move), move.namespace, move.name) is None:
+            yield move
+    previous = binding.status.previous_placement or PreviousPlacement(
         clusters=binding.spec.clusters,
         affinity_name=binding.status.scheduler_observing_affinity_name,
         since=view.now,
     )
-    told = binding_moves.stalled(binding, "", "", view.now)
-    noted = told.but(status=told.status.but(previous_placement=known.but(healthy_since=None)))
-    yield Steps((seen.but(status=noted.status), left(noted, cluster, task)))
+    unstalled = binding_moves.stalled(binding, "", "", view.now)
+    after = unstalled.but(status=unstalled.status.but(previous_placement=previous.but(healthy_since=None)))
+    announced = seen.but(status=after.status)
+    for cluster, task, _ in evictions:
+        after = left(after, cluster, task)
+    yield Steps((announced, after))
 
 
 def task_for(binding: Binding, view: View, cluster: str = "") -> GracefulEvictionTask:
-    asked = binding.spec.failover.cluster if binding.spec.failover is not None else None
-    mode = (
-        asked.purge_mode if asked is not None else well_known.setting(view, "eviction-purge-mode", default="Gracefully")
-    )
+    behaviour = binding.spec.failover.cluster if binding.spec.failover is not None else None
+    mode = behaviour.purge_mode if behaviour is not None else setting(view, "eviction-purge-mode")
     return GracefulEvictionTask(
         purge_mode=MODERN.get(mode, mode) or "Gracefully",
         reason="TaintUntolerated",
@@ -278,12 +303,12 @@ def task_for(binding: Binding, view: View, cluster: str = "") -> GracefulEvictio
 
 
 def preservation_of(binding: Binding) -> StatePreservation | None:
-    asked = binding.spec.failover.cluster if binding.spec.failover is not None else None
-    return asked.state_preservation if asked is not None else None
+    behaviour = binding.spec.failover.cluster if binding.spec.failover is not None else None
+    return behaviour.state_preservation if behaviour is not None else None
 
 
 def preserved(binding: Binding, cluster: str, rules: StatePreservation | None) -> dict[str, str]:
-    """What the status of the old copy says that the new one is to be told."""
+    """Fields of the old copy's status that the new copy gets as labels."""
     item = binding_moves.items_of(binding).get(cluster)
     if rules is None or item is None:
         return {}
@@ -292,7 +317,7 @@ def preserved(binding: Binding, cluster: str, rules: StatePreservation | None) -
 
 
 def unknown_state(binding: Binding, cluster: str, rules: StatePreservation | None) -> str:
-    """Why the new copy could not be told all that it is to be told; empty when it can."""
+    """Which state for the new copy is missing; empty when all of it is known."""
     known = preserved(binding, cluster, rules)
     missing = [rule.alias_label_name for rule in (rules.rules if rules else ()) if rule.alias_label_name not in known]
     return f"its status does not say what is to be preserved as {', '.join(missing)}" if missing else ""
@@ -303,7 +328,7 @@ def printed(value: object) -> str:
 
 
 def left(binding: Binding, cluster: str, task: GracefulEvictionTask) -> Binding:
-    """The binding with the cluster taken out of the placement and a task that takes the old copy away."""
+    """The binding without the cluster in its placement, and with a task that deletes the old copy."""
     target = next((t for t in binding.spec.clusters if t.name == cluster), None)
     if target is None:
         return binding

@@ -1,4 +1,4 @@
-"""Replicas that no node of their cluster takes are given back, so that the next decision can place them elsewhere."""
+"""Removes replicas that no node of their cluster can run, so that the next decision places them elsewhere."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -12,15 +12,15 @@ from trimtab.api.kinds.work import ResourceBinding, TargetCluster
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import Probe
 from trimtab.controllers.contract import Note, Remember, View, Wish, controller, never
+from trimtab.controllers.settings import setting
 
 SOURCE = "karmada-descheduler"
 INTERVAL_SECONDS = 120
-STUCK_SECONDS = 300
 TEMPLATE_HASH = "pod-template-hash"
 
 
 class Stuck(NamedTuple):
-    """A pod that waits for a node, and for whom."""
+    """A pod that no node can run, and the Deployment it belongs to."""
 
     namespace: str
     deployment: str
@@ -29,26 +29,26 @@ class Stuck(NamedTuple):
 
 
 def stuck_pods(pods: Iterable[Pod]) -> tuple[Stuck, ...]:
-    """The pods of Deployments that no node takes, in order of the time since when."""
+    """The pods of Deployments that are unschedulable, sorted by the time since when."""
     found = []
     for pod in pods:
         owner = pod.controller
-        verdict = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-        if owner is None or owner.kind != "ReplicaSet" or pod.spec.node_name or verdict is None:
+        scheduled = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+        if owner is None or owner.kind != "ReplicaSet" or pod.spec.node_name or scheduled is None:
             continue
         template = pod.metadata.labels.get(TEMPLATE_HASH, "")
         if (
-            verdict.status == "False"
-            and verdict.reason == "Unschedulable"
-            and verdict.last_transition_time
+            scheduled.status == "False"
+            and scheduled.reason == "Unschedulable"
+            and scheduled.last_transition_time
             and template
         ):
             deployment = owner.name.removesuffix(f"-{template}")
-            found.append(Stuck(pod.namespace, deployment, template, verdict.last_transition_time))
-    return tuple(sorted(found, key=lambda stuck: stuck.since))
+            found.append(Stuck(pod.namespace, deployment, template, scheduled.last_transition_time))
+    return tuple(sorted(found, key=lambda pod: pod.since))
 
 
-@controller(ResourceBinding, writes=["spec.clusters"], changed=never)  # only a probe that finds stuck pods wakes it
+@controller(ResourceBinding, writes=["spec.clusters"], changed=never)  # woken by probes that find such pods
 def deschedule(binding: ResourceBinding, view: View) -> Iterator[Wish]:
     if not is_watched(binding, view) or not is_time(binding, view):
         return
@@ -62,10 +62,10 @@ def deschedule(binding: ResourceBinding, view: View) -> Iterator[Wish]:
 
 
 def is_watched(binding: ResourceBinding, view: View) -> bool:
-    """Deployments whose placement follows free room; for the others, where they go is not ours to doubt."""
+    """Only Deployments whose placement follows free capacity; other placements are chosen by users."""
     resource = binding.spec.resource
     text = binding.metadata.annotations.get(well_known.APPLIED_PLACEMENT, "")
-    if not well_known.setting(view, "descheduler", default=view.profile.name == "trimtab") or not text:
+    if not setting(view, "descheduler") or not text:
         return False
     if (resource.api_version, resource.kind) != ("apps/v1", "Deployment") or binding.metadata.deletion_timestamp:
         return False
@@ -84,29 +84,29 @@ def is_time(binding: ResourceBinding, view: View) -> bool:
 
 
 def given_back(binding: ResourceBinding, target: TargetCluster, view: View) -> TargetCluster:
-    """The target without what has been stuck there for long; never fewer than are ready."""
+    """The target without replicas that are unschedulable for too long; never fewer than are ready."""
     item = next((i for i in binding.status.aggregated_status if i.cluster_name == target.name), None)
     ready = int((item.status or {}).get("readyReplicas", 0)) if item is not None and item.status is not None else -1
-    stuck = stuck_for_long(binding, target.name, view)
-    if ready < 0 or ready >= target.replicas or not 0 < stuck <= target.replicas:
+    unschedulable = stuck_for_long(binding, target.name, view)
+    if ready < 0 or ready >= target.replicas or not 0 < unschedulable <= target.replicas:
         return target
-    return target.but(replicas=max(target.replicas - stuck, ready))
+    return target.but(replicas=max(target.replicas - unschedulable, ready))
 
 
 def stuck_for_long(binding: ResourceBinding, cluster: str, view: View) -> int:
-    """How many pods of the newest template have waited too long, as the last probe saw it."""
+    """Number of pods of the newest template that have been unschedulable for too long, according to the last probe."""
     probe: Probe | None = view.recall("probe", cluster)
     resource = binding.spec.resource
-    mine: list[Stuck] = [
+    pods: list[Stuck] = [
         pod
         for pod in (probe.stuck if probe else ())
         if (pod.namespace, pod.deployment) == (resource.namespace, resource.name)
     ]
-    if not mine:
+    if not pods:
         return 0
-    patience = timedelta(seconds=float(well_known.setting(view, "unschedulable-threshold", default=STUCK_SECONDS)))
-    newest = mine[-1].template
-    return sum(pod.template == newest and view.now - pod.since > patience for pod in mine)
+    threshold = timedelta(seconds=float(setting(view, "unschedulable-threshold")))
+    newest = pods[-1].template
+    return sum(pod.template == newest and view.now - pod.since > threshold for pod in pods)
 
 
 def told(before: tuple[TargetCluster, ...], after: tuple[TargetCluster, ...]) -> str:

@@ -1,11 +1,11 @@
-"""Keep what cluster sets and their bindings say of themselves true, and the two sets that every fleet has."""
+"""Writes the status of ManagedClusterSets and their bindings, and keeps the built-in sets."""
 
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.ocm import (
+from trimtab.api.kinds.ocm_clusters import (
     CLUSTER_GROUP,
     ManagedCluster,
     ManagedClusterSelector,
@@ -15,7 +15,7 @@ from trimtab.api.kinds.ocm import (
 )
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Key, Meta
-from trimtab.controllers import well_known
+from trimtab.controllers.conditions import with_condition
 from trimtab.controllers.contract import View, Wake, Wish, controller
 from trimtab.controllers.ocm.placement import BINDINGS_OF_SET, sets_of
 from trimtab.decide.ocm.pipeline import Unlistable, membership
@@ -27,7 +27,7 @@ STANDING = {
     "default": ManagedClusterSelector(selector_type=EXCLUSIVE),
     "global": ManagedClusterSelector(selector_type="LabelSelector", label_selector=LabelSelector()),
 }
-"""The sets that are always there, and whom they select."""
+"""The built-in sets, which always exist, and their selectors."""
 
 
 def set_key(name: str) -> Key:
@@ -35,7 +35,7 @@ def set_key(name: str) -> Key:
 
 
 def sets_of_cluster(old: ManagedCluster | None, new: ManagedCluster | None, view: View) -> Iterable[Key]:
-    """A cluster came, went or changed its labels; with the first one the standing sets come to be."""
+    """The sets of a cluster that was created, deleted or relabelled; the first cluster creates the built-in sets."""
     if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
         return
     yield from map(set_key, sets_of(view, old, new))
@@ -43,7 +43,7 @@ def sets_of_cluster(old: ManagedCluster | None, new: ManagedCluster | None, view
 
 
 def standing_again(key: Key, view: View) -> Iterator[Wish]:
-    """A standing set is missing while there are clusters."""
+    """Create a built-in set that is missing while there are clusters."""
     if key.name in STANDING and view.all(ManagedCluster):
         spec = ManagedClusterSetSpec(cluster_selector=STANDING[key.name])
         yield ManagedClusterSet(metadata=Meta(name=key.name), spec=spec)
@@ -59,20 +59,20 @@ def cluster_set(subject: ManagedClusterSet, view: View) -> Iterator[Wish]:
     if subject.metadata.deletion_timestamp is not None:
         return
     wanted = repaired(subject)
-    atlas: Atlas = view.part("atlas")
+    snapshots: Atlas = view.part("atlas")
     try:
-        members = int(np.count_nonzero(membership(wanted, atlas.scene(view.now).fleet)))
+        members = int(np.count_nonzero(membership(wanted, snapshots.scene(view.now).fleet)))
     except Unlistable:
         members = 0
     wanted = wanted.but(
-        status=wanted.status.but(conditions=well_known.with_condition(wanted.status.conditions, counted(members, view)))
+        status=wanted.status.but(conditions=with_condition(wanted.status.conditions, counted(members, view)))
     )
     if wanted != subject:
         yield wanted
 
 
 def repaired(subject: ManagedClusterSet) -> ManagedClusterSet:
-    """A standing set selects what it always selects, unless somebody asked to leave it alone."""
+    """Reset the selector of a built-in set, unless its autoupdate annotation is `false`."""
     selector = STANDING.get(subject.name)
     if selector is None or subject.metadata.annotations.get(AUTO_UPDATE) == "false":
         return subject
@@ -110,6 +110,6 @@ def cluster_set_binding(binding: ManagedClusterSetBinding, view: View) -> Iterat
         reason="ClusterSetBound" if found else "ClusterSetNotFound",
         last_transition_time=view.now.replace(microsecond=0),
     )
-    conditions = well_known.with_condition(binding.status.conditions, bound)
+    conditions = with_condition(binding.status.conditions, bound)
     if conditions != binding.status.conditions:
         yield binding.but(status=binding.status.but(conditions=conditions))

@@ -1,4 +1,4 @@
-"""What the author of a ManifestWork wants to be told of each object: values at paths, and conditions by rules."""
+"""Status feedback of a ManifestWork: values read by path, and conditions evaluated by rules."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from trimtab.api.jsonpath import BadPath, find
-from trimtab.api.kinds.ocm import (
+from trimtab.api.kinds.ocm_work import (
     ConditionRule,
     FeedbackRule,
     FeedbackValue,
@@ -20,7 +20,7 @@ from trimtab.interpret.cel.expressions import Unanswered
 
 COMPLETE = "Complete"
 BY_RULE = "ConditionRule"
-"""How the reason of every condition begins that a rule made."""
+"""The prefix of the reason of every condition that a rule produced."""
 WITHOUT_CEL = "rules need the extra `cel` of Trimtab: pip install 'trimtab[cel]'"
 _LONGEST_JSON = 1024
 _VALUES: dict[tuple[str, str], dict[str, str]] = {
@@ -54,7 +54,7 @@ _FINISHED: dict[tuple[str, str], ConditionRule] = {
 
 
 class Feedback(NamedTuple):
-    """The values that were found, and whether all could be read."""
+    """The values that were found, and the condition that says whether all could be read."""
 
     values: tuple[FeedbackValue, ...]
     condition: Condition
@@ -73,11 +73,11 @@ def feedback(configs: Iterable[ManifestConfigOption], document: Raw) -> Feedback
             else:
                 values.update({path.name: value} if value is not None else {})
     reason = "StatusFeedbackSynced" if rules else "NoStatusFeedbackSynced"
-    said = Condition(type="StatusFeedbackSynced", status="True", reason=reason)
+    condition = Condition(type="StatusFeedbackSynced", status="True", reason=reason)
     if problems:
         message = f"Sync status feedback failed with error {'; '.join(problems)}"
-        said = said.but(status="False", reason="StatusFeedbackSyncFailed", message=message)
-    return Feedback(tuple(values.values()), said)
+        condition = condition.but(status="False", reason="StatusFeedbackSyncFailed", message=message)
+    return Feedback(tuple(values.values()), condition)
 
 
 def paths_of(rule: FeedbackRule, document: Raw, problems: list[str]) -> Iterator[JsonPath]:
@@ -92,12 +92,12 @@ def paths_of(rule: FeedbackRule, document: Raw, problems: list[str]) -> Iterator
     known = _VALUES.get((document["apiVersion"], document["kind"]))
     if known is None:
         problems.append(f"no status of {document['apiVersion']} {document['kind']} is well known")
-    for name, place in (known or {}).items():
-        yield JsonPath(name=name, path=place)
+    for name, expression in (known or {}).items():
+        yield JsonPath(name=name, path=expression)
 
 
 def value_at(path: JsonPath, document: Raw) -> FeedbackValue | None:
-    """One value as itself, several as a list; None where there is none. Raises BadPath."""
+    """One value as it is, several as a list; `None` if there is none. Raises BadPath."""
     found = find(document, path.path)
     value = found[0] if len(found) == 1 else found
     if value is None or not found:
@@ -119,53 +119,55 @@ def field_value(value: Any, name: str) -> FieldValue:
 
 
 def judged(configs: Iterable[ManifestConfigOption], document: Raw, cel: Any) -> Iterator[Condition]:
-    """The conditions that the author's rules make of an object."""
+    """The conditions that the condition rules produce for an object."""
     for config in configs:
         for rule in config.condition_rules:
             yield _judged(_spelled_out(rule, document), document, cel)
 
 
 def _spelled_out(rule: ConditionRule, document: Raw) -> ConditionRule:
-    """A well-known rule as the expressions that it stands for; what the author says besides counts."""
+    """A well-known rule with the CEL expressions it stands for; what the rule sets itself takes precedence."""
     if rule.type == "CEL":
         return rule
     known = _FINISHED.get((document["apiVersion"], document["kind"]))
     expressions = known.cel_expressions if known is not None else ()
-    words = rule.message_expression or ("" if rule.message or known is None else known.message_expression)
-    return rule.but(condition=rule.condition or COMPLETE, cel_expressions=expressions, message_expression=words)
+    message = rule.message_expression or ("" if rule.message or known is None else known.message_expression)
+    return rule.but(condition=rule.condition or COMPLETE, cel_expressions=expressions, message_expression=message)
 
 
 def _judged(rule: ConditionRule, document: Raw, cel: Any) -> Condition:
-    said = Condition(type=rule.condition, status="Unknown", reason="ConditionRuleInvalid")
+    condition = Condition(type=rule.condition, status="Unknown", reason="ConditionRuleInvalid")
     if cel is None:
-        return said.but(message=WITHOUT_CEL)
+        return condition.but(message=WITHOUT_CEL)
     if not rule.cel_expressions:
-        return said.but(message=f"no condition of {document['apiVersion']} {document['kind']} is well known")
+        return condition.but(message=f"no condition of {document['apiVersion']} {document['kind']} is well known")
     try:
         holds = all(_is_true(text, document, cel) for text in rule.cel_expressions)
     except Unanswered as fault:
-        return said.but(status="False", reason="ConditionRuleExpressionError", message=str(fault))
+        return condition.but(status="False", reason="ConditionRuleExpressionError", message=str(fault))
     status = "True" if holds else "False"
-    return said.but(status=status, reason="ConditionRuleEvaluated", message=_message(rule, document, cel, holds=holds))
+    return condition.but(
+        status=status, reason="ConditionRuleEvaluated", message=_message(rule, document, cel, holds=holds)
+    )
 
 
 def _is_true(text: str, document: Raw, cel: Any) -> bool:
-    answer = cel.value(text, {"object": document})
-    if not isinstance(answer, bool):
-        raise Unanswered(f"expected bool result, got {answer!r}")
-    return answer
+    result = cel.value(text, {"object": document})
+    if not isinstance(result, bool):
+        raise Unanswered(f"expected bool result, got {result!r}")
+    return result
 
 
 def _message(rule: ConditionRule, document: Raw, cel: Any, *, holds: bool) -> str:
     if rule.message_expression:
         try:
-            words = cel.value(rule.message_expression, {"object": document, "result": holds})
+            message = cel.value(rule.message_expression, {"object": document, "result": holds})
         except Unanswered as fault:
             return str(fault).partition("\n | ")[0]
-        if not isinstance(words, str):
+        if not isinstance(message, str):
             return "expected message expression to have a string result"
-        if words:
-            return words
+        if message:
+            return message
     return rule.message or f"Manifest is {'' if holds else 'not '}{rule.condition}"
 
 
@@ -178,7 +180,7 @@ def is_complete(item: ManifestCondition) -> bool:
 
 
 def summed_up(items: Sequence[ManifestCondition]) -> Iterator[Condition]:
-    """For each type of condition that rules made: whether it holds for all objects that have it."""
+    """For each type of condition that rules produced: whether it is true for all objects that have it."""
     by_type: dict[str, list[Condition]] = {}
     for item in items:
         for one in item.conditions:

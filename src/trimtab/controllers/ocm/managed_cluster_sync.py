@@ -1,7 +1,7 @@
-"""One fleet, two vocabularies: every Cluster is also a ManagedCluster, and labels and taints set there count here.
+"""Keeps a ManagedCluster for every Cluster, and copies labels and taints that users set on it back to the Cluster.
 
-The Cluster is the source. Notes tell what came from where: annotations on the ManagedCluster list the taints and labels
-that were mirrored to it, one on the Cluster the taints that users set on the ManagedCluster.
+The Cluster is the source. Annotations record what was copied in which direction: two on the ManagedCluster list the
+taints and labels that came from the Cluster, one on the Cluster lists the taints that users set on the ManagedCluster.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster, Taint
 from trimtab.api.kinds.native.namespace import Namespace
-from trimtab.api.kinds.ocm import (
+from trimtab.api.kinds.ocm_clusters import (
     CLUSTER_GROUP,
     ClientConfig,
     ManagedCluster,
@@ -25,13 +25,15 @@ from trimtab.api.kinds.ocm import (
 from trimtab.api.value import Condition, Key, Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.clusters.health import NOT_READY, UNREACHABLE
+from trimtab.controllers.conditions import find_condition, with_condition
 from trimtab.controllers.contract import Gone, View, Wake, Wish, controller
+from trimtab.controllers.settings import setting
 from trimtab.decide.ocm.selectors import SET_LABEL
 
 FINALIZER = f"{CLUSTER_GROUP}/api-resource-cleanup"
 MIRRORED = "trimtab.dev/mirrored-taints"
 MIRRORED_LABELS = "trimtab.dev/mirrored-labels"
-"""The labels as they were when both sides last agreed: whoever differs from it has changed something."""
+"""The labels when both sides were last equal: the side that differs from them has changed something."""
 IMPORTED = "trimtab.dev/taints-from-managed-cluster"
 CLUSTER_NAME = "open-cluster-management.io/cluster-name"
 RENAMED = {NOT_READY: f"{CLUSTER_GROUP}/unavailable", UNREACHABLE: f"{CLUSTER_GROUP}/unreachable"}
@@ -46,7 +48,7 @@ CLAIMS = (
 
 
 class Mark(NamedTuple):
-    """A taint as far as it is the same in both vocabularies."""
+    """The part of a taint that is the same on both sides: effects differ between Karmada and OCM."""
 
     key: str
     value: str
@@ -57,13 +59,13 @@ def cluster_key(old: ManagedCluster | None, new: ManagedCluster | None, view: Vi
 
 
 def cluster_of_namespace(old: Namespace | None, new: Namespace | None, view: View) -> Iterable[Key]:
-    """The namespace of a cluster has gone: it is made again."""
+    """The cluster whose namespace was deleted: the namespace is created again."""
     if new is None and old is not None and view.get(Cluster, "", old.name) is not None:
         yield Key(kind_of(Cluster).id, "", old.name)
 
 
 def unjoined(key: Key, view: View) -> Iterator[Wish]:
-    """The Cluster is no more: its mirror image goes, if it was one."""
+    """Remove the ManagedCluster of a deleted Cluster, if this controller created it."""
     managed = view.get(ManagedCluster, "", key.name)
     if managed is not None and MIRRORED in managed.metadata.annotations:
         yield from farewell(managed, view)
@@ -76,7 +78,7 @@ def unjoined(key: Key, view: View) -> Iterator[Wish]:
     gone=unjoined,
 )
 def mirror(cluster: Cluster, view: View) -> Iterator[Wish]:
-    if not well_known.setting(view, "mirror", default=True):
+    if not setting(view, "managed-cluster-sync"):
         return
     managed = view.get(ManagedCluster, "", cluster.name)
     if cluster.metadata.deletion_timestamp is not None:
@@ -90,16 +92,16 @@ def mirror(cluster: Cluster, view: View) -> Iterator[Wish]:
     if view.get(Namespace, "", cluster.name) is None:
         labels = {CLUSTER_NAME: cluster.name, well_known.SKIP_NAMESPACE: "true"}
         yield Namespace(metadata=Meta(name=cluster.name, labels=labels))
-    guests = set_by_users(managed, view.now) if managed is not None else ()
+    user_set = set_by_users(managed, view.now) if managed is not None else ()
     before = managed or ManagedCluster(metadata=Meta(name=cluster.name))
     labels = agreed_labels(cluster, before)
-    host = with_guests(cluster, guests)
+    host = with_guests(cluster, user_set)
     host = host.but(metadata=host.metadata.but(labels=labels | own_labels(cluster, theirs=True)))
     if host != cluster:
-        yield host  # first: what is noted as agreed must be true on this side
-    image = reflected(cluster, before, guests, labels, view.now)
-    if image != managed:
-        yield image
+        yield host  # first: the annotation on the ManagedCluster must never record what the Cluster does not have
+    wanted = reflected(cluster, before, user_set, labels, view.now)
+    if wanted != managed:
+        yield wanted
 
 
 def farewell(managed: ManagedCluster, view: View) -> Iterator[Wish]:
@@ -108,13 +110,14 @@ def farewell(managed: ManagedCluster, view: View) -> Iterator[Wish]:
         yield managed.but(metadata=managed.metadata.but(finalizers=finalizers))
     if managed.metadata.deletion_timestamp is None:
         yield Gone(managed)
-    room = view.get(Namespace, "", managed.name)
-    if room is not None and room.metadata.labels.get(CLUSTER_NAME) == managed.name and not room.terminating:
-        yield Gone(room)
+    namespace = view.get(Namespace, "", managed.name)
+    is_ours = namespace is not None and namespace.metadata.labels.get(CLUSTER_NAME) == managed.name
+    if namespace is not None and is_ours and not namespace.terminating:
+        yield Gone(namespace)
 
 
 def marks_in(annotations: dict[str, str], which: str) -> frozenset[Mark]:
-    """The taints that a note lists; a note that somebody spoilt lists none."""
+    """The taints that an annotation lists; none if the annotation is malformed."""
     try:
         return frozenset(Mark(str(key), str(value)) for key, value in json.loads(annotations.get(which, "[]")))
     except (ValueError, TypeError):
@@ -140,11 +143,11 @@ def set_by_users(managed: ManagedCluster, now: datetime) -> tuple[ManagedCluster
 
 
 def mirrored_taints(cluster: Cluster) -> list[ManagedClusterTaint]:
-    """What the Cluster's own taints are called there; the first of several with one name says since when."""
-    guests = marks_in(cluster.metadata.annotations, IMPORTED)
+    """The Cluster's own taints for the ManagedCluster; of several with one key and value, the earliest counts."""
+    imported = marks_in(cluster.metadata.annotations, IMPORTED)
     found: dict[Mark, ManagedClusterTaint] = {}
     for taint in cluster.spec.taints:
-        if mark_of(taint) in guests:
+        if mark_of(taint) in imported:
             continue
         there = ManagedClusterTaint(
             key=RENAMED.get(taint.key, taint.key), value=taint.value, effect="NoSelect", time_added=taint.time_added
@@ -156,20 +159,20 @@ def mirrored_taints(cluster: Cluster) -> list[ManagedClusterTaint]:
 
 
 def with_guests(cluster: Cluster, guests: Iterable[ManagedClusterTaint]) -> Cluster:
-    """The Cluster with the taints that users set on its image, and without those they took away."""
+    """The Cluster with the taints that users set on the ManagedCluster, and without those they removed."""
     before = marks_in(cluster.metadata.annotations, IMPORTED)
     repelling = {mark_of(taint): taint for taint in guests if taint.effect in REPELLING}
     own = [taint for taint in cluster.spec.taints if mark_of(taint) not in before]
     named = {mark_of(taint) for taint in own}
-    arrived = {mark: taint for mark, taint in repelling.items() if mark not in named}
+    imported = {mark: taint for mark, taint in repelling.items() if mark not in named}
     taints = [
         *own,
-        *(Taint(key=t.key, value=t.value, effect="NoSchedule", time_added=t.time_added) for t in arrived.values()),
+        *(Taint(key=t.key, value=t.value, effect="NoSchedule", time_added=t.time_added) for t in imported.values()),
     ]
-    if not arrived and not before:
+    if not imported and not before:
         return cluster
-    note = {IMPORTED: noted(arrived) if arrived else None}
-    metadata = cluster.metadata.but(annotations=well_known.merged(cluster.metadata.annotations, note))
+    annotation = {IMPORTED: noted(imported) if imported else None}
+    metadata = cluster.metadata.but(annotations=well_known.merged(cluster.metadata.annotations, annotation))
     return cluster.but(metadata=metadata, spec=cluster.spec.but(taints=tuple(taints)))
 
 
@@ -193,31 +196,31 @@ def reflected(
             finalizers=tuple(dict.fromkeys((*managed.metadata.finalizers, FINALIZER))),
         ),
         spec=spec_of(cluster, managed.spec).but(
-            taints=(*taints, *(guest for guest in guests if mark_of(guest) not in own))
+            taints=(*taints, *(taint for taint in guests if mark_of(taint) not in own))
         ),
         status=status_of(cluster, managed.status, now),
     )
 
 
 def own_labels(thing: Cluster | ManagedCluster, *, theirs: bool) -> dict[str, str]:
-    """The labels that live only on the ManagedCluster, or those that both sides have."""
+    """The labels that belong to OCM and are not copied (`ocm`), or those that both sides have."""
     return {key: value for key, value in thing.metadata.labels.items() if is_theirs(key) == theirs}
 
 
 def agreed_labels(cluster: Cluster, managed: ManagedCluster) -> dict[str, str]:
-    """What both sides are to have: the newer word on each label, the Cluster's where both have changed it."""
+    """The labels for both sides: the changed value of each label, the Cluster's if both sides changed it."""
     here, there = own_labels(cluster, theirs=False), own_labels(managed, theirs=False)
     before = labels_in(managed.metadata.annotations)
-    agreed = {}
+    merged = {}
     for key in sorted({*here, *there, *before}):
         value = there.get(key) if here.get(key) == before.get(key) else here.get(key)
         if value is not None:
-            agreed[key] = value
-    return agreed
+            merged[key] = value
+    return merged
 
 
 def labels_in(annotations: dict[str, str]) -> dict[str, str]:
-    """The labels that were agreed on; a note that somebody spoilt says nothing."""
+    """The labels recorded when both sides were last equal; none if the annotation is malformed."""
     try:
         found = json.loads(annotations.get(MIRRORED_LABELS, "{}"))
         return {str(key): str(value) for key, value in found.items()}
@@ -243,14 +246,14 @@ def spec_of(cluster: Cluster, before: ManagedClusterSpec) -> ManagedClusterSpec:
 
 def status_of(cluster: Cluster, before: ManagedClusterStatus, now: datetime) -> ManagedClusterStatus:
     summary = cluster.status.resource_summary
-    room = dict(summary.allocatable) if summary is not None else {}
+    allocatable = dict(summary.allocatable) if summary is not None else {}
     conditions = before.conditions
     for condition in conditions_of(cluster, now):
-        conditions = well_known.with_condition(conditions, condition)
+        conditions = with_condition(conditions, condition)
     return before.but(
         conditions=conditions,
-        allocatable=room,
-        capacity=room,  # what nodes keep for themselves is not reported
+        allocatable=allocatable,
+        capacity=allocatable,  # the Cluster status does not report what nodes reserve for themselves
         version=ManagedClusterVersion(kubernetes=cluster.status.kubernetes_version),
         cluster_claims=(
             *claims_of(cluster),
@@ -274,7 +277,7 @@ def claims_of(cluster: Cluster) -> Iterator[ManagedClusterClaim]:
 
 
 def conditions_of(cluster: Cluster, now: datetime) -> Iterator[Condition]:
-    """Whoever joined is accepted; whether it is available is what Ready says."""
+    """A joined cluster is accepted; Ready says whether it is available."""
     at = now.replace(microsecond=0)
     yield Condition(
         type="HubAcceptedManagedCluster",
@@ -290,7 +293,7 @@ def conditions_of(cluster: Cluster, now: datetime) -> Iterator[Condition]:
         message="Managed cluster joined",
         last_transition_time=at,
     )
-    ready = well_known.condition_of(cluster.status.conditions, "Ready")
+    ready = find_condition(cluster.status.conditions, "Ready")
     if ready is None:
         return
     available = ready.status == "True"

@@ -1,4 +1,4 @@
-"""ManifestWork -> a Work for the same cluster, and what that Work reports -> the conditions OCM's users look at."""
+"""Creates a Work for each ManifestWork, and turns the status of the Work into the conditions of OCM."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -7,7 +7,7 @@ import msgspec
 from trimtab.api.kind import find_kind, key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
-from trimtab.api.kinds.ocm import (
+from trimtab.api.kinds.ocm_work import (
     WORK_GROUP,
     ManifestCondition,
     ManifestConfigOption,
@@ -23,6 +23,7 @@ from trimtab.api.kinds.ocm import (
 from trimtab.api.kinds.work import ManifestStatus, Work, WorkloadTemplate, WorkSpec
 from trimtab.api.value import Condition, Key, Meta, Raw
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import find_condition, with_condition
 from trimtab.controllers.contract import Again, Gone, MemberWake, Ref, Unseen, View, Wake, Wish, controller
 from trimtab.controllers.ocm.feedback import COMPLETE, feedback, is_by_rule, is_complete, judged, summed_up
 from trimtab.controllers.ocm.workset_budgets import SET_LABEL
@@ -58,7 +59,7 @@ def of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -> Ite
 
 
 def of_room(old: Namespace | None, new: Namespace | None, view: View) -> Iterable[Key]:
-    """The execution namespace of a cluster is there: what waited for it can go on."""
+    """The ManifestWorks of a cluster whose execution namespace was created: they waited for it."""
     if old is None and new is not None and (cluster := well_known.cluster_of(new.name)):
         yield from map(key_of, view.all(ManifestWork, cluster))
 
@@ -70,20 +71,20 @@ def of_room(old: Namespace | None, new: Namespace | None, view: View) -> Iterabl
 )
 def manifest_work(subject: ManifestWork, view: View) -> Iterator[Wish]:
     cluster = view.get(Cluster, "", subject.namespace)
-    room = well_known.execution_namespace(subject.namespace)
-    seen = view.get(Work, room, own_work_name(subject.name))
+    namespace = well_known.execution_namespace(subject.namespace)
+    seen = view.get(Work, namespace, own_work_name(subject.name))
     if subject.metadata.deletion_timestamp is not None:
         yield from farewell(subject, seen)
         return
-    if cluster is None or view.get(Namespace, "", room) is None:
-        return  # not a cluster of ours: an agent of its own serves it, or it is about to join
+    if cluster is None or view.get(Namespace, "", namespace) is None:
+        return  # not joined here: its own OCM agent serves it, or it is about to join
     if FINALIZER not in subject.metadata.finalizers:
         metadata = subject.metadata.but(finalizers=(*subject.metadata.finalizers, FINALIZER))
         yield subject.but(metadata=metadata)
         return
     wanted = work_of(subject)
     if seen is not None and seen.metadata.deletion_timestamp is not None:
-        yield Again(0.5)  # the old Work has to go before a new one of its name can come
+        yield Again(0.5)  # the old Work must be deleted before one of the same name can be created
         return
     after = wanted if seen is None else renewed(seen, wanted)
     if after != seen:
@@ -95,20 +96,20 @@ def manifest_work(subject: ManifestWork, view: View) -> Iterator[Wish]:
 
 
 def expiry(subject: ManifestWork, view: View) -> Iterator[Wish]:
-    """A complete work goes when its author says so; one that a set made stays, for the set would make it again."""
+    """Delete a complete ManifestWork after its TTL; not one of a replica set, which would create it again."""
     ttl = subject.spec.delete_option.ttl_seconds_after_finished if subject.spec.delete_option is not None else None
-    complete = well_known.condition_of(subject.status.conditions, COMPLETE)
+    complete = find_condition(subject.status.conditions, COMPLETE)
     if ttl is None or complete is None or complete.status != "True" or SET_LABEL in subject.metadata.labels:
         return
-    left = ttl - (view.now - (complete.last_transition_time or view.now)).total_seconds()
-    if left > 0:
-        yield Again(left + 0.001)
+    remaining = ttl - (view.now - (complete.last_transition_time or view.now)).total_seconds()
+    if remaining > 0:
+        yield Again(remaining + 0.001)
     else:
         yield Gone(subject)
 
 
 def farewell(subject: ManifestWork, seen: Work | None) -> Iterator[Wish]:
-    """The objects go before the ManifestWork does."""
+    """Delete the Work, and with it the objects, before the finalizer is removed."""
     if seen is not None and seen.metadata.deletion_timestamp is None:
         yield Gone(seen)
     elif seen is None and FINALIZER in subject.metadata.finalizers:
@@ -117,7 +118,7 @@ def farewell(subject: ManifestWork, seen: Work | None) -> Iterator[Wish]:
 
 
 def work_of(subject: ManifestWork) -> Work:
-    """The Work that brings the manifests to the cluster; what is there already is taken over, as OCM's agent does."""
+    """The Work that applies the manifests in the cluster; existing objects are taken over, as OCM's agent does."""
     envelope = Meta(
         name=own_work_name(subject.name),
         namespace=well_known.execution_namespace(subject.namespace),
@@ -146,34 +147,34 @@ def work_of(subject: ManifestWork) -> Work:
 
 
 def treated(manifest: Raw, spec: ManifestWorkSpec, done: Collection[WorkResourceIdentifier]) -> Raw:
-    """The manifest with what is to be observed when it is applied, and when it is taken away."""
-    notes: dict[str, str | None] = {}
-    mine = identity(manifest)
-    for config in configs_of(spec, mine):
+    """The manifest with annotations for its update strategy and for its deletion."""
+    annotations: dict[str, str | None] = {}
+    own = identity(manifest)
+    for config in configs_of(spec, own):
         strategy = config.update_strategy
         if strategy is not None and strategy.type != "Update":
-            notes[well_known.UPDATE_STRATEGY] = strategy.type
+            annotations[well_known.UPDATE_STRATEGY] = strategy.type
         if strategy is not None and strategy.type == "ServerSideApply":
-            notes |= applying(strategy.server_side_apply or ServerSideApplyConfig(), manifest)
-    if mine in done:
-        notes[well_known.UPDATE_STRATEGY] = "Completed"
+            annotations |= applying(strategy.server_side_apply or ServerSideApplyConfig(), manifest)
+    if own in done:
+        annotations[well_known.UPDATE_STRATEGY] = "Completed"
     if is_orphan(manifest, spec):
-        notes[well_known.ON_DELETION] = "Orphan"
-    return well_known.remarked(manifest, labels={}, annotations=notes) if notes else manifest
+        annotations[well_known.ON_DELETION] = "Orphan"
+    return well_known.remarked(manifest, labels={}, annotations=annotations) if annotations else manifest
 
 
 def applying(details: ServerSideApplyConfig, manifest: Raw) -> dict[str, str | None]:
-    """On whose behalf fields are set, and which are left alone."""
-    notes: dict[str, str | None] = {}
-    notes[well_known.FIELD_MANAGER] = (details.field_manager or "work-agent") + ("!" if details.force else "")
+    """The annotations for server-side apply: field manager and ignored fields."""
+    annotations: dict[str, str | None] = {}
+    annotations[well_known.FIELD_MANAGER] = (details.field_manager or "work-agent") + ("!" if details.force else "")
     if details.ignore_fields:
-        notes[well_known.IGNORE_FIELDS] = msgspec.json.encode(details.ignore_fields).decode()
-        notes[well_known.CONFIG_HASH] = digest(manifest).hex()
-    return notes
+        annotations[well_known.IGNORE_FIELDS] = msgspec.json.encode(details.ignore_fields).decode()
+        annotations[well_known.CONFIG_HASH] = digest(manifest).hex()
+    return annotations
 
 
 def identity(manifest: Raw) -> WorkResourceIdentifier:
-    """How rules name an object."""
+    """The identifier by which manifest configs and orphaning rules refer to an object."""
     metadata = manifest["metadata"]
     return WorkResourceIdentifier(
         group=manifest["apiVersion"].rpartition("/")[0],
@@ -184,7 +185,7 @@ def identity(manifest: Raw) -> WorkResourceIdentifier:
 
 
 def plural_of(api_version: str, kind: str) -> str:
-    """The plural of a kind we know; of others what most people would have called it."""
+    """The plural of a declared kind; for other kinds the regular English plural."""
     known = find_kind(api_version, kind)
     if known is not None:
         return known.plural
@@ -202,31 +203,31 @@ def is_orphan(manifest: Raw, spec: ManifestWorkSpec) -> bool:
     option = spec.delete_option
     if option is None or option.propagation_policy != "SelectivelyOrphan" or option.selectively_orphans is None:
         return False
-    mine = identity(manifest)
-    named = (mine.group, mine.resource, mine.namespace, mine.name)
+    own = identity(manifest)
+    name = (own.group, own.resource, own.namespace, own.name)
     rules = option.selectively_orphans.orphaning_rules
-    return any((rule.group, rule.resource, rule.namespace, rule.name) == named for rule in rules)
+    return any((rule.group, rule.resource, rule.namespace, rule.name) == name for rule in rules)
 
 
 def status_of(subject: ManifestWork, work: Work, view: View) -> ManifestWorkStatus:
     items = tuple(items_of(subject, work, view))
-    said = [*conditions_of(subject, work, view), *summed_up(items)]
-    named = {condition.type for condition in said}
+    current = [*conditions_of(subject, work, view), *summed_up(items)]
+    types = {condition.type for condition in current}
     conditions = tuple(
         one
         for one in subject.status.conditions
-        if not is_outlived(one, subject, work, view) and (one.type in named or not is_by_rule(one))
+        if not is_outlived(one, subject, work, view) and (one.type in types or not is_by_rule(one))
     )
-    for condition in said:
+    for condition in current:
         stamped = condition.but(
             last_transition_time=view.now.replace(microsecond=0), observed_generation=subject.metadata.generation
         )
-        conditions = well_known.with_condition(conditions, stamped)
+        conditions = with_condition(conditions, stamped)
     return subject.status.but(conditions=conditions, resource_status=ManifestResourceStatus(manifests=items))
 
 
 def items_of(subject: ManifestWork, work: Work, view: View) -> Iterator[ManifestCondition]:
-    """What is known of each object, in the order of the manifests; what was completed stays known when it is gone."""
+    """The condition of each object, in the order of the manifests; completed ones are kept after their deletion."""
     found = {item.resource_meta.ordinal: item for item in told_items(subject, work, view)}
     wanted = [identity(manifest) for manifest in subject.spec.workload.manifests]
     for item in subject.status.resource_status.manifests:
@@ -242,14 +243,14 @@ def told_items(subject: ManifestWork, work: Work, view: View) -> Iterator[Manife
 
 
 def is_outlived(condition: Condition, subject: ManifestWork, work: Work, view: View) -> bool:
-    """A new generation has progressed since it came, not since an earlier one did."""
+    """Whether this is the Progressing condition of an earlier generation: the new one starts its own time."""
     newer = condition.type == "Progressing" and not is_current(condition, subject)
     return newer and has_generation(subject, work, view)
 
 
 def conditions_of(subject: ManifestWork, work: Work, view: View) -> Iterator[Condition]:
-    """Nothing is said of a generation that the member has not got yet."""
-    applied = well_known.condition_of(work.status.conditions, "Applied")
+    """The conditions of the current generation; none until the member has it."""
+    applied = find_condition(work.status.conditions, "Applied")
     if applied is None or not has_generation(subject, work, view):
         return
     there = applied.status == "True"
@@ -284,7 +285,7 @@ def conditions_of(subject: ManifestWork, work: Work, view: View) -> Iterator[Con
 
 
 def has_been_well(subject: ManifestWork) -> bool:
-    """What is on its way for the first time does not do well yet; only what did can do badly."""
+    """Whether this generation was healthy once: only then can it be degraded, before it is still starting."""
     before = {one.type: one.status for one in subject.status.conditions if is_current(one, subject)}
     return before.get("Progressing") == "False" or before.get("Degraded") == "True"
 
@@ -294,7 +295,7 @@ def is_current(condition: Condition, subject: ManifestWork) -> bool:
 
 
 def has_generation(subject: ManifestWork, work: Work, view: View) -> bool:
-    """Whether the member's objects, as far as they can be seen from here, are of the present generation."""
+    """Whether the member's objects, as far as they are cached here, are of the current generation."""
     for manifest in work.spec.workload.manifests:
         if well_known.annotations_of(manifest).get(well_known.UPDATE_STRATEGY) in (
             "CreateOnly",
@@ -326,27 +327,27 @@ def manifest_condition(subject: ManifestWork, status: ManifestStatus, view: View
     before = next((m for m in subject.status.resource_status.manifests if m.resource_meta == meta), ManifestCondition())
     document = document_of(subject, status, view)
     configs = list(configs_of(subject.spec, identifier_of(ManifestCondition(resource_meta=meta))))
-    told = feedback(configs, document)
+    reported = feedback(configs, document)
     rules = [
         one.but(observed_generation=subject.metadata.generation) for one in judged(configs, document, view.part("cel"))
     ]
-    named = {rule.type for rule in rules}
-    conditions = tuple(one for one in before.conditions if one.type in named or not is_by_rule(one))
+    types = {rule.type for rule in rules}
+    conditions = tuple(one for one in before.conditions if one.type in types or not is_by_rule(one))
     for condition in (
         Condition(type="Applied", status="True", reason="AppliedManifestComplete"),
         Condition(type="Available", status="True", reason="ResourceAvailable"),
-        told.condition,
+        reported.condition,
         *rules,
     ):
         stamped = condition.but(last_transition_time=view.now.replace(microsecond=0))
-        conditions = well_known.with_condition(conditions, stamped)
+        conditions = with_condition(conditions, stamped)
     return ManifestCondition(
-        resource_meta=meta, conditions=conditions, status_feedback=StatusFeedback(values=told.values)
+        resource_meta=meta, conditions=conditions, status_feedback=StatusFeedback(values=reported.values)
     )
 
 
 def seen_as(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw | None:
-    """The object as last seen in the member, where that can be seen from here."""
+    """The object in the member; `None` if it does not exist or is not cached here."""
     known = status.identifier
     version = f"{known.group}/{known.version}".lstrip("/")
     seen = view.member(subject.namespace, Ref(version, known.kind, known.namespace, known.name))
@@ -354,7 +355,7 @@ def seen_as(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw | 
 
 
 def health_of(subject: ManifestWork, status: ManifestStatus, view: View) -> str:
-    """What the object itself shows; its Work may still speak of the generation before."""
+    """The health by the object itself; its Work may still report the generation before."""
     seen = seen_as(subject, status, view)
     interpreter: Interpreter = view.part("interpreter")
     if seen is None or not interpreter.interprets((seen["apiVersion"], seen["kind"]), Operation.HEALTH):
@@ -366,7 +367,7 @@ def health_of(subject: ManifestWork, status: ManifestStatus, view: View) -> str:
 
 
 def document_of(subject: ManifestWork, status: ManifestStatus, view: View) -> Raw:
-    """The object as last seen in the member; where that cannot be seen from here, what its Work says of it."""
+    """The object in the member; if it is not cached here, its status as the Work reports it."""
     seen = seen_as(subject, status, view)
     if seen is not None:
         return seen

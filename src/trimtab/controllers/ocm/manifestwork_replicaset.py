@@ -1,23 +1,23 @@
-"""ManifestWorkReplicaSet -> one ManifestWork in the namespace of every cluster that its placements decided for."""
+"""Creates a ManifestWork for every cluster that the Placements of a ManifestWorkReplicaSet selected."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.disruption import DisruptionBudget
-from trimtab.api.kinds.ocm import (
+from trimtab.api.kinds.ocm_placement import PlacementDecision
+from trimtab.api.kinds.ocm_work import (
     WORK_GROUP,
     LocalPlacementReference,
     ManifestWork,
     ManifestWorkReplicaSet,
     ManifestWorkReplicaSetSummary,
     ManifestWorkSpec,
-    PlacementDecision,
     PlacementSummary,
 )
 from trimtab.api.names import label_value_faults
 from trimtab.api.value import Condition, Key, Meta
-from trimtab.controllers import well_known
+from trimtab.controllers.conditions import find_condition, is_condition_true, with_condition
 from trimtab.controllers.contract import Again, Gone, View, Wake, Wish, controller
 from trimtab.controllers.ocm.workset_budgets import SET_LABEL, covered_sets, label_of, serves, sets_of, works_of
 from trimtab.controllers.ocm.workset_eviction import SINCE, Departures, departures, staying
@@ -53,15 +53,15 @@ def set_of_work(old: ManifestWork | None, new: ManifestWork | None, view: View) 
 
 
 def sets_of_budget(old: DisruptionBudget | None, new: DisruptionBudget | None, view: View) -> Iterable[Key]:
-    """A budget changed: sets that wait for it may have their turn."""
+    """The sets that wait for a budget that has changed."""
     for budget in (old, new):
         for subject in covered_sets(budget, view) if budget is not None else ():
-            if well_known.is_true(subject.status.conditions, "Stalled"):
+            if is_condition_true(subject.status.conditions, "Stalled"):
                 yield key_of(subject)
 
 
 class Course(NamedTuple):
-    """One placement of the set: its clusters, the works there, and what comes next."""
+    """The rollout to the clusters of one placement of the set."""
 
     ref: LocalPlacementReference
     template: ManifestWorkSpec
@@ -97,29 +97,29 @@ def replica_set(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Wish]:
     if not view.profile.long_names_of_sets and (faults := label_value_faults(label)):
         yield from told(subject, [unlabelled(label, faults)], [], view)
         return
-    courses = [course(subject, ref, works, view) for ref in subject.spec.placement_refs]
-    wanted = {cluster for one in courses for cluster in one.clusters}
-    for one in courses:
+    rollouts = [course(subject, ref, works, view) for ref in subject.spec.placement_refs]
+    wanted = {cluster for one in rollouts for cluster in one.clusters}
+    for one in rollouts:
         for cluster in one.plan.apply:
             yield work_for(subject, one, cluster)
-    applying = {cluster for one in courses for cluster in one.plan.apply}
+    applying = {cluster for one in rollouts for cluster in one.plan.apply}
     for work in works:
         if work.namespace in wanted - applying and SINCE in work.metadata.annotations:
             yield staying(work)
     unwanted = [work for work in works if work.namespace not in wanted]
-    leaving = departures(subject, unwanted, coming(courses), slots(subject, len(works)), view)
-    yield from leaving.wishes
-    yield from told(subject, conditions(subject, courses, leaving), courses, view)
-    ends = [one.plan.again_at for one in courses if one.plan.again_at is not None]
+    removals = departures(subject, unwanted, coming(rollouts), slots(subject, len(works)), view)
+    yield from removals.wishes
+    yield from told(subject, conditions(subject, rollouts, removals), rollouts, view)
+    ends = [one.plan.again_at for one in rollouts if one.plan.again_at is not None]
     waits = [max(0.0, (end - view.now).total_seconds()) + 0.001 for end in ends]
-    waits += [seconds for seconds in [leaving.seconds_to_wait(view.now)] if seconds is not None]
+    waits += [seconds for seconds in [removals.seconds_to_wait(view.now)] if seconds is not None]
     if waits:
         yield Again(min(waits))
 
 
-def coming(courses: list[Course]) -> list[str]:
-    """Clusters that are to have it and do not serve it yet."""
-    return sorted({name for one in courses for name in one.clusters if not has_it(one.works.get(name))})
+def coming(rollouts: list[Course]) -> list[str]:
+    """Selected clusters in which the work does not serve yet."""
+    return sorted({name for one in rollouts for name in one.clusters if not has_it(one.works.get(name))})
 
 
 def has_it(work: ManifestWork | None) -> bool:
@@ -127,10 +127,10 @@ def has_it(work: ManifestWork | None) -> bool:
 
 
 def slots(subject: ManifestWorkReplicaSet, total: int) -> int:
-    """How many works may go at once: as many as may change at once."""
-    paces = [ref.rollout_strategy.progressive for ref in subject.spec.placement_refs]
-    asked = [share(pace.max_concurrency, total) for pace in paces if pace is not None]
-    return min([number for number in asked if number is not None], default=total)
+    """How many works may be removed at once: as many as may be updated at once."""
+    strategies = [ref.rollout_strategy.progressive for ref in subject.spec.placement_refs]
+    limits = [share(one.max_concurrency, total) for one in strategies if one is not None]
+    return min([number for number in limits if number is not None], default=total)
 
 
 def farewell(subject: ManifestWorkReplicaSet, works: list[ManifestWork]) -> Iterator[Wish]:
@@ -146,30 +146,30 @@ def farewell(subject: ManifestWorkReplicaSet, works: list[ManifestWork]) -> Iter
 def course(
     subject: ManifestWorkReplicaSet, ref: LocalPlacementReference, works: list[ManifestWork], view: View
 ) -> Course:
-    atlas: Atlas = view.part("atlas")
-    pages = atlas.scene(view.now).held_by(subject.namespace, ref.name).pages
+    snapshots: Atlas = view.part("atlas")
+    pages = snapshots.scene(view.now).held_by(subject.namespace, ref.name).pages
     batches = in_groups(
         (
-            held.decision.metadata.labels.get(GROUP_NAME_LABEL, ""),
-            held.decision.metadata.labels.get(GROUP_INDEX_LABEL, ""),
-            held.clusters,
+            page.decision.metadata.labels.get(GROUP_NAME_LABEL, ""),
+            page.decision.metadata.labels.get(GROUP_INDEX_LABEL, ""),
+            page.clusters,
         )
-        for held in pages.values()
+        for page in pages.values()
     )
     own = {work.namespace: work for work in works if work.metadata.labels.get(PLACEMENT_NAME_LABEL) == ref.name}
     standings = {cluster: standing(subject, work) for cluster, work in own.items()}
-    coming = plan(batches, standings, ref.rollout_strategy, view.now)
-    return Course(ref, subject.spec.manifest_work_template, batches, bool(pages), own, coming)
+    next_steps = plan(batches, standings, ref.rollout_strategy, view.now)
+    return Course(ref, subject.spec.manifest_work_template, batches, bool(pages), own, next_steps)
 
 
 def standing(subject: ManifestWorkReplicaSet, work: ManifestWork) -> Standing:
-    """How far a work is with what the set now asks for."""
+    """How far a work is with the current template of the set."""
     if work.spec != subject.spec.manifest_work_template:
         return Standing(TO_APPLY)
     if not is_observed(work):
         return Standing(PROGRESSING)
-    progressing = well_known.condition_of(work.status.conditions, "Progressing")
-    degraded = well_known.is_true(work.status.conditions, "Degraded")
+    progressing = find_condition(work.status.conditions, "Progressing")
+    degraded = is_condition_true(work.status.conditions, "Degraded")
     since = progressing.last_transition_time if progressing is not None else None
     if progressing is None or progressing.status == "True":
         return Standing(FAILED if degraded else PROGRESSING, since)
@@ -177,10 +177,8 @@ def standing(subject: ManifestWorkReplicaSet, work: ManifestWork) -> Standing:
 
 
 def is_observed(work: ManifestWork) -> bool:
-    """Whether what its conditions say is about the present generation, and it was applied."""
-    reported = [
-        well_known.condition_of(work.status.conditions, type_) for type_ in ("Applied", "Progressing", "Degraded")
-    ]
+    """Whether the work was applied and its conditions are of the current generation."""
+    reported = [find_condition(work.status.conditions, type_) for type_ in ("Applied", "Progressing", "Degraded")]
     if reported[0] is None or reported[1] is None or reported[0].status != "True":
         return False
     return all(one is None or one.observed_generation >= work.metadata.generation for one in reported)
@@ -207,37 +205,37 @@ def unlabelled(label: str, faults: list[str]) -> Condition:
     return Condition(type="ManifestworkApplied", status="False", reason="NotAsExpected", message=message)
 
 
-def conditions(subject: ManifestWorkReplicaSet, courses: list[Course], leaving: Departures) -> list[Condition]:
-    return [verified(courses), rolled_out(courses, leaving), applied(courses), *stalled(subject, leaving)]
+def conditions(subject: ManifestWorkReplicaSet, rollouts: list[Course], removals: Departures) -> list[Condition]:
+    return [verified(rollouts), rolled_out(rollouts, removals), applied(rollouts), *stalled(subject, removals)]
 
 
-def stalled(subject: ManifestWorkReplicaSet, leaving: Departures) -> Iterator[Condition]:
-    """Why works stay where no placement wants them; nothing is said of a set that never had to wait."""
-    why = leaving.refusal
-    if why is not None:
-        yield Condition(type="Stalled", status="True", reason=why.code, message=why.message)
-    elif well_known.is_true(subject.status.conditions, "Stalled"):
+def stalled(subject: ManifestWorkReplicaSet, removals: Departures) -> Iterator[Condition]:
+    """Why works remain in clusters that no placement selects; no condition for a set that never waited."""
+    refusal = removals.refusal
+    if refusal is not None:
+        yield Condition(type="Stalled", status="True", reason=refusal.code, message=refusal.message)
+    elif is_condition_true(subject.status.conditions, "Stalled"):
         yield Condition(type="Stalled", status="False", reason="GettingOn")
 
 
-def verified(courses: list[Course]) -> Condition:
+def verified(rollouts: list[Course]) -> Condition:
     reason = "AsExpected"
-    if any(not one.found for one in courses):
+    if any(not one.found for one in rollouts):
         reason = "PlacementDecisionNotFound"
-    elif not any(one.clusters for one in courses):
+    elif not any(one.clusters for one in rollouts):
         reason = "PlacementDecisionEmpty"
     return Condition(type="PlacementVerified", status="True" if reason == "AsExpected" else "False", reason=reason)
 
 
-def rolled_out(courses: list[Course], leaving: Departures) -> Condition:
-    done = all(one.plan.done for one in courses) and not leaving.staying
+def rolled_out(rollouts: list[Course], removals: Departures) -> Condition:
+    done = all(one.plan.done for one in rollouts) and not removals.staying
     return Condition(
         type="PlacementRolledOut", status="True" if done else "False", reason="Complete" if done else "Progressing"
     )
 
 
-def applied(courses: list[Course]) -> Condition:
-    counts = [summary(one) for one in courses]
+def applied(rollouts: list[Course]) -> Condition:
+    counts = [summary(one) for one in rollouts]
     done = all(one.applied == one.desired_total for one in counts)
     return Condition(
         type="ManifestworkApplied", status="True" if done else "False", reason="AsExpected" if done else "Processing"
@@ -245,18 +243,18 @@ def applied(courses: list[Course]) -> Condition:
 
 
 def summary(one: Course) -> ManifestWorkReplicaSetSummary:
-    """The works of one placement, counted by what they say."""
+    """The works of one placement, counted by their conditions."""
     there = [work for cluster, work in one.works.items() if cluster in set(one.clusters)]
 
-    def saying(type_: str) -> int:
-        return sum(well_known.is_true(work.status.conditions, type_) for work in there)
+    def count(type_: str) -> int:
+        return sum(is_condition_true(work.status.conditions, type_) for work in there)
 
     return ManifestWorkReplicaSetSummary(
         total=len(there),
-        applied=saying("Applied"),
-        available=saying("Available"),
-        progressing=saying("Progressing"),
-        degraded=saying("Degraded"),
+        applied=count("Applied"),
+        available=count("Available"),
+        progressing=count("Progressing"),
+        degraded=count("Degraded"),
         desired_total=len(one.clusters),
         updated=sum(work.spec == one.template for work in there),
     )
@@ -265,8 +263,8 @@ def summary(one: Course) -> ManifestWorkReplicaSetSummary:
 def placement_summary(one: Course) -> PlacementSummary:
     counted = summary(one)
     groups = sum(all(cluster in one.works for cluster in batch.clusters) for batch in one.batches)
-    told = f"{groups} ({counted.applied} / {counted.desired_total} clusters applied)"
-    return PlacementSummary(name=one.ref.name, available_decision_groups=told, summary=counted)
+    groups_text = f"{groups} ({counted.applied} / {counted.desired_total} clusters applied)"
+    return PlacementSummary(name=one.ref.name, available_decision_groups=groups_text, summary=counted)
 
 
 def total(summaries: list[ManifestWorkReplicaSetSummary]) -> ManifestWorkReplicaSetSummary:
@@ -275,15 +273,15 @@ def total(summaries: list[ManifestWorkReplicaSetSummary]) -> ManifestWorkReplica
 
 
 def told(
-    subject: ManifestWorkReplicaSet, said: list[Condition], courses: list[Course], view: View
+    subject: ManifestWorkReplicaSet, said: list[Condition], rollouts: list[Course], view: View
 ) -> Iterator[ManifestWorkReplicaSet]:
     after = subject.status.conditions
     for condition in said:
         stamped = condition.but(
             last_transition_time=view.now.replace(microsecond=0), observed_generation=subject.metadata.generation
         )
-        after = well_known.with_condition(after, stamped)
-    summaries = [placement_summary(one) for one in courses]
+        after = with_condition(after, stamped)
+    summaries = [placement_summary(one) for one in rollouts]
     status = subject.status.but(
         conditions=after,
         summary=total([one.summary for one in summaries]),

@@ -1,20 +1,12 @@
-"""Answer each Placement with PlacementDecisions, and keep the answer right as the fleet changes."""
+"""Selects clusters for each Placement, and keeps its PlacementDecisions and status current."""
 
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.ocm import (
-    CLUSTER_GROUP,
-    AddOnPlacementScore,
-    ManagedCluster,
-    ManagedClusterSet,
-    ManagedClusterSetBinding,
-    OcmPlacement,
-    PlacementDecision,
-    PlacementStatus,
-)
+from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP, ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
+from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, OcmPlacement, PlacementDecision, PlacementStatus
 from trimtab.api.value import Condition, Key
 from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
 from trimtab.controllers.ocm.placement_decisions import decision_wishes, scores_of, seconds_to_rest, stands
@@ -36,12 +28,12 @@ from trimtab.decide.ocm.status import (
 
 DISABLED = f"{CLUSTER_GROUP}/experimental-scheduling-disable"
 LOOK_AGAIN = 300.0
-"""Seconds after which every Placement is decided anew, whatever happened."""
+"""Seconds after which every Placement is decided again, whether anything changed or not."""
 BINDINGS_OF_SET = Index("bindings of a cluster set", ManagedClusterSetBinding, lambda b: [b.spec.cluster_set])
 
 
 def placements_using(view: View, namespace: str, cluster_set: str) -> Iterator[OcmPlacement]:
-    """Those of a namespace that ask for this set, or for no set in particular."""
+    """The Placements of a namespace that name this set, or no set at all."""
     for placement in view.all(OcmPlacement, namespace):
         if not placement.spec.cluster_sets or cluster_set in placement.spec.cluster_sets:
             yield placement
@@ -60,20 +52,20 @@ def sets_of(view: View, *clusters: ManagedCluster | None) -> Iterator[str]:
     """The sets that any of these clusters belongs to."""
     for cluster_set in view.all(ManagedClusterSet):
         try:
-            inside = members_of(cluster_set)
+            contains = members_of(cluster_set)
         except Misconfigured:
             continue
-        if any(cluster is not None and inside(cluster) for cluster in clusters):
+        if any(cluster is not None and contains(cluster) for cluster in clusters):
             yield cluster_set.name
 
 
 def reads_more(placement: OcmPlacement) -> bool:
-    """Expressions may look at every field of a cluster, and at every score."""
+    """Whether the Placement has CEL expressions, which may read every field of a cluster and every score."""
     return any(predicate.required_cluster_selector.cel_selector for predicate in placement.spec.predicates)
 
 
 def same_for_most(old: ManagedCluster | None, new: ManagedCluster | None) -> bool:
-    """Nothing changed that rules other than expressions look at: a heartbeat, most of the time."""
+    """Whether nothing changed that Placements without CEL expressions read: most changes are heartbeats."""
     if old is None or new is None:
         return False
     return (
@@ -150,88 +142,94 @@ def uses_score(placement: OcmPlacement, resource: str) -> bool:
         Wake(PlacementDecision, for_decision),
         Wake(AddOnPlacementScore, for_score),
     ],
-    alone=True,  # Placements look at each other's decisions: two that think at once would dodge each other for ever
+    alone=True,  # Placements read each other's decisions: two at once would avoid each other for ever
 )
 def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
     if placement.metadata.deletion_timestamp is not None or placement.metadata.annotations.get(DISABLED) == "true":
         return
-    atlas: Atlas = view.part("atlas")
-    scene = atlas.scene(view.now)
-    ask = question(placement, scene, view.part("cel"), view)
+    snapshots: Atlas = view.part("atlas")
+    snapshot = snapshots.scene(view.now)
+    request = question(placement, snapshot, view.part("cel"), view)
     try:
-        answer = decide(ask, scene)
+        decision = decide(request, snapshot)
     except Unlistable:
-        yield Again(LOOK_AGAIN)  # the set is watched: it wakes this Placement when somebody mends it
+        yield Again(LOOK_AGAIN)  # a change of the invalid cluster set queues this Placement
         return
-    if stands(placement, answer, scene) and not is_by_score(placement, view):
-        groups = (one_group_status(placement.name, answer.number),)
-        status = placement.status.but(number_of_selected_clusters=answer.number, decision_groups=groups)
-        yield from status_wish(placement, status, [enough(answer, ask, scene, view), UNDERSTOOD], view)
-    elif keeps_decisions(placement, answer, view):
-        said = [misconfigured(answer)]
+    if stands(placement, decision, snapshot) and not is_by_score(placement, view):
+        groups = (one_group_status(placement.name, decision.number),)
+        status = placement.status.but(number_of_selected_clusters=decision.number, decision_groups=groups)
+        yield from status_wish(placement, status, [enough(decision, request, snapshot, view), UNDERSTOOD], view)
+    elif keeps_decisions(placement, decision, view):
+        conditions = [misconfigured(decision)]
         if not any(condition.type == SATISFIED for condition in placement.status.conditions):
-            said.insert(0, satisfied(answer, placement.spec))  # there is nothing to keep, and people want to know
-        yield from status_wish(placement, placement.status, said, view)
+            conditions.insert(
+                0, satisfied(decision, placement.spec)
+            )  # no earlier condition to keep: report the current state
+        yield from status_wish(placement, placement.status, conditions, view)
     else:
-        yield from answered(placement, answer, ask, scene, view)
-    yield Again(seconds_to_wait(answer, view))
+        yield from answered(placement, decision, request, snapshot, view)
+    yield Again(seconds_to_wait(decision, view))
 
 
-def enough(answer: Answer, ask: PlacementAsk, scene: Scene, view: View) -> Condition:
-    """Whether there are as many clusters as are wanted, and if not, who turned the others down."""
-    said = satisfied(answer, ask.spec)
-    if said.status == "True" or not view.profile.unsatisfied_says_why or answer.status.code == MISCONFIGURED:
-        return said
-    why = turned_down(ask, scene)
-    return msgspec.structs.replace(said, message=f"{said.message}; {why}") if why else said
+def enough(decision: Answer, request: PlacementAsk, snapshot: Scene, view: View) -> Condition:
+    """The PlacementSatisfied condition; if it is not satisfied, its message names what rejected the other clusters."""
+    condition = satisfied(decision, request.spec)
+    if condition.status == "True" or not view.profile.unsatisfied_says_why or decision.status.code == MISCONFIGURED:
+        return condition
+    why = turned_down(request, snapshot)
+    return msgspec.structs.replace(condition, message=f"{condition.message}; {why}") if why else condition
 
 
-def answered(placement: OcmPlacement, answer: Answer, ask: PlacementAsk, scene: Scene, view: View) -> Iterator[Wish]:
-    """The decisions as they should be, and the status that speaks of them."""
-    wanted = list(pages(placement.name, answer.groups))
-    scores = scores_of(answer, scene) if is_by_score(placement, view) else None
-    rest = seconds_to_rest(placement, wanted, scores, scene)
-    wishes = [] if rest else list(decision_wishes(placement, answer, wanted, scores, scene, view))
-    yield from wishes
+def answered(
+    placement: OcmPlacement, decision: Answer, request: PlacementAsk, snapshot: Scene, view: View
+) -> Iterator[Wish]:
+    """The effects that write the decisions, and then the status."""
+    wanted = list(pages(placement.name, decision.groups))
+    scores = scores_of(decision, snapshot) if is_by_score(placement, view) else None
+    delay = seconds_to_rest(placement, wanted, scores, snapshot)
+    effects = [] if delay else list(decision_wishes(placement, decision, wanted, scores, snapshot, view))
+    yield from effects
     status = placement.status.but(
-        number_of_selected_clusters=answer.number,
-        decision_groups=tuple(group_statuses(answer.groups, wanted)),
+        number_of_selected_clusters=decision.number,
+        decision_groups=tuple(group_statuses(decision.groups, wanted)),
     )
-    if scores is not None and wishes:
+    if scores is not None and effects:
         status = status.but(last_score_update_time=view.now.replace(microsecond=0))
-    yield from status_wish(placement, status, [enough(answer, ask, scene, view), misconfigured(answer)], view)
-    if rest:
-        yield Again(rest)
+    yield from status_wish(
+        placement, status, [enough(decision, request, snapshot, view), misconfigured(decision)], view
+    )
+    if delay:
+        yield Again(delay)
 
 
-def question(placement: OcmPlacement, scene: Scene, cel: Compiler | None, view: View) -> PlacementAsk:
-    """What the Placement asks, with what the profile lets count."""
+def question(placement: OcmPlacement, snapshot: Scene, cel: Compiler | None, view: View) -> PlacementAsk:
+    """The decision request of a Placement under the current profile."""
     spreads = view.profile.placements_spread
-    return ask_of(placement, scene, cel, by_score=is_by_score(placement, view), spreads=spreads)
+    return ask_of(placement, snapshot, cel, by_score=is_by_score(placement, view), spreads=spreads)
 
 
 def is_by_score(placement: OcmPlacement, view: View) -> bool:
     return placement.spec.sort_by == "Score" and view.profile.decisions_sorted_by_score
 
 
-def keeps_decisions(placement: OcmPlacement, answer: Answer, view: View) -> bool:
-    """A Placement that cannot be understood must not cost anybody their clusters."""
-    at_fault = answer.status.code == MISCONFIGURED or bool(answer.group_fault)
-    negative = (placement.spec.number_of_clusters or 0) < 0 and answer.status.code == MISCONFIGURED
-    return negative or (at_fault and view.profile.keep_decisions_when_misconfigured)
+def keeps_decisions(placement: OcmPlacement, decision: Answer, view: View) -> bool:
+    """Whether existing decisions stay: an invalid Placement must not remove workloads from clusters."""
+    is_invalid = decision.status.code == MISCONFIGURED or bool(decision.group_fault)
+    negative = (placement.spec.number_of_clusters or 0) < 0 and decision.status.code == MISCONFIGURED
+    return negative or (is_invalid and view.profile.keep_decisions_when_misconfigured)
 
 
-def seconds_to_wait(answer: Answer, view: View) -> float:
-    times = [answer.found.again_at]
+def seconds_to_wait(decision: Answer, view: View) -> float:
+    times = [decision.found.again_at]
     if view.profile.expired_scores_wake:
-        times.append(answer.found.scores_until)
+        times.append(decision.found.scores_until)
     return min([LOOK_AGAIN, *((at - view.now).total_seconds() + 0.001 for at in times if at is not None)])
 
 
 def status_wish(
     placement: OcmPlacement, wanted: PlacementStatus, conditions: Iterable[Condition], view: View
 ) -> Iterator[OcmPlacement]:
-    """The status, when it says anything new."""
+    """The Placement with the new status, if it differs."""
     after = {condition.type: condition for condition in placement.status.conditions}
     for condition in conditions:
         before = after.get(condition.type)

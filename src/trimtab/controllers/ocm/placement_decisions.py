@@ -1,4 +1,4 @@
-"""The PlacementDecisions of a Placement as they should be, and what is told when they change."""
+"""The PlacementDecisions of a Placement: which to create, update and delete, and the events about it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -7,7 +7,7 @@ import numpy as np
 
 from trimtab.api.duration import duration
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.ocm import (
+from trimtab.api.kinds.ocm_placement import (
     ClusterDecision,
     GroupStrategy,
     OcmPlacement,
@@ -25,41 +25,41 @@ SOURCE = "placement-controller"
 ALL_IN_ONE = GroupStrategy().clusters_per_decision_group
 
 Scores: TypeAlias = Mapping[str, int] | None
-"""The totals to write beside the clusters; None where decisions are in the order of names."""
+"""The total scores to write with the clusters; `None` if decisions are sorted by name."""
 
 
-def scores_of(answer: Answer, scene: Scene) -> dict[str, int]:
-    found = answer.found
+def scores_of(decision: Answer, snapshot: Scene) -> dict[str, int]:
+    found = decision.found
     totals = [] if found.totals is None else found.totals.tolist()
-    return dict(zip(scene.fleet.called(found.feasible), totals, strict=False))
+    return dict(zip(snapshot.fleet.called(found.feasible), totals, strict=False))
 
 
-def stands(placement: OcmPlacement, answer: Answer, scene: Scene) -> bool:
-    """Whether the decisions are as they should be: asked in columns, where no groups have to be made to see it."""
+def stands(placement: OcmPlacement, decision: Answer, snapshot: Scene) -> bool:
+    """Whether the stored decisions are current: compares arrays, where no decision groups have to be built for it."""
     strategy = placement.spec.decision_strategy.group_strategy
-    if answer.status.code == MISCONFIGURED or strategy.decision_groups:
+    if decision.status.code == MISCONFIGURED or strategy.decision_groups:
         return False
     if strategy.clusters_per_decision_group != ALL_IN_ONE:
         return False
-    held = scene.held_by(placement.namespace, placement.name).in_line(placement.name, scene.fleet)
-    return held is not None and np.array_equal(held, answer.order)
+    held = snapshot.held_by(placement.namespace, placement.name).in_line(placement.name, snapshot.fleet)
+    return held is not None and np.array_equal(held, decision.order)
 
 
-def seconds_to_rest(placement: OcmPlacement, wanted: Sequence[Page], scores: Scores, scene: Scene) -> float:
-    """How long an answer that differs only in its order has to wait: scores may change every second."""
+def seconds_to_rest(placement: OcmPlacement, wanted: Sequence[Page], scores: Scores, snapshot: Scene) -> float:
+    """Seconds until a decision that differs only in its order may be written: scores may change every second."""
     last = placement.status.last_score_update_time
     if scores is None or last is None:
         return 0.0
-    holding = scene.held_by(placement.namespace, placement.name)
+    holding = snapshot.held_by(placement.namespace, placement.name)
     if {cluster for page in wanted for cluster in page.clusters} != set(holding.decided):
         return 0.0
-    return max(0.0, (last + duration(placement.spec.score_rate_limit) - scene.now).total_seconds())
+    return max(0.0, (last + duration(placement.spec.score_rate_limit) - snapshot.now).total_seconds())
 
 
 def decision_wishes(
-    placement: OcmPlacement, answer: Answer, wanted: list[Page], scores: Scores, scene: Scene, view: View
+    placement: OcmPlacement, decision: Answer, wanted: list[Page], scores: Scores, snapshot: Scene, view: View
 ) -> Iterator[Wish]:
-    held = scene.held_by(placement.namespace, placement.name).pages
+    held = snapshot.held_by(placement.namespace, placement.name).pages
     totals = ""
     for page in gains_first(wanted, held) if view.profile.decisions_gain_before_they_lose else wanted:
         before = held.get(page.name)
@@ -69,8 +69,8 @@ def decision_wishes(
         if differs(page, before, scores):
             if before is not None:
                 yield before.decision.but(status=status_of(page, scores))
-            totals = totals or totals_in_words(answer, scene.fleet)
-            yield from update_notes(placement, page, answer, totals)
+            totals = totals or totals_in_words(decision, snapshot.fleet)
+            yield from update_notes(placement, page, decision, totals)
         elif before is not None and before.decision.metadata.labels != labels_of(placement, page):
             metadata = before.decision.metadata.but(labels=labels_of(placement, page))
             yield before.decision.but(metadata=metadata)
@@ -78,27 +78,27 @@ def decision_wishes(
 
 
 def gains_first(wanted: list[Page], held: Mapping[str, Held]) -> Iterator[Page]:
-    """The pages in an order in which a cluster that moves to another page is never missing in between."""
+    """The pages in an order in which a cluster that moves to another page is never missing from both."""
     before = {page.name: held[page.name].clusters if page.name in held else [] for page in wanted}
     changed = [page for page in wanted if page.clusters != before[page.name]]
     if len(changed) < 2:
         yield from wanted
         return
-    new_home = {cluster: page for page in changed for cluster in set(page.clusters) - set(before[page.name])}
+    target = {cluster: page for page in changed for cluster in set(page.clusters) - set(before[page.name])}
     done: set[str] = set()
 
     for first in wanted:
-        trail = [] if first.name in done else [first]
+        stack = [] if first.name in done else [first]
         done.add(first.name)
-        while trail:
-            lost = set(before[trail[-1].name]) - set(trail[-1].clusters)
-            takers = (new_home[cluster] for cluster in sorted(lost) if cluster in new_home)
+        while stack:
+            lost = set(before[stack[-1].name]) - set(stack[-1].clusters)
+            takers = (target[cluster] for cluster in sorted(lost) if cluster in target)
             taker = next((page for page in takers if page.name not in done), None)
             if taker is None:
-                yield trail.pop()
+                yield stack.pop()
             else:
                 done.add(taker.name)
-                trail.append(taker)
+                stack.append(taker)
 
 
 def removals(placement: OcmPlacement, held: Iterable[Held], wanted: set[str]) -> Iterator[Wish]:
@@ -151,10 +151,10 @@ def told(placement: OcmPlacement, reason: str, what: str, type_: str = "Normal",
     return Note(about, reason, message, SOURCE, type_)
 
 
-def update_notes(placement: OcmPlacement, page: Page, answer: Answer, totals: str) -> Iterator[Note]:
+def update_notes(placement: OcmPlacement, page: Page, decision: Answer, totals: str) -> Iterator[Note]:
     what = f"Decision {page.name} is updated"
-    if answer.status.code == WARNING:
-        why = f": {answer.status.message} in plugin {answer.status.plugin}"
+    if decision.status.code == WARNING:
+        why = f": {decision.status.message} in plugin {decision.status.plugin}"
         yield told(placement, "DecisionUpdate", what, "Warning", why)
     else:
         yield told(placement, "DecisionUpdate", what)

@@ -1,11 +1,12 @@
-"""The works of a ManifestWorkReplicaSet as a budget counts them: one in each cluster, like replicas of a workload."""
+"""Counts the works of a ManifestWorkReplicaSet for budgets: one per cluster, like replicas of a workload."""
 
 from collections.abc import Iterable
 
 from trimtab.api.kinds.disruption import DisruptionBudget, InFlight
-from trimtab.api.kinds.ocm import WORK_GROUP, ManifestWork, ManifestWorkReplicaSet
+from trimtab.api.kinds.ocm_work import WORK_GROUP, ManifestWork, ManifestWorkReplicaSet
 from trimtab.api.names import label_value_faults
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Index, View
 from trimtab.decide.gate import Footing
 
@@ -14,7 +15,7 @@ KIND = "ManifestWorkReplicaSet"
 
 
 def label_of(namespace: str, name: str) -> str:
-    """How a work names its set: as upstream does where that fits a label, else by the beginning and a hash."""
+    """The label value of a set on its works: as upstream if that is a valid label value, else a prefix and a hash."""
     text = f"{namespace}.{name}"
     return text if not label_value_faults(text) else f"{name[:40].rstrip('-_.')}.{well_known.permanent_id(text)[:16]}"
 
@@ -27,7 +28,7 @@ SETS_BY_LABEL = Index("replica sets by their label", ManifestWorkReplicaSet, lab
 
 
 def sets_of(work: ManifestWork, view: View) -> Iterable[ManifestWorkReplicaSet]:
-    """The set that made this work, if there is one."""
+    """The set that created this work, if any."""
     return [subject for label in set_label_of(work) for subject in view.having(SETS_BY_LABEL, label)]
 
 
@@ -47,15 +48,15 @@ def works_named(namespace: str, name: str, view: View) -> list[ManifestWork]:
 
 
 def object_of(subject: ManifestWorkReplicaSet) -> str:
-    """How budgets name a set."""
+    """The name of a set in budgets."""
     return f"{KIND}/{subject.name}"
 
 
 def serves(work: ManifestWork) -> bool:
-    """Whether anybody would miss it: all of it is there and does well, and it is not on its way out."""
-    said = work.status.conditions
-    well = well_known.is_true(said, "Available") and not well_known.is_true(said, "Progressing")
-    return well and work.metadata.deletion_timestamp is None
+    """Whether all objects are available and settled, and the work is not being deleted."""
+    conditions = work.status.conditions
+    settled = is_condition_true(conditions, "Available") and not is_condition_true(conditions, "Progressing")
+    return settled and work.metadata.deletion_timestamp is None
 
 
 def covered_sets(budget: DisruptionBudget, view: View) -> list[ManifestWorkReplicaSet]:
@@ -67,12 +68,12 @@ def covered_sets(budget: DisruptionBudget, view: View) -> list[ManifestWorkRepli
 
 
 def footing(budget: DisruptionBudget, view: View) -> Footing:
-    """Works that are there and not on their way out, and those that were let go and are not seen to go yet."""
+    """All works of the covered sets, and those that serve and are not admitted for removal."""
     sets = covered_sets(budget, view)
     works = [(object_of(subject), work) for subject in sets for work in works_of(subject, view)]
-    going = {(entry.object, entry.from_) for entry in budget.status.in_flight if is_of_set(entry)}
-    staying = [work for name, work in works if (name, work.namespace) not in going]
-    return Footing(len(works), sum(serves(work) for work in staying))
+    leaving = {(entry.object, entry.from_) for entry in budget.status.in_flight if is_of_set(entry)}
+    remaining = [work for name, work in works if (name, work.namespace) not in leaving]
+    return Footing(len(works), sum(serves(work) for work in remaining))
 
 
 def is_of_set(entry: InFlight) -> bool:
@@ -80,6 +81,6 @@ def is_of_set(entry: InFlight) -> bool:
 
 
 def is_leaving(entry: InFlight, namespace: str, view: View) -> bool:
-    """Whether the work that was allowed to go is still on its way out."""
+    """Whether the work that was admitted for removal still exists."""
     works = works_named(namespace, entry.object.removeprefix(f"{KIND}/"), view)
     return any(work.namespace == entry.from_ for work in works)

@@ -1,4 +1,4 @@
-"""Works that a ManifestWorkReplicaSet takes out of clusters: after their replacement, at the pace of the roll-out, within budgets."""
+"""Removes works of a ManifestWorkReplicaSet from clusters: once their replacements serve, within budgets."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -16,24 +16,25 @@ from trimtab.api.kinds.disruption import (
     MoveStatus,
     MoveTarget,
 )
-from trimtab.api.kinds.ocm import ManifestWork, ManifestWorkReplicaSet
+from trimtab.api.kinds.ocm_work import ManifestWork, ManifestWorkReplicaSet
 from trimtab.api.value import Meta
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Gone, View, Wish
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.ocm import workset_budgets
 from trimtab.controllers.propagation.execute import is_ready
+from trimtab.controllers.settings import setting
 from trimtab.decide.gate import Flow, Refusal, admit, debited, gate_of
 
 CAUSE = "ScoreChange"
 BY = "trimtab-mover"
 SINCE = "trimtab.dev/leaving-since"
-"""On a work: since when no placement of its set decides for its cluster."""
+"""Annotation of a work: since when no placement of its set selects its cluster."""
 BLOCKED_SECONDS = 15.0
 
 
 class Departures(NamedTuple):
-    """What goes now, and why the rest stays a little longer."""
+    """The effects that remove works now, and why the others remain."""
 
     wishes: tuple[Wish, ...] = ()
     refusal: Refusal | None = None
@@ -49,26 +50,28 @@ class Departures(NamedTuple):
 def departures(
     subject: ManifestWorkReplicaSet, unwanted: Sequence[ManifestWork], coming: Sequence[str], slots: int, view: View
 ) -> Departures:
-    """`coming`: clusters that are wanted and do not have it yet; `slots`: how many may go at once."""
+    """`pending`: selected clusters that do not serve yet; `slots`: how many works may be removed at once."""
     leaving = [work for work in unwanted if work.metadata.deletion_timestamp is None]
     if not view.profile.works_leave_within_budgets:
         return Departures(tuple(map(Gone, leaving)))
     idle = [work for work in leaving if not workset_budgets.serves(work) or not answers(work.namespace, view)]
     serving = [work for work in leaving if work not in idle]
-    marked = tuple(noted(work, view) for work in serving if SINCE not in work.metadata.annotations)
-    held = held_back(serving, len(coming), view)
-    flying = len(unwanted) - len(leaving)
-    free = [work for work in serving if work not in held][: max(0, slots - flying)]
+    annotated = tuple(noted(work, view) for work in serving if SINCE not in work.metadata.annotations)
+    waiting = held_back(serving, len(coming), view)
+    in_flight = len(unwanted) - len(leaving)
+    movable = [work for work in serving if work not in waiting][: max(0, slots - in_flight)]
     budgets = budgets_of(subject, view)
     gates = [gate_of(budget, binding_moves.footing(budget, view), view.now) for budget in budgets]
-    flows = [Flow(work.namespace, 1, tuple((name, 1) for name in coming[:1])) for work in free]
-    passage = admit(flows, gates, view.now, replacement_first=False)
-    passed = {flow.source for flow in passage.flows}
-    going = [work for work in free if work.namespace in passed]
-    debits = [charged(subject, budget, passage.flows, view) for budget in budgets if passage.flows]
-    log = [entry(subject, work, budgets, view) for work in going]
-    refusal = passage.refusal or why_held(held, len(serving) - len(free), view)
-    return Departures((*marked, *debits, *log, *map(Gone, (*idle, *going))), refusal, len(serving) - len(going))
+    flows = [Flow(work.namespace, 1, tuple((name, 1) for name in coming[:1])) for work in movable]
+    admitted = admit(flows, gates, view.now, replacement_first=False)
+    sources = {flow.source for flow in admitted.flows}
+    removed = [work for work in movable if work.namespace in sources]
+    debits = [charged(subject, budget, admitted.flows, view) for budget in budgets if admitted.flows]
+    moves = [entry(subject, work, budgets, view) for work in removed]
+    refusal = admitted.refusal or why_held(waiting, len(serving) - len(movable), view)
+    return Departures(
+        (*annotated, *debits, *moves, *map(Gone, (*idle, *removed))), refusal, len(serving) - len(removed)
+    )
 
 
 def answers(cluster: str, view: View) -> bool:
@@ -82,7 +85,7 @@ def noted(work: ManifestWork, view: View) -> ManifestWork:
 
 
 def staying(work: ManifestWork) -> ManifestWork:
-    """The work of a cluster that is wanted (again)."""
+    """The work of a cluster that is selected (again)."""
     kept = {key: value for key, value in work.metadata.annotations.items() if key != SINCE}
     return work.but(metadata=work.metadata.but(annotations=kept))
 
@@ -93,11 +96,11 @@ def leaving_since(work: ManifestWork, view: View) -> datetime:
 
 
 def patience(view: View) -> timedelta:
-    return timedelta(seconds=int(well_known.setting(view, "move-timeout-seconds", default=600)))
+    return timedelta(seconds=int(setting(view, "move-timeout-seconds")))
 
 
 def held_back(serving: Sequence[ManifestWork], coming: int, view: View) -> list[ManifestWork]:
-    """One stays for each newcomer that is not in place; not for ever, for the newcomer may never be."""
+    """One work per replacement that does not serve yet; not after the timeout, since it may never serve."""
     young = [work for work in serving if view.now < leaving_since(work, view) + patience(view)]
     return young[:coming]
 
@@ -138,7 +141,7 @@ def charged(
 
 
 def entry(subject: ManifestWorkReplicaSet, work: ManifestWork, budgets: Sequence[DisruptionBudget], view: View) -> Move:
-    """The entry in the log of moves, written before the work goes."""
+    """The Move that records the removal, written before the work is deleted."""
     about = MovedObject(
         api_version=kind_of(subject).api_version,
         kind=workset_budgets.KIND,
@@ -168,7 +171,7 @@ def entry(subject: ManifestWorkReplicaSet, work: ManifestWork, budgets: Sequence
 
 
 def newcomers(subject: ManifestWorkReplicaSet, view: View) -> list[ManifestWork]:
-    """The works that came when this one was on its way out, or after."""
+    """The works that were created since the first work was to be removed."""
     works = workset_budgets.works_of(subject, view)
     since = min((leaving_since(work, view) for work in works if SINCE in work.metadata.annotations), default=view.now)
     return [

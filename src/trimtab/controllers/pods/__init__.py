@@ -1,1 +1,1 @@
-"""Controllers that work inside one cluster, beside its own: in every simulated member, and wherever they are started."""
+"""Controllers that run inside one cluster: in every simulated member, and wherever they are started."""

@@ -1,4 +1,4 @@
-"""Takes entries off the avoid lists of nodes when they are over: by time, with their owner, or with their purpose."""
+"""Removes entries from avoid lists of nodes when they expire, their owner is gone, or the waiting pod is scheduled."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -24,7 +24,7 @@ def by_uid(type_: type[Object]) -> Index[Any]:
 
 
 def scheduled(old: Pod | None, new: Pod | None, view: View) -> Iterable[Key]:
-    """The pod for whose sake others stay away has a node now, or is gone."""
+    """Wake the nodes that are avoided for the sake of a pod that is now scheduled or deleted."""
     if old is not None and not old.spec.node_name and (new is None or new.spec.node_name):
         yield from (
             key_of(node) for node in view.all(Node) if old.metadata.uid in node.metadata.annotations.get(ANNOTATION, "")
@@ -55,7 +55,7 @@ def avoidance(node: Node, view: View) -> Iterator[Wish]:
 
 
 def exists(entry: Avoidance, view: View) -> bool:
-    """Whether the owner, or the one above it, is still there; of a kind that we do not know we cannot tell."""
+    """Whether the owner, or its own owner, still exists; true for kinds that are not watched."""
     if entry.pod_signature.pod_controller.kind not in KNOWN:
         return True
     return any(view.having(by_uid(type_), uid) for type_ in OWNERS for uid in entry.uids)

@@ -1,4 +1,4 @@
-"""DisruptionBudgets over the pods of a cluster: what each allows now, what it lost, and what the policy makes of it."""
+"""Status of DisruptionBudgets over the pods of a cluster: what each allows now, and its limits after policy floors."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Key
-from trimtab.controllers import well_known
+from trimtab.controllers.conditions import find_condition, with_condition, with_kstatus_conditions
 from trimtab.controllers.contract import Again, View, Wake, Wish, spec_differs
 from trimtab.controllers.pods.owners import controllers_in
 from trimtab.controllers.pods.registry import inside_a_cluster
@@ -23,19 +23,19 @@ from trimtab.decide.pods.budgets.pod_budgets import ALLOWED, SUPERSEDED, SYNC_FA
 from trimtab.decide.pods.priority import ranks
 
 DEFAULT = "trimtab.dev/default-budget"
-"""The label of budgets that the policy made for workloads without one."""
+"""Label of budgets that were created from the policy for workloads without a budget."""
 SETTLED_SECONDS = 5.0
 
 
 def budgets_of(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
     pod = new or old
     for budget in view.all(DisruptionBudget, pod.namespace) if pod else ():
-        if any(seen is not None and selects(budget, seen) for seen in (old, new)):
+        if any(version is not None and selects(budget, version) for version in (old, new)):
             yield key_of(budget)
 
 
 def neighbours(old: PodBudget | None, new: PodBudget | None, view: View) -> Iterable[Key]:
-    """A user's budget may make a default one needless."""
+    """Wake default budgets: a budget of a user may supersede them."""
     one = new or old
     if one is not None and spec_differs(old, new) and DEFAULT not in one.metadata.labels:
         yield from (
@@ -65,10 +65,10 @@ def every_budget(
 def pod_budget(budget: DisruptionBudget, view: View) -> Iterator[Wish]:
     if budget.spec.target == "Workloads":
         return
-    crew = Crew(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))
+    pods_and_controllers = Crew(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))
     limit = Limit(budget.spec.min_available, budget.spec.max_unavailable)
-    effective = effective_budget(budget, limit, crew, view)
-    status = own_status(budget, crew, effective, view.now)
+    effective = effective_budget(budget, limit, pods_and_controllers, view)
+    status = own_status(budget, pods_and_controllers, effective, view.now)
     status = status.but(conditions=with_superseded(budget.but(status=status), view))
     status = status.but(conditions=with_readiness(status.conditions, view))
     if status != budget.status:
@@ -79,7 +79,7 @@ def pod_budget(budget: DisruptionBudget, view: View) -> Iterator[Wish]:
 
 
 def effective_budget(budget: PodBudget, limit: Limit, crew: Crew, view: View) -> EffectiveBudget:
-    """What holds after the floors of the policy."""
+    """The limits after the floors of the policy."""
     policy = view.get(DisruptionPolicy, "", "default")
     rate = budget.spec.rate if isinstance(budget, DisruptionBudget) else annotated_rate(budget)
     if policy is None or not policy.spec.floors:
@@ -97,29 +97,29 @@ def effective_budget(budget: PodBudget, limit: Limit, crew: Crew, view: View) ->
 
 
 def with_superseded(budget: DisruptionBudget, view: View) -> tuple[Condition, ...]:
-    """A default budget steps back behind one that a user made for the same pods."""
+    """A default budget is superseded by a budget that a user created for the same pods."""
     conditions = budget.status.conditions
     if DEFAULT not in budget.metadata.labels:
         return conditions
     pods = [pod for pod in view.all(Pod, budget.namespace) if selects(budget, pod)]
-    better = next((other.name for other in others_than(budget, view) if over_the_same(budget, other, pods)), None)
-    said = Condition(
+    superseding = next((other.name for other in others_than(budget, view) if over_the_same(budget, other, pods)), None)
+    condition = Condition(
         type=SUPERSEDED,
-        status="True" if better else "False",
-        reason="OwnBudget" if better else "NoOwnBudget",
-        message=f"{better} guards the same pods" if better else "",
+        status="True" if superseding else "False",
+        reason="OwnBudget" if superseding else "NoOwnBudget",
+        message=f"{superseding} guards the same pods" if superseding else "",
         last_transition_time=view.now.replace(microsecond=0),
         observed_generation=budget.metadata.generation,
     )
-    return well_known.with_condition(conditions, said)
+    return with_condition(conditions, condition)
 
 
 def with_readiness(conditions: tuple[Condition, ...], view: View) -> tuple[Condition, ...]:
-    """A budget that allows nothing right now is in force all the same; one that cannot be counted is not."""
-    allowing = well_known.condition_of(conditions, ALLOWED)
+    """A budget that allows nothing now is in force nevertheless; one whose pods cannot be counted is not."""
+    allowing = find_condition(conditions, ALLOWED)
     if allowing is not None and allowing.reason == SYNC_FAILED:
-        return well_known.with_readiness(conditions, SYNC_FAILED, allowing.message, view, fault=True)
-    return well_known.with_readiness(conditions, "Counted", "", view)
+        return with_kstatus_conditions(conditions, SYNC_FAILED, allowing.message, view, fault=True)
+    return with_kstatus_conditions(conditions, "Counted", "", view)
 
 
 def others_than(budget: DisruptionBudget, view: View) -> list[PodBudget]:
@@ -129,24 +129,24 @@ def others_than(budget: DisruptionBudget, view: View) -> list[PodBudget]:
 
 
 def over_the_same(budget: PodBudget, other: PodBudget, pods: Iterable[Pod]) -> bool:
-    """Whether `other` selects every pod of a default budget, or, while there is none, the labels it was made for."""
+    """Whether `other` selects every pod of a default budget, or, without pods, the labels it was created for."""
     labels = (budget.spec.selector or LabelSelector()).match_labels
     known = [pod.metadata.labels for pod in pods] or [labels]
     return other.spec.selector is not None and all(other.spec.selector.matches(one) for one in known)
 
 
 def _waits(budget: DisruptionBudget, now: datetime) -> Iterator[float]:
-    """When the status changes by time alone."""
+    """Seconds until the times at which the status changes without an event."""
     status = budget.status
-    moments = [at + DELETION_DEADLINE for at in status.disrupted_pods.values()]
-    moments += [entry.since + IN_FLIGHT_AT_MOST for entry in status.in_flight if entry.since is not None]
+    times = [at + DELETION_DEADLINE for at in status.disrupted_pods.values()]
+    times += [entry.since + IN_FLIGHT_AT_MOST for entry in status.in_flight if entry.since is not None]
     if status.rate is not None and status.effective is not None and status.effective.rate is not None:
         period = duration(status.effective.rate.period)
-        moments += [entry.at + period for entry in status.rate.recent if entry.at is not None]
+        times += [entry.at + period for entry in status.rate.recent if entry.at is not None]
     if status.next_allowed_at is not None:
-        moments.append(status.next_allowed_at)
+        times.append(status.next_allowed_at)
     if status.in_flight:
-        moments.append(now + timedelta(seconds=SETTLED_SECONDS))
+        times.append(now + timedelta(seconds=SETTLED_SECONDS))
     if budget.spec.windows:
-        moments.append(now + timedelta(seconds=60))
-    yield from ((moment - now).total_seconds() for moment in moments)
+        times.append(now + timedelta(seconds=60))
+    yield from ((time - now).total_seconds() for time in times)

@@ -1,4 +1,4 @@
-"""Budgets for workloads whose users made none: as strict as their priority deserves, gone when the workload goes."""
+"""Creates default budgets, by priority, for workloads without a budget; they are deleted with their workload."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from trimtab.decide.pods.budgets.scalable_kinds import is_users_own
 
 Workload = Deployment | StatefulSet | ReplicaSet | ReplicationController
 NOT_SAID_SECONDS = 30.0
-"""Who is to say which pods are its own may take its time."""
+"""Retry interval while a custom resource does not report its selector."""
 WORKLOADS: tuple[type[Workload], ...] = (Deployment, StatefulSet, ReplicaSet, ReplicationController)
 
 
@@ -34,7 +34,7 @@ def every_workload(old: DisruptionPolicy | None, new: DisruptionPolicy | None, v
 
 
 def unguarded_again(old: PodBudget | None, new: PodBudget | None, view: View) -> Iterable[Key]:
-    """A budget went away: those it guarded may need a default one."""
+    """Wake workloads of the namespace when a budget is deleted: they may need a default one."""
     if old is not None and new is None:
         for type_ in WORKLOADS:
             yield from map(key_of, view.all(type_, old.namespace))
@@ -60,13 +60,15 @@ def default_budget(workload: Workload, view: View) -> Iterator[Wish]:
         yield from custom_budget(owner, workload.namespace, Covered.by(template), view)
         return
     kind = kind_of(workload)
-    # a single replica could never leave under a share of it: nobody gets a default that cannot be drained
-    top = Top(owner_of(kind.api_version, kind.name, workload.metadata), workload.namespace, replicas_of(workload) <= 1)
-    yield from budget_for(top, selector_of(workload), Covered.by(template), view)
+    # with a percentage, a single replica could never be evicted, and every default budget must allow a drain
+    budget_owner = Top(
+        owner_of(kind.api_version, kind.name, workload.metadata), workload.namespace, replicas_of(workload) <= 1
+    )
+    yield from budget_for(budget_owner, selector_of(workload), Covered.by(template), view)
 
 
 def own_pod(old: Pod | None, new: Pod) -> bool:
-    """A pod that may belong to a kind of the users' own, or now does."""
+    """Whether a pod belongs to a custom resource, and its owner or labels are new."""
     owner = new.controller
     if owner is None or not is_users_own(owner):
         return False
@@ -95,13 +97,13 @@ def own_pods_unguarded(old: PodBudget | None, new: PodBudget | None, view: View)
     changed=own_pod,
 )
 def default_budget_of_pods(pod: Pod, view: View) -> Iterator[Wish]:
-    """Only its pods tell that an object of a user's own kind runs pods, and what they are worth."""
+    """Only its pods show that a custom resource runs pods, and which priority they have."""
     if pod.controller is not None and pod.metadata.deletion_timestamp is None and not pod.terminal:
         yield from custom_budget(pod.controller, pod.namespace, Covered(pod.metadata.labels, pod.spec), view)
 
 
 class Covered(NamedTuple):
-    """What pods look like that a budget would guard."""
+    """The labels and spec of the pods that a budget would cover."""
 
     labels: Labels
     spec: PodSpec
@@ -112,7 +114,7 @@ class Covered(NamedTuple):
 
 
 class Top(NamedTuple):
-    """Whose budget it is to be."""
+    """The owner of a default budget."""
 
     owner: OwnerReference
     namespace: str
@@ -120,7 +122,7 @@ class Top(NamedTuple):
 
 
 def custom_budget(owner: OwnerReference, namespace: str, covered: Covered, view: View) -> Iterator[Wish]:
-    """The same for an owner of a kind of the users' own that can be scaled, once it says which pods are its own."""
+    """The default budget of a custom resource with a scale subresource, once it reports its selector."""
     found = custom_owner(owner, namespace, view)
     if found is None or not found.kind.namespaced or not found.kind.scale.selector_path:
         return
@@ -129,9 +131,9 @@ def custom_budget(owner: OwnerReference, namespace: str, covered: Covered, view:
         yield Again(NOT_SAID_SECONDS)
         return
     metadata = msgspec.convert(found.raw["metadata"], Meta, strict=False)
-    alone = (found.kind.replicas(found.raw) or 1) <= 1
-    top = Top(owner_of(found.kind.api_version, found.kind.kind, metadata), namespace, alone)
-    yield from budget_for(top, selector, covered, view)
+    is_single = (found.kind.replicas(found.raw) or 1) <= 1
+    budget_owner = Top(owner_of(found.kind.api_version, found.kind.kind, metadata), namespace, is_single)
+    yield from budget_for(budget_owner, selector, covered, view)
 
 
 def owner_of(api_version: str, kind: str, metadata: Meta) -> OwnerReference:
@@ -167,9 +169,9 @@ def is_guarded(labels: Labels, namespace: str, view: View) -> bool:
 
 
 def priority_of(spec: PodSpec, view: View) -> str:
-    """The name of the priority class that pods get."""
-    usual = sorted((one for one in view.all(PriorityClass) if one.global_default), key=lambda one: one.value)
-    return spec.priority_class_name or (usual[0].name if usual else "")
+    """The name of the priority class of these pods."""
+    defaults = sorted((one for one in view.all(PriorityClass) if one.global_default), key=lambda one: one.value)
+    return spec.priority_class_name or (defaults[0].name if defaults else "")
 
 
 def default_for(priority: str, defaults: Iterable[DefaultBudget]) -> DefaultBudget | None:

@@ -1,4 +1,4 @@
-"""Says of a DisruptionPolicy whether all of it is in force: names of priority classes in it may mean nobody."""
+"""Status of a DisruptionPolicy: not ready when it names priority classes that do not exist."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -6,7 +6,7 @@ from trimtab.api.kind import key_of
 from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.value import Condition, Key
-from trimtab.controllers import well_known
+from trimtab.controllers.conditions import with_kstatus_conditions
 from trimtab.controllers.contract import View, Wake, Wish
 from trimtab.controllers.pods.registry import inside_a_cluster
 
@@ -27,15 +27,15 @@ def disruption_policy(policy: DisruptionPolicy, view: View) -> Iterator[Wish]:
 
 
 def in_force(conditions: tuple[Condition, ...], classes: Sequence[str], view: View) -> tuple[Condition, ...]:
-    """What speaks of priority classes is in force when all of them are there."""
+    """Ready, if all priority classes that the object names exist."""
     unknown = [name for name in classes if view.get(PriorityClass, "", name) is None]
     message = f"there is no PriorityClass {', '.join(unknown)}" if unknown else ""
     reason = "UnknownPriorityClass" if unknown else "InForce"
-    return well_known.with_readiness(conditions, reason, message, view, fault=bool(unknown))
+    return with_kstatus_conditions(conditions, reason, message, view, fault=bool(unknown))
 
 
 def named(spec: DisruptionPolicySpec) -> Iterator[str]:
-    """Every priority class that the policy speaks of."""
+    """Every priority class that the policy names."""
     yield from (rule.priority_class_name for rule in spec.priority_rules)
     yield from (one.priority_class_name for one in spec.default_budgets if one.priority_class_name)
     yield from (floor.at_or_below_priority for floor in spec.floors if floor.at_or_below_priority)

@@ -1,4 +1,4 @@
-"""Who owns pods inside a cluster, and how many pods they want."""
+"""Owners of pods inside a cluster, and how many pods they want."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from trimtab.decide.pods.budgets.budget import Controller
 from trimtab.decide.pods.budgets.scalable_kinds import DEFINITION, Scalable, scalables
 
 SURGED = "trimtab.dev/surged"
-"""On a workload: how many replicas a drain has added until the pods that it waits for could go."""
+"""On a workload: replicas that a drain added temporarily so that the pods it evicts have replacements."""
 Scaled = Deployment | ReplicaSet | StatefulSet | ReplicationController
 SCALED: tuple[type[Scaled], ...] = (ReplicaSet, StatefulSet, ReplicationController, Deployment)
 
 
 def controllers_in(namespace: str, view: View) -> dict[str, Controller]:
-    """Everything that says how many pods there should be, by uid."""
+    """Every object that sets a number of pods, by uid."""
     found: dict[str, Controller] = {}
     for type_ in SCALED:
         owners: Sequence[Scaled] = view.all(type_, namespace)
@@ -33,19 +33,19 @@ def controllers_in(namespace: str, view: View) -> dict[str, Controller]:
 
 
 def scaled_kinds(view: View) -> Iterator[Scalable]:
-    """Kinds of the users' own that say how many pods they want."""
+    """Custom resource kinds with a scale subresource."""
     return scalables(view.raws(*DEFINITION))
 
 
 class Custom(NamedTuple):
-    """An owner of a kind of the users' own: how its kind is read, and itself, unless nobody has seen it yet."""
+    """A custom resource that owns pods, and its kind; `raw` is None if it is not in the cache yet."""
 
     kind: Scalable
     raw: Raw | None
 
 
 def custom_owner(owner: OwnerReference | None, namespace: str, view: View) -> Custom | None:
-    """The owner, if its kind is the users' own and can be scaled."""
+    """The owner, if it is a custom resource that can be scaled."""
     kind = next((one for one in scaled_kinds(view) if owner is not None and one.owns(owner)), None)
     if owner is None or kind is None:
         return None
@@ -53,7 +53,7 @@ def custom_owner(owner: OwnerReference | None, namespace: str, view: View) -> Cu
 
 
 def replicas_of(owner: Scaled) -> int:
-    """How many pods it wants for its own sake: replicas that a drain added for a while ask for no strength."""
+    """Replicas without those that a drain added: budgets are computed from the user's own number."""
     wanted = 1 if owner.spec.replicas is None else owner.spec.replicas
     added = owner.metadata.annotations.get(SURGED, "")
     return max(0, wanted - int(added)) if added.isdecimal() else wanted

@@ -1,4 +1,4 @@
-"""Keeps what quotas have used, and says when the highest priority is promised more than the nodes have."""
+"""Status of ResourceQuotas, and the condition that quotas of the highest priority exceed the nodes."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,6 +10,7 @@ from trimtab.api.kinds.native.quota import ResourceQuota
 from trimtab.api.kinds.native.scheduling import PriorityClass
 from trimtab.api.value import Condition, Key
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import is_condition_true, with_condition
 from trimtab.controllers.contract import Note, View, Wake, Wish
 from trimtab.controllers.pods.disruption_policy_status import in_force
 from trimtab.controllers.pods.registry import inside_a_cluster
@@ -47,7 +48,7 @@ def the_order(old: Relevant | None, new: Relevant | None, view: View) -> Iterabl
 
 def _size(thing: Relevant) -> object:
     if isinstance(thing, PriorityClass):
-        return None  # its value never changes
+        return None  # the value of a class is immutable
     return thing.status.allocatable if isinstance(thing, Node) else thing.spec
 
 
@@ -58,19 +59,19 @@ def _size(thing: Relevant) -> object:
     wakes=[Wake(ResourceQuota, the_order), Wake(Node, the_order), Wake(PriorityClass, the_order)],
 )
 def overcommit(order: PriorityOrder, view: View) -> Iterator[Wish]:
-    """Never a refusal: the promise is one of chance in any case, for rooms may be fragmented."""
+    """Only a warning: the quota is not a guarantee in any case, because free resources may be fragmented."""
     top = next((name for name in order.spec.names if view.get(PriorityClass, "", name) is not None), "")
     wanted = promised(view.all(ResourceQuota), top)
-    there: dict[str, int] = {}
+    allocatable: dict[str, int] = {}
     for node in view.all(Node):
         for name, amount in amounts(node.status.allocatable).items():
-            there[name] = there.get(name, 0) + amount
+            allocatable[name] = allocatable.get(name, 0) + amount
     over = [
-        f"{_told(name, amount)} {name} are promised and {_told(name, there.get(name, 0))} are there"
+        f"{_told(name, amount)} {name} are promised and {_told(name, allocatable.get(name, 0))} are there"
         for name, amount in sorted(wanted.items())
-        if amount > there.get(name, 0)
+        if amount > allocatable.get(name, 0)
     ]
-    said = Condition(
+    condition = Condition(
         type=OVERCOMMITTED,
         status="True" if over else "False",
         reason="QuotasExceedNodes" if over else "QuotasFit",
@@ -78,19 +79,19 @@ def overcommit(order: PriorityOrder, view: View) -> Iterator[Wish]:
         last_transition_time=view.now.replace(microsecond=0),
         observed_generation=order.metadata.generation,
     )
-    was = well_known.is_true(order.status.conditions, OVERCOMMITTED)
-    conditions = in_force(well_known.with_condition(order.status.conditions, said), order.spec.names, view)
+    was_over = is_condition_true(order.status.conditions, OVERCOMMITTED)
+    conditions = in_force(with_condition(order.status.conditions, condition), order.spec.names, view)
     status = order.status.but(observed_generation=order.metadata.generation, conditions=conditions)
     if status != order.status:
         yield order.but(status=status)
-    if over and not was:
+    if over and not was_over:
         about = view.get(PriorityClass, "", top)
         if about is not None:
-            yield Note(well_known.ref_of(about), OVERCOMMITTED, said.message, "trimtab-overcommit", "Warning")
+            yield Note(well_known.ref_of(about), OVERCOMMITTED, condition.message, "trimtab-overcommit", "Warning")
 
 
 def _told(name: str, amount: int) -> str:
-    """As people write it: `10Ti` rather than its bytes."""
+    """Memory in the largest unit that divides it: `10Ti` instead of bytes."""
     if name != "memory":
         return shown(name, amount)
     for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):

@@ -1,4 +1,4 @@
-"""The controllers that work inside one cluster, kept apart from those of the fleet."""
+"""Registry of the controllers that run inside one cluster, separate from those of the fleet."""
 
 from functools import partial
 

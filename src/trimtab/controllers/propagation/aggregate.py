@@ -1,4 +1,4 @@
-"""Works of a binding -> its aggregated status and FullyApplied, and the status of the template itself."""
+"""Aggregates the status of a binding's Works into the binding, its FullyApplied condition and the template."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -11,6 +11,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import AggregatedStatusItem, Binding, Work
 from trimtab.api.value import Condition, Key, Raw
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import find_condition, with_condition
 from trimtab.controllers.contract import Again, Make, Note, Remember, View, Wake, Wish, controller
 from trimtab.controllers.propagation.dispatch import expected_clusters, works_of
 from trimtab.controllers.propagation.execute import is_ready
@@ -21,19 +22,19 @@ from trimtab.interpret.operations import Operation, Uninterpretable
 ANSWER_SECONDS = 5.0
 LONGEST_ANSWER_SECONDS = 20.0
 SCHEDULER_SECONDS = 0.25
-WAITING = "waiting for answers"
+WAITING = "pending report"
 
 
 class Waiting(NamedTuple):
-    """Since when a report waits for the answers that are missing, and how long."""
+    """A report that waits for clusters whose Works have no Applied condition yet."""
 
     since: datetime
     seconds: float
     cluster: str = ""
-    """One that has not answered; while this is so, whatever the others say changes nothing."""
+    """A cluster whose status is missing; until it arrives, status changes of other clusters cause no reconcile."""
 
     def is_outdated(self, binding: Binding) -> bool:
-        """Whether it was about an earlier placement."""
+        """Whether it belongs to an earlier placement."""
         scheduled = binding.status.last_scheduled_time
         return scheduled is not None and self.since < scheduled
 
@@ -53,44 +54,31 @@ def binding_of_work(old: Work | None, new: Work | None, view: View) -> Iterable[
     ):
         return
     work = new or old
-    if work is None or (key := key_of_binding(work)) is None:
+    if work is None or (key := well_known.binding_key_of_work(work)) is None:
         return
     if new is None or new.metadata.deletion_timestamp is not None or not waits_for_an_answer(new, key, view):
         yield key
 
 
 def waits_for_an_answer(work: Work, key: Key, view: View) -> bool:
-    """Whether the report of this Work's binding still waits for a cluster, and a timer is set for when it waits no more."""
-    held: Waiting | None = view.recall(WAITING, key)
-    if held is None or not held.cluster:
+    """Whether the binding of this Work still waits for another cluster; a requeue is set for the end of the wait."""
+    pending: Waiting | None = view.recall(WAITING, key)
+    if pending is None or not pending.cluster:
         return False
     binding = well_known.binding_at(view, key.namespace, key.name)
-    awaited = view.get(Work, well_known.execution_namespace(held.cluster), work.name)
+    awaited = view.get(Work, well_known.execution_namespace(pending.cluster), work.name)
     return (
         binding is not None
-        and not held.is_outdated(binding)
-        and held.left(view) > 0
-        and (awaited is None or well_known.condition_of(awaited.status.conditions, "Applied") is None)
-        and any(target.name == held.cluster for target in binding.spec.clusters)
-        and cluster_answers(held.cluster, view)
+        and not pending.is_outdated(binding)
+        and pending.left(view) > 0
+        and (awaited is None or find_condition(awaited.status.conditions, "Applied") is None)
+        and any(target.name == pending.cluster for target in binding.spec.clusters)
+        and cluster_answers(pending.cluster, view)
     )
 
 
-def key_of_binding(work: Work) -> Key | None:
-    annotations = work.metadata.annotations
-    if well_known.RB_NAME in annotations:
-        return Key(
-            kind_of(well_known.BINDINGS[0]).id,
-            annotations.get(well_known.RB_NAMESPACE, ""),
-            annotations[well_known.RB_NAME],
-        )
-    if well_known.CRB_NAME in annotations:
-        return Key(kind_of(well_known.BINDINGS[1]).id, "", annotations[well_known.CRB_NAME])
-    return None
-
-
 def bindings_of_cluster(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
-    """When a cluster goes dark, what it last said of its workloads is no longer known to be true."""
+    """When a cluster becomes unready, the last reported health of its workloads may no longer be true."""
     if not view.profile.unknown_health_when_not_ready or old is None or new is None:
         return
     if is_ready(old) != is_ready(new):
@@ -99,8 +87,11 @@ def bindings_of_cluster(old: Cluster | None, new: Cluster | None, view: View) ->
 
 
 def template_edited(old: Binding | None, new: Binding) -> bool:
-    """Of a binding that had no place and of which nothing is reported, its Works tell as soon as there are any."""
-    reported = well_known.condition_of(new.status.conditions, "FullyApplied") is not None
+    """Whether a change of the binding itself needs a report.
+
+    A binding without clusters and without FullyApplied needs none: its first Works trigger the report.
+    """
+    reported = find_condition(new.status.conditions, "FullyApplied") is not None
     if not reported and not expected_clusters(old or new):
         return False
     return (
@@ -120,17 +111,15 @@ def aggregate(binding: Binding, view: View) -> Iterator[Wish]:
     if binding.metadata.deletion_timestamp is not None:
         return
     works = [work for work in works_of(binding, view) if work.metadata.deletion_timestamp is None]
-    if not works and well_known.condition_of(binding.status.conditions, "FullyApplied") is None:
+    if not works and find_condition(binding.status.conditions, "FullyApplied") is None:
         yield from forgotten(binding, view)
-        return  # nothing was ever sent, so nobody can say how it fares
+        return  # no Work was ever created, so there is no status to report
     if (wait := more_to_come(binding, works, view)) is not None:
         yield from wait
         return
     items = tuple(sorted((item_of(work, binding, view) for work in works), key=lambda item: item.cluster_name))
     applied = fully_applied(binding, items, works, view)
-    status = binding.status.but(
-        aggregated_status=items, conditions=well_known.with_condition(binding.status.conditions, applied)
-    )
+    status = binding.status.but(aggregated_status=items, conditions=with_condition(binding.status.conditions, applied))
     source = (
         "cluster-resource-binding-status-controller"
         if well_known.cluster_wide(binding)
@@ -139,83 +128,82 @@ def aggregate(binding: Binding, view: View) -> Iterator[Wish]:
     if status != binding.status:
         yield from next_report(binding, view)
         yield binding.but(status=status)
-        said = f"Update {well_known.binding_text(binding)} with AggregatedStatus successfully."
-        yield Note(well_known.ref_of(binding), "AggregateStatusSucceed", said, source, routine=True)
+        text = f"Update {well_known.binding_text(binding)} with AggregatedStatus successfully."
+        yield Note(well_known.ref_of(binding), "AggregateStatusSucceed", text, source, routine=True)
     yield from template_status(binding, items, view, source)
 
 
 def more_to_come(binding: Binding, works: list[Work], view: View) -> tuple[Wish, ...] | None:
-    """While some cluster has not answered yet, wait a moment: one report of three says more than three of one.
+    """What to do while the status of some cluster is missing; None when the report is due.
 
-    For those that cannot answer, because they are not ready, nobody has to wait. For the scheduler's word, everybody has.
+    Waiting for several clusters saves writes: one report covers all of them. Unready clusters are not waited for. The
+    Scheduled condition always is, see `is_being_placed`.
     """
-    answered = {
-        well_known.cluster_of(w.namespace) for w in works if well_known.condition_of(w.status.conditions, "Applied")
-    }
-    missing = [name for name in expected_clusters(binding) - answered if cluster_answers(name, view)]
+    reported = {well_known.cluster_of(w.namespace) for w in works if find_condition(w.status.conditions, "Applied")}
+    missing = [name for name in expected_clusters(binding) - reported if cluster_answers(name, view)]
     if not missing and not is_being_placed(binding):
         return None
     before = waiting(binding, view)
-    held = before or Waiting(view.now, ANSWER_SECONDS)
-    left = held.left(view)
+    pending = before or Waiting(view.now, ANSWER_SECONDS)
+    left = pending.left(view)
     if left <= 0:
         return None
     if not missing:
-        again = Again(min(left, SCHEDULER_SECONDS))
-        return (again,) if before else (Remember(WAITING, key_of(binding), held), again)
-    if held.cluster in missing:
+        requeue = Again(min(left, SCHEDULER_SECONDS))
+        return (requeue,) if before else (Remember(WAITING, key_of(binding), pending), requeue)
+    if pending.cluster in missing:
         return (Again(left),)
-    last = max(missing)  # works are sent in the order of the names, so that the others have probably answered before
-    return Remember(WAITING, key_of(binding), held._replace(cluster=last)), Again(left)
+    last = max(missing)  # Works are written in the order of cluster names, so this one is probably the last to report
+    return Remember(WAITING, key_of(binding), pending._replace(cluster=last)), Again(left)
 
 
 def is_being_placed(binding: Binding) -> bool:
-    """Whether the scheduler has said where, but not yet that it is done: on a distant API server these are two writes.
+    """Whether the scheduler has written spec.clusters but not yet the Scheduled condition.
 
-    A report that came between them would tell of the end of the story before its beginning.
+    On a remote API server these are two writes. Without this, status could be reported before `Scheduled` is set.
     """
     return (
         bool(binding.spec.clusters)
         and is_ours(binding)
-        and well_known.condition_of(binding.status.conditions, "Scheduled") is None
+        and find_condition(binding.status.conditions, "Scheduled") is None
     )
 
 
 def waiting(binding: Binding, view: View) -> Waiting | None:
-    """Since when the report of this placement waits, if it does."""
-    held: Waiting | None = view.recall(WAITING, key_of(binding))
-    return None if held is None or held.is_outdated(binding) else held
+    """The pending report of the current placement, if there is one."""
+    pending: Waiting | None = view.recall(WAITING, key_of(binding))
+    return None if pending is None or pending.is_outdated(binding) else pending
 
 
 def next_report(binding: Binding, view: View) -> Iterator[Wish]:
-    """While answers are still missing, each report waits twice as long as the one before."""
+    """While statuses are still missing, each report waits twice as long as the one before."""
     key = key_of(binding)
-    held: Waiting | None = view.recall(WAITING, key)
-    if held is not None:
-        yield Remember(WAITING, key, Waiting(view.now, min(LONGEST_ANSWER_SECONDS, held.seconds * 2)))
+    pending: Waiting | None = view.recall(WAITING, key)
+    if pending is not None:
+        yield Remember(WAITING, key, Waiting(view.now, min(LONGEST_ANSWER_SECONDS, pending.seconds * 2)))
 
 
 def forgotten(binding: Binding, view: View) -> Iterator[Wish]:
-    """With no Work left there is nobody to wait for, and no timer is set."""
+    """Without Works there is no cluster to wait for, and no requeue is set."""
     key = key_of(binding)
-    held: Waiting | None = view.recall(WAITING, key)
-    if held is not None and held.cluster:
-        yield Remember(WAITING, key, held._replace(cluster=""))
+    pending: Waiting | None = view.recall(WAITING, key)
+    if pending is not None and pending.cluster:
+        yield Remember(WAITING, key, pending._replace(cluster=""))
 
 
 def item_of(work: Work, binding: Binding, view: View) -> AggregatedStatusItem:
-    """How one cluster stands, as its Work tells it."""
+    """The status of one cluster, from its Work."""
     name = well_known.cluster_of(work.namespace)
-    applied = well_known.condition_of(work.status.conditions, "Applied")
+    applied = find_condition(work.status.conditions, "Applied")
     before = next((i for i in binding.status.aggregated_status if i.cluster_name == name), None)
     if applied is None or applied.status != "True":
-        lost = AggregatedStatusItem(
+        unapplied = AggregatedStatusItem(
             cluster_name=name, applied_message=applied.message if applied else "", health="Unknown"
         )
         if before is None or not uses_own_fields(binding, view):
-            return lost
-        # what a failed write hides for a while is still the same copy, as old and as settled as it was
-        return lost.but(settled=before.settled, creation_timestamp=before.creation_timestamp)
+            return unapplied
+        # A failed write hides the status for a while, but the copy keeps its age and whether it has settled.
+        return unapplied.but(settled=before.settled, creation_timestamp=before.creation_timestamp)
     first = work.status.manifest_statuses[0] if work.status.manifest_statuses else None
     health = (first.health if first else "") or "Unknown"
     if view.profile.unknown_health_when_not_ready and not cluster_answers(name, view):
@@ -235,7 +223,7 @@ def cluster_answers(name: str, view: View) -> bool:
 
 
 def uses_own_fields(binding: Binding, view: View) -> bool:
-    """Fields that upstream does not have are written where a policy uses them, or always in our own profile."""
+    """Fields that upstream does not have are written where a policy uses them, or always in the profile trimtab."""
     failover = binding.spec.failover.application if binding.spec.failover else None
     if failover is None:
         return False
@@ -270,11 +258,11 @@ def fully_applied(
 
 
 def is_current(work: Work, binding: Binding, view: View) -> bool:
-    """Whether what the member has answers the template as it is now."""
+    """Whether the reported statuses belong to the generation of the template that the Work carries."""
     for manifest, status in zip(work.spec.workload.manifests, work.status.manifest_statuses, strict=False):
         sent = well_known.annotations_of(manifest).get(well_known.TEMPLATE_GENERATION, "")
-        seen = (status.status or {}).get("resourceTemplateGeneration")
-        if sent and seen is not None and str(seen) != sent:
+        observed = (status.status or {}).get("resourceTemplateGeneration")
+        if sent and observed is not None and str(observed) != sent:
             return False
     return len(work.status.manifest_statuses) == len(work.spec.workload.manifests)
 
@@ -282,7 +270,7 @@ def is_current(work: Work, binding: Binding, view: View) -> bool:
 def template_status(
     binding: Binding, items: tuple[AggregatedStatusItem, ...], view: View, source: str
 ) -> Iterator[Wish]:
-    """What people and tools read on the template: the sum of what the members say."""
+    """Write the aggregated status of the members into the template, where users and tools read it."""
     interpreter: Interpreter = view.part("interpreter")
     ref = well_known.template_ref(binding)
     template = view.raw(ref)

@@ -1,4 +1,4 @@
-"""A customization says whether its scripts can be read and how they ran, so that its author finds out."""
+"""Reports in the Ready condition of a ResourceInterpreterCustomization whether its scripts load and run."""
 
 from collections.abc import Iterator
 
@@ -7,6 +7,7 @@ import msgspec
 from trimtab.api.kinds.interpreter import CustomizationStatus, ResourceInterpreterCustomization
 from trimtab.api.value import Condition
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import with_condition
 from trimtab.controllers.contract import Note, View, Wish, controller, spec_changed
 from trimtab.interpret.lua.sandbox import syntax_fault
 from trimtab.interpret.operations import Fault
@@ -16,16 +17,16 @@ SOURCE = "interpreter"
 
 @controller(ResourceInterpreterCustomization, writes=["status"], changed=spec_changed)
 def customizations(customization: ResourceInterpreterCustomization, view: View) -> Iterator[Wish]:
-    """Scripts that cannot be loaded are found at once; those that fail when they run, when they do."""
+    """Syntax errors are reported immediately, runtime errors when they occur."""
     if not view.profile.always_write_own_fields:
         return
-    said = verdict(unreadable(customization) or failed(customization, view), view)
-    status = CustomizationStatus(conditions=well_known.with_condition(customization.status.conditions, said))
+    ready = verdict(unreadable(customization) or failed(customization, view), view)
+    status = CustomizationStatus(conditions=with_condition(customization.status.conditions, ready))
     if status == customization.status:
         return
     yield customization.but(status=status)
-    if said.status == "False":
-        yield Note(well_known.ref_of(customization), said.reason, said.message, SOURCE, "Warning")
+    if ready.status == "False":
+        yield Note(well_known.ref_of(customization), ready.reason, ready.message, SOURCE, "Warning")
 
 
 def scripts(customization: ResourceInterpreterCustomization) -> dict[str, str]:
@@ -34,7 +35,7 @@ def scripts(customization: ResourceInterpreterCustomization) -> dict[str, str]:
 
 
 def failed(customization: ResourceInterpreterCustomization, view: View) -> Fault | None:
-    """How a script of this customization last failed, if it still has that script."""
+    """The last failure of a script of this customization, if the customization still has that script."""
     script, fault = view.recall("script fault", customization.name) or ("", None)
     return fault if script in scripts(customization).values() else None
 

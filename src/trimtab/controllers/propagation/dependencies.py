@@ -1,4 +1,8 @@
-"""A binding that takes its dependencies along -> bindings of the objects it needs, placed where it is placed."""
+"""Attaches bindings for the dependencies of a workload, so that they are propagated to the same clusters.
+
+A binding with `propagateDeps` lists the objects its template needs. Each of them gets an attached binding, whose
+`requiredBy` holds one snapshot per binding that needs it; the attached binding has Works in all of their clusters.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,14 +14,14 @@ from trimtab.api.kinds.work import (
     Binding,
     BindingSnapshot,
     BindingSpec,
-    ObjectReference,
     ResourceBinding,
     TargetCluster,
 )
 from trimtab.api.selectors import LabelSelector
-from trimtab.api.value import Key, Meta, OwnerReference, Raw
+from trimtab.api.value import Key, Meta, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Index, Note, Ref, Remember, View, Wake, Wish, controller
+from trimtab.controllers.propagation.template_references import controller_reference, object_reference
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import binding_name, binding_reference_key
 from trimtab.interpret.operations import Operation, Uninterpretable
@@ -34,13 +38,13 @@ def needed_keys(binding: ResourceBinding) -> Iterable[str]:
     if recorded is None:
         return ()
     return [
-        need_key(want["apiVersion"], want["kind"], want.get("namespace", ""), want.get("name"))
-        for want in orjson.loads(recorded) or ()
+        need_key(dependency["apiVersion"], dependency["kind"], dependency.get("namespace", ""), dependency.get("name"))
+        for dependency in orjson.loads(recorded) or ()
     ]
 
 
 def need_key(api_version: str, kind: str, namespace: str, name: str | None) -> str:
-    """Without a name: any object of the kind, by its labels."""
+    """The index value of a dependency; without a name it stands for a dependency by label selector."""
     return f"{api_version} {kind} {namespace}/{name or ''}"
 
 
@@ -50,7 +54,7 @@ ATTACHED_TO = Index("bindings attached to another", ResourceBinding, depended_by
 
 def concerns_dependencies(old: Binding | None, new: Binding) -> bool:
     if not new.spec.propagate_deps and well_known.DEPENDENCIES_FINALIZER not in new.metadata.finalizers:
-        return False  # it takes nothing along, and nothing that it ever took along is left
+        return False  # it has no dependencies, and no attached bindings to release
     return (
         old is None
         or old.metadata.generation != new.metadata.generation
@@ -60,7 +64,7 @@ def concerns_dependencies(old: Binding | None, new: Binding) -> bool:
 
 
 def referrers(old: ResourceBinding | None, new: ResourceBinding | None, view: View) -> Iterable[Key]:
-    """An attached binding came or went, lost its marks, or speaks of a newer object: those who need it look again."""
+    """An attached binding was created or deleted, lost its labels, or has a newer object: the bindings that need it."""
     if old is not None and new is not None and traits(old) == traits(new):
         return
     for snapshot in dict.fromkeys(s for one in (old, new) if one is not None for s in one.spec.required_by):
@@ -87,7 +91,7 @@ def dependencies(binding: ResourceBinding, view: View) -> Iterator[Wish]:
         yield from forgotten(binding)
         return
     if not binding.spec.clusters and well_known.DEPENDENCIES_FINALIZER not in binding.metadata.finalizers:
-        return  # nobody follows a workload that has not been placed yet
+        return  # the workload has no clusters yet
     interpreter: Interpreter = view.part("interpreter")
     ref = well_known.template_ref(binding)
     template = view.raw(ref)
@@ -103,7 +107,7 @@ def dependencies(binding: ResourceBinding, view: View) -> Iterator[Wish]:
 
 
 def brought_along(template: Raw, view: View) -> Iterator[Wish]:
-    """An object that came or changed, and that other bindings need: their copy of it follows."""
+    """Update the attached binding of an object that was created or changed and that other bindings need."""
     ref = well_known.ref_of_raw(template)
     before = seen = view.get(ResourceBinding, ref.namespace, binding_name(ref.kind, ref.name))
     for name in (ref.name, None):
@@ -122,14 +126,14 @@ def is_needed(template: Raw, binding: ResourceBinding) -> bool:
     recorded = orjson.loads(binding.metadata.annotations.get(well_known.DEPENDENCIES, "null")) or ()
     ref = well_known.ref_of_raw(template)
     return any(
-        (want["apiVersion"], want["kind"], want.get("namespace", "")) == (ref.api_version, ref.kind, ref.namespace)
-        and (want["name"] == ref.name if want.get("name") else chosen_by(want, template))
-        for want in recorded
+        (entry["apiVersion"], entry["kind"], entry.get("namespace", "")) == (ref.api_version, ref.kind, ref.namespace)
+        and (entry["name"] == ref.name if entry.get("name") else chosen_by(entry, template))
+        for entry in recorded
     )
 
 
-def chosen_by(want: Raw, template: Raw) -> bool:
-    selector = msgspec.convert(want.get("labelSelector") or {}, LabelSelector, strict=False)
+def chosen_by(dependency: Raw, template: Raw) -> bool:
+    selector = msgspec.convert(dependency.get("labelSelector") or {}, LabelSelector, strict=False)
     return selector.matches(well_known.labels_of(template))
 
 
@@ -144,19 +148,19 @@ def forgotten(binding: ResourceBinding) -> Iterator[Wish]:
 
 
 def attach(binding: ResourceBinding, needed: list[Raw], attached: list[ResourceBinding], view: View) -> Iterator[Wish]:
-    """Every object needed gets a binding that follows this one; those no longer needed are let go."""
+    """Create or update the attached bindings of all needed objects, and detach those no longer needed."""
     ref = well_known.template_ref(binding)
     recorded = orjson.dumps(needed or None).decode()
-    introduced = binding.but(
+    annotated = binding.but(
         metadata=binding.metadata.but(
             finalizers=tuple(dict.fromkeys((*binding.metadata.finalizers, well_known.DEPENDENCIES_FINALIZER))),
             annotations=binding.metadata.annotations | {well_known.DEPENDENCIES: recorded},
         )
     )
-    changed = introduced != binding
+    changed = annotated != binding
     if changed:
-        yield introduced
-    templates = [raw for want in needed for raw in found(want, view)]
+        yield annotated
+    templates = [raw for dependency in needed for raw in found(dependency, view)]
     names = {binding_name(raw["kind"], raw["metadata"]["name"]) for raw in templates}
     for other in attached:
         if other.name not in names:
@@ -172,34 +176,34 @@ def attach(binding: ResourceBinding, needed: list[Raw], attached: list[ResourceB
             yield wanted
             yield from conflict_note(wanted, view)
     key, cause = well_known.ref_of(binding), (binding.metadata.generation, *versions)
-    if changed or view.recall("dependencies told", key) != cause:
+    if changed or view.recall("dependencies reported", key) != cause:
         listed = f"[{' '.join(map(told_as, needed))}]"
         yield Note(ref, "GetDependenciesSucceed", f"Get dependencies({listed}) succeed.", SOURCE, routine=not changed)
-        said = "Sync schedule results to dependencies succeed."
-        yield Note(key, "SyncScheduleResultToDependenciesSucceed", said, SOURCE, routine=not changed)
-        yield Remember("dependencies told", key, cause)
+        text = "Sync schedule results to dependencies succeed."
+        yield Note(key, "SyncScheduleResultToDependenciesSucceed", text, SOURCE, routine=not changed)
+        yield Remember("dependencies reported", key, cause)
 
 
-def told_as(want: Raw) -> str:
+def told_as(dependency: Raw) -> str:
     """One dependency as upstream's events print it."""
-    selector = "nil" if want.get("labelSelector") is None else orjson.dumps(want["labelSelector"]).decode()
+    selector = "nil" if dependency.get("labelSelector") is None else orjson.dumps(dependency["labelSelector"]).decode()
     return (
-        f"{{APIVersion:{want['apiVersion']} Kind:{want['kind']} Namespace:{want.get('namespace', '')} "
-        f"Name:{want.get('name', '')} LabelSelector:{selector}}}"
+        f"{{APIVersion:{dependency['apiVersion']} Kind:{dependency['kind']} "
+        f"Namespace:{dependency.get('namespace', '')} Name:{dependency.get('name', '')} LabelSelector:{selector}}}"
     )
 
 
-def found(want: Raw, view: View) -> list[Raw]:
-    """The live objects that a dependency means: one by name, or all that a selector matches."""
-    namespace = want.get("namespace", "")
-    if name := want.get("name"):
-        raw = view.raw(Ref(want["apiVersion"], want["kind"], namespace, name))
+def found(dependency: Raw, view: View) -> list[Raw]:
+    """The existing objects that a dependency refers to: one by name, or all that its selector matches."""
+    api_version, kind, namespace = dependency["apiVersion"], dependency["kind"], dependency.get("namespace", "")
+    if name := dependency.get("name"):
+        raw = view.raw(Ref(api_version, kind, namespace, name))
         return [raw] if raw is not None else []
-    return [raw for raw in view.raws(want["apiVersion"], want["kind"], namespace) if chosen_by(want, raw)]
+    return [raw for raw in view.raws(api_version, kind, namespace) if chosen_by(dependency, raw)]
 
 
 def snapshot_of(binding: ResourceBinding, view: View) -> BindingSnapshot:
-    """Where the workload is, and where it still runs while it leaves: its dependencies must not go first."""
+    """The clusters of the workload, with those it is being evicted from: its dependencies must not be removed first."""
     clusters = {target.name: target for target in binding.spec.clusters}
     if not view.profile.dependencies_leave_last:
         return BindingSnapshot(namespace=binding.namespace, name=binding.name, clusters=tuple(clusters.values()))
@@ -212,6 +216,7 @@ def snapshot_of(binding: ResourceBinding, view: View) -> BindingSnapshot:
 
 
 def attached_to(binding: ResourceBinding, raw: Raw, seen: ResourceBinding | None, view: View) -> ResourceBinding:
+    """The attached binding of a dependency, with this binding among those that require it."""
     ref = well_known.ref_of_raw(raw)
     if seen is None:
         seen = ResourceBinding(
@@ -220,40 +225,18 @@ def attached_to(binding: ResourceBinding, raw: Raw, seen: ResourceBinding | None
                 namespace=binding.namespace,
                 labels={well_known.RB_ID: well_known.permanent_id(ref.uid, ref.kind, ref.name)},
                 finalizers=(well_known.BINDING_FINALIZER,),
-                owner_references=(
-                    OwnerReference(
-                        api_version=ref.api_version,
-                        kind=ref.kind,
-                        name=ref.name,
-                        uid=ref.uid,
-                        controller=True,
-                        block_owner_deletion=True,
-                    ),
-                ),
+                owner_references=(controller_reference(ref),),
             )
         )
-    mine = snapshot_of(binding, view)
-    required = [mine if is_of(snapshot, binding) else snapshot for snapshot in seen.spec.required_by]
-    if mine not in required:
-        required.append(mine)
-    spec = seen.spec.but(required_by=tuple(required), resource=resource_of(seen.spec.resource, raw))
+    own = snapshot_of(binding, view)
+    required = [own if is_of(snapshot, binding) else snapshot for snapshot in seen.spec.required_by]
+    if own not in required:
+        required.append(own)
+    spec = seen.spec.but(required_by=tuple(required), resource=object_reference(raw))
     if spec.placement is None:
         spec = spec.but(**strategy(asking(spec.required_by, view)))
     labels = seen.metadata.labels | {depended_by(binding): well_known.binding_id(binding)}
     return seen.but(metadata=seen.metadata.but(labels=labels), spec=spec)
-
-
-def resource_of(before: ObjectReference, raw: Raw) -> ObjectReference:
-    """The dependency as it is now; its version moves with its content so that Works follow."""
-    ref = well_known.ref_of_raw(raw)
-    return ObjectReference(
-        api_version=ref.api_version,
-        kind=ref.kind,
-        namespace=ref.namespace,
-        name=ref.name,
-        uid=ref.uid,
-        resource_version=raw["metadata"].get("resourceVersion", ""),
-    )
 
 
 def is_of(snapshot: BindingSnapshot, binding: Binding) -> bool:
@@ -261,23 +244,23 @@ def is_of(snapshot: BindingSnapshot, binding: Binding) -> bool:
 
 
 def asking(required: Iterable[BindingSnapshot], view: View) -> list[ResourceBinding]:
-    """The bindings that need this one."""
-    asked = (view.get(ResourceBinding, snapshot.namespace, snapshot.name) for snapshot in required)
-    return [binding for binding in asked if binding is not None]
+    """The bindings that require this attached binding."""
+    found = (view.get(ResourceBinding, snapshot.namespace, snapshot.name) for snapshot in required)
+    return [binding for binding in found if binding is not None]
 
 
-def strategy(asked: list[ResourceBinding]) -> dict[str, object]:
-    """A binding with no policy of its own takes the boldest conflict rule and the most careful deletion rule."""
-    bold = any(binding.spec.conflict_resolution == "Overwrite" for binding in asked)
-    keep = any(binding.spec.preserve_resources_on_deletion for binding in asked)
-    return {"conflict_resolution": "Overwrite" if bold else "Abort", "preserve_resources_on_deletion": keep}
+def strategy(requiring: list[ResourceBinding]) -> dict[str, object]:
+    """A binding without its own policy overwrites, and preserves on deletion, if any binding that requires it does."""
+    overwrite = any(binding.spec.conflict_resolution == "Overwrite" for binding in requiring)
+    preserve = any(binding.spec.preserve_resources_on_deletion for binding in requiring)
+    return {"conflict_resolution": "Overwrite" if overwrite else "Abort", "preserve_resources_on_deletion": preserve}
 
 
 def conflict_note(attached: ResourceBinding, view: View) -> Iterator[Note]:
-    """Those who need this object do not agree on how it is to be treated."""
-    asked = asking(attached.spec.required_by, view) if attached.spec.placement is None else []
-    resolutions = {binding.spec.conflict_resolution == "Overwrite" for binding in asked}
-    deletions = {bool(binding.spec.preserve_resources_on_deletion) for binding in asked}
+    """An event when the bindings that require this one disagree on conflict resolution or deletion."""
+    requiring = asking(attached.spec.required_by, view) if attached.spec.placement is None else []
+    resolutions = {binding.spec.conflict_resolution == "Overwrite" for binding in requiring}
+    deletions = {bool(binding.spec.preserve_resources_on_deletion) for binding in requiring}
     reasons = [
         *(["ConflictResolution conflicted (Overwrite vs Abort)"] if len(resolutions) > 1 else []),
         *(["PreserveResourcesOnDeletion conflicted (true vs false)"] if len(deletions) > 1 else []),
@@ -288,8 +271,8 @@ def conflict_note(attached: ResourceBinding, view: View) -> Iterator[Note]:
 
 
 def detached(other: ResourceBinding, binding: ResourceBinding) -> ResourceBinding:
-    """The attached binding, no longer needed by this one; with nobody left it asks for nothing."""
-    required = tuple(s for s in other.spec.required_by if (s.namespace, s.name) != (binding.namespace, binding.name))
+    """The attached binding without this binding's requirement; without any, its spec is empty and it gets no Works."""
+    required = tuple(snapshot for snapshot in other.spec.required_by if not is_of(snapshot, binding))
     spec = other.spec.but(required_by=required)
     if not required and spec.placement is None:
         spec = BindingSpec(resource=spec.resource)

@@ -1,4 +1,4 @@
-"""Template + policies -> the binding that says what must run and by which rules it is placed."""
+"""Matches templates with propagation policies and creates a binding for each template that a policy claims."""
 
 import hashlib
 import re
@@ -9,13 +9,8 @@ import msgspec
 import orjson
 
 from trimtab.api.kinds.native.scheduling import PriorityClass
-from trimtab.api.kinds.policy import (
-    ClusterOverridePolicy,
-    ClusterPropagationPolicy,
-    OverridePolicy,
-    Policy,
-    PropagationPolicy,
-)
+from trimtab.api.kinds.override_policy import ClusterOverridePolicy, OverridePolicy
+from trimtab.api.kinds.policy import ClusterPropagationPolicy, Policy, PropagationPolicy
 from trimtab.api.kinds.work import (
     Binding,
     BindingSchedulePriority,
@@ -23,15 +18,16 @@ from trimtab.api.kinds.work import (
     BindingSuspension,
     ClusterResourceBinding,
     Component,
-    ObjectReference,
     ReplicaRequirements,
     ResourceBinding,
     WorkloadAffinityGroups,
 )
-from trimtab.api.value import Key, Meta, OwnerReference, Raw
+from trimtab.api.value import Key, Meta, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Make, Note, Ref, Remember, View, Wake, Wish, controller
+from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.propagation.dependencies import brought_along
+from trimtab.controllers.propagation.template_references import controller_reference, object_reference
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.match import policy_priority
 from trimtab.interpret.names import binding_name
@@ -44,7 +40,7 @@ P = TypeVar("P", bound=Policy)
 
 
 def deserves_a_look(old: Raw | None, new: Raw) -> bool:
-    """Something other than status and bookkeeping changed."""
+    """Whether anything but the status, managedFields and resourceVersion changed."""
     if old is None:
         return True
     if any(old.get(key) != value for key, value in new.items() if key not in ("metadata", "status")) or any(
@@ -63,7 +59,7 @@ def selectors_of(policy: Any) -> list[Raw]:
 
 
 def templates_of_policy(old: Policy | None, new: Policy | None, view: View) -> Iterable[Key]:
-    """A policy came, changed its mind or went: the templates it speaks of, and those it has claimed."""
+    """A policy was created, changed or deleted: the templates it selects, and those it has claimed."""
     policy = new or old
     if policy is None or (
         old is not None
@@ -74,9 +70,9 @@ def templates_of_policy(old: Policy | None, new: Policy | None, view: View) -> I
         return
     for selector in policy.spec.resource_selectors:
         namespace = policy.namespace or selector.namespace or None
-        chosen = [msgspec.to_builtins(selector)]
+        selectors = [msgspec.to_builtins(selector)]
         for raw in view.raws(selector.api_version, selector.kind, namespace):
-            if policy_priority(chosen, raw) and (key := view.key(well_known.ref_of_raw(raw))):
+            if policy_priority(selectors, raw) and (key := view.key(well_known.ref_of_raw(raw))):
                 yield key
     for binding in well_known.bindings_of_policy(view, well_known.policy_id(policy)):
         if key := view.key(well_known.template_ref(binding)):
@@ -86,7 +82,7 @@ def templates_of_policy(old: Policy | None, new: Policy | None, view: View) -> I
 def template_of_override(
     old: OverridePolicy | ClusterOverridePolicy | None, new: OverridePolicy | ClusterOverridePolicy | None, view: View
 ) -> Iterable[Key]:
-    """A new override policy may be the one a propagation policy waits for (`dependentOverrides`)."""
+    """A new override policy: the templates of propagation policies that wait for it (`dependentOverrides`)."""
     if old is not None or new is None:
         return
     for policy in (*view.all(PropagationPolicy, new.namespace), *view.all(ClusterPropagationPolicy)):
@@ -95,7 +91,7 @@ def template_of_override(
 
 
 def template_of_binding(old: Binding | None, new: Binding | None, view: View) -> Iterable[Key]:
-    """A binding that went, or whose detector-written part was edited, is put right from its template."""
+    """A deleted binding is recreated from its template."""
     if new is None and old is not None and (key := view.key(well_known.template_ref(old))):
         yield key
 
@@ -120,8 +116,8 @@ def detect(template: Raw, view: View) -> Iterator[Wish]:
         return
     key = well_known.place_of_raw(template)
     known: Said | None = view.recall("template", key)
-    policy, lost = claimant(template, view)
-    if lost:
+    policy, is_stale = claimant(template, view)
+    if is_stale:
         yield from unclaimed(template, view)
         return
     if policy is None:
@@ -136,34 +132,34 @@ def detect(template: Raw, view: View) -> Iterator[Wish]:
             return
         claim = claimed(template, policy)
         if claim != template:
-            yield Make(claim, seen=template)  # and with the claim in place it is looked at again
+            yield Make(claim, seen=template)  # this write triggers the next reconcile, which creates the binding
             return
-        now = said(template, policy)
-        by_the_user = known is None or known.by_the_user != now.by_the_user
-        yield from apply(template, policy, view, by_the_user=by_the_user, news=known != now)
-        yield Remember("template", key, now)
+        current = said(template, policy)
+        edited = known is None or known.by_the_user != current.by_the_user
+        yield from apply(template, policy, view, by_the_user=edited, news=known != current)
+        yield Remember("template", key, current)
     else:
         yield Remember("template", key, said(template, policy))
 
 
 class Said(NamedTuple):
-    """What a binding answers to; two equal ones are the same wish."""
+    """The inputs of a binding as digests; when two are equal, the binding does not change."""
 
     by_the_user: bytes
     """The template without what the control plane added."""
     marked: bytes
-    """All of its labels and annotations."""
+    """All labels and annotations of the template."""
     policy: str
     generation: int
 
 
 def said(template: Raw, policy: Policy | None) -> Said:
-    spoken = {key: value for key, value in template.items() if key not in ("status", "metadata")}
+    content = {key: value for key, value in template.items() if key not in ("status", "metadata")}
     metadata = {key: value for key, value in template["metadata"].items() if key not in NOT_USERS}
     sections = {section: metadata.pop(section, None) or {} for section in ("labels", "annotations")}
     users = [{key: value for key, value in section.items() if theirs(key)} for section in sections.values()]
     return Said(
-        digest([spoken, metadata, users]),
+        digest([content, metadata, users]),
         digest(sections),
         well_known.policy_id(policy) if policy is not None else "",
         policy.metadata.generation if policy is not None else 0,
@@ -180,7 +176,7 @@ def theirs(key: str) -> bool:
 
 
 def claimant(template: Raw, view: View) -> tuple[Policy | None, bool]:
-    """The policy that has claimed this template, and whether the claim names a policy that no longer exists."""
+    """The policy that has claimed this template, and whether the claim refers to a policy that does not exist."""
     labels, annotations = well_known.labels_of(template), well_known.annotations_of(template)
     if well_known.PP_ID in labels and well_known.PP_NAME in annotations and well_known.PP_NAMESPACE in annotations:
         found: Policy | None = view.get(
@@ -194,7 +190,7 @@ def claimant(template: Raw, view: View) -> tuple[Policy | None, bool]:
 
 
 def chosen(template: Raw, view: View) -> Policy | None:
-    """The policy that fits best: the namespace's own before any cluster-wide one, then priority, closeness, name."""
+    """The best matching policy: namespaced before cluster-wide, then by priority, selector specificity and name."""
     namespace = template["metadata"].get("namespace", "")
     own = best(view.all(PropagationPolicy, namespace), template) if namespace else None
     return own or best(view.all(ClusterPropagationPolicy), template)
@@ -203,14 +199,14 @@ def chosen(template: Raw, view: View) -> Policy | None:
 def best(policies: Iterable[P], template: Raw) -> P | None:
     ranked = []
     for policy in policies:
-        closeness = policy_priority(selectors_of(policy), template)
-        if closeness and policy.metadata.deletion_timestamp is None:
-            ranked.append((-(policy.spec.priority or 0), -closeness, policy.name, policy))
+        specificity = policy_priority(selectors_of(policy), template)
+        if specificity and policy.metadata.deletion_timestamp is None:
+            ranked.append((-(policy.spec.priority or 0), -specificity, policy.name, policy))
     return min(ranked, key=lambda entry: entry[:3])[3] if ranked else None
 
 
 def claim_marks(policy: Policy) -> tuple[dict[str, str | None], dict[str, str | None]]:
-    """The labels and annotations that say whose this is; those of the other scope are taken away."""
+    """The labels and annotations of a claim; a namespaced claim removes those of a cluster-wide one."""
     if isinstance(policy, PropagationPolicy):
         labels: dict[str, str | None] = {well_known.PP_ID: well_known.policy_id(policy), well_known.CPP_ID: None}
         return labels, {
@@ -221,7 +217,7 @@ def claim_marks(policy: Policy) -> tuple[dict[str, str | None], dict[str, str | 
     return {well_known.CPP_ID: well_known.policy_id(policy)}, {well_known.CPP_NAME: policy.name}
 
 
-NO_CLAIM_LABELS: dict[str, str | None] = {well_known.PP_ID: None, well_known.CPP_ID: None}
+NO_CLAIM_LABELS: dict[str, str | None] = dict.fromkeys(well_known.POLICY_ID_LABELS)
 NO_CLAIM_ANNOTATIONS: dict[str, str | None] = {
     well_known.PP_NAMESPACE: None,
     well_known.PP_NAME: None,
@@ -235,7 +231,7 @@ def claimed(template: Raw, policy: Policy) -> Raw:
 
 
 def unclaimed(template: Raw, view: View) -> Iterator[Wish]:
-    """The claim is void: the binding forgets it first, then the template; what runs goes on running."""
+    """Remove the claim, from the binding first and then from the template; running workloads are kept."""
     metadata = template["metadata"]
     binding = well_known.binding_at(
         view, metadata.get("namespace", ""), binding_name(template["kind"], metadata["name"])
@@ -255,16 +251,16 @@ def without_claim(binding: Binding) -> Binding:
 
 
 def apply(template: Raw, policy: Policy, view: View, *, by_the_user: bool, news: bool) -> Iterator[Wish]:
-    """Make the binding say what template and policy say."""
+    """Create or update the binding; a Lazy policy applies only to changes by the user."""
     if by_the_user or policy.spec.activation_preference != "Lazy":
         yield from bind(template, policy, view, news=news)
 
 
 def waited_for(missing: list[str], template: Raw, policy: Policy, view: View) -> Iterator[Wish]:
-    """The policy is not applied, and claims nothing, before the overrides that it names are there."""
-    if not view.profile.tell_routine:  # upstream waits in silence
-        said = f"{policy_text(policy)} failed: override policies not found: {', '.join(missing)}"
-        yield Note(well_known.ref_of_raw(template), "ApplyPolicyFailed", said, SOURCE, "Warning")
+    """A policy is not applied and claims nothing until its dependent overrides exist."""
+    if not view.profile.tell_routine:  # upstream records no event
+        text = f"{policy_text(policy)} failed: override policies not found: {', '.join(missing)}"
+        yield Note(well_known.ref_of_raw(template), "ApplyPolicyFailed", text, SOURCE, "Warning")
     yield Again(30)
 
 
@@ -284,7 +280,7 @@ def policy_text(policy: Policy) -> str:
 
 
 def bind(template: Raw, policy: Policy, view: View, *, news: bool) -> Iterator[Wish]:
-    """Create the binding, or change in it what the detector owns."""
+    """Create the binding, or update the fields that the detector owns."""
     ref = well_known.ref_of_raw(template)
     try:
         wanted = binding_for(template, policy, view)
@@ -296,10 +292,10 @@ def bind(template: Raw, policy: Policy, view: View, *, news: bool) -> Iterator[W
     if seen is not None:
         owner = next((o for o in seen.metadata.owner_references if o.controller), None)
         if owner is not None and owner.uid != ref.uid:
-            yield Again(0.2)  # the binding of a deleted namesake: garbage collection has to take it first
+            yield Again(0.2)  # it belongs to a deleted object of the same name: garbage collection deletes it first
             return
         if not news and seen.spec.resource.uid == ref.uid:
-            # The version also moves with the status; while nobody has said anything new, nothing is sent again.
+            # The resourceVersion also changes with the status; without other changes the binding keeps the old one.
             wanted = wanted.but(spec=wanted.spec.but(resource=seen.spec.resource))
         wanted = updated(seen, wanted)
     if wanted == seen and not news:
@@ -318,11 +314,11 @@ def counts(template: Raw, view: View) -> bool:
 
 
 class Unready(Exception):
-    """The binding cannot be built yet; the message says what is missing."""
+    """The binding cannot be built yet; the message names what is missing."""
 
 
 def binding_for(template: Raw, policy: Policy, view: View) -> Binding:
-    """The binding that this template and this policy ask for, scheduling apart."""
+    """The binding of this template under this policy, without any scheduling result."""
     ref = well_known.ref_of_raw(template)
     labels, annotations = claim_marks(policy)
     name = binding_name(ref.kind, ref.name)
@@ -334,38 +330,22 @@ def binding_for(template: Raw, policy: Policy, view: View) -> Binding:
         labels=well_known.merged({own_label: well_known.permanent_id(ref.uid, ref.kind, name)}, labels),
         annotations=well_known.merged({}, annotations),
         finalizers=(well_known.CLUSTER_BINDING_FINALIZER if cluster_wide else well_known.BINDING_FINALIZER,),
-        owner_references=(
-            OwnerReference(
-                api_version=ref.api_version,
-                kind=ref.kind,
-                name=ref.name,
-                uid=ref.uid,
-                controller=True,
-                block_owner_deletion=True,
-            ),
-        ),
+        owner_references=(controller_reference(ref),),
     )
     spec = spec_for(template, ref, policy, view)
     return (ClusterResourceBinding if cluster_wide else ResourceBinding)(metadata=metadata, spec=spec)
 
 
 def spec_for(template: Raw, ref: Ref, policy: Policy, view: View) -> BindingSpec:
-    said = policy.spec
+    rules = policy.spec
     spec = BindingSpec(
-        resource=ObjectReference(
-            api_version=ref.api_version,
-            kind=ref.kind,
-            namespace=ref.namespace,
-            name=ref.name,
-            uid=ref.uid,
-            resource_version=template["metadata"].get("resourceVersion", ""),
-        ),
-        propagate_deps=said.propagate_deps or said.association,
-        scheduler_name=said.scheduler_name,
-        placement=said.placement,
-        failover=said.failover,
-        conflict_resolution=said.conflict_resolution,
-        preserve_resources_on_deletion=said.preserve_resources_on_deletion,
+        resource=object_reference(template),
+        propagate_deps=rules.propagate_deps or rules.association,
+        scheduler_name=rules.scheduler_name,
+        placement=rules.placement,
+        failover=rules.failover,
+        conflict_resolution=rules.conflict_resolution,
+        preserve_resources_on_deletion=rules.preserve_resources_on_deletion,
         suspension=suspension_of(policy),
     )
     spec = with_replicas(spec, template, view)
@@ -378,22 +358,22 @@ def spec_for(template: Raw, ref: Ref, policy: Policy, view: View) -> BindingSpec
 
 
 def suspension_of(policy: Policy) -> BindingSuspension | None:
-    said = policy.spec.suspension
-    if said is None:
+    wanted = policy.spec.suspension
+    if wanted is None:
         return None
-    return BindingSuspension(dispatching=said.dispatching, dispatching_on_clusters=said.dispatching_on_clusters)
+    return BindingSuspension(dispatching=wanted.dispatching, dispatching_on_clusters=wanted.dispatching_on_clusters)
 
 
 def with_replicas(spec: BindingSpec, template: Raw, view: View) -> BindingSpec:
     interpreter: Interpreter = view.part("interpreter")
     gvk = (template["apiVersion"], template["kind"])
     try:
-        if well_known.setting(view, "components", default=False) and interpreter.interprets(gvk, Operation.COMPONENT):
+        if feature_gates(view).components and interpreter.interprets(gvk, Operation.COMPONENT):
             found = interpreter.components(template)
             return spec.but(components=tuple(msgspec.convert(c, Component, strict=False) for c in found or ()))
         if interpreter.interprets(gvk, Operation.REPLICA):
-            replicas, needs = interpreter.replicas(template)
-            requirements = msgspec.convert(needs, ReplicaRequirements, strict=False) if needs is not None else None
+            replicas, raw = interpreter.replicas(template)
+            requirements = msgspec.convert(raw, ReplicaRequirements, strict=False) if raw is not None else None
             return spec.but(replicas=replicas, replica_requirements=requirements)
     except Uninterpretable as fault:
         raise Unready(str(fault)) from fault
@@ -401,14 +381,14 @@ def with_replicas(spec: BindingSpec, template: Raw, view: View) -> BindingSpec:
 
 
 def priority_of(policy: Policy, view: View) -> BindingSchedulePriority | None:
-    asked = policy.spec.schedule_priority
-    if asked is None:
+    wanted = policy.spec.schedule_priority
+    if wanted is None:
         return None
-    if asked.priority_class_source != "KubePriorityClass":
-        raise Unready(f"unsupported priority class source {asked.priority_class_source}")
-    found = view.get(PriorityClass, "", asked.priority_class_name)
+    if wanted.priority_class_source != "KubePriorityClass":
+        raise Unready(f"unsupported priority class source {wanted.priority_class_source}")
+    found = view.get(PriorityClass, "", wanted.priority_class_name)
     if found is None:
-        raise Unready(f'priorityclasses.scheduling.k8s.io "{asked.priority_class_name}" not found')
+        raise Unready(f'priorityclasses.scheduling.k8s.io "{wanted.priority_class_name}" not found')
     return BindingSchedulePriority(priority=found.value)
 
 
@@ -428,7 +408,7 @@ def affinity_groups(template: Raw, policy: Policy, view: View) -> WorkloadAffini
 
 
 def updated(seen: Binding, wanted: Binding) -> Binding:
-    """`seen` with the detector's part renewed; clusters, tasks, stamps and holds belong to others."""
+    """`seen` with the detector's fields updated; clusters, eviction tasks and reschedule times have other owners."""
     suspension = wanted.spec.suspension
     if seen.spec.suspension is not None and seen.spec.suspension.scheduling is not None:
         suspension = (suspension or BindingSuspension()).but(scheduling=seen.spec.suspension.scheduling)

@@ -1,12 +1,13 @@
-"""Binding -> one Work per target cluster; Works that no target asks for any more are taken back."""
+"""Creates one Work per target cluster of a binding and deletes the Works of clusters that are no longer targets."""
 
 from collections.abc import Iterable, Iterator
 
 from trimtab.api.kind import key_of
-from trimtab.api.kinds.policy import ClusterOverridePolicy, Override, OverridePolicy
+from trimtab.api.kinds.override_policy import ClusterOverridePolicy, Override, OverridePolicy
 from trimtab.api.kinds.work import Binding, Hold, TargetCluster, Work
 from trimtab.api.value import Key, Raw
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import join_messages
 from trimtab.controllers.contract import Again, Gone, Index, Note, Remember, View, Wake, Wish, controller
 from trimtab.controllers.movement import purge_guard
 from trimtab.controllers.propagation.detect import selectors_of
@@ -35,7 +36,7 @@ def works_of(binding: Binding, view: View) -> list[Work]:
 
 
 def bindings_of_override(old: Override | None, new: Override | None, view: View) -> Iterable[Key]:
-    """An override policy came, changed or went: the bindings whose template it means, or meant."""
+    """An override policy was created, changed or deleted: the bindings whose template it selects or selected."""
     if old is not None and new is not None and old.spec == new.spec:
         return
     policies = [policy for policy in (old, new) if policy is not None]
@@ -49,13 +50,11 @@ def bindings_of_override(old: Override | None, new: Override | None, view: View)
 
 
 def binding_of_lost_work(old: Work | None, new: Work | None, view: View) -> Iterable[Key]:
-    """Somebody deleted or edited a Work: its binding knows what it should be."""
+    """A Work was deleted or edited: its binding restores it."""
     if old is None or (new is not None and not leaves(old, new) and not is_edited(old, new)):
         return
-    annotations = old.metadata.annotations
-    namespace = annotations.get(well_known.RB_NAMESPACE, "")
-    name = annotations.get(well_known.RB_NAME) or annotations.get(well_known.CRB_NAME)
-    binding = well_known.binding_at(view, namespace, name) if name else None
+    key = well_known.binding_key_of_work(old)
+    binding = well_known.binding_at(view, key.namespace, key.name) if key is not None else None
     if binding is not None:
         yield key_of(binding)
 
@@ -94,14 +93,14 @@ def dispatch(binding: Binding, view: View) -> Iterator[Wish]:
         return
     expected = expected_clusters(binding)
     if not expected and not works and not view.profile.tell_routine:
-        return  # it has no place yet
+        return  # not scheduled yet
     orphans = [work for work in works if well_known.cluster_of(work.namespace) not in expected]
     for work in orphans:
         if work.metadata.deletion_timestamp is None:
             yield Gone(work)
     remnants = purge_guard.remnants(binding, works, view)
     if any(remnant.blocks(view.now) for remnant in remnants):
-        # the old instance must be gone before a new one starts
+        # The old instance must be deleted before a new one starts.
         yield Again(min([DIRECTLY_SECONDS, *purge_guard.waits(remnants, view.now)]))
         return
     template = view.raw(well_known.template_ref(binding))
@@ -121,7 +120,7 @@ def farewell(binding: Binding, works: list[Work]) -> Iterator[Wish]:
 
 
 def expected_clusters(binding: Binding) -> set[str]:
-    """Where this binding may have Works: placed, required, still leaving, or held until the replacement is ready."""
+    """The clusters in which this binding has Works: scheduled, required, being evicted, or held by a move."""
     names = {target.name for target in targets(binding)}
     names |= {
         task.from_cluster for task in binding.spec.graceful_eviction_tasks if task.purge_mode not in well_known.DIRECTLY
@@ -130,7 +129,7 @@ def expected_clusters(binding: Binding) -> set[str]:
 
 
 def targets(binding: Binding) -> list[TargetCluster]:
-    """What each cluster shall have: its share, what others require of it, and what a hold keeps there."""
+    """The replicas of each cluster: its share, what other bindings require, and what holds keep."""
     shares = {target.name: target for target in binding.spec.clusters}
     for snapshot in binding.spec.required_by:
         for target in snapshot.clusters:
@@ -144,14 +143,14 @@ def targets(binding: Binding) -> list[TargetCluster]:
 
 
 def had(binding: Binding, hold: Hold) -> int:
-    """What the cluster had when its replicas began to leave: a hold keeps, it never adds."""
+    """The replicas of the cluster before the move: a hold keeps replicas and never adds any."""
     replacement = binding.status.replacement
     before = {target.name: target.replicas for target in replacement.before} if replacement is not None else {}
     return before.get(hold.cluster, 2**31)
 
 
 def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iterator[Wish]:
-    """Render every target; what is already there as it should be costs nothing."""
+    """Render the Work of every target cluster and write those that differ."""
     seen = {work.namespace: work for work in works}
     shares = targets(binding)
     completions, pruned = divided_completions(binding, template, shares), prune(template)
@@ -171,7 +170,7 @@ def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iter
             continue
         before = seen.get(work.namespace)
         if before is not None and before.metadata.deletion_timestamp is not None:
-            yield Again(0.5)  # the old Work has to go before a new one of its name can come
+            yield Again(0.5)  # the old Work must be deleted before one of the same name can be created
             continue
         forget = view.profile.forget_stale_overrides
         wanted = work if before is None else renewed(before, work, forget_overrides=forget)
@@ -180,14 +179,14 @@ def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iter
             yield wanted
         if wanted != before or (fresh and view.profile.tell_routine):
             yield from notes
-    sent = fresh and (bool(shares) or view.profile.tell_routine)  # that nothing is sent yet is no news of ours
-    yield from told(binding, failures, tell=changed or sent)
+    first = fresh and (bool(shares) or view.profile.tell_routine)  # without targets only upstream records an event
+    yield from told(binding, failures, tell=changed or first)
     if fresh and not failures:
         yield Remember("dispatched", well_known.ref_of(binding), cause)
 
 
 def cause_of(binding: Binding, template: Raw, view: View) -> tuple[int, ...]:
-    """Of what a dispatch is the answer: this generation of the binding, and of the override policies that mean it."""
+    """The generations of the binding and of the override policies that select it: equal ones need no new events."""
     generations = [binding.metadata.generation]
     namespace = binding.spec.resource.namespace
     policies = (
@@ -199,7 +198,7 @@ def cause_of(binding: Binding, template: Raw, view: View) -> tuple[int, ...]:
 
 
 def renewed(before: Work, work: Work, *, forget_overrides: bool = True) -> Work:
-    """The Work that is there, saying what the new one says."""
+    """The existing Work with the labels, annotations, finalizers and spec of the new one."""
     stale = (well_known.APPLIED_OVERRIDES, well_known.APPLIED_CLUSTER_OVERRIDES) if forget_overrides else ()
     kept = {key: value for key, value in before.metadata.annotations.items() if key not in stale}
     return before.but(
@@ -213,14 +212,14 @@ def renewed(before: Work, work: Work, *, forget_overrides: bool = True) -> Work:
 
 
 def told(binding: Binding, failures: list[str], *, tell: bool) -> Iterator[Wish]:
-    """One event per outcome: when something was sent, or when this generation was looked at for the first time."""
+    """Events on failure, and on success when a Work was written or this generation is dispatched for the first time."""
     source = "cluster-resource-binding-controller" if well_known.cluster_wide(binding) else "binding-controller"
-    abouts = (well_known.ref_of(binding), well_known.template_ref(binding))
+    own, template = well_known.ref_of(binding), well_known.template_ref(binding)
     if failures:
-        for about in abouts:
-            yield Note(about, "SyncWorkFailed", well_known.all_of(failures), source, "Warning")
+        for about in (own, template):
+            yield Note(about, "SyncWorkFailed", join_messages(failures), source, "Warning")
         yield Again(FAILURE_SECONDS)
     elif tell:
         text = f"Sync work of {well_known.binding_text(binding)} successful."
-        yield Note(abouts[0], "SyncWorkSucceed", text, source)
-        yield Note(abouts[1], "SyncWorkSucceed", text, source, routine=True)
+        yield Note(own, "SyncWorkSucceed", text, source)
+        yield Note(template, "SyncWorkSucceed", text, source, routine=True)

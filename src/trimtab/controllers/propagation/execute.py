@@ -1,4 +1,4 @@
-"""Work -> the object in the member, and what the member says of it -> Work status."""
+"""Applies the manifests of a Work in its member cluster and reports their status in the Work."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -12,6 +12,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ManifestStatus, Work, WorkStatus
 from trimtab.api.value import Condition, Key, Raw
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import find_condition, is_condition_true, join_messages, with_condition
 from trimtab.controllers.contract import (
     Again,
     Fault,
@@ -31,6 +32,7 @@ from trimtab.controllers.contract import (
     controller,
 )
 from trimtab.controllers.propagation.work_status import identify, reflect
+from trimtab.controllers.settings import setting
 from trimtab.interpret.ignore_fields import spared
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.operations import Operation, Uninterpretable
@@ -40,14 +42,14 @@ SOURCE = "execution-controller"
 NOT_READY_SECONDS = 10.0
 CONFLICT_SECONDS = 10.0
 READ_SECONDS = 30.0
-"""How old the sight of an object that is only read may be."""
+"""How old a fetched object with the strategy ReadOnly may be."""
 ALLOWED_SECONDS = 60.0
-"""How long a member's word on what an executor may do is believed."""
+"""How long the result of an access review is valid."""
 CREATE_ONLY, READ_ONLY, SERVER_SIDE_APPLY, COMPLETED = "CreateOnly", "ReadOnly", "ServerSideApply", "Completed"
 GRANTS = {"Role": "escalate", "ClusterRole": "escalate", "RoleBinding": "bind", "ClusterRoleBinding": "bind"}
-"""What it takes to give others permissions that one may not have oneself."""
+"""The verbs that allow granting permissions which the executor does not have."""
 OVERTAKEN = ("AlreadyExists", "Conflict")
-"""Somebody was faster: no reason to complain, only to look again."""
+"""Another writer was first: not a failure to report, the next reconcile sees the new object."""
 OURS_TO_REMOVE = (
     well_known.RB_NAMESPACE,
     well_known.RB_NAME,
@@ -85,18 +87,18 @@ def work_changed(old: Work | None, new: Work) -> bool:
 
 
 def works_of_cluster(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
-    """A cluster came back, or leaves: what waited for it is looked at again."""
+    """A cluster became ready, or is being deleted: its Works."""
     if new is None:
         return
-    came_back = is_ready(new) and (old is None or not is_ready(old)) and view.profile.recovery_cancels_eviction
-    leaves = new.metadata.deletion_timestamp is not None
-    if came_back or leaves:
+    became_ready = is_ready(new) and (old is None or not is_ready(old)) and view.profile.recovery_cancels_eviction
+    is_deleted = new.metadata.deletion_timestamp is not None
+    if became_ready or is_deleted:
         for work in view.all(Work, well_known.execution_namespace(new.name)):
             yield Key(kind_of(Work).id, work.namespace, work.name)
 
 
 def work_of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -> Iterable[Key]:
-    """The member's object carries the name of the Work that sent it."""
+    """The Work named by the annotations of the member's object."""
     for raw in (new, old):
         if raw is not None:
             annotations = well_known.annotations_of(raw)
@@ -107,7 +109,7 @@ def work_of_object(cluster: str, old: Raw | None, new: Raw | None, view: View) -
 
 
 def is_ready(cluster: Cluster) -> bool:
-    return well_known.is_true(cluster.status.conditions, "Ready")
+    return is_condition_true(cluster.status.conditions, "Ready")
 
 
 @controller(
@@ -128,13 +130,13 @@ def execute(work: Work, view: View) -> Iterator[Wish]:
 
 
 def is_mine(cluster: Cluster, view: View) -> bool:
-    """Push clusters are served from here, a Pull cluster by its own agent."""
-    agent = well_known.setting(view, "agent", default="")
+    """Whether this process serves the cluster: the control plane serves Push clusters, an agent its own cluster."""
+    agent = setting(view, "agent")
     return cluster.name == agent if agent else cluster.spec.sync_mode != "Pull"
 
 
 def withdraw(work: Work, cluster: Cluster | None, view: View) -> Iterator[Wish]:
-    """Take the objects out of the member (or only our marks, when they shall stay), then let the Work go."""
+    """Delete the objects in the member, or release those to be kept, and then remove the finalizer of the Work."""
     if well_known.WORK_FINALIZER not in work.metadata.finalizers:
         return
     if cluster is not None and cluster.metadata.deletion_timestamp is None and not is_ready(cluster):
@@ -152,7 +154,7 @@ def withdraw(work: Work, cluster: Cluster | None, view: View) -> Iterator[Wish]:
             if seen is not None and is_managed(seen):
                 stays = work.spec.preserve_resources_on_deletion or is_to_stay(manifest)
                 yield Within(cluster.name, released(seen) if stays else Gone(ref))
-    finalizers = tuple(f for f in work.metadata.finalizers if f != well_known.WORK_FINALIZER)
+    finalizers = tuple(one for one in work.metadata.finalizers if one != well_known.WORK_FINALIZER)
     yield work.but(metadata=work.metadata.but(finalizers=finalizers))
 
 
@@ -169,7 +171,7 @@ def is_managed(raw: Raw) -> bool:
 
 
 def released(seen: Raw) -> Make:
-    """The member's object, ours no more."""
+    """The member's object without the labels and annotations that mark it as managed."""
     return Make(
         well_known.remarked(seen, labels=dict.fromkeys(LABELS_TO_REMOVE), annotations=dict.fromkeys(OURS_TO_REMOVE)),
         seen=seen,
@@ -177,7 +179,7 @@ def released(seen: Raw) -> Make:
 
 
 class Delivery(NamedTuple):
-    """How one manifest stands in the member."""
+    """The state of one manifest in the member, and the write it needs."""
 
     ref: Ref
     manifest: Raw
@@ -186,7 +188,7 @@ class Delivery(NamedTuple):
     problem: str
     memory: Remember | None = None
     look: Look | None = None
-    """It has to be fetched before anything can be said."""
+    """The object has to be fetched first."""
 
 
 def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
@@ -198,46 +200,46 @@ def deliver(work: Work, cluster: Cluster, view: View) -> Iterator[Wish]:
         yield from told(work, work.status.but(conditions=dispatching(work, now, suspended=False)))
         yield Again(NOT_READY_SECONDS)
         return
-    inquiries = inquiries_of(work, cluster)
-    if unasked := [inquiry for inquiry in inquiries.values() if answer_to(inquiry, view) is None]:
-        yield from unasked
+    checks = inquiries_of(work, cluster)
+    if unknown := [check for check in checks.values() if answer_to(check, view) is None]:
+        yield from unknown
         return
     deliveries = [
         forbidden(manifest, view)
-        if manifest_id in inquiries and not answer_to(inquiries[manifest_id], view)
+        if ordinal in checks and not answer_to(checks[ordinal], view)
         else delivery(manifest, cluster, view)
-        for manifest_id, manifest in enumerate(work.spec.workload.manifests)
+        for ordinal, manifest in enumerate(work.spec.workload.manifests)
     ]
     if unseen := [item for item in deliveries if item.look is not None]:
-        yield from (wish for item in unseen for wish in (item.memory, item.look) if wish is not None)
+        yield from (effect for item in unseen for effect in (item.memory, item.look) if effect is not None)
         return
     yield from dropped(work, deliveries, cluster, view)
     yield from complained(work, deliveries, cluster, view)
     yield from sent(work, deliveries, cluster, view)
-    yield from appointments(deliveries, inquired=bool(inquiries))
+    yield from appointments(deliveries, inquired=bool(checks))
     if all(item.wish is None and not item.problem for item in deliveries):
         yield from report(work, deliveries, dispatching(work, now, suspended=False), view)
 
 
 def complained(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Wish]:
-    """What cannot be applied, or could not be last time, stands in a condition; the first time it is told, too."""
+    """Set Applied=False for manifests that cannot be applied or failed last time; record an event for a new failure."""
     problems = [item.problem for item in deliveries if item.problem]
     if view.fault is not None and view.fault.cluster and not is_overtaken(view.fault, deliveries):
         problems.append(view.fault.message)
     if not problems:
         return
-    wrong = well_known.all_of(problems)
-    message = f"Failed to apply all manifests ({len(deliveries) - len(problems)}/{len(deliveries)}): {wrong}"
+    error = join_messages(problems)
+    message = f"Failed to apply all manifests ({len(deliveries) - len(problems)}/{len(deliveries)}): {error}"
     now = view.now.replace(microsecond=0)
     failed = condition("Applied", "False", "AppliedFailed", message, now)
-    conditions = well_known.with_condition(dispatching(work, now, suspended=False), failed)
+    conditions = with_condition(dispatching(work, now, suspended=False), failed)
     yield from told(work, work.status.but(conditions=conditions))
     if view.profile.tell_routine or is_news(work, failed):
-        yield from tell_failure(work, deliveries, cluster, wrong)
+        yield from tell_failure(work, deliveries, cluster, error)
 
 
 def sent(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Wish]:
-    """What differs is written in the member; what was sent is remembered, so that an echo is known as such."""
+    """Write the manifests that differ, and remember what was sent to recognise the member's defaults later."""
     fresh = is_new_to_us(work, view)
     for item in deliveries:
         if item.memory is not None:
@@ -252,7 +254,7 @@ def sent(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -
 
 
 def appointments(deliveries: list[Delivery], *, inquired: bool) -> Iterator[Wish]:
-    """Nobody tells us when a conflict ends, when a right is taken away, or when what is only read changes."""
+    """Requeues for what no watch reports: the end of a conflict, a revoked permission, a changed read-only object."""
     if any(item.problem for item in deliveries):
         yield Again(CONFLICT_SECONDS)
     elif inquired:
@@ -262,11 +264,11 @@ def appointments(deliveries: list[Delivery], *, inquired: bool) -> Iterator[Wish
 
 
 def observed(work: Work, cluster: Cluster, conditions: tuple[Condition, ...], view: View) -> Iterator[Wish]:
-    """Nothing is sent; but how that fares which was sent before is still told."""
+    """A suspended Work writes nothing, but still reports the status of what was applied before."""
     refs = [well_known.place_of_raw(manifest) for manifest in work.spec.workload.manifests]
-    sights = [view.member(cluster.name, ref) for ref in refs]
-    there = [raw for raw in sights if raw is not None and not isinstance(raw, Unseen) and is_managed(raw)]
-    applied = well_known.is_true(work.status.conditions, "Applied")
+    found = [view.member(cluster.name, ref) for ref in refs]
+    there = [raw for raw in found if raw is not None and not isinstance(raw, Unseen) and is_managed(raw)]
+    applied = is_condition_true(work.status.conditions, "Applied")
     if not applied or not is_ready(cluster) or len(there) != len(refs):
         yield from told(work, work.status.but(conditions=conditions))
         return
@@ -278,13 +280,13 @@ def observed(work: Work, cluster: Cluster, conditions: tuple[Condition, ...], vi
 
 
 def inquiries_of(work: Work, cluster: Cluster) -> dict[int, Inquire]:
-    """What the executor of this Work, if it has one, must be allowed to do, by the number of the manifest."""
+    """The permissions that the executor of this Work needs, by the ordinal of the manifest; empty without executor."""
     namespace, _, name = work.metadata.annotations.get(well_known.EXECUTOR, "").partition("/")
     if not name:
         return {}
     user = f"system:serviceaccount:{namespace}:{name}"
-    found: dict[int, Inquire] = {}
-    for number, manifest in enumerate(work.spec.workload.manifests):
+    checks: dict[int, Inquire] = {}
+    for ordinal, manifest in enumerate(work.spec.workload.manifests):
         ref = well_known.place_of_raw(manifest)
         if strategy_of(manifest) == READ_ONLY:
             verbs = ["get"]
@@ -292,13 +294,13 @@ def inquiries_of(work: Work, cluster: Cluster) -> dict[int, Inquire]:
             verbs = ["create", "update", "patch", "get"]
             verbs += [] if work.spec.preserve_resources_on_deletion or is_to_stay(manifest) else ["delete"]
             verbs += [GRANTS[ref.kind]] if ref.kind in GRANTS else []
-        found[number] = Inquire(cluster.name, user, ref, tuple(verbs))
-    return found
+        checks[ordinal] = Inquire(cluster.name, user, ref, tuple(verbs))
+    return checks
 
 
-def answer_to(inquiry: Inquire, view: View) -> bool | None:
-    """What the member last said; None when it has not been asked lately."""
-    known: tuple[datetime, bool] | None = view.recall("allowed", inquiry)
+def answer_to(check: Inquire, view: View) -> bool | None:
+    """The result of the last access review; None when there is none or it has expired."""
+    known: tuple[datetime, bool] | None = view.recall("allowed", check)
     if known is None or (view.now - known[0]).total_seconds() >= ALLOWED_SECONDS:
         return None
     return known[1]
@@ -314,13 +316,13 @@ def forbidden(manifest: Raw, view: View) -> Delivery:
 
 
 def is_overtaken(fault: Fault, deliveries: list[Delivery]) -> bool:
-    """A conflict between field managers is nobody's haste: it lasts until somebody gives in."""
+    """Whether another writer was first. Field-manager conflicts do not resolve on retry, so they are reported."""
     applying = any(item.wish is not None and item.wish.apply_as for item in deliveries)
     return fault.reason in OVERTAKEN and not (applying and fault.reason == "Conflict")
 
 
 def dropped(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View) -> Iterator[Wish]:
-    """What the Work had, and has no more, leaves the member."""
+    """Delete or release the objects whose manifests were removed from the Work."""
     wanted = {item.ref for item in deliveries}
     for status in work.status.manifest_statuses:
         known = status.identifier
@@ -335,7 +337,7 @@ def dropped(work: Work, deliveries: list[Delivery], cluster: Cluster, view: View
 
 
 def delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
-    """What the member needs to be told, given what is there."""
+    """The write that one manifest needs, given the object in the member and the update strategy."""
     ref = well_known.place_of_raw(manifest)
     strategy, seen = strategy_of(manifest), view.member(cluster.name, ref)
     if strategy == READ_ONLY:
@@ -365,19 +367,19 @@ def delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
 
 
 def sight(ref: Ref, manifest: Raw, seen: Raw | Unseen | None, cluster: Cluster, view: View) -> Delivery:
-    """An object that is only looked at: it need not be ours, so nobody tells when it changes."""
-    looked: datetime | None = view.recall("looked", (cluster.name, ref))
-    if looked is None or (view.now - looked).total_seconds() >= READ_SECONDS:
+    """A ReadOnly object: it may be unmanaged, and those are not watched, so it is fetched at intervals."""
+    fetched: datetime | None = view.recall("looked", (cluster.name, ref))
+    if fetched is None or (view.now - fetched).total_seconds() >= READ_SECONDS:
         memory = Remember("looked", (cluster.name, ref), view.now)
         return Delivery(ref, manifest, None, None, "", memory, Look(cluster.name, ref))
     if isinstance(seen, Unseen) or seen is None:
-        place = f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name
-        return Delivery(ref, manifest, None, None, f"{ref.kind} {place} is only read here, and it does not exist")
+        problem = f"{ref.kind} {well_known.qualified_name(ref)} is only read here, and it does not exist"
+        return Delivery(ref, manifest, None, None, problem)
     return Delivery(ref, manifest, seen, None, "")
 
 
 def applied_over(manifest: Raw, seen: Raw | None) -> Make | None:
-    """Server-side apply, unless every field of ours is there: fields of others are not our business."""
+    """Server-side apply, unless the object has every field of the manifest already; other fields are ignored."""
     wanted = manifest if seen is None else with_spared_fields(manifest, seen)
     if seen is not None and contains(seen, wanted):
         return None
@@ -386,17 +388,17 @@ def applied_over(manifest: Raw, seen: Raw | None) -> Make | None:
 
 
 def with_spared_fields(manifest: Raw, seen: Raw) -> Raw:
-    """The manifest with fields as they are in the member, where its author lets others have them; raises BadPath."""
+    """The manifest with the member's values in the fields that its ignore-fields rules name; raises BadPath."""
     mine, theirs = well_known.annotations_of(manifest), well_known.annotations_of(seen)
     for rule in orjson.loads(mine.get(well_known.IGNORE_FIELDS, "[]")):
-        renewed = mine.get(well_known.CONFIG_HASH) != theirs.get(well_known.CONFIG_HASH)
-        if rule["condition"] == "OnSpokePresent" or not renewed:
+        changed = mine.get(well_known.CONFIG_HASH) != theirs.get(well_known.CONFIG_HASH)
+        if rule["condition"] == "OnSpokePresent" or not changed:
             manifest = spared(manifest, seen, rule)
     return manifest
 
 
 def contains(there: Any, wanted: Any) -> bool:
-    """Whether all that is wanted is there, whatever else is; entries of lists may be found in any place."""
+    """Whether `there` has every wanted field, whatever else it has; list entries may be at any index."""
     if isinstance(wanted, dict):
         return isinstance(there, dict) and all(contains(there.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list):
@@ -405,15 +407,15 @@ def contains(there: Any, wanted: Any) -> bool:
 
 
 def reconciled(manifest: Raw, seen: Raw, interpreter: Interpreter) -> Raw:
-    """The manifest with what belongs to the member: its identity, its own marks, and what Retain rules keep."""
+    """The manifest with what the member owns: resourceVersion, its own labels and annotations, and retained fields."""
     mine, theirs = manifest["metadata"], seen["metadata"]
     metadata = {**mine, "resourceVersion": theirs.get("resourceVersion", "")}
     for field in ("finalizers", "ownerReferences"):
         if theirs.get(field):
             metadata[field] = theirs[field]
-    for section, ledger in (("annotations", well_known.MANAGED_ANNOTATIONS), ("labels", well_known.MANAGED_LABELS)):
-        once_ours = set((theirs.get("annotations") or {}).get(ledger, "").split(","))
-        kept = {k: v for k, v in (theirs.get(section) or {}).items() if k not in once_ours}
+    for section, record in (("annotations", well_known.MANAGED_ANNOTATIONS), ("labels", well_known.MANAGED_LABELS)):
+        applied_before = set((theirs.get("annotations") or {}).get(record, "").split(","))
+        kept = {k: v for k, v in (theirs.get(section) or {}).items() if k not in applied_before}
         merged = kept | (mine.get(section) or {})
         if merged:
             metadata[section] = merged
@@ -424,69 +426,69 @@ def reconciled(manifest: Raw, seen: Raw, interpreter: Interpreter) -> Raw:
 
 
 def fingerprint(pruned: Raw) -> int:
-    """A number to know the object by, as long as this process lives, as what is remembered does.
+    """A hash of the object that is valid only within this process, like what `RememberInProcess` keeps.
 
-    Python's own hash is keyed with a secret and takes no lock; hashlib gives up the interpreter for texts of this size.
+    Python's own hash is keyed and keeps the interpreter lock; hashlib releases it for texts of this size.
     """
     return hash(orjson.dumps(pruned, option=orjson.OPT_SORT_KEYS))
 
 
 def is_as_sent(cluster: str, ref: Ref, wanted: Raw, seen: Raw, view: View) -> tuple[bool, Remember | None]:
-    """Whether the member has what we want, whatever its API server filled in on top.
+    """Whether the member's object is as wanted, apart from defaults of its API server, and what to remember.
 
-    A member may default fields that the host does not know. Then the object never equals the manifest; what counts is
-    that it has not changed since we sent exactly this.
+    A member may default fields that the host does not know. Then the object never equals the manifest; it counts as
+    unchanged as long as it equals what the member made of the last write.
     """
     mine, theirs = prune(wanted), prune(seen)
     last, settled = view.recall("sent", (cluster, ref)), view.recall("settled", (cluster, ref))
     if mine == theirs:
-        # From now on any difference is somebody's doing, and none of the member's defaults.
+        # The member added no defaults, so any later difference is a change by another writer.
         exact = last is not None and (settled is None or settled[0] != last)
         return True, Remember("settled", (cluster, ref), (last, last)) if exact else None
-    sent, found = fingerprint(mine), fingerprint(theirs)
-    if last != sent:
+    wanted_hash, found_hash = fingerprint(mine), fingerprint(theirs)
+    if last != wanted_hash:
         return False, None
-    if settled is None or settled[0] != sent:
-        return True, Remember("settled", (cluster, ref), (sent, found))
-    return settled[1] == found, None
+    if settled is None or settled[0] != wanted_hash:
+        return True, Remember("settled", (cluster, ref), (wanted_hash, found_hash))
+    return settled[1] == found_hash, None
 
 
 def report(work: Work, deliveries: list[Delivery], conditions: tuple[Condition, ...], view: View) -> Iterator[Wish]:
-    """Everything is in place: say so, with what the member says about it."""
+    """Set Applied=True and the statuses of all manifests in the Work."""
     now = view.now.replace(microsecond=0)
     applied = condition("Applied", "True", "AppliedSuccessful", "Manifest has been successfully applied", now)
     statuses: list[ManifestStatus] = []
-    notes: list[Note] = []
+    events: list[Note] = []
     for ordinal, item in enumerate(deliveries):
         if item.seen is None:
             continue
-        status, said = reflect(work, identify(ordinal, item.manifest), item.seen, view)
+        status, reflected = reflect(work, identify(ordinal, item.manifest), item.seen, view)
         statuses.append(status)
-        notes += said
-    wanted = WorkStatus(conditions=well_known.with_condition(conditions, applied), manifest_statuses=tuple(statuses))
+        events += reflected
+    wanted = WorkStatus(conditions=with_condition(conditions, applied), manifest_statuses=tuple(statuses))
     yield from told(work, wanted)
     versions = tuple(item.seen["metadata"].get("resourceVersion") for item in deliveries if item.seen is not None)
     own = well_known.ref_of(work)
     if view.recall("reflected", own) != versions:
-        yield from notes
+        yield from events
         yield Remember("reflected", own, versions)
 
 
 def told(work: Work, status: WorkStatus) -> Iterator[Wish]:
     if status != work.status:
         yield work.but(status=status)
-        before = well_known.condition_of(work.status.conditions, "Dispatching")
-        after = well_known.condition_of(status.conditions, "Dispatching")
+        before = find_condition(work.status.conditions, "Dispatching")
+        after = find_condition(status.conditions, "Dispatching")
         if after is not None and (before is None or before.status != after.status):
             yield Note(well_known.ref_of(work), "WorkDispatching", after.message, SOURCE, routine=True)
 
 
 def dispatching(work: Work, now: datetime, *, suspended: bool) -> tuple[Condition, ...]:
     if suspended:
-        said = condition("Dispatching", "False", "SuspendDispatching", "Work dispatching is in a suspended state.", now)
+        new = condition("Dispatching", "False", "SuspendDispatching", "Work dispatching is in a suspended state.", now)
     else:
-        said = condition("Dispatching", "True", "Dispatching", "Work is being dispatched to member clusters.", now)
-    return well_known.with_condition(work.status.conditions, said)
+        new = condition("Dispatching", "True", "Dispatching", "Work is being dispatched to member clusters.", now)
+    return with_condition(work.status.conditions, new)
 
 
 def condition(type_: str, status: str, reason: str, message: str, now: datetime) -> Condition:
@@ -494,32 +496,32 @@ def condition(type_: str, status: str, reason: str, message: str, now: datetime)
 
 
 def about_template(item: Delivery) -> Ref:
-    """Events about the member's object are told to the owner of the template on the host."""
+    """The template on the host: events about the member's object are recorded on it."""
     return item.ref._replace(uid=well_known.annotations_of(item.manifest).get(well_known.TEMPLATE_UID, ""))
 
 
 def tell_success(work: Work, item: Delivery, cluster: Cluster) -> Iterator[Note]:
     text = f"Sync work({work.namespace}/{work.name}) to cluster({cluster.name}) successful."
     yield Note(well_known.ref_of(work), "SyncSucceed", text, SOURCE, routine=True)
-    place = f"{item.ref.namespace}/{item.ref.name}"
-    said = f"Successfully applied resource({place}) to cluster {cluster.name}"
-    yield Note(about_template(item), "SyncSucceed", said, SOURCE)
+    name = f"{item.ref.namespace}/{item.ref.name}"
+    text = f"Successfully applied resource({name}) to cluster {cluster.name}"
+    yield Note(about_template(item), "SyncSucceed", text, SOURCE)
 
 
 def is_new_to_us(work: Work, view: View) -> bool:
-    """Whether this generation has not been told of; where routine is told, even one that changes nothing there is."""
+    """Whether upstream would record the sync of this generation, which it does even when nothing was written."""
     return view.profile.tell_routine and view.recall("synced", well_known.ref_of(work)) != work.metadata.generation
 
 
 def is_news(work: Work, failed: Condition) -> bool:
-    before = well_known.condition_of(work.status.conditions, "Applied")
+    before = find_condition(work.status.conditions, "Applied")
     return before is None or before.message != failed.message
 
 
-def tell_failure(work: Work, deliveries: list[Delivery], cluster: Cluster, wrong: str) -> Iterator[Note]:
-    text = f"Failed to sync work({work.namespace}/{work.name}) to cluster({cluster.name}), err: {wrong}"
+def tell_failure(work: Work, deliveries: list[Delivery], cluster: Cluster, error: str) -> Iterator[Note]:
+    text = f"Failed to sync work({work.namespace}/{work.name}) to cluster({cluster.name}), err: {error}"
     yield Note(well_known.ref_of(work), "SyncFailed", text, SOURCE, "Warning")
     for item in deliveries:
-        place = "/".join(part for part in (item.ref.namespace, item.ref.name) if part)
-        said = f"Failed to create or update resource({place}) in member cluster({cluster.name}): "
-        yield Note(about_template(item), "SyncFailed", said + (item.problem or wrong), SOURCE, "Warning")
+        name = well_known.qualified_name(item.ref)
+        text = f"Failed to create or update resource({name}) in member cluster({cluster.name}): "
+        yield Note(about_template(item), "SyncFailed", text + (item.problem or error), SOURCE, "Warning")

@@ -1,4 +1,4 @@
-"""Namespaces of the host exist in every member, unless they are the control plane's own."""
+"""Propagates the namespaces of the host to every member, except those of the control plane."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,11 +6,12 @@ from trimtab.api.kind import key_of, wire
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work, WorkloadTemplate, WorkSpec
-from trimtab.api.value import Key, Meta, OwnerReference, Raw
+from trimtab.api.value import Key, Meta, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Ref, View, Wake, Wish, controller
 from trimtab.controllers.propagation.detect import RESERVED
 from trimtab.controllers.propagation.dispatch import renewed
+from trimtab.controllers.propagation.template_references import controller_reference
 from trimtab.controllers.propagation.work_rendering import marked, overridden
 from trimtab.interpret.names import work_name
 from trimtab.interpret.overrides.overrides import OverrideFault
@@ -18,12 +19,13 @@ from trimtab.interpret.prune import prune
 
 
 def when_a_cluster_joins(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
+    """A cluster joined: it needs all namespaces."""
     if old is None and new is not None:
         yield from map(key_of, view.all(Namespace))
 
 
 def when_its_room_opens(old: Namespace | None, new: Namespace | None, view: View) -> Iterable[Key]:
-    """A cluster's execution namespace has just been made: now its Works have somewhere to live."""
+    """The execution namespace of a cluster was created: its Works can be created now."""
     if old is None and new is not None and well_known.cluster_of(new.name):
         yield from map(key_of, view.all(Namespace))
 
@@ -35,13 +37,15 @@ def when_its_room_opens(old: Namespace | None, new: Namespace | None, view: View
 )
 def namespaces(namespace: Namespace, view: View) -> Iterator[Wish]:
     if not is_shared(namespace) or namespace.metadata.deletion_timestamp is not None:
-        return  # its Works are its own: they go when it is gone, and the members keep a room for what is still leaving
+        # Garbage collection deletes the Works with their owner; until then the members keep the namespace for objects
+        # that are still being deleted.
+        return
     name = work_name("Namespace", namespace.name)
     for cluster in view.all(Cluster):
-        room = view.get(Namespace, "", well_known.execution_namespace(cluster.name))
-        if room is None or room.metadata.deletion_timestamp or cluster.metadata.deletion_timestamp:
+        target = view.get(Namespace, "", well_known.execution_namespace(cluster.name))
+        if target is None or target.metadata.deletion_timestamp or cluster.metadata.deletion_timestamp:
             continue
-        seen = view.get(Work, room.name, name)
+        seen = view.get(Work, target.name, name)
         try:
             work = work_for(namespace, cluster, name, view)
         except OverrideFault:
@@ -63,25 +67,16 @@ def work_for(namespace: Namespace, cluster: Cluster, name: str, view: View) -> W
     template: Raw = view.raw(Ref("v1", "Namespace", "", namespace.name)) or wire(namespace)
     manifest = prune({key: value for key, value in template.items() if key != "spec"})
     manifest = overridden(manifest, cluster.name, view).obj
-    envelope = Meta(
+    metadata = Meta(
         namespace=well_known.execution_namespace(cluster.name),
         name=name,
         labels={well_known.WORK_ID: well_known.permanent_id(ref.uid, cluster.name)},
         finalizers=(well_known.WORK_FINALIZER,),
-        owner_references=(
-            OwnerReference(
-                api_version="v1",
-                kind="Namespace",
-                name=namespace.name,
-                uid=ref.uid,
-                controller=True,
-                block_owner_deletion=True,
-            ),
-        ),
+        owner_references=(controller_reference(ref),),
     )
-    manifest = marked(manifest, template, envelope)
+    manifest = marked(manifest, template, metadata)
     return Work(
-        metadata=envelope,
+        metadata=metadata,
         spec=WorkSpec(
             workload=WorkloadTemplate(manifests=(manifest,)),
             suspend_dispatching=False,

@@ -1,4 +1,4 @@
-"""Policies look after their claims: they let go of what they no longer mean, and take over what is theirs by rank."""
+"""Maintains the claims of propagation policies: releases templates no longer selected and preempts other policies."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,11 +9,12 @@ from trimtab.api.value import Key, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Make, Note, Ref, View, Wake, Wish, controller, spec_changed
 from trimtab.controllers.propagation.detect import SOURCE, claimant, claimed, selectors_of, unclaimed
+from trimtab.controllers.settings import setting
 from trimtab.interpret.match import policy_priority
 
 
 def overtaken_policies(old: Policy | None, new: Policy | None, view: View) -> Iterable[Key]:
-    """A policy whose priority fell may now be overtaken by those in between, the highest first."""
+    """The priority of a policy was lowered: the policies that may now preempt it, highest priority first."""
     if old is None or new is None or (new.spec.priority or 0) >= (old.spec.priority or 0):
         return
     low, high = new.spec.priority or 0, old.spec.priority or 0
@@ -30,16 +31,16 @@ def policy_of_lost_binding(
     new: ResourceBinding | ClusterResourceBinding | None,
     view: View,
 ) -> Iterable[Key]:
-    """A policy on its way out waits for its last binding to forget it."""
+    """A policy that is being deleted waits until no binding carries its id."""
     if old is None:
         return
-    gone = set(well_known.policy_ids_of_binding(old)) - set(
+    removed = set(well_known.policy_ids_of_binding(old)) - set(
         well_known.policy_ids_of_binding(new) if new is not None else ()
     )
-    if not gone:
-        return  # as with nearly every change, and there may be many policies
+    if not removed:
+        return  # the usual case; the loop below is expensive with many policies
     for policy in (*view.all(PropagationPolicy, old.namespace or None), *view.all(ClusterPropagationPolicy)):
-        if policy.metadata.deletion_timestamp is not None and well_known.policy_id(policy) in gone:
+        if policy.metadata.deletion_timestamp is not None and well_known.policy_id(policy) in removed:
             yield key_of(policy)
 
 
@@ -59,25 +60,24 @@ def policies(policy: Policy, view: View) -> Iterator[Wish]:
     if policy.metadata.deletion_timestamp is not None:
         yield from farewell(policy, view)
         return
-    named = introduced(policy)
-    if named != policy:
-        yield named
+    wanted = introduced(policy)
+    if wanted != policy:
+        yield wanted
         return
     for template in templates_claimed_by(policy, view):
         if not policy_priority(selectors_of(policy), template):
             yield from unclaimed(template, view)
-    if policy.spec.preemption == "Always" and well_known.setting(view, "policy-preemption", default=True):
+    if policy.spec.preemption == "Always" and setting(view, "policy-preemption"):
         yield from preempt(policy, view)
 
 
 def introduced(policy: Policy) -> Policy:
-    """What an admission webhook would have added: a permanent id and the finalizer."""
-    own = isinstance(policy, PropagationPolicy)
-    finalizer = well_known.POLICY_FINALIZER if own else well_known.CLUSTER_POLICY_FINALIZER
+    """The policy with the permanent id and the finalizer that an admission webhook would have added."""
+    namespaced = isinstance(policy, PropagationPolicy)
+    finalizer = well_known.POLICY_FINALIZER if namespaced else well_known.CLUSTER_POLICY_FINALIZER
     return policy.but(
         metadata=policy.metadata.but(
-            labels=policy.metadata.labels
-            | {(well_known.PP_ID if own else well_known.CPP_ID): well_known.policy_id(policy)},
+            labels=policy.metadata.labels | {well_known.policy_id_label(policy): well_known.policy_id(policy)},
             finalizers=tuple(dict.fromkeys((*policy.metadata.finalizers, finalizer))),
         )
     )
@@ -93,21 +93,19 @@ def templates_claimed_by(policy: Policy, view: View) -> list[Raw]:
 
 
 def is_claimed_by(template: Raw, policy: Policy) -> bool:
-    labels = well_known.labels_of(template)
-    label = well_known.PP_ID if isinstance(policy, PropagationPolicy) else well_known.CPP_ID
-    return labels.get(label) == well_known.policy_id(policy)
+    return well_known.labels_of(template).get(well_known.policy_id_label(policy)) == well_known.policy_id(policy)
 
 
 def farewell(policy: Policy, view: View) -> Iterator[Wish]:
-    """Let go of every template, binding first; what runs in the members goes on running."""
-    left = False
+    """Release every claimed template and then remove the finalizer; running workloads are kept."""
+    has_claims = False
     for selector in policy.spec.resource_selectors:
         namespace = policy.namespace or selector.namespace or None
         for template in view.raws(selector.api_version, selector.kind, namespace):
             if is_claimed_by(template, policy):
-                left = True
+                has_claims = True
                 yield from unclaimed(template, view)
-    if left:
+    if has_claims:
         yield Again(0.5)
         return
     own = (well_known.POLICY_FINALIZER, well_known.CLUSTER_POLICY_FINALIZER)
@@ -116,7 +114,7 @@ def farewell(policy: Policy, view: View) -> Iterator[Wish]:
 
 
 def preempt(policy: Policy, view: View) -> Iterator[Wish]:
-    """Take over the templates this policy names, where its rank is higher than the present claimant's."""
+    """Claim the templates that this policy selects by name and that a policy of lower rank has claimed."""
     for selector in policy.spec.resource_selectors:
         if not selector.name:
             continue
@@ -124,23 +122,20 @@ def preempt(policy: Policy, view: View) -> Iterator[Wish]:
         template = view.raw(Ref(selector.api_version, selector.kind, namespace, selector.name))
         if template is None or is_claimed_by(template, policy):
             continue
-        holder, _ = claimant(template, view)
-        if holder is not None and outranks(policy, holder):
+        other, _ = claimant(template, view)
+        if other is not None and outranks(policy, other):
             yield Make(claimed(template, policy), seen=template)
             yield Note(
                 well_known.ref_of_raw(template),
                 "PreemptPolicySucceed",
-                f"Policy({name_of(policy)}) preempted policy({name_of(holder)}) successfully",
+                f"Policy({well_known.qualified_name(policy)}) preempted "
+                f"policy({well_known.qualified_name(other)}) successfully",
                 SOURCE,
             )
 
 
-def outranks(policy: Policy, holder: Policy) -> bool:
-    own, theirs = isinstance(policy, PropagationPolicy), isinstance(holder, PropagationPolicy)
-    if own != theirs:
-        return own  # a namespace's own policy beats any cluster-wide one, never the other way
-    return (policy.spec.priority or 0) > (holder.spec.priority or 0)
-
-
-def name_of(policy: Policy) -> str:
-    return f"{policy.namespace}/{policy.name}" if policy.namespace else policy.name
+def outranks(policy: Policy, other: Policy) -> bool:
+    namespaced = isinstance(policy, PropagationPolicy)
+    if namespaced != isinstance(other, PropagationPolicy):
+        return namespaced  # a namespaced policy outranks any cluster-wide one, whatever their priorities
+    return (policy.spec.priority or 0) > (other.spec.priority or 0)

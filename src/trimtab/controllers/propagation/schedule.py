@@ -1,4 +1,8 @@
-"""Bindings -> where they go: a queue of bindings is decided as one batch against one picture of the fleet."""
+"""Schedules bindings to clusters: a batch of bindings is decided against one fleet.
+
+A decision that removes replicas from a cluster is a move: it passes the disruption gate, charges the budgets, and keeps
+the old replicas by holds until their replacements are ready (profile trimtab).
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -10,19 +14,23 @@ from trimtab.api.affinity import belongs
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget
-from trimtab.api.kinds.ocm import PlacementDecision
+from trimtab.api.kinds.ocm_placement import PlacementDecision
 from trimtab.api.kinds.policy import Placement
 from trimtab.api.kinds.rebalancer import WorkloadRebalancer
 from trimtab.api.kinds.work import Binding, BindingStatus, PreviousPlacement, TargetCluster
 from trimtab.api.value import Condition, Key
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import is_condition_true, with_condition
 from trimtab.controllers.contract import Again, Note, Remember, Steps, View, Wake, Wish, controller
+from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import BLOCKED, BUDGETED, Waiting, options_for, outset, started
 from trimtab.controllers.movement.taint_eviction import left, task_for
+from trimtab.controllers.propagation.schedule_events import decision_events, deletion_events
 from trimtab.decide.explain import explain, record
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import RESERVED_FOR, Decision, decide_all
+from trimtab.decide.ocm.snapshot import PLACEMENT_LABEL
 from trimtab.decide.pipeline import Shares
 from trimtab.decide.request import AGGREGATED, DUPLICATED, Ask, Gates, ask_of
 from trimtab.decide.reschedule_trigger import trigger
@@ -32,7 +40,7 @@ UNSCHEDULABLE_SECONDS = 300.0
 LONGEST_BACKOFF_SECONDS = 10.0
 BLOCKED_SECONDS = 15.0
 ARRIVAL_SECONDS = 1.0
-"""How soon it is tried again where nobody can be relied on to tell when it may."""
+"""The delay of the first retry after a budget refused a move."""
 REST_AFTER_REVERT = timedelta(seconds=600)
 BATCH = 200
 CAUSES = {
@@ -42,13 +50,13 @@ CAUSES = {
     "TargetClusterTerminating": "ClusterFailover",
 }
 STAYS_SCHEDULED = ("Drain", "Failback", "ScoreChange")
-"""Causes whose failure says nothing about where the workload is now: it stays, and is well placed."""
+"""Causes whose failure leaves the present placement valid: the binding stays Scheduled."""
 
 
 def is_ours(binding: Binding) -> bool:
-    """Bindings that a policy made, for this scheduler, and that nobody holds back."""
+    """Whether the binding has a policy, names this scheduler, and scheduling is not suspended."""
     suspended = binding.spec.suspension is not None and binding.spec.suspension.scheduling
-    claimed = any(binding.metadata.labels.get(label) for label in (well_known.PP_ID, well_known.CPP_ID))
+    claimed = any(binding.metadata.labels.get(label) for label in well_known.POLICY_ID_LABELS)
     return claimed and not suspended and binding.spec.scheduler_name in OURS
 
 
@@ -63,37 +71,38 @@ def needs_a_look(old: Binding | None, new: Binding) -> bool:
 
 
 def is_own_step(old: Binding, new: Binding) -> bool:
-    """Whether the scheduler itself changed the spec, and said in the same step that it has seen the outcome."""
-    seen = new.status.scheduler_observed_generation
-    return seen == new.metadata.generation and seen != old.status.scheduler_observed_generation
+    """Whether the scheduler itself changed the spec and set schedulerObservedGeneration in the same write."""
+    observed = new.status.scheduler_observed_generation
+    return observed == new.metadata.generation and observed != old.status.scheduler_observed_generation
 
 
 def affected_bindings(old: Cluster | None, new: Cluster | None, view: View) -> Iterable[Key]:
-    """The bindings for which a change of this cluster may matter."""
+    """The bindings whose decision a change of this cluster may affect."""
     if new is None:
         return
     eager = view.profile.retry_when_the_fleet_changes
     if old is None and not eager:
         return
-    spoken = old is None or (
+    redefined = old is None or (
         (old.metadata.labels, old.metadata.generation) != (new.metadata.labels, new.metadata.generation)
         or (old.metadata.deletion_timestamp is None and new.metadata.deletion_timestamp is not None)
         or is_draining(old) != is_draining(new)
-        # A cluster that has just joined serves nothing until it has been looked at.
+        # A cluster that has just joined has no API enablements before its first status.
         or (eager and old.status.api_enablements != new.status.api_enablements)
     )
-    roomier = eager and old is not None and old.status.resource_summary != new.status.resource_summary
-    if not spoken and not roomier:
+    capacity_changed = eager and old is not None and old.status.resource_summary != new.status.resource_summary
+    if not redefined and not capacity_changed:
         return
     for binding in well_known.all_bindings(view):
         if not is_ours(binding) or binding.spec.placement is None:
             continue
-        waits = not well_known.is_true(binding.status.conditions, "Scheduled")
-        if (eager and waits) or (spoken and any(concerns(binding, c) for c in (old, new) if c is not None)):
+        pending = not is_condition_true(binding.status.conditions, "Scheduled")
+        if (eager and pending) or (redefined and any(concerns(binding, c) for c in (old, new) if c is not None)):
             yield key_of(binding)
 
 
 def concerns(binding: Binding, cluster: Cluster) -> bool:
+    """Whether the affinity group in use selects the cluster; True before a group has been chosen."""
     placement = binding.spec.placement or Placement()
     if placement.cluster_affinities:
         if binding.status.scheduler_observed_generation != binding.metadata.generation:
@@ -106,11 +115,11 @@ def concerns(binding: Binding, cluster: Cluster) -> bool:
 
 
 def followers_of_decisions(old: PlacementDecision | None, new: PlacementDecision | None, view: View) -> Iterable[Key]:
-    """A Placement decided anew: bindings that take their candidates from it."""
+    """A Placement has a new decision: the bindings that take their candidates from it."""
     page = new or old
     if page is None or (old is not None and new is not None and old.status == new.status):
         return
-    name = page.metadata.labels.get("cluster.open-cluster-management.io/placement", "")
+    name = page.metadata.labels.get(PLACEMENT_LABEL, "")
     for binding in well_known.all_bindings(view):
         ref = binding.spec.placement.placement_ref if binding.spec.placement is not None else None
         if ref is not None and ref.name == name and (ref.namespace or binding.namespace) == page.namespace:
@@ -118,7 +127,7 @@ def followers_of_decisions(old: PlacementDecision | None, new: PlacementDecision
 
 
 def blocked_by(old: DisruptionBudget | None, new: DisruptionBudget | None, view: View) -> Iterable[Key]:
-    """A budget changed: the bindings that wait for one may have their turn."""
+    """A budget changed: the blocked bindings of its namespace."""
     budget = new or old
     for binding in well_known.all_bindings(view):
         if is_blocked(binding) and budget is not None and binding.namespace == budget.namespace:
@@ -152,12 +161,12 @@ def rank(binding: Binding) -> int:
 )
 def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, Wish]]:
     waiting: list[tuple[Binding, Intent]] = []
-    fleet, gates = view.part("fleet").at(view.now), gates_of(view)
+    fleet, gates = view.part("fleet").at(view.now), feature_gates(view)
     for binding in bindings:
         if not is_ours(binding):
             continue
         if binding.metadata.deletion_timestamp is not None:
-            yield from ((binding, note) for note in farewell(binding))
+            yield from ((binding, event) for event in deletion_events(binding))
         elif binding.spec.placement is not None:
             intent = intent_of(binding, fleet, gates, view)
             rest = resting(binding, intent.cause, view) if intent is not None else None
@@ -173,51 +182,51 @@ def schedule(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding,
                 yield binding, Again(rest)
     if not waiting:
         return
-    asks = {key_of(binding): intent.ask for binding, intent in waiting}
-    fleet = view.part("fleet").at(view.now, asks)
-    decisions, fleet = decide_all(list(asks.values()), fleet, view.profile)
+    requests = {key_of(binding): intent.ask for binding, intent in waiting}
+    fleet = view.part("fleet").at(view.now, requests)
+    decisions, fleet = decide_all(list(requests.values()), fleet, view.profile)
     if view.profile.reserve_capacity:
-        gains = tuple((key, d.ask, gained(d)) for key, d in zip(asks, decisions, strict=True))
-        yield waiting[0][0], Remember("fleet", "given away", (fleet, gains))  # first, so that the next batch knows it
+        gains = tuple((key, d.ask, gained(d)) for key, d in zip(requests, decisions, strict=True))
+        yield waiting[0][0], Remember("fleet", "given away", (fleet, gains))  # first, so that the next batch sees it
     busy: set[Key] = set()
     for (binding, intent), decision in zip(waiting, decisions, strict=True):
-        for wish in outcome(binding, as_intended(binding, decision, intent), intent, view, busy):
-            yield binding, wish
+        for effect in outcome(binding, as_intended(binding, decision, intent), intent, view, busy):
+            yield binding, effect
 
 
 class Intent(NamedTuple):
-    """Why a binding is decided, and the question that is asked for it."""
+    """Why a binding is scheduled now, and the request for it."""
 
     cause: str
     ask: Ask
     exactly: tuple[TargetCluster, ...] = ()
-    """The shares to go back to, if the clusters take them."""
+    """The shares to restore, if the clusters have capacity for them."""
     gathers: bool = False
-    """Worth a move only when fewer clusters are needed."""
+    """Move only when the new decision needs fewer clusters."""
     keeps: tuple[TargetCluster, ...] = ()
-    """What stays where it is, in clusters that may have it at all."""
+    """The shares to keep in clusters that are still feasible."""
 
 
 def intent_of(binding: Binding, fleet: Fleet[Cluster], gates: Gates, view: View) -> Intent | None:
-    """What is to be decided about this binding now; None when nothing is."""
-    what = trigger(binding, fleet, gates)
-    moves_gently = view.profile.replacement_first
+    """Why and how this binding is scheduled now; None when nothing is to be decided."""
+    reason = trigger(binding, fleet, gates)
+    replacement_first = view.profile.replacement_first
     offered = candidates(binding, view)
-    quiet = what in ("None", "DuplicatedOrNonWorkload")
-    if moves_gently and quiet and (rest := drained(binding, view)) is not binding:
+    unchanged = reason in ("None", "DuplicatedOrNonWorkload")
+    if replacement_first and unchanged and (rest := drained(binding, view)) is not binding:
         return Intent("Drain", ask_of(rest, gates=gates, candidates=offered))
-    if quiet and offered is not None and (pursuit := following(binding, offered, gates)) is not None:
-        return pursuit
-    if what == "None":
+    if unchanged and offered is not None and (intent := following(binding, offered, gates)) is not None:
+        return intent
+    if reason == "None":
         return None
-    ask = ask_of(binding, gates=gates, candidates=offered)
-    if not moves_gently or not ask.fresh:
-        return Intent(CAUSES.get(what, ""), ask)
-    return asked_afresh(binding, ask, gates, view)
+    request = ask_of(binding, gates=gates, candidates=offered)
+    if not replacement_first or not request.fresh:
+        return Intent(CAUSES.get(reason, ""), request)
+    return asked_afresh(binding, request, gates, view)
 
 
 def drained(binding: Binding, view: View) -> Binding:
-    """The binding as if it had left the clusters that are being emptied."""
+    """The binding without the clusters that are being drained."""
     for target in binding.spec.clusters:
         if is_draining(view.get(Cluster, "", target.name)):
             binding = left(binding, target.name, task_for(binding, view))
@@ -225,18 +234,18 @@ def drained(binding: Binding, view: View) -> Binding:
 
 
 def following(binding: Binding, offered: Sequence[str], gates: Gates) -> Intent | None:
-    """What a change in the decisions of its Placement asks of a binding.
+    """The intent after a change in the decisions of the binding's Placement; None when the binding keeps its clusters.
 
-    It leaves the clusters that are decided for no more. When more have come than it leaves, everything is divided anew:
-    else the newcomers would stay empty until somebody scales it.
+    The binding leaves the clusters that are no longer selected. When more clusters were added than removed, all
+    replicas are divided again: otherwise the new clusters would get none until the workload is scaled.
     """
     kept = tuple(target for target in binding.spec.clusters if target.name in offered)
     lost = len(binding.spec.clusters) - len(kept)
     joined = set(offered).difference(binding.status.followed) if binding.status.followed else ()
-    ask = ask_of(binding, gates=gates, candidates=offered)
-    if ask.workload and ask.plan.strategy != DUPLICATED and len(joined) > lost:
-        gathers = ask.plan.strategy == AGGREGATED and not lost
-        return Intent("ScoreChange", msgspec.structs.replace(ask, fresh=True), gathers=gathers)
+    request = ask_of(binding, gates=gates, candidates=offered)
+    if request.workload and request.plan.strategy != DUPLICATED and len(joined) > lost:
+        aggregate = request.plan.strategy == AGGREGATED and not lost
+        return Intent("ScoreChange", msgspec.structs.replace(request, fresh=True), gathers=aggregate)
     if not lost:
         return None
     rest = binding.but(spec=binding.spec.but(clusters=kept))
@@ -244,28 +253,29 @@ def following(binding: Binding, offered: Sequence[str], gates: Gates) -> Intent 
 
 
 def asked_afresh(binding: Binding, ask: Ask, gates: Gates, view: View) -> Intent:
-    """A stamp: everything anew, or only what is not available, or the way home."""
+    """The intent of a reschedule request: all replicas, only the unavailable ones, or the way back of a failback."""
     asked = binding_moves.asked_by(binding)
     previous = binding.status.previous_placement
     failback = binding.spec.placement.failback if binding.spec.placement is not None else None
     if asked.reason == "Failback" and previous is not None and failback is not None and goes_home(binding):
-        home = frozenset(target.name for target in previous.clusters)
-        return Intent("Failback", msgspec.structs.replace(ask, candidates=home), previous.clusters)
+        clusters = frozenset(target.name for target in previous.clusters)
+        return Intent("Failback", msgspec.structs.replace(ask, candidates=clusters), previous.clusters)
     job = view.get(WorkloadRebalancer, "", asked.rebalancer) if asked.rebalancer else None
     if job is not None and job.spec.strategy == "PreserveAvailable":
         kept = binding_moves.targets_of(available(binding, view))
-        anew = ask_of(binding.but(spec=binding.spec.but(clusters=kept)), gates=gates, candidates=ask.candidates)
-        return Intent(asked.reason, msgspec.structs.replace(anew, fresh=False), keeps=kept)
+        partial = ask_of(binding.but(spec=binding.spec.but(clusters=kept)), gates=gates, candidates=ask.candidates)
+        return Intent(asked.reason, msgspec.structs.replace(partial, fresh=False), keeps=kept)
     return Intent(asked.reason, ask)
 
 
 def goes_home(binding: Binding) -> bool:
-    """Whether the way back leads to the very clusters that were left: by wish, or because there are no groups."""
+    """Whether failback restores the previous clusters: by the policy, or because there are no affinity groups."""
     placement = binding.spec.placement or Placement()
     return placement.failback is not None and (placement.failback.to == "Previous" or not placement.cluster_affinities)
 
 
 def available(binding: Binding, view: View) -> dict[str, int]:
+    """The replicas of each cluster that are ready."""
     shares = {
         name: min(n, binding_moves.ready_in(binding, name, view))
         for name, n in binding_moves.placement(binding).items()
@@ -274,7 +284,7 @@ def available(binding: Binding, view: View) -> dict[str, int]:
 
 
 def as_intended(binding: Binding, decision: Decision, intent: Intent) -> Decision:
-    """The same shares as before, where the decision finds the same clusters able to take as many replicas."""
+    """The decision with the shares that the intent keeps or restores, where the decision allows them."""
     if intent.gathers and decision.ok and len(decision.clusters) >= len(binding.spec.clusters):
         return with_shares(decision, binding.spec.clusters)
     if intent.keeps and decision.ok and decision.ask.plan.strategy != DUPLICATED:
@@ -287,15 +297,15 @@ def as_intended(binding: Binding, decision: Decision, intent: Intent) -> Decisio
 
 
 def preserving(decision: Decision, keeps: Iterable[TargetCluster]) -> Decision:
-    """The decision with at least so much in the clusters that may have it; weights alone would move it for nothing."""
+    """The decision with at least these shares in feasible clusters; otherwise the weights alone would move replicas."""
     allowed = {one.name for one in explain(decision).clusters if one.refused is None}
     kept = {target.name: target.replicas for target in keeps if target.name in allowed}
     shares = {name: max(n, kept.get(name, 0)) for name, n in (kept | dict(decision.clusters)).items()}
     surplus = sum(shares.values()) - sum(n for _, n in decision.clusters)
     for name in sorted(shares, key=lambda name: (kept.get(name, 0) - shares[name], name)):
-        taken = min(surplus, shares[name] - kept.get(name, 0))
-        shares[name] -= taken
-        surplus -= taken
+        excess = min(surplus, shares[name] - kept.get(name, 0))
+        shares[name] -= excess
+        surplus -= excess
     return (
         decision if surplus else with_shares(decision, binding_moves.targets_of({k: n for k, n in shares.items() if n}))
     )
@@ -308,7 +318,7 @@ def with_shares(decision: Decision, targets: Iterable[TargetCluster]) -> Decisio
 
 
 def resting(binding: Binding, cause: str, view: View) -> float | None:
-    """Seconds that a voluntary move has to wait: while another is under way (0), or after one that was undone."""
+    """Seconds until a voluntary move may start: 0 while another move is in progress, more after a reverted one."""
     if cause not in BUDGETED or cause == "PolicyChange":
         return None
     if binding.status.holds:
@@ -316,20 +326,16 @@ def resting(binding: Binding, cause: str, view: View) -> float | None:
     condition = binding_moves.stalled_because(binding)
     if condition is None or condition.reason != "MoveReverted" or condition.last_transition_time is None:
         return None
-    left_over = (condition.last_transition_time + REST_AFTER_REVERT - view.now).total_seconds()
-    stamp = binding.spec.reschedule_triggered_at
-    newer = stamp is not None and stamp > condition.last_transition_time
-    return left_over if left_over > 0 and not newer else None
+    remaining = (condition.last_transition_time + REST_AFTER_REVERT - view.now).total_seconds()
+    requested = binding.spec.reschedule_triggered_at
+    newer = requested is not None and requested > condition.last_transition_time
+    return remaining if remaining > 0 and not newer else None
 
 
 def gained(decision: Decision) -> tuple[tuple[str, int], ...]:
-    """What is still to arrive, and where."""
-    had = dict(decision.ask.placed)
-    return tuple((name, n - had.get(name, 0)) for name, n in decision.clusters if n > had.get(name, 0))
-
-
-def gates_of(view: View) -> Gates:
-    return Gates(components=bool(well_known.setting(view, "components", default=False)))
+    """The replicas that the decision adds, by cluster."""
+    before = dict(decision.ask.placed)
+    return tuple((name, n - before.get(name, 0)) for name, n in decision.clusters if n > before.get(name, 0))
 
 
 def candidates(binding: Binding, view: View) -> list[str] | None:
@@ -338,31 +344,17 @@ def candidates(binding: Binding, view: View) -> list[str] | None:
     if ref is None:
         return None
     pages = view.all(PlacementDecision, ref.namespace or binding.namespace)
-    label = "cluster.open-cluster-management.io/placement"
-    mine = [page.status for page in pages if page.metadata.labels.get(label) == ref.name]
-    return [decision.cluster_name for status in mine if status is not None for decision in status.decisions]
+    statuses = [page.status for page in pages if page.metadata.labels.get(PLACEMENT_LABEL) == ref.name]
+    return [decision.cluster_name for status in statuses if status is not None for decision in status.decisions]
 
 
 def followed(binding: Binding, view: View) -> tuple[str, ...]:
-    """The candidates that a decision taken now knows of."""
+    """The candidates that the present decision considered."""
     return tuple(sorted(set(candidates(binding, view) or ())))
 
 
-def farewell(binding: Binding) -> Iterator[Note]:
-    kind = "clusterResourceBinding" if well_known.cluster_wide(binding) else "resourceBinding"
-    place = f"{binding.namespace}/{binding.name}" if binding.namespace else binding.name
-    for about in (well_known.ref_of(binding), well_known.template_ref(binding)):
-        yield Note(
-            about, "ScheduleBindingFailed", f"skip schedule deleting {kind}: {place}", source(binding), "Warning"
-        )
-
-
-def source(binding: Binding) -> str:
-    return binding.spec.scheduler_name or "default-scheduler"
-
-
 def outcome(binding: Binding, decision: Decision, intent: Intent, view: View, busy: set[Key]) -> Iterator[Wish]:
-    """What the decision changes in the binding, and what is told about it."""
+    """The effects of a decision: the changed binding and its events, or a move, or a report that it is stalled."""
     yield Remember("decision", well_known.ref_of(binding), decision)
     if view.profile.replacement_first:
         if decision.ok and leaves_something(binding, decision):
@@ -377,14 +369,14 @@ def outcome(binding: Binding, decision: Decision, intent: Intent, view: View, bu
     moved = placed.spec != binding.spec
     status = status_after(placed, decision, view, moved=moved)
     repeats = view.profile.name == "upstream"
-    news = moved or placed.metadata != binding.metadata or meaning(status) != meaning(binding.status) or repeats
-    if news:
+    changed = moved or placed.metadata != binding.metadata or meaning(status) != meaning(binding.status)
+    if changed or repeats:
         yield placed.but(status=status)
-        yield from notes(binding, decision)
+        yield from decision_events(binding, decision)
     if decision.retry:
         yield Again(patience(decision, view))
     elif repeats and moved and not is_divided(decision):
-        yield Again(0.0)  # upstream looks at its own write, and of these it decides and tells again
+        yield Again(0.0)  # upstream reconciles after its own write, and schedules these again with a second event
 
 
 def is_divided(decision: Decision) -> bool:
@@ -392,7 +384,7 @@ def is_divided(decision: Decision) -> bool:
 
 
 def freed(binding: Binding, view: View) -> Binding:
-    """Nothing is to be moved any more, so nothing is in the way of it."""
+    """The binding without a Stalled condition about a blocked move: there is nothing left to move."""
     return next(binding_moves.getting_on(binding, (BLOCKED, "NoFeasibleCluster"), view.now), binding)
 
 
@@ -404,7 +396,7 @@ def leaves_something(binding: Binding, decision: Decision) -> bool:
 
 
 def relocated(binding: Binding, decision: Decision, intent: Intent, view: View, busy: set[Key]) -> Iterator[Wish]:
-    """Something leaves a cluster: the budget is charged first, then the log is written, then the binding moves."""
+    """Start a move: charge the budget first, then write the Move object, then change the binding."""
     begun = outset(binding, decision, intent.cause, options_for(binding, view), view, busy)
     if isinstance(begun, Waiting):
         yield Again(0.05)
@@ -417,7 +409,7 @@ def relocated(binding: Binding, decision: Decision, intent: Intent, view: View, 
     moved = placed.spec != binding.spec
     status = status_after(placed, decision, view, moved=moved)
     if not begun.complete:
-        # The stamp, the old group and the old placement stay: what is left over is decided again.
+        # The reschedule request, the old group and the old placement stay: the rest is scheduled again.
         status = held.status.but(scheduler_observed_generation=binding.metadata.generation + (1 if moved else 0))
     placed = placed.but(status=remembering(binding, status, intent.cause, decision, begun.complete, view))
     refusal = begun.refusal
@@ -428,20 +420,20 @@ def relocated(binding: Binding, decision: Decision, intent: Intent, view: View, 
         yield Steps((held, placed)) if held.status != binding.status else placed
         yield from started(binding, begun, intent.cause)
         if begun.complete:
-            yield from notes(binding, decision)
+            yield from decision_events(binding, decision)
     if refusal is not None and moved:
-        yield Again(0.0)  # why the rest does not follow is said when there is nothing but the rest
+        yield Again(0.0)  # the next reconcile reports why the remaining replicas may not move
     elif refusal is not None and not begun.holds:
-        # Who has only just been turned down may have missed that the budget changed meanwhile.
-        patience = BLOCKED_SECONDS if is_blocked(binding) else ARRIVAL_SECONDS
-        until = (refusal.until - view.now).total_seconds() if refusal.until is not None else patience
-        yield Again(max(0.0, until) + 0.001)
+        # A binding becomes blocked only with this write, so a budget change before it triggers nothing: retry soon.
+        delay = BLOCKED_SECONDS if is_blocked(binding) else ARRIVAL_SECONDS
+        seconds = (refusal.until - view.now).total_seconds() if refusal.until is not None else delay
+        yield Again(max(0.0, seconds) + 0.001)
 
 
 def remembering(
     binding: Binding, status: BindingStatus, cause: str, decision: Decision, complete: bool, view: View
 ) -> BindingStatus:
-    """Where it was before it fell back to a later group; forgotten when somebody decides afresh."""
+    """Record the placement before a fallback to a later affinity group; a rebalance or policy change clears it."""
     if cause in ("Rebalance", "PolicyChange") and complete:
         return status.but(previous_placement=None)
     groups = [term.affinity_name for term in decision.ask.plan.groups]
@@ -455,18 +447,18 @@ def remembering(
 
 
 def told_stalled(binding: Binding, reason: str, message: str, view: View) -> Iterator[Wish]:
-    """Say once why it does not get on; where it is does not change."""
-    seen = binding.status.but(scheduler_observed_generation=binding.metadata.generation)
-    stuck = binding_moves.stalled(binding.but(status=seen), reason, message, view.now)
-    if stuck != binding:
-        yield stuck
+    """Report once why a move cannot start; the placement does not change."""
+    status = binding.status.but(scheduler_observed_generation=binding.metadata.generation)
+    after = binding_moves.stalled(binding.but(status=status), reason, message, view.now)
+    if after != binding:
+        yield after
     before = binding_moves.stalled_because(binding)
     if before is None or (before.reason, before.message) != (reason, message):
         yield Note(well_known.ref_of(binding), reason, message, "trimtab-mover", "Warning")
 
 
 def decided(binding: Binding, decision: Decision) -> Binding:
-    """The binding with the result in it; a decision that failed for lack of room changes nothing."""
+    """The binding with the result of the decision; a decision that failed for lack of capacity changes nothing."""
     if not decision.ok and not decision.clears:
         return binding
     annotation = {well_known.APPLIED_PLACEMENT: msgspec.json.encode(binding.spec.placement).decode()}
@@ -478,25 +470,25 @@ def decided(binding: Binding, decision: Decision) -> Binding:
 
 def status_after(binding: Binding, decision: Decision, view: View, *, moved: bool) -> BindingStatus:
     now = view.now.replace(microsecond=0)
-    verdict, reason, message = decision.condition
-    said = Condition(type="Scheduled", status=verdict, reason=reason, message=message, last_transition_time=now)
-    status = binding.status.but(conditions=well_known.with_condition(binding.status.conditions, said))
+    value, reason, message = decision.condition
+    scheduled = Condition(type="Scheduled", status=value, reason=reason, message=message, last_transition_time=now)
+    status = binding.status.but(conditions=with_condition(binding.status.conditions, scheduled))
     if view.profile.always_write_own_fields:
         status = status.but(decision=record(decision, view.now))
     if not decision.ok:
         return status
-    stamp = binding.spec.reschedule_triggered_at
+    requested = binding.spec.reschedule_triggered_at
     return status.but(
-        # Our own write of spec.clusters raises the generation by one, and it has been looked at.
+        # The write of spec.clusters raises the generation by one, and needs no reconcile of its own.
         scheduler_observed_generation=binding.metadata.generation + (1 if moved else 0),
         scheduler_observing_affinity_name=decision.affinity_name,
-        last_scheduled_time=max(now, stamp) if stamp is not None else now,
+        last_scheduled_time=max(now, requested) if requested is not None else now,
         followed=followed(binding, view),
     )
 
 
 def meaning(status: BindingStatus) -> BindingStatus:
-    """Without time and reasons: a decision that only confirms the last one is not worth a write."""
+    """The status without the time and the record of the decision: a decision that confirms the last is not written."""
     return status.but(last_scheduled_time=None, decision=None)
 
 
@@ -506,27 +498,6 @@ def patience(decision: Decision, view: View) -> float:
         return LONGEST_BACKOFF_SECONDS
     if not decision.fleet.reserved:
         return UNSCHEDULABLE_SECONDS
-    # Some room was given to others; what they do not use is free again when the reservation lapses.
+    # Capacity is reserved for other bindings; what they do not use is free again when the reservation expires.
     lapse: datetime = view.recall("fleet", "next lapse") or view.now + RESERVED_FOR
     return max(0.0, (lapse - view.now).total_seconds()) + 0.001
-
-
-def notes(binding: Binding, decision: Decision) -> Iterator[Note]:
-    abouts = (well_known.ref_of(binding), well_known.template_ref(binding))
-    groups = [term.affinity_name for term in decision.ask.plan.groups]
-    for tried in decision.tried:
-        if tried.failure is not None:
-            text = (
-                f"failed to schedule {well_known.binding_text(binding)} with clusterAffiliates "
-                f"index({groups.index(tried.affinity_name)}): {tried.failure.message}"
-            )
-            for about in abouts:
-                yield Note(about, "ScheduleBindingFailed", text, source(binding), "Warning")
-    for about in abouts:
-        if decision.ok:
-            colon = "" if well_known.cluster_wide(binding) else ":"
-            shares = ", ".join(f"{name}:{replicas}" for name, replicas in decision.clusters)
-            text = f"Binding has been scheduled successfully. Result{colon} {{{shares}}}"
-            yield Note(about, "ScheduleBindingSucceed", text, source(binding))
-        else:
-            yield Note(about, "ScheduleBindingFailed", decision.condition[2], source(binding), "Warning")

@@ -1,19 +1,15 @@
-"""What an admission webhook would have filled in, filled in at first sight where none is installed."""
+"""Sets the defaults that an admission webhook would have set, where none is installed."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from trimtab.api.admission.raw import change_items
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.ocm import ManagedCluster
-from trimtab.api.kinds.policy import (
-    ClusterOverridePolicy,
-    ClusterPropagationPolicy,
-    OverridePolicy,
-    PropagationPolicy,
-)
+from trimtab.api.kinds.ocm_clusters import ManagedCluster
+from trimtab.api.kinds.override_policy import ClusterOverridePolicy, OverridePolicy
+from trimtab.api.kinds.policy import ClusterPropagationPolicy, PropagationPolicy
 from trimtab.api.kinds.rebalancer import WorkloadRebalancer
+from trimtab.api.paths import map_objects_at
 from trimtab.api.value import Object, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Make, View, Wish, controller, spec_changed
@@ -42,7 +38,7 @@ def introduce(newcomer: Object, view: View) -> Iterator[Wish]:
 
 
 def filled(raw: Raw, thing: Object) -> Raw:
-    """The object with every default that its schema alone cannot give."""
+    """The object with every default that a schema cannot express."""
     kind = kind_of(thing)
     for fill in (*kind.defaults, *kind.admission_defaults):
         raw = fill(raw)
@@ -50,11 +46,11 @@ def filled(raw: Raw, thing: Object) -> Raw:
 
 
 def dated(cluster: Raw, now: datetime) -> Raw:
-    """The cluster with the moment on every taint that drives workloads out: tolerations in seconds count from it."""
+    """The cluster with `timeAdded` on every NoExecute taint: `tolerationSeconds` count from it."""
 
-    def stamped(taint: Raw) -> Raw:
+    def with_time(taint: Raw) -> Raw:
         if taint.get("effect") != "NoExecute" or taint.get("timeAdded"):
             return taint
         return {**taint, "timeAdded": now.strftime("%Y-%m-%dT%H:%M:%SZ")}
 
-    return change_items(cluster, ("spec", "taints"), stamped)
+    return map_objects_at(cluster, ("spec", "taints"), with_time)

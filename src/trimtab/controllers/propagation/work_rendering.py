@@ -1,4 +1,4 @@
-"""Template + binding + overrides -> what one cluster shall have."""
+"""Renders the Work of one target cluster from template, binding and override policies."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -30,7 +30,7 @@ def is_workload(binding: Binding) -> bool:
 def render(
     binding: Binding, target: TargetCluster, template: Raw, pruned: Raw, completions: Mapping[str, int], view: View
 ) -> Rendered:
-    """The Work for one target cluster; `pruned` is the template as it leaves the host.
+    """The Work for one target cluster; `pruned` is the template without server-side fields.
 
     Raises `Uninterpretable` or `OverrideFault`.
     """
@@ -43,11 +43,11 @@ def render(
     if target.name in completions:
         manifest = {**manifest, "spec": {**manifest["spec"], "completions": completions[target.name]}}
     done = overridden(manifest, target.name, view)
-    envelope = envelope_for(binding, target.name, conflict_resolution(template, binding))
-    manifest = marked(done.obj, template, envelope)
+    metadata = envelope_for(binding, target.name, conflict_resolution(template, binding))
+    manifest = marked(done.obj, template, metadata)
     manifest = with_preserved_state(manifest, binding, target.name)
     work = Work(
-        metadata=envelope.but(annotations=envelope.annotations | applied_overrides(done)),
+        metadata=metadata.but(annotations=metadata.annotations | applied_overrides(done)),
         spec=WorkSpec(
             workload=WorkloadTemplate(manifests=(manifest,)),
             suspend_dispatching=is_suspended(binding, target.name),
@@ -58,7 +58,7 @@ def render(
 
 
 def envelope_for(binding: Binding, cluster: str, resolution: str) -> Meta:
-    """The metadata of the Work, by which it is known whose it is and for whom."""
+    """The metadata of the Work, with labels and annotations that link it to its binding."""
     resource = binding.spec.resource
     own = well_known.binding_id(binding)
     labels = {well_known.WORK_ID: well_known.permanent_id(own, cluster)}
@@ -79,28 +79,29 @@ def envelope_for(binding: Binding, cluster: str, resolution: str) -> Meta:
 
 
 def conflict_resolution(template: Raw, binding: Binding) -> str:
-    asked = well_known.annotations_of(template).get(well_known.CONFLICT_RESOLUTION, "")
-    if asked in ("overwrite", "abort"):
-        return asked
+    """The annotation of the template wins over the policy."""
+    annotated = well_known.annotations_of(template).get(well_known.CONFLICT_RESOLUTION, "")
+    if annotated in ("overwrite", "abort"):
+        return annotated
     return "overwrite" if binding.spec.conflict_resolution == "Overwrite" else "abort"
 
 
 def is_suspended(binding: Binding, cluster: str) -> bool:
-    asked = binding.spec.suspension
-    if asked is None:
+    suspension = binding.spec.suspension
+    if suspension is None:
         return False
-    some = asked.dispatching_on_clusters
-    return bool(asked.dispatching) or (some is not None and cluster in some.cluster_names)
+    some = suspension.dispatching_on_clusters
+    return bool(suspension.dispatching) or (some is not None and cluster in some.cluster_names)
 
 
-def marked(manifest: Raw, template: Raw, envelope: Meta) -> Raw:
-    """The manifest with the marks by which the member's object is known to be ours."""
-    labels: dict[str, str] = {**well_known.labels_of(manifest), **envelope.labels, well_known.MANAGED: "true"}
+def marked(manifest: Raw, template: Raw, work: Meta) -> Raw:
+    """The manifest with the labels and annotations that mark the member's object as managed by this Work."""
+    labels: dict[str, str] = {**well_known.labels_of(manifest), **work.labels, well_known.MANAGED: "true"}
     annotations: dict[str, str] = {
         **well_known.annotations_of(manifest),
-        **envelope.annotations,
-        well_known.WORK_NAMESPACE: envelope.namespace,
-        well_known.WORK_NAME: envelope.name,
+        **work.annotations,
+        well_known.WORK_NAMESPACE: work.namespace,
+        well_known.WORK_NAME: work.name,
         well_known.TEMPLATE_UID: template["metadata"].get("uid", ""),
     }
     if generation := template["metadata"].get("generation"):
@@ -111,19 +112,19 @@ def marked(manifest: Raw, template: Raw, envelope: Meta) -> Raw:
 
 
 def with_preserved_state(manifest: Raw, binding: Binding, cluster: str) -> Raw:
-    """A stateful workload that moves alone takes along what its predecessor's status said."""
+    """The manifest with the labels that preserve the state of a workload which failed over to a single cluster."""
     tasks = binding.spec.graceful_eviction_tasks
     if len(binding.spec.clusters) != 1 or not tasks:
         return manifest
     last = tasks[-1]
-    moved = last.purge_mode in ("Directly", "Immediately") and cluster not in last.clusters_before_failover
+    moved = last.purge_mode in well_known.DIRECTLY and cluster not in last.clusters_before_failover
     if not moved or not last.preserved_label_state:
         return manifest
     return well_known.remarked(manifest, labels=last.preserved_label_state, annotations={})
 
 
 def overridden(manifest: Raw, cluster: str, view: View) -> Overridden:
-    """The manifest after every override policy that means it here. Raises `OverrideFault`."""
+    """The manifest after all override policies that select it for this cluster. Raises `OverrideFault`."""
     namespace = manifest["metadata"].get("namespace", "")
     policies = [
         *view.raws(OVERRIDES, "ClusterOverridePolicy"),
@@ -136,20 +137,20 @@ def overridden(manifest: Raw, cluster: str, view: View) -> Overridden:
 
 
 def applied_overrides(done: Overridden) -> dict[str, str]:
-    """The annotations that list what was applied."""
+    """The annotations that list the applied override rules."""
     listed = {well_known.APPLIED_CLUSTER_OVERRIDES: done.cluster_wide, well_known.APPLIED_OVERRIDES: done.namespaced}
     return {annotation: applied_annotation(rules) for annotation, rules in listed.items() if rules}
 
 
 def told(binding: Binding, rules: Iterable[Applied], cluster: str) -> list[Note]:
-    """One note per policy that had something to say."""
+    """One event per override policy that was applied."""
     texts = dict.fromkeys(f"Apply {described(rule)} for cluster({cluster}) succeed." for rule in rules)
     about = well_known.template_ref(binding)
     return [Note(about, "ApplyOverridePolicySucceed", text, OVERRIDE_SOURCE) for text in texts]
 
 
 def told_fault(binding: Binding, fault: OverrideFault, cluster: str) -> list[Note]:
-    """What was applied before, and which policy could not be; why is told by whoever wanted the Work."""
+    """Events for the policies applied so far and for the one that failed; the caller reports the cause."""
     text = f"Apply {described(fault.rule)} for cluster({cluster}) failed."
     failed = Note(well_known.template_ref(binding), "ApplyOverridePolicyFailed", text, OVERRIDE_SOURCE, "Warning")
     return [*told(binding, fault.done, cluster), failed]
@@ -160,7 +161,7 @@ def described(rule: Applied) -> str:
 
 
 def divided_completions(binding: Binding, template: Raw, targets: list[TargetCluster]) -> dict[str, int]:
-    """A Job whose pods are divided has its completions divided alike."""
+    """The completions of each cluster for a Job whose replicas are divided, in the same proportion."""
     placement = binding.spec.placement
     scheduling = placement.replica_scheduling if placement is not None else None
     completions = (template.get("spec") or {}).get("completions")

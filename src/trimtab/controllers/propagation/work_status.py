@@ -1,4 +1,4 @@
-"""A member's object -> what the Work reports of it: its status and whether it does well."""
+"""Interprets the status and health of a member's object for the status of its Work."""
 
 from trimtab.api.kinds.work import ManifestStatus, ResourceIdentifier, Work
 from trimtab.api.value import Raw
@@ -24,29 +24,29 @@ def identify(ordinal: int, manifest: Raw) -> ResourceIdentifier:
 
 
 def reflect(work: Work, identifier: ResourceIdentifier, seen: Raw, view: View) -> tuple[ManifestStatus, list[Note]]:
-    """One object's status and health, with the notes that tell about it."""
+    """The status and health of one object, with the events that report the interpretation."""
     interpreter: Interpreter = view.part("interpreter")
     about = well_known.ref_of(work)
-    thing = f"{identifier.kind}/{identifier.namespace}/{identifier.name}"
-    notes = []
+    name = f"{identifier.kind}/{identifier.namespace}/{identifier.name}"
+    events = []
     try:
         status = interpreter.reflect(seen)
-        notes.append(
-            Note(about, "ReflectStatusSucceed", f"Reflect status for object({thing}) succeed.", SOURCE, routine=True)
+        events.append(
+            Note(about, "ReflectStatusSucceed", f"Reflect status for object({name}) succeed.", SOURCE, routine=True)
         )
     except Uninterpretable as fault:
         status = None
-        said = f"Reflect status for object({thing}) failed, err: {fault}."
-        notes.append(Note(about, "ReflectStatusFailed", said, SOURCE, "Warning"))
-    health = "Healthy"  # a kind nobody can judge is taken to do well
+        text = f"Reflect status for object({name}) failed, err: {fault}."
+        events.append(Note(about, "ReflectStatusFailed", text, SOURCE, "Warning"))
+    health = "Healthy"  # upstream reports kinds without a health interpretation as healthy
     if interpreter.interprets((seen["apiVersion"], seen["kind"]), Operation.HEALTH):
         try:
             health = interpreter.health(seen)
         except Uninterpretable as fault:
             health = "Unknown"
-            said = f"Interpret health of object({thing}) failed, err: {fault}."
-            notes.append(Note(about, "InterpretHealthFailed", said, SOURCE, "Warning"))
+            text = f"Interpret health of object({name}) failed, err: {fault}."
+            events.append(Note(about, "InterpretHealthFailed", text, SOURCE, "Warning"))
         else:
-            said = f"Interpret health of object({thing}) as {health.lower()}."
-            notes.append(Note(about, "InterpretHealthSucceed", said, SOURCE, routine=True))
-    return ManifestStatus(identifier=identifier, status=status, health=health), notes
+            text = f"Interpret health of object({name}) as {health.lower()}."
+            events.append(Note(about, "InterpretHealthSucceed", text, SOURCE, routine=True))
+    return ManifestStatus(identifier=identifier, status=status, health=health), events

@@ -1,0 +1,43 @@
+"""The events that the scheduler records about a binding and its template, in upstream's wording."""
+
+from collections.abc import Iterator
+
+from trimtab.api.kinds.work import Binding
+from trimtab.controllers import well_known
+from trimtab.controllers.contract import Note
+from trimtab.decide.karmada import Decision
+
+
+def event_source(binding: Binding) -> str:
+    return binding.spec.scheduler_name or "default-scheduler"
+
+
+def deletion_events(binding: Binding) -> Iterator[Note]:
+    """Events for a binding that is not scheduled because it is being deleted."""
+    kind = "clusterResourceBinding" if well_known.cluster_wide(binding) else "resourceBinding"
+    text = f"skip schedule deleting {kind}: {well_known.qualified_name(binding)}"
+    for about in (well_known.ref_of(binding), well_known.template_ref(binding)):
+        yield Note(about, "ScheduleBindingFailed", text, event_source(binding), "Warning")
+
+
+def decision_events(binding: Binding, decision: Decision) -> Iterator[Note]:
+    """Events for the affinity groups that failed and for the result."""
+    abouts = (well_known.ref_of(binding), well_known.template_ref(binding))
+    source = event_source(binding)
+    groups = [term.affinity_name for term in decision.ask.plan.groups]
+    for tried in decision.tried:
+        if tried.failure is not None:
+            text = (
+                f"failed to schedule {well_known.binding_text(binding)} with clusterAffiliates "
+                f"index({groups.index(tried.affinity_name)}): {tried.failure.message}"
+            )
+            for about in abouts:
+                yield Note(about, "ScheduleBindingFailed", text, source, "Warning")
+    for about in abouts:
+        if decision.ok:
+            colon = "" if well_known.cluster_wide(binding) else ":"
+            shares = ", ".join(f"{name}:{replicas}" for name, replicas in decision.clusters)
+            text = f"Binding has been scheduled successfully. Result{colon} {{{shares}}}"
+            yield Note(about, "ScheduleBindingSucceed", text, source)
+        else:
+            yield Note(about, "ScheduleBindingFailed", decision.condition[2], source, "Warning")

@@ -1,0 +1,59 @@
+"""The settings that users may give to the controllers, with their types and defaults."""
+
+from typing import Any, NamedTuple
+
+from trimtab.api.profile import Profile
+from trimtab.controllers.contract import View
+
+
+class Setting(NamedTuple):
+    """One setting: what `--set NAME=VALUE` and `settings:` of a story accept."""
+
+    name: str
+    type: type
+    default: Any
+    """The default, or a function of the profile where the profiles differ."""
+    text: str
+
+
+def _evacuation_delay(profile: Profile) -> int:
+    return profile.evacuate_after_seconds
+
+
+def _descheduler(profile: Profile) -> bool:
+    return profile.name == "trimtab"
+
+
+_TABLE = (
+    Setting(
+        "agent", str, "", "Name of the cluster that this process serves as a pull agent; empty in a control plane."
+    ),
+    Setting("components", bool, False, "Schedule the components of a workload with several pod templates separately."),
+    Setting("policy-preemption", bool, True, "Let policies with `preemption: Always` take resources over from others."),
+    Setting("failover", bool, True, "Evict from clusters with NoExecute taints, and apply ClusterTaintPolicies."),
+    Setting("eviction-rate", float, 1.5, "Evictions by taint per second while the fleet is healthy."),
+    Setting("eviction-purge-mode", str, "Gracefully", "Purge mode of evictions by taint when the policy sets none."),
+    Setting("graceful-eviction-timeout", int, 600, "Seconds after which a graceful eviction removes the old copy."),
+    Setting("move-timeout-seconds", int, 600, "Seconds after which a move without a ready replacement is reverted."),
+    Setting("descheduler", bool, _descheduler, "Reschedule replicas that no node of their cluster accepts."),
+    Setting("unschedulable-threshold", float, 300, "Seconds a replica is unschedulable before it is rescheduled."),
+    Setting("cluster-failure-threshold", float, 30, "Seconds of failed probes before a cluster becomes not ready."),
+    Setting("cluster-success-threshold", float, 30, "Seconds of successful probes before a cluster becomes ready."),
+    Setting("cluster-startup-grace-period", float, 60, "Seconds in which a new pull cluster must report first."),
+    Setting(
+        "cluster-monitor-grace-period", float, 40, "Seconds without a renewed Lease before a pull cluster is unknown."
+    ),
+    Setting("evacuate-after-seconds", int, _evacuation_delay, "Seconds not ready before a NoExecute taint; 0: never."),
+    Setting("managed-cluster-sync", bool, True, "Keep a ManagedCluster for every Cluster."),
+)
+SETTINGS = {setting.name: setting for setting in _TABLE}
+
+
+def default_of(setting: Setting, profile: Profile) -> Any:
+    return setting.default(profile) if callable(setting.default) else setting.default
+
+
+def setting(view: View, name: str) -> Any:
+    """The value of a setting: what the user gave, or the default."""
+    given = view.settings.get(name)
+    return default_of(SETTINGS[name], view.profile) if given is None else given

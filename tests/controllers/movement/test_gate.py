@@ -1,0 +1,158 @@
+"""The disruption gate: which part of a decision may begin, what is held, and what is charged."""
+
+from typing import Any
+
+import msgspec
+from builders import NOON, binding, deployment, item, placement
+from views import FakeView
+
+from static_fleet import StaticFleet, serving_cluster
+from trimtab.api.kind import key_of
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
+from trimtab.api.kinds.rebalancer import MoveOptions, RebalancerSpec, WorkloadRebalancer
+from trimtab.api.kinds.work import Binding, Hold, Replacement
+from trimtab.api.profile import TRIMTAB
+from trimtab.api.selectors import LabelSelector
+from trimtab.api.value import Key, Meta
+from trimtab.controllers import well_known
+from trimtab.controllers.movement import binding_moves
+from trimtab.controllers.movement.gate import Outset, Waiting, options_for, outset, started
+from trimtab.decide.karmada import decide
+from trimtab.decide.request import ask_of
+
+WEIGHTS = [{"targetCluster": {"clusterNames": [name]}, "weight": 1} for name in ("m1", "m2")]
+EVENLY = {
+    "replicaSchedulingType": "Divided",
+    "replicaDivisionPreference": "Weighted",
+    "weightPreference": {"staticWeightList": WEIGHTS},
+}
+FLEET = [serving_cluster("m1"), serving_cluster("m2")]
+
+
+def web(clusters: dict[str, int], **fields: Any) -> Binding:
+    """A binding that a fresh decision spreads evenly over m1 and m2."""
+    items = tuple(item(name, status={"readyReplicas": n}) for name, n in clusters.items())
+    return binding(
+        clusters=clusters, placement=placement(replicaScheduling=EVENLY), status_aggregated_status=items, **fields
+    )
+
+
+def budget(name: str = "b", **spec: Any) -> DisruptionBudget:
+    return DisruptionBudget(
+        metadata=Meta(name=name, namespace="demo", resource_version="2"),
+        spec=DisruptionBudgetSpec(target="Workloads", selector=LabelSelector()).but(**spec),
+    )
+
+
+def apply(
+    subject: Binding,
+    *things: Any,
+    cause: str = "Rebalance",
+    options: MoveOptions | None = None,
+    busy: set[Key] | None = None,
+    template: Any = None,
+) -> Outset | Waiting:
+    clusters: list[Cluster] = [thing for thing in things if isinstance(thing, Cluster)] or FLEET
+    others = [thing for thing in things if not isinstance(thing, Cluster)]
+    view = FakeView([subject, *clusters, *others], raws=[template or deployment()])
+    request = msgspec.structs.replace(ask_of(subject), fresh=True)
+    decision = decide(request, StaticFleet(clusters).at(NOON), TRIMTAB)
+    return outset(subject, decision, cause, options or MoveOptions(), view, set() if busy is None else busy)
+
+
+def admitted(subject: Binding, *things: Any, **more: Any) -> Outset:
+    result = apply(subject, *things, **more)
+    assert isinstance(result, Outset)
+    return result
+
+
+def shares(result: Outset) -> dict[str, int]:
+    return {target.name: target.replicas for target in result.clusters}
+
+
+def test_a_move_without_budgets_begins_whole_and_holds_the_old_replicas() -> None:
+    result = admitted(web({"m1": 4}))
+    assert (shares(result), result.complete, result.debits) == ({"m1": 2, "m2": 2}, True, ())
+    assert [(hold.cluster, hold.replicas, hold.reason) for hold in result.holds] == [("m1", 2, "Rebalance")]
+    assert result.replacement is not None
+    assert [(target.name, target.replicas) for target in result.replacement.before] == [("m1", 4)]
+    (move,) = result.log
+    assert isinstance(move, Move)
+    assert (move.spec.from_, move.spec.replicas, move.spec.mode) == ("m1", 2, "ReplacementFirst")
+
+
+def test_a_voluntary_move_is_charged_to_every_budget_that_applies() -> None:
+    result = admitted(web({"m1": 4}), budget("a", max_unavailable=2), budget("b", min_available=1))
+    charged = {one.name: [(entry.from_, entry.replicas) for entry in one.status.in_flight] for one in result.debits}
+    assert charged == {"a": [("m1", 2)], "b": [("m1", 2)]}
+
+
+def test_an_involuntary_cause_is_not_charged() -> None:
+    assert admitted(web({"m1": 4}), budget(max_concurrent=0), cause="ClusterFailover").debits == ()
+
+
+def test_a_budget_that_refuses_changes_nothing_and_says_why() -> None:
+    result = admitted(web({"m1": 4}), budget(max_concurrent=0))
+    assert (shares(result), result.holds, result.log, result.debits) == ({"m1": 4}, (), (), ())
+    assert result.refusal is not None
+    assert (result.refusal.code, result.complete) == ("TooManyInFlight", False)
+
+
+def test_a_budget_that_was_charged_in_the_same_batch_makes_the_next_binding_wait() -> None:
+    busy: set[Key] = set()
+    strict = budget(max_unavailable=1)
+    assert isinstance(apply(web({"m1": 4}), strict, busy=busy), Outset)
+    assert busy == {key_of(strict)}
+    assert isinstance(apply(web({"m1": 4}), strict, busy=busy), Waiting)
+
+
+def test_transfers_with_a_hold_continue_without_being_charged_again() -> None:
+    before = web({"m1": 4})
+    moving = web(
+        {"m1": 2, "m2": 2},
+        status_holds=(Hold(cluster="m1", replicas=2, since=NOON, reason="Rebalance"),),
+        status_replacement=Replacement(before=before.spec.clusters),
+    )
+    for one in (budget(max_concurrent=0), budget(max_unavailable=2)):
+        result = admitted(moving, one)
+        assert (shares(result), result.debits, result.log) == ({"m1": 2, "m2": 2}, (), ())
+        assert (result.holds, result.complete) == (moving.status.holds, True)
+
+
+def test_max_surge_bounds_the_replicas_that_move_together() -> None:
+    result = admitted(web({"m1": 4}), options=MoveOptions(max_surge=1))
+    assert (shares(result), result.complete) == ({"m1": 3, "m2": 1}, False)
+
+
+def test_at_once_leaves_no_hold_unless_it_would_remove_the_last_ready_copy() -> None:
+    at_once = MoveOptions(mode="AtOnce")
+    assert admitted(web({"m1": 4}), options=at_once).holds == ()
+    tainted = [serving_cluster("m1", "x:NoSchedule"), serving_cluster("m2")]
+    assert [hold.cluster for hold in admitted(web({"m1": 4}), *tainted, options=at_once).holds] == ["m1"]
+
+
+def test_the_template_may_choose_the_mode() -> None:
+    template = deployment(annotations={well_known.MOVE_MODE: "AtOnce"})
+    assert admitted(web({"m1": 4}), template=template).holds == ()
+
+
+def test_a_policy_edit_moves_at_once_unless_a_budget_applies() -> None:
+    assert admitted(web({"m1": 4}), cause="PolicyChange").holds == ()
+    assert admitted(web({"m1": 4}), budget(max_unavailable=1), cause="PolicyChange").holds != ()
+
+
+def test_every_new_hold_has_one_event() -> None:
+    subject = web({"m1": 4})
+    result = admitted(subject)
+    assert [event.reason for event in started(subject, result, "Rebalance")] == ["MoveStarted"]
+    holding = subject.but(status=subject.status.but(holds=result.holds))
+    assert list(started(holding, result, "Rebalance")) == []
+
+
+def test_options_come_from_the_rebalancer_that_requested_the_move() -> None:
+    wanted = MoveOptions(max_surge=1)
+    rebalancer = WorkloadRebalancer(metadata=Meta(name="job"), spec=RebalancerSpec(move=wanted))
+    subject = binding_moves.stamped(web({"m1": 4}), NOON, "Rebalance", "job")
+    assert options_for(subject, FakeView([rebalancer])) == wanted
+    assert options_for(web({"m1": 4}), FakeView(settings={"move-timeout-seconds": 5})).timeout_seconds == 5

@@ -1,0 +1,66 @@
+"""Expiry of entries in the avoid lists of nodes."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from builders import NOON
+from pod_builders import node, pod
+from views import FakeView
+
+from trimtab.api.kinds.native.apps import Deployment
+from trimtab.api.kinds.native.node import Node
+from trimtab.api.value import OwnerReference
+from trimtab.controllers.contract import Again
+from trimtab.controllers.pods.avoid_list_expiry import annotated, avoidance, scheduled
+from trimtab.decide.pods.avoid_list import ANNOTATION, Avoidance, Signature, entries_of, text_of
+
+LATER = NOON + timedelta(minutes=5)
+
+
+def entry(uid: str = "d", kind: str = "Deployment", **more: Any) -> Avoidance:
+    owner = OwnerReference(api_version="apps/v1", kind=kind, name="web", uid=uid, controller=True)
+    return Avoidance(pod_signature=Signature(pod_controller=owner), expiry=LATER).but(**more)
+
+
+def node_with(*entries: Avoidance) -> Node:
+    found = node("n1")
+    return found.but(metadata=found.metadata.but(annotations={ANNOTATION: text_of(entries) or ""}))
+
+
+def deployment(uid: str = "d") -> Deployment:
+    return msgspec.convert({"metadata": {"name": "web", "namespace": "default", "uid": uid}}, Deployment)
+
+
+def kept(subject: Node, *things: Any, **options: Any) -> tuple[tuple[Avoidance, ...], bool]:
+    """The entries after a reconcile, and whether the node is requeued."""
+    effects = list(avoidance(subject, FakeView([subject, *things], **options)))
+    changed = next((effect for effect in effects if isinstance(effect, Node)), subject)
+    return entries_of(changed.metadata.annotations), any(isinstance(effect, Again) for effect in effects)
+
+
+def test_an_entry_is_kept_until_it_expires() -> None:
+    assert kept(node_with(entry()), deployment()) == ((entry(),), True)
+    assert kept(node_with(entry()), deployment(), now=LATER) == ((), False)
+
+
+def test_an_entry_is_removed_with_its_owner_but_not_for_kinds_that_are_not_watched() -> None:
+    game = entry("g", "Game")
+    assert kept(node_with(entry(), game)) == ((game,), True)
+
+
+def test_an_entry_for_a_waiting_pod_is_removed_when_that_pod_is_scheduled() -> None:
+    waiting = pod("urgent")
+    waiting = waiting.but(metadata=waiting.metadata.but(uid="u"))
+    bound = waiting.but(spec=waiting.spec.but(node_name="n2"))
+    subject = node_with(entry(until_pod_scheduled="u"))
+    assert len(kept(subject, deployment(), waiting)[0]) == 1
+    assert kept(subject, deployment(), bound)[0] == ()
+    assert [key.name for key in scheduled(waiting, bound, FakeView([subject, node("n3")]))] == ["n1"]
+    assert list(scheduled(bound, bound, FakeView([subject]))) == []
+
+
+def test_only_a_changed_avoid_list_wakes_the_node() -> None:
+    assert annotated(None, node_with(entry()))
+    assert not annotated(node_with(entry()), node_with(entry()))
+    assert not annotated(None, node("n1"))

@@ -1,0 +1,56 @@
+"""The Work of one cluster is rendered from template, binding and overrides."""
+
+import pytest
+from builders import binding, deployment, placement
+from views import FakeView
+
+from trimtab.api.kinds.policy import SuspendClusters
+from trimtab.api.kinds.work import BindingSuspension, GracefulEvictionTask, TargetCluster
+from trimtab.controllers import well_known
+from trimtab.controllers.propagation.work_rendering import (
+    conflict_resolution,
+    divided_completions,
+    is_suspended,
+    render,
+)
+from trimtab.interpret.interpreter import Interpreter
+from trimtab.interpret.prune import prune
+
+DIVIDED = placement(replicaScheduling={"replicaSchedulingType": "Divided"})
+JOB = {"kind": "Job", "spec": {"completions": 6}}
+TARGETS = [TargetCluster(name="m1", replicas=2), TargetCluster(name="m2", replicas=1)]
+
+
+def test_completions_are_divided_like_the_replicas() -> None:
+    divided = binding(clusters={"m1": 2, "m2": 1}, placement=DIVIDED)
+    assert divided_completions(divided, JOB, TARGETS) == {"m1": 4, "m2": 2}
+    assert divided_completions(binding(clusters={"m1": 2, "m2": 1}), JOB, TARGETS) == {}
+    assert divided_completions(divided, JOB | {"kind": "Deployment"}, TARGETS) == {}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "policy", "expected"),
+    [("", "Abort", "abort"), ("", "Overwrite", "overwrite"), ("abort", "Overwrite", "abort"), ("x", "Abort", "abort")],
+)
+def test_annotation_of_template_wins_over_policy(annotation: str, policy: str, expected: str) -> None:
+    template = deployment(annotations={well_known.CONFLICT_RESOLUTION: annotation})
+    assert conflict_resolution(template, binding(conflict_resolution=policy)) == expected
+
+
+def test_suspension_applies_to_all_or_to_named_clusters() -> None:
+    some = BindingSuspension(dispatching_on_clusters=SuspendClusters(cluster_names=("m1",)))
+    assert not is_suspended(binding(), "m1")
+    assert is_suspended(binding(suspension=BindingSuspension(dispatching=True)), "m1")
+    assert [is_suspended(binding(suspension=some), name) for name in ("m1", "m2")] == [True, False]
+
+
+@pytest.mark.parametrize(("purge", "expected"), [("Directly", "9"), ("Immediately", "9"), ("Gracefully", None)])
+def test_preserved_state_is_set_only_after_direct_purge(purge: str, expected: str | None) -> None:
+    task = GracefulEvictionTask(
+        from_cluster="m1", purge_mode=purge, clusters_before_failover=("m1",), preserved_label_state={"offset": "9"}
+    )
+    moved = binding(clusters={"m2": 1}, graceful_eviction_tasks=(task,))
+    template, target = deployment(), TargetCluster(name="m2", replicas=1)
+    view = FakeView(parts={"interpreter": Interpreter.of()})
+    work = render(moved, target, template, prune(template), {}, view).work
+    assert well_known.labels_of(work.spec.workload.manifests[0]).get("offset") == expected
