@@ -1,4 +1,4 @@
-"""Puts the rooms together: one control plane, on whichever API server its client reaches."""
+"""Assembles a control plane from the packages. The only module that knows all of them."""
 
 import asyncio
 import base64
@@ -19,7 +19,8 @@ from trimtab.api.kinds.disruption import Move
 from trimtab.api.kinds.interpreter import ResourceInterpreterCustomization
 from trimtab.api.kinds.native.config import Secret
 from trimtab.api.kinds.native.lease import Lease
-from trimtab.api.kinds.ocm import CLUSTER_GROUP, OcmPlacement
+from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP
+from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Object, Raw
@@ -28,8 +29,9 @@ from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import Credentials
 from trimtab.clock import Clock, WallClock
 from trimtab.controllers.clusters.health import Probe
+from trimtab.controllers.conditions import is_condition_true
 from trimtab.controllers.contract import Controller, controllers
-from trimtab.controllers.well_known import is_true, ref_of
+from trimtab.controllers.well_known import ref_of
 from trimtab.decide.explain import explain
 from trimtab.decide.ocm.explain import shown
 from trimtab.decide.ocm.request import ask_of
@@ -48,12 +50,12 @@ from trimtab.runtime.fleet_cache import FleetKeeper
 from trimtab.runtime.manager import Manager
 from trimtab.runtime.placement_snapshot import following
 from trimtab.runtime.propagatable import is_propagatable
-from trimtab.runtime.reconciler import Surroundings
+from trimtab.runtime.view import Surroundings
+from trimtab.server import api_errors
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.authorize import Action
-from trimtab.server.http.messages import Answer, Ask
 from trimtab.server.local import LocalClient
-from trimtab.server.registry import api_errors
+from trimtab.server.request.messages import Answer, Ask
 from trimtab.simulate.fleet import FleetPlan, MemberPlan
 from trimtab.simulate.world import World
 from trimtab.telemetry import Sample
@@ -62,7 +64,7 @@ log = logging.getLogger("trimtab.app")
 
 
 class Plane:
-    """The controllers of one control plane, and what they stand on."""
+    """One control plane: its cache, members, controllers and probes."""
 
     def __init__(
         self,
@@ -105,7 +107,7 @@ class Plane:
         self._probing = asyncio.get_running_loop().create_task(self._prober.run(), name="probe")
 
     async def run(self) -> None:
-        """Start and stay until cancelled."""
+        """Start, and run until cancelled."""
         self._probing = asyncio.get_running_loop().create_task(self._prober.run(), name="probe")
         try:
             await self.manager.run()
@@ -129,24 +131,24 @@ class Plane:
         return self.manager.started
 
     def samples(self) -> Iterator[Sample]:
-        """What the control plane can tell of itself and of its fleet."""
+        """The metrics of the control plane and of its fleet."""
         yield from self.manager.samples()
         for cluster in cast("list[Cluster]", self._held(Cluster)):
-            ready = is_true(cluster.status.conditions, "Ready")
+            ready = is_condition_true(cluster.status.conditions, "Ready")
             yield Sample("trimtab_cluster_ready", ready, {"cluster": cluster.name})
         outcomes = Counter(move.status.outcome for move in cast("list[Move]", self._held(Move)))
         for outcome, count in sorted(outcomes.items()):
-            yield Sample("trimtab_moves", count, {"outcome": outcome or "Going on"})
+            yield Sample("trimtab_moves", count, {"outcome": outcome or "InProgress"})
 
     def _held(self, type_: type[Object]) -> list[Object]:
-        """What is known of a kind that some controller follows; nobody begins to follow one for the sake of counting."""
+        """The cached objects of a kind; metrics must not start a watch that no controller needs."""
         table = self.cache.known(kind_of(type_).id)
         return [entry.typed for entry in table.entries.values()] if table is not None else []
 
     def _client_for(self, cluster: Cluster) -> Client | None:
         agent = self.around.settings.get("agent", "")
         if (cluster.spec.sync_mode == "Pull") != bool(agent) or (agent and cluster.name != agent):
-            return None  # a Pull cluster is reached from its own side, and an agent reaches nobody else
+            return None  # only its own agent connects to a Pull cluster, and an agent connects to no other cluster
         if self._connect is not None and (client := self._connect(cluster)) is not None:
             return client
         return client_from_secret(cluster, self._secret)
@@ -156,11 +158,11 @@ class Plane:
         return entry.raw if entry else None
 
     def _member_changed(self, cluster: str, old: Raw | None, new: Raw | None) -> None:
-        for beat in self.manager.looking_afar:
-            beat.member_changed(cluster, old, new)
+        for reconciler in self.manager.looking_afar:
+            reconciler.member_changed(cluster, old, new)
 
     def _customized(self, old: Entry | None, new: Entry | None) -> None:
-        """Users' rules changed: the interpreter is made anew, and everything it judged is looked at again."""
+        """Users' rules changed: rebuild the interpreter and reconcile everything that it interprets."""
         raws = [entry.raw for entry in self._customizations.entries.values()]
         self._authors = {script: raw for raw in raws for script in scripts_of(raw)}
         self.around.parts["interpreter"] = Interpreter.of(
@@ -170,17 +172,17 @@ class Plane:
             self.manager.look_at_everything("detect", "dispatch", "execute", "aggregate", "dependencies")
 
     def _run_script(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault:
-        """Run a user's script, and let its author know when it fails."""
+        """Run a user's script; a failure is reported in the customization that contains it."""
         outcome = self._scripts(script, hook, arguments, limits)
-        author = self._authors.get(script)
-        if isinstance(outcome, Fault) and author is not None:
-            name = author["metadata"]["name"]
+        customization = self._authors.get(script)
+        if isinstance(outcome, Fault) and customization is not None:
+            name = customization["metadata"]["name"]
             self.around.memory["script fault", name] = (script, Fault(outcome.reason, f"{hook}: {outcome.message}"))
             self.manager.wake("customizations", Key(kind_of(ResourceInterpreterCustomization).id, "", name))
         return outcome
 
     def _heartbeat(self, old: Entry | None, new: Entry | None) -> None:
-        """A Pull cluster's agent renews its Lease; that it did is all that counts."""
+        """Record when the agent of a Pull cluster renewed its Lease, by the local clock."""
         if new is not None and new.name[0] == "karmada-cluster":
             self.around.memory["heartbeat", new.name[1]] = self.around.clock.now()
 
@@ -198,12 +200,12 @@ def scripts_of(customization: Raw) -> list[str]:
 
 
 def client_from_secret(cluster: Cluster, secret: Callable[[str, str], Raw | None]) -> Client | None:
-    """A client with the credentials that joining left on the host."""
+    """A client with the credentials that `join` stored on the host; `None` if there are none."""
     ref = cluster.spec.secret_ref
-    held = secret(ref.namespace, ref.name) if ref is not None else None
-    if held is None or not cluster.spec.api_endpoint:
+    found = secret(ref.namespace, ref.name) if ref is not None else None
+    if found is None or not cluster.spec.api_endpoint:
         return None
-    data = held.get("data") or {}
+    data = found.get("data") or {}
     read = partial(_decoded, data)
     return KubeClient(
         Credentials(
@@ -227,20 +229,20 @@ LARGEST_PLACEMENT = 1 << 20
 
 
 def asking_about(ask: Ask) -> Action | None:
-    """Who may read a Placement may be told about it, and who may create one may ask what would come of it."""
-    room, *names = ask.path.strip("/").split("/")[1:] or [""]
-    if room != "placements" or len(names) != 2 or ask.method not in DEBUG_VERBS:
+    """The permission that a debug page of a Placement needs: get for the stored one, create for another."""
+    page, *names = ask.path.strip("/").split("/")[1:] or [""]
+    if page != "placements" or len(names) != 2 or ask.method not in DEBUG_VERBS:
         return None
     return Action(DEBUG_VERBS[ask.method], CLUSTER_GROUP, "placements", namespace=names[0], name=names[1])
 
 
 def fault_told(code: int, text: str) -> Answer:
-    """What went wrong, in the shape of Open Cluster Management's debug server."""
+    """An error in the format of Open Cluster Management's debug server."""
     return Answer(code, orjson.dumps({"error": text}))
 
 
 class Embedded:
-    """A whole fleet in one process: the embedded API server, simulated members, and the control plane over them."""
+    """A whole fleet in one process: embedded API server, simulated members and control plane."""
 
     def __init__(
         self,
@@ -284,62 +286,62 @@ class Embedded:
         return self._wrap_client(member.client, member.name)
 
     def _behind(self, name: str) -> Server | KubeClient | None:
-        """Who serves the API of a cluster."""
-        held = self.host.store.get(f"/registry/cluster.karmada.io/clusters/{name}")
-        if held is None:
+        """The API server of a cluster."""
+        stored = self.host.store.get(f"/registry/cluster.karmada.io/clusters/{name}")
+        if stored is None:
             raise api_errors.not_found("clusters", "cluster.karmada.io", name)
-        cluster = cast("Cluster", kind_of(Cluster).decode(orjson.loads(held.value)))
+        cluster = cast("Cluster", kind_of(Cluster).decode(orjson.loads(stored.value)))
         if self._connect(cluster) is not None:
             return self.world[name].answer
-        known = self.plane.roster.get(name) if self.plane is not None else None
-        return known.client if known is not None and isinstance(known.client, KubeClient) else None
+        member = self.plane.roster.get(name) if self.plane is not None else None
+        return member.client if member is not None and isinstance(member.client, KubeClient) else None
 
     def _told(self, ask: Ask) -> Answer:
-        """`/debug/bindings/NAMESPACE/NAME`: why the last decision about a binding was as it was; and so for placements."""
-        room, *names = ask.path.strip("/").split("/")[1:] or [""]
-        if room == "placements":
+        """`/debug/bindings/NAMESPACE/NAME` and `/debug/placements/NAMESPACE/NAME`: explains the last decision."""
+        page, *names = ask.path.strip("/").split("/")[1:] or [""]
+        if page == "placements":
             return self._placement_told(ask, names)
         if ask.method != "GET":
             raise api_errors.no_such_method()
         resource = "clusterresourcebindings" if len(names) == 1 else "resourcebindings"
-        held = self.host.store.get("/".join(("/registry/work.karmada.io", resource, *names)))
-        if room != "bindings" or held is None or self.plane is None:
+        stored = self.host.store.get("/".join(("/registry/work.karmada.io", resource, *names)))
+        if page != "bindings" or stored is None or self.plane is None:
             raise NotFound("there is no such binding")
-        raw = orjson.loads(held.value)
+        raw = orjson.loads(stored.value)
         type_ = kind_of(ClusterResourceBinding if len(names) == 1 else ResourceBinding)
         decision = self.plane.around.memory.get(("decision", ref_of(cast("Binding", type_.decode(raw)))))
         if decision is None:
-            raise NotFound("no decision about this binding is remembered")
+            raise NotFound("no decision about this binding is in memory")
         return Answer(200, msgspec.json.encode(explain(decision)))
 
     def _placement_told(self, ask: Ask, names: list[str]) -> Answer:
-        """`/debug/placements/NAMESPACE/NAME`: step by step, as Open Cluster Management tells it.
+        """`/debug/placements/NAMESPACE/NAME`: each step of the decision, as Open Cluster Management shows it.
 
-        GET tells about the Placement as it is, POST about the one in the body, which is nowhere written.
+        GET explains the stored Placement, POST the one in the body, which is not stored.
         """
         if ask.method not in DEBUG_VERBS:
             return fault_told(405, f"method {ask.method} is not allowed")
         if len(names) != 2 or self.plane is None:
             return fault_told(400, "the path must be /debug/placements/NAMESPACE/NAME")
         namespace, name = names
-        held = self.host.store.get(f"/registry/{CLUSTER_GROUP}/placements/{namespace}/{name}")
-        if ask.method == "GET" and held is None:
+        stored = self.host.store.get(f"/registry/{CLUSTER_GROUP}/placements/{namespace}/{name}")
+        if ask.method == "GET" and stored is None:
             return fault_told(404, f"placement '{name}' not found")
-        body = held.value if ask.method == "GET" and held is not None else ask.body
+        body = stored.value if ask.method == "GET" and stored is not None else ask.body
         if len(body) > LARGEST_PLACEMENT:
             return fault_told(400, "the body is larger than 1 MiB")
         try:
             placement = cast("OcmPlacement", kind_of(OcmPlacement).decode(orjson.loads(body)))
         except (ValueError, msgspec.MsgspecError) as fault:
-            return fault_told(400, f"the body is no Placement: {fault}")
+            return fault_told(400, f"the body is not a Placement: {fault}")
         placement = placement.but(metadata=placement.metadata.but(namespace=namespace, name=name))
-        around = self.plane.around
-        scene = around.parts["atlas"].scene(around.clock.now())
-        asked = ask_of(placement, scene, around.parts["cel"], spreads=around.profile.placements_spread)
-        return Answer(200, msgspec.json.encode(shown(placement, asked, scene)))
+        state = self.plane.around
+        snapshot = state.parts["atlas"].scene(state.clock.now())
+        ocm_request = ask_of(placement, snapshot, state.parts["cel"], spreads=state.profile.placements_spread)
+        return Answer(200, msgspec.json.encode(shown(placement, ocm_request, snapshot)))
 
     async def start(self) -> None:
-        """The host must be started already."""
+        """Start members and control plane; the host must be running."""
         await self.world.start()
         for member in self.world:
             await self.join(member.plan)
@@ -355,7 +357,7 @@ class Embedded:
             self.plane = None
 
     async def join(self, plan: MemberPlan) -> None:
-        """Register a simulated member, unless it is known from an earlier life."""
+        """Register a simulated member, unless it exists in the stored state."""
         cluster = {
             "apiVersion": kind_of(Cluster).api_version,
             "kind": "Cluster",
@@ -377,5 +379,5 @@ class Embedded:
 
 
 def endpoint_of(member: str) -> str:
-    """The address of a simulated member: never dialled, it names the member in this process."""
+    """The endpoint of a simulated member: never dialled, it identifies the member in this process."""
     return f"https://{member}.simulated.invalid"

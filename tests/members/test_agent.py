@@ -1,4 +1,4 @@
-"""A cluster that the host cannot reach is served from its own side."""
+"""A Pull cluster, which the host cannot reach, is served by its agent."""
 
 import asyncio
 
@@ -18,9 +18,38 @@ CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
 POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
 
 
+async def create_objects(user: LocalClient) -> None:
+    """A Pull cluster, and a ConfigMap that a policy propagates to it."""
+    spec = {"syncMode": "Pull"}
+    await user.create(
+        CLUSTERS,
+        {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "metadata": {"name": "edge"}, "spec": spec},
+    )
+    await user.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "demo"}})
+    await user.create(
+        CONFIGS,
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "c", "namespace": "demo"},
+            "data": {"k": "v"},
+        },
+    )
+    selector = {"apiVersion": "v1", "kind": "ConfigMap"}
+    await user.create(
+        POLICIES,
+        {
+            "apiVersion": POLICIES.api_version,
+            "kind": "PropagationPolicy",
+            "metadata": {"name": "p", "namespace": "demo"},
+            "spec": {"resourceSelectors": [selector], "placement": {}},
+        },
+    )
+
+
 @pytest.mark.parametrize("with_agent", [True, False])
-def test_works_reach_a_pull_cluster_through_its_agent_and_only_through_it(with_agent) -> None:
-    async def story() -> None:
+def test_works_reach_a_pull_cluster_only_through_its_agent(with_agent) -> None:
+    async def scenario() -> None:
         clock = LoopClock()
         host, member = (ApiServer(Store(), Settings(clock=clock)) for _ in range(2))
         await host.start()
@@ -38,36 +67,12 @@ def test_works_reach_a_pull_cluster_through_its_agent_and_only_through_it(with_a
         await plane.start()
         if with_agent:
             await agent.start()
-        spec = {"syncMode": "Pull"}
-        await user.create(
-            CLUSTERS,
-            {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "metadata": {"name": "edge"}, "spec": spec},
-        )
-        await user.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "demo"}})
-        await user.create(
-            CONFIGS,
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "c", "namespace": "demo"},
-                "data": {"k": "v"},
-            },
-        )
-        selector = {"apiVersion": "v1", "kind": "ConfigMap"}
-        await user.create(
-            POLICIES,
-            {
-                "apiVersion": POLICIES.api_version,
-                "kind": "PropagationPolicy",
-                "metadata": {"name": "p", "namespace": "demo"},
-                "spec": {"resourceSelectors": [selector], "placement": {}},
-            },
-        )
+        await create_objects(user)
         await asyncio.sleep(90)
-        there = [obj["metadata"]["name"] for obj in (await LocalClient(member).list(CONFIGS, "demo")).items]
+        applied = [obj["metadata"]["name"] for obj in (await LocalClient(member).list(CONFIGS, "demo")).items]
         cluster = await user.get(CLUSTERS, "", "edge")
         ready = next(c for c in cluster["status"]["conditions"] if c["type"] == "Ready")
-        assert (there, ready["status"]) == ((["c"], "True") if with_agent else ([], "Unknown"))
+        assert (applied, ready["status"]) == ((["c"], "True") if with_agent else ([], "Unknown"))
         if heartbeat is not None:
             heartbeat.cancel()
             await agent.stop()
@@ -75,4 +80,4 @@ def test_works_reach_a_pull_cluster_through_its_agent_and_only_through_it(with_a
         await host.stop()
         await member.stop()
 
-    run_virtually(story())
+    run_virtually(scenario())

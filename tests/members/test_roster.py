@@ -1,4 +1,4 @@
-"""Members come, change their address and go; what is seen in them is what was last heard or done there."""
+"""The roster follows Cluster objects and caches managed objects of members."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,20 +17,20 @@ from trimtab.store.store import Store
 
 CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
-OURS = Ref("v1", "ConfigMap", "default", "ours")
-THEIRS = Ref("v1", "ConfigMap", "default", "theirs")
+MANAGED = Ref("v1", "ConfigMap", "default", "ours")
+UNMANAGED = Ref("v1", "ConfigMap", "default", "theirs")
 
 
-class Stage:
-    """A host, a member, and the roster between them."""
+class Harness:
+    """A host, a member, and a roster."""
 
     def __init__(self, host: ApiServer, member: ApiServer) -> None:
         self.host = LocalClient(host)
         self.member = LocalClient(member)
-        self.heard: list[tuple[str, str]] = []
+        self.changes: list[tuple[str, str]] = []
         self.connected: list[str] = []
         self.cache = Cache(LocalClient(host))
-        self.roster = Roster(self.cache, self.connect, self.hear)
+        self.roster = Roster(self.cache, self.connect, self.record_change)
 
     def connect(self, cluster):
         self.connected.append(cluster.spec.api_endpoint)
@@ -38,8 +38,8 @@ class Stage:
             raise InputFault("the certificates cannot be used")
         return LocalClient(self.member._server) if not cluster.spec.api_endpoint.endswith("later") else None
 
-    def hear(self, cluster: str, old, new) -> None:
-        self.heard.append((cluster, (new or old)["metadata"]["name"]))
+    def record_change(self, cluster: str, old, new) -> None:
+        self.changes.append((cluster, (new or old)["metadata"]["name"]))
 
     async def join(self, name: str, endpoint: str = "https://east") -> None:
         spec = {"apiEndpoint": endpoint, "syncMode": "Push"}
@@ -52,99 +52,99 @@ class Stage:
         return await self.member.create(MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
 
 
-def play(story: Callable[[Stage], Awaitable[None]]) -> None:
+def run_scenario(scenario: Callable[[Harness], Awaitable[None]]) -> None:
     async def run() -> None:
         servers = [ApiServer(Store(), Settings(clock=LoopClock())) for _ in range(2)]
         for server in servers:
             await server.start()
-        stage = Stage(*servers)
+        harness = Harness(*servers)
         try:
-            await story(stage)
+            await scenario(harness)
         finally:
-            await stage.roster.close()
-            await stage.cache.close()
+            await harness.roster.close()
+            await harness.cache.close()
             for server in servers:
                 await server.stop()
 
     run_virtually(run())
 
 
-def test_a_cluster_that_joins_is_reached_and_one_that_leaves_is_not() -> None:
-    async def story(stage: Stage) -> None:
-        await stage.join("east")
-        assert stage.roster.names() == ["east"]
-        await stage.host.delete(CLUSTERS, "", "east")
+def test_joined_cluster_has_a_member_and_a_deleted_one_has_not() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.join("east")
+        assert harness.roster.names() == ["east"]
+        await harness.host.delete(CLUSTERS, "", "east")
         await asyncio.sleep(1)
-        assert stage.roster.get("east") is None
+        assert harness.roster.get("east") is None
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_a_new_address_is_a_new_client_and_any_other_change_is_not() -> None:
-    async def story(stage: Stage) -> None:
-        await stage.join("east")
-        await stage.host.patch(CLUSTERS, "", "east", {"spec": {"region": "eu"}})
+def test_changed_address_creates_a_new_client_and_other_changes_do_not() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.join("east")
+        await harness.host.patch(CLUSTERS, "", "east", {"spec": {"region": "eu"}})
         await asyncio.sleep(1)
-        assert stage.connected == ["https://east"]
-        await stage.host.patch(CLUSTERS, "", "east", {"spec": {"apiEndpoint": "https://new"}})
+        assert harness.connected == ["https://east"]
+        await harness.host.patch(CLUSTERS, "", "east", {"spec": {"apiEndpoint": "https://new"}})
         await asyncio.sleep(1)
-        assert stage.connected == ["https://east", "https://new"]
+        assert harness.connected == ["https://east", "https://new"]
 
-    play(story)
-
-
-def test_credentials_that_cannot_be_used_are_one_members_trouble_alone() -> None:
-    async def story(stage: Stage) -> None:
-        await stage.join("broken", "https://broken")
-        await stage.join("later", "https://later")
-        await stage.join("east")
-        assert stage.roster.names() == ["east"]
-
-    play(story)
+    run_scenario(scenario)
 
 
-def test_what_carries_our_mark_is_followed_and_told() -> None:
-    async def story(stage: Stage) -> None:
-        await stage.join("east")
-        member = stage.roster.get("east")
+def test_invalid_credentials_affect_only_their_cluster() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.join("broken", "https://broken")
+        await harness.join("later", "https://later")
+        await harness.join("east")
+        assert harness.roster.names() == ["east"]
+
+    run_scenario(scenario)
+
+
+def test_managed_objects_are_watched_and_reported() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.join("east")
+        member = harness.roster.get("east")
         assert member is not None
-        assert member.seen(OURS) is UNSEEN
+        assert member.seen(MANAGED) is UNSEEN
         await member.resource("v1", "ConfigMap")
-        await stage.put(OURS, **{"karmada.io/managed": "true"})
-        await stage.put(THEIRS)
-        assert member.seen(OURS) is UNSEEN
+        await harness.put(MANAGED, **{"karmada.io/managed": "true"})
+        await harness.put(UNMANAGED)
+        assert member.seen(MANAGED) is UNSEEN
         await asyncio.sleep(1)
-        assert member.seen(OURS)["metadata"]["name"] == "ours"
-        assert member.seen(THEIRS) is None
-        assert stage.heard == [("east", "ours")]
+        assert member.seen(MANAGED)["metadata"]["name"] == "ours"
+        assert member.seen(UNMANAGED) is None
+        assert harness.changes == [("east", "ours")]
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_a_look_at_a_strangers_object_is_believed_for_a_while() -> None:
-    async def story(stage: Stage) -> None:
-        await stage.join("east")
-        member = stage.roster.get("east")
+def test_unmanaged_object_is_cached_for_a_limited_time() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.join("east")
+        member = harness.roster.get("east")
         assert member is not None
-        found = await stage.put(THEIRS)
+        found = await harness.put(UNMANAGED)
         resource = await member.resource("v1", "ConfigMap")
         member.learn(resource, "default", "theirs", found)
-        assert member.seen(THEIRS) == found
+        assert member.seen(UNMANAGED) == found
         await asyncio.sleep(FOREIGN_SECONDS + 1)
-        assert member.seen(THEIRS) is None
+        assert member.seen(UNMANAGED) is None
         member.learn(resource, "default", "theirs", found)
         member.learn(resource, "default", "theirs", None)
-        assert member.seen(THEIRS) is None
+        assert member.seen(UNMANAGED) is None
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_a_kind_that_the_member_does_not_serve_is_said_so() -> None:
-    async def story(stage: Stage) -> None:
-        await stage.join("east")
-        member = stage.roster.get("east")
+def test_unserved_kind_raises_not_found() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.join("east")
+        member = harness.roster.get("east")
         assert member is not None
         with pytest.raises(NotFound, match="the cluster east does not serve"):
             await member.resource("example.com/v1", "Ghost")
 
-    play(story)
+    run_scenario(scenario)

@@ -1,4 +1,4 @@
-"""The cache keeps up with an API server through everything that can happen to a watch."""
+"""The cache stays current through every failure of a watch."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -24,8 +24,8 @@ def pod(name: str, revision: int) -> Raw:
     }
 
 
-class Scripted:
-    """A client whose lists and watches go exactly as written; a fault in the script is raised."""
+class ScriptedClient:
+    """A client with scripted lists and watches; an exception in the script is raised."""
 
     def __init__(self, lists: list[Listing | Exception], watches: list[list[Change | Exception]]) -> None:
         self.lists = lists
@@ -35,10 +35,10 @@ class Scripted:
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
         self.listed += 1
-        answer = self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        listing_or_fault = self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]
+        if isinstance(listing_or_fault, Exception):
+            raise listing_or_fault
+        return listing_or_fault
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
@@ -52,8 +52,8 @@ class Scripted:
             yield [step]
 
 
-def followed(client: Scripted, seconds: float = 60) -> dict[str, str]:
-    """Names and revisions in the cache after a while."""
+def cached_revisions(client: ScriptedClient, seconds: float = 60) -> dict[str, str]:
+    """Names and revisions in the cache after `seconds`."""
 
     async def main() -> dict[str, str]:
         cache = Cache(client)  # type: ignore[arg-type]
@@ -74,29 +74,31 @@ def bookmark(revision: int) -> Change:
     return Change("BOOKMARK", {"metadata": {"resourceVersion": str(revision)}})
 
 
-def test_a_broken_watch_goes_on_from_the_last_bookmark_without_a_list() -> None:
+def test_broken_watch_resumes_from_the_last_bookmark_without_a_list() -> None:
     broken: list[Any] = [Change("ADDED", pod("web", 6)), bookmark(90), ConnectionError("reset")]
-    client = Scripted([listing(revision=5)], [broken])
-    assert followed(client) == {"web": "6"}
+    client = ScriptedClient([listing(revision=5)], [broken])
+    assert cached_revisions(client) == {"web": "6"}
     assert (client.watched_from, client.listed) == (["5", "90"], 1)
 
 
-def test_what_vanished_while_the_revision_expired_is_gone_after_the_new_list() -> None:
-    client = Scripted([listing(pod("old", 4), revision=5), listing(pod("new", 8), revision=9)], [[Expired("too old")]])
-    assert followed(client) == {"new": "8"}
+def test_object_deleted_while_the_revision_expired_is_dropped_by_the_new_list() -> None:
+    client = ScriptedClient(
+        [listing(pod("old", 4), revision=5), listing(pod("new", 8), revision=9)], [[Expired("too old")]]
+    )
+    assert cached_revisions(client) == {"new": "8"}
     assert client.watched_from == ["5", "9"]
 
 
-def test_a_server_that_is_away_is_asked_again_less_and_less_often() -> None:
-    away: list[Listing | Exception] = [ConnectionError("refused") for _ in range(4)]
-    client = Scripted([*away, listing(pod("web", 3), revision=5)], [])
-    assert followed(client) == {"web": "3"}
+def test_list_is_retried_with_back_off_while_the_server_is_down() -> None:
+    refused: list[Listing | Exception] = [ConnectionError("refused") for _ in range(4)]
+    client = ScriptedClient([*refused, listing(pod("web", 3), revision=5)], [])
+    assert cached_revisions(client) == {"web": "3"}
     assert client.listed == 5
 
 
-def test_a_kind_that_the_server_does_not_know_is_empty_until_it_learns_it() -> None:
-    async def story() -> list[int]:
-        client = Scripted([NotFound("404 page not found"), listing(pod("web", 3), revision=5)], [])
+def test_unserved_kind_is_empty_until_the_server_serves_it() -> None:
+    async def scenario() -> list[int]:
+        client = ScriptedClient([NotFound("404 page not found"), listing(pod("web", 3), revision=5)], [])
         cache = Cache(client)  # type: ignore[arg-type]
         table = cache.table(PODS)
         await asyncio.wait_for(table.synced.wait(), 1)
@@ -105,17 +107,17 @@ def test_a_kind_that_the_server_does_not_know_is_empty_until_it_learns_it() -> N
         await cache.close()
         return [*sizes, len(table.entries)]
 
-    assert run_virtually(story()) == [0, 1]
+    assert run_virtually(scenario()) == [0, 1]
 
 
-def test_what_was_seen_stays_while_a_server_pretends_not_to_know_the_kind() -> None:
+def test_cached_objects_stay_while_the_server_stops_serving_the_kind() -> None:
     lists: list[Any] = [listing(pod("web", 3), revision=5), NotFound("404 page not found")]
-    assert followed(Scripted(lists, [[Expired("too old")]])) == {"web": "3"}
+    assert cached_revisions(ScriptedClient(lists, [[Expired("too old")]])) == {"web": "3"}
 
 
-def test_a_fault_that_names_a_time_is_waited_for() -> None:
-    async def story() -> int:
-        client = Scripted([ApiFault("busy", retry_after=20), listing(revision=5)], [])
+def test_retry_after_of_a_fault_is_respected() -> None:
+    async def scenario() -> int:
+        client = ScriptedClient([ApiFault("busy", retry_after=20), listing(revision=5)], [])
         cache = Cache(client)  # type: ignore[arg-type]
         cache.table(PODS)
         await asyncio.sleep(19)
@@ -124,12 +126,12 @@ def test_a_fault_that_names_a_time_is_waited_for() -> None:
         await cache.close()
         return client.listed - listed
 
-    assert run_virtually(story()) == 1
+    assert run_virtually(scenario()) == 1
 
 
-def test_a_write_that_overtook_its_event_is_not_undone_by_it() -> None:
-    async def story() -> str:
-        client = Scripted([listing(pod("web", 3), revision=5)], [[Change("MODIFIED", pod("web", 6))]])
+def test_late_watch_event_does_not_undo_a_newer_write() -> None:
+    async def scenario() -> str:
+        client = ScriptedClient([listing(pod("web", 3), revision=5)], [[Change("MODIFIED", pod("web", 6))]])
         cache = Cache(client)  # type: ignore[arg-type]
         table = cache.table(PODS)
         await table.synced.wait()
@@ -138,37 +140,37 @@ def test_a_write_that_overtook_its_event_is_not_undone_by_it() -> None:
         await cache.close()
         return table.entries["shop", "web"].revision
 
-    assert run_virtually(story()) == "7"
+    assert run_virtually(scenario()) == "7"
 
 
-def test_a_listener_that_stumbles_costs_nobody_else_anything(caplog: Any) -> None:
-    async def story() -> tuple[list[str], str]:
-        client = Scripted([listing(pod("web", 3), revision=5)], [[Change("MODIFIED", pod("web", 6))]])
+def test_failing_listener_affects_no_other_listener(caplog: Any) -> None:
+    async def scenario() -> tuple[list[str], str]:
+        client = ScriptedClient([listing(pod("web", 3), revision=5)], [[Change("MODIFIED", pod("web", 6))]])
         cache = Cache(client)  # type: ignore[arg-type]
         table = cache.table(PODS)
-        heard: list[str] = []
+        revisions: list[str] = []
 
-        def stumbles(_old: Any, _new: Any) -> None:
+        def fails(_old: Any, _new: Any) -> None:
             raise ZeroDivisionError
 
-        table.listen(stumbles)
-        table.listen(lambda _old, new: heard.append(new.revision) if new else None)
+        table.listen(fails)
+        table.listen(lambda _old, new: revisions.append(new.revision) if new else None)
         await asyncio.sleep(10)
         await cache.close()
-        return heard, table.entries["shop", "web"].revision
+        return revisions, table.entries["shop", "web"].revision
 
-    assert run_virtually(story()) == (["3", "6"], "6")
+    assert run_virtually(scenario()) == (["3", "6"], "6")
     assert "a listener failed on pods ('shop', 'web')" in caplog.text
 
 
-def test_a_server_that_answers_nonsense_is_asked_again() -> None:
-    nonsense: Raw = {"kind": "Pod"}
-    client = Scripted([listing(nonsense, revision=4), listing(pod("web", 3), revision=5)], [])
-    assert followed(client) == {"web": "3"}
+def test_list_is_retried_after_a_malformed_response() -> None:
+    malformed: Raw = {"kind": "Pod"}
+    client = ScriptedClient([listing(malformed, revision=4), listing(pod("web", 3), revision=5)], [])
+    assert cached_revisions(client) == {"web": "3"}
 
 
-def test_the_dead_do_not_come_back_with_the_answer_of_the_write_that_ended_them() -> None:
-    async def story() -> None:
+def test_late_response_does_not_restore_a_deleted_object() -> None:
+    async def scenario() -> None:
         table = Table(Resource("", "v1", "configmaps", "ConfigMap"))
         last = {"metadata": {"namespace": "demo", "name": "a", "resourceVersion": "8"}}
         table.put({"metadata": {"namespace": "demo", "name": "a", "resourceVersion": "7"}})
@@ -178,23 +180,23 @@ def test_the_dead_do_not_come_back_with_the_answer_of_the_write_that_ended_them(
         table.put({"metadata": {"namespace": "demo", "name": "a", "resourceVersion": "9"}})
         assert list(table.entries) == [("demo", "a")]
 
-    run_virtually(story())
+    run_virtually(scenario())
 
 
-def test_who_owns_which_field_is_not_kept() -> None:
-    async def story() -> None:
+def test_managed_fields_are_not_cached() -> None:
+    async def scenario() -> None:
         owned = pod("a", 2)
         owned["metadata"]["managedFields"] = [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}]
         table = Table(PODS)
         table.put(owned)
         assert table.entries["shop", "a"].raw == pod("a", 2)
-        assert "managedFields" in owned["metadata"]  # it is others' too
+        assert "managedFields" in owned["metadata"]  # the caller's object must not be modified
 
-    run_virtually(story())
+    run_virtually(scenario())
 
 
-def test_an_index_follows_what_changes_and_keeps_what_does_not() -> None:
-    async def story() -> None:
+def test_index_follows_changes() -> None:
+    async def scenario() -> None:
         def put(revision: int, **labels: str) -> None:
             table.put({"metadata": {"name": "a", "resourceVersion": str(revision), "labels": labels}})
 
@@ -210,4 +212,4 @@ def test_an_index_follows_what_changes_and_keeps_what_does_not() -> None:
         table.drop(("", "a"), "4")
         assert table.having(by_colour, "blue") == []
 
-    run_virtually(story())
+    run_virtually(scenario())

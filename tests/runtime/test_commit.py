@@ -1,4 +1,4 @@
-"""Only what changed is sent, and only what the controller owns."""
+"""Patches contain only what changed, and only declared fields."""
 
 import pytest
 from builders import NOON, binding, item
@@ -39,21 +39,21 @@ def merge(target, patch):
 
 
 @given(objects, objects)
-def test_the_patch_leads_from_one_to_the_other(before, after) -> None:
+def test_patch_turns_before_into_after(before, after) -> None:
     assert merge(before, difference(before, after)) == after
 
 
 @given(objects)
-def test_no_change_is_no_patch(same) -> None:
+def test_equal_objects_need_no_patch(same) -> None:
     assert difference(same, same) == {}
 
 
 PLACED = binding(clusters={"m1": 2, "m2": 0})
-SAID = Condition(type="Scheduled", status="True", reason="Success", last_transition_time=NOON)
+SCHEDULED = Condition(type="Scheduled", status="True", reason="Success", last_transition_time=NOON)
 STATES = [
     binding(clusters={}),
     PLACED,
-    PLACED.but(status=PLACED.status.but(conditions=(SAID,), scheduler_observed_generation=2)),
+    PLACED.but(status=PLACED.status.but(conditions=(SCHEDULED,), scheduler_observed_generation=2)),
     PLACED.but(metadata=PLACED.metadata.but(labels={}, annotations={"a": "b"}, finalizers=())),
     PLACED.but(spec=PLACED.spec.but(placement=None, replicas=0, propagate_deps=True)),
     PLACED.but(status=PLACED.status.but(last_scheduled_time=NOON, aggregated_status=(item("m1", status={"x": 1}),))),
@@ -62,28 +62,28 @@ STATES = [
 
 @pytest.mark.parametrize("after", STATES)
 @pytest.mark.parametrize("before", STATES)
-def test_what_differs_of_two_values_makes_of_one_on_the_wire_the_other(before: Binding, after: Binding) -> None:
+def test_patch_between_typed_values_turns_one_wire_form_into_the_other(before: Binding, after: Binding) -> None:
     patch = changes(before, after, wire(before))
     assert merge(wire(before), patch) == wire(after)
     assert (not patch) is (before is after)
 
 
-def test_fields_of_list_items_that_we_do_not_model_survive() -> None:
+def test_undeclared_fields_of_list_items_are_kept() -> None:
     before = [{"name": "a", "replicas": 1}, {"name": "b"}]
     raw = [{"name": "a", "replicas": 1, "note": "theirs"}, {"name": "b"}]
     assert graft(before, [{"name": "a", "replicas": 2}], raw) == [{"name": "a", "replicas": 2, "note": "theirs"}]
 
 
-def test_a_removed_known_field_of_a_list_item_does_not_come_back() -> None:
+def test_removed_declared_field_of_a_list_item_stays_removed() -> None:
     before = [{"name": "a", "replicas": 1}]
     assert graft(before, [{"name": "a"}], before) == [{"name": "a"}]
 
 
-def test_the_patch_carries_the_version_it_was_thought_from() -> None:
+def test_patch_carries_the_resource_version_it_was_computed_from() -> None:
     assert with_version({"spec": {"x": 1}}, "7") == {"spec": {"x": 1}, "metadata": {"resourceVersion": "7"}}
 
 
-def test_a_foreign_field_is_refused() -> None:
+def test_undeclared_field_is_rejected() -> None:
     from trimtab.api.kinds.cluster import Cluster
 
     refuse_foreign_fields({"spec": {"taints": []}}, ("spec.taints",), Cluster, (Cluster,))
@@ -92,7 +92,7 @@ def test_a_foreign_field_is_refused() -> None:
     refuse_foreign_fields({"spec": {"provider": "x"}}, ("Cluster",), Cluster, (Cluster,))
 
 
-def test_states_are_alike_where_a_patch_touches_nothing_that_changed() -> None:
+def test_objects_are_same_when_no_patched_field_changed() -> None:
     patch = {"status": {"phase": "Ready", "counts": {"seen": 2}}}
     one = {"status": {"phase": "Waiting", "counts": {"seen": 1}}, "spec": {"replicas": 1}}
     assert alike_where(patch, one, {"status": {"phase": "Waiting", "counts": {"seen": 1, "other": 5}}, "spec": {}})

@@ -5,7 +5,7 @@ import msgspec
 
 from plugins.clusters import ask, member
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.ocm import AddOnPlacementScore
+from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.value import Key
 from trimtab.clock import EPOCH
 from trimtab.decide.capacity import allocatable
@@ -15,100 +15,102 @@ from trimtab.runtime.cache import Cache
 from trimtab.runtime.fleet_cache import FleetKeeper
 
 WEB = Key("resourcebindings.work.karmada.io", "default", "web-deployment")
-ASKED = ask(replicas=4, replicaRequirements={"resourceRequest": {"cpu": "1"}})
+REQUEST = ask(replicas=4, replicaRequirements={"resourceRequest": {"cpu": "1"}})
 
 
-class Seen:
-    """An entry of a cache, as far as a listener looks at it."""
+class FakeEntry:
+    """The part of a cache entry that listeners read."""
 
     def __init__(self, typed: Cluster | AddOnPlacementScore) -> None:
         self.typed = typed
         self.name = (typed.metadata.namespace, typed.metadata.name)
 
 
-class Tables:
-    """A cache that says what a test tells it to say."""
+class FakeCache:
+    """A cache whose changes the test triggers."""
 
     def __init__(self) -> None:
         self._listeners: dict[type, Any] = {}
 
-    def table_of(self, type_: type) -> "Tables":
-        self._asked = type_
+    def table_of(self, type_: type) -> "FakeCache":
+        self._type = type_
         return self
 
     def listen(self, listener: Any) -> None:
-        self._listeners[self._asked] = listener
+        self._listeners[self._type] = listener
 
-    def says(self, old: Any, new: Any) -> None:
+    def notify(self, old: Any, new: Any) -> None:
         known = old or new
-        self._listeners[type(known)](old and Seen(old), new and Seen(new))
+        self._listeners[type(known)](old and FakeEntry(old), new and FakeEntry(new))
 
 
-def keeper() -> tuple[Tables, dict[Any, Any], FleetKeeper]:
-    tables, memory = Tables(), dict[Any, Any]()
+def new_fleet_cache() -> tuple[FakeCache, dict[Any, Any], FleetKeeper]:
+    tables, memory = FakeCache(), dict[Any, Any]()
     return tables, memory, FleetKeeper(cast("Cache", tables), memory)
 
 
-def give(keep: FleetKeeper, memory: dict[Any, Any], to: Ask, arriving: tuple[tuple[str, int], ...]) -> None:
-    """Leave the room taken, as a batch of the scheduler does."""
-    fleet = reserve_moves([(to, arriving)], keep.at(EPOCH, {WEB: to}))
-    memory["fleet", "given away"] = (fleet, [(WEB, to, arriving)])
+def reserve(
+    fleet_cache: FleetKeeper, memory: dict[Any, Any], request: Ask, arriving: tuple[tuple[str, int], ...]
+) -> None:
+    """Leave the capacity reserved, as a batch of the scheduler does."""
+    fleet = reserve_moves([(request, arriving)], fleet_cache.at(EPOCH, {WEB: request}))
+    memory["fleet", "given away"] = (fleet, [(WEB, request, arriving)])
 
 
-def test_the_picture_follows_clusters_as_they_come_change_and_go() -> None:
-    tables, _, keep = keeper()
-    tables.says(None, member("m1", 5))
-    tables.says(None, member("m2", 5))
-    assert keep.at(EPOCH).names == ["m1", "m2"]
-    tables.says(member("m1", 5), member("m1", 9))
-    tables.says(member("m2", 5), None)
-    picture = keep.at(EPOCH)
-    assert picture.names == ["m1"]
-    assert allocatable(ASKED, picture).tolist() == [9]
+def test_fleet_follows_created_changed_and_deleted_clusters() -> None:
+    tables, _, fleet_cache = new_fleet_cache()
+    tables.notify(None, member("m1", 5))
+    tables.notify(None, member("m2", 5))
+    assert fleet_cache.at(EPOCH).names == ["m1", "m2"]
+    tables.notify(member("m1", 5), member("m1", 9))
+    tables.notify(member("m2", 5), None)
+    fleet = fleet_cache.at(EPOCH)
+    assert fleet.names == ["m1"]
+    assert allocatable(REQUEST, fleet).tolist() == [9]
 
 
-def test_a_score_sheet_is_known_by_the_cluster_in_whose_namespace_it_lives() -> None:
-    tables, _, keep = keeper()
-    tables.says(None, member("m1"))
+def test_score_belongs_to_the_cluster_of_its_namespace() -> None:
+    tables, _, fleet_cache = new_fleet_cache()
+    tables.notify(None, member("m1"))
     body = {"metadata": {"namespace": "m1", "name": "carbon"}, "status": {"scores": [{"name": "green", "value": 7}]}}
-    sheet = msgspec.convert(body, AddOnPlacementScore, strict=False)
-    tables.says(None, sheet)
-    assert keep.at(EPOCH).about("AddOnPlacementScore/carbon", "m1") == {"green": 7}
-    tables.says(sheet, None)
-    assert keep.at(EPOCH).about("AddOnPlacementScore/carbon", "m1") is None
+    score = msgspec.convert(body, AddOnPlacementScore, strict=False)
+    tables.notify(None, score)
+    assert fleet_cache.at(EPOCH).about("AddOnPlacementScore/carbon", "m1") == {"green": 7}
+    tables.notify(score, None)
+    assert fleet_cache.at(EPOCH).about("AddOnPlacementScore/carbon", "m1") is None
 
 
-def test_room_that_was_given_away_is_free_again_when_the_reservation_lapses() -> None:
-    tables, memory, keep = keeper()
-    tables.says(None, member("m1", 10))
-    give(keep, memory, ASKED, (("m1", 4),))
-    assert allocatable(ASKED, keep.at(EPOCH)).tolist() == [6]
+def test_reserved_capacity_is_free_when_the_reservation_expires() -> None:
+    tables, memory, fleet_cache = new_fleet_cache()
+    tables.notify(None, member("m1", 10))
+    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
+    assert allocatable(REQUEST, fleet_cache.at(EPOCH)).tolist() == [6]
     assert memory["fleet", "next lapse"] == EPOCH + RESERVED_FOR
-    assert allocatable(ASKED, keep.at(EPOCH + RESERVED_FOR - timedelta(seconds=1))).tolist() == [6]
-    assert allocatable(ASKED, keep.at(EPOCH + RESERVED_FOR)).tolist() == [10]
+    assert allocatable(REQUEST, fleet_cache.at(EPOCH + RESERVED_FOR - timedelta(seconds=1))).tolist() == [6]
+    assert allocatable(REQUEST, fleet_cache.at(EPOCH + RESERVED_FOR)).tolist() == [10]
     assert memory["fleet", "next lapse"] is None
 
 
-def test_a_reservation_lapses_in_time_although_nobody_looked_since_the_room_was_given_away() -> None:
-    tables, memory, keep = keeper()
-    tables.says(None, member("m1", 10))
-    give(keep, memory, ASKED, (("m1", 4),))
-    assert allocatable(ASKED, keep.at(EPOCH + RESERVED_FOR)).tolist() == [10]
+def test_reservation_expires_in_time_without_an_access_in_between() -> None:
+    tables, memory, fleet_cache = new_fleet_cache()
+    tables.notify(None, member("m1", 10))
+    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
+    assert allocatable(REQUEST, fleet_cache.at(EPOCH + RESERVED_FOR)).tolist() == [10]
 
 
-def test_who_asks_again_because_nothing_was_written_finds_its_own_room_and_has_it_once() -> None:
-    tables, memory, keep = keeper()
-    tables.says(None, member("m1", 10))
-    give(keep, memory, ASKED, (("m1", 4),))
-    assert allocatable(ASKED, keep.at(EPOCH, {WEB: ASKED})).tolist() == [10]
-    give(keep, memory, ASKED, (("m1", 4),))
-    give(keep, memory, ASKED, (("m1", 4),))
-    assert allocatable(ASKED, keep.at(EPOCH)).tolist() == [6]
+def test_request_decided_again_without_a_write_finds_its_own_capacity_free() -> None:
+    tables, memory, fleet_cache = new_fleet_cache()
+    tables.notify(None, member("m1", 10))
+    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
+    assert allocatable(REQUEST, fleet_cache.at(EPOCH, {WEB: REQUEST})).tolist() == [10]
+    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
+    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
+    assert allocatable(REQUEST, fleet_cache.at(EPOCH)).tolist() == [6]
 
 
-def test_what_was_written_stays_reserved_while_the_same_is_decided_again() -> None:
-    tables, memory, keep = keeper()
-    tables.says(None, member("m1", 10))
-    give(keep, memory, ASKED, (("m1", 4),))
-    placed = msgspec.structs.replace(ASKED, placed=(("m1", 4),))
-    assert allocatable(ASKED, keep.at(EPOCH, {WEB: placed})).tolist() == [6]
+def test_written_decision_stays_reserved_when_decided_again() -> None:
+    tables, memory, fleet_cache = new_fleet_cache()
+    tables.notify(None, member("m1", 10))
+    reserve(fleet_cache, memory, REQUEST, (("m1", 4),))
+    placed = msgspec.structs.replace(REQUEST, placed=(("m1", 4),))
+    assert allocatable(REQUEST, fleet_cache.at(EPOCH, {WEB: placed})).tolist() == [6]

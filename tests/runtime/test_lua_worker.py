@@ -22,39 +22,39 @@ def worker() -> Iterator[LuaWorker]:
     worker.close()
 
 
-def test_a_script_gives_the_same_answer_in_a_process_of_its_own(worker: LuaWorker) -> None:
+def test_script_returns_the_same_values_from_a_separate_process(worker: LuaWorker) -> None:
     outcome = worker("function F(o) print('seen') return o.n + 1, {x = {}} end", "F", [{"n": 1}])
     assert outcome == Ran((2, {"x": []}), ("seen",))
 
 
-def test_a_fault_keeps_its_reason_across_the_process_boundary(worker: LuaWorker) -> None:
+def test_fault_keeps_its_reason_across_the_process_boundary(worker: LuaWorker) -> None:
     outcome = worker("function F() while true do end end", "F", [], LIMITS)
     assert outcome == Fault("OutOfInstructions", "F ran for more than 20000000 instructions")
 
 
-def test_a_script_that_hides_its_work_in_c_code_is_killed_at_the_deadline() -> None:
+def test_script_busy_in_c_code_is_killed_at_the_deadline() -> None:
     worker = LuaWorker(seconds=0.3)
-    began = time.monotonic()
+    started = time.monotonic()
     outcome = worker(BUSY_IN_C, "F", [], Limits(instructions=10**12))
     worker.close()
     assert isinstance(outcome, Fault)
     assert outcome.reason == "DeadlineExceeded"
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - started < 15
 
 
-def test_a_killed_script_is_not_tried_again_at_once() -> None:
+def test_killed_script_is_not_run_again_at_once() -> None:
     worker = LuaWorker(seconds=0.3)
     worker(BUSY_IN_C, "F", [], Limits(instructions=10**12))
-    began = time.monotonic()
+    started = time.monotonic()
     outcome = worker(BUSY_IN_C, "F", [], Limits(instructions=10**12))
-    took = time.monotonic() - began
+    took = time.monotonic() - started
     worker.close()
     assert isinstance(outcome, Fault)
     assert "not tried again for 60 s" in outcome.message
     assert took < 0.1
 
 
-def test_after_a_kill_other_scripts_run_as_before() -> None:
+def test_other_scripts_run_after_a_kill() -> None:
     worker = LuaWorker(seconds=0.3)
     worker(BUSY_IN_C, "F", [], Limits(instructions=10**12))
     outcome = worker("function F() return 1 end", "F", [])
@@ -62,13 +62,13 @@ def test_after_a_kill_other_scripts_run_as_before() -> None:
     assert outcome == Ran((1,))
 
 
-def test_an_object_larger_than_the_pipe_goes_through(worker: LuaWorker) -> None:
+def test_object_larger_than_the_pipe_buffer_is_passed(worker: LuaWorker) -> None:
     words = ["x" * 1000] * 500
     outcome = worker("function F(o) return #o.words, o.words end", "F", [{"words": words}])
     assert outcome == Ran((500, words))
 
 
-def test_the_event_loop_goes_on_while_a_script_runs(worker: LuaWorker) -> None:
+def test_event_loop_continues_while_a_script_runs(worker: LuaWorker) -> None:
     async def count() -> tuple[int, object]:
         job = asyncio.ensure_future(worker.submit("function F() while true do end end", "F", []))
         turns = 0
@@ -82,13 +82,13 @@ def test_the_event_loop_goes_on_while_a_script_runs(worker: LuaWorker) -> None:
     assert isinstance(outcome, Fault)
 
 
-def test_scripts_are_told_the_time(worker: LuaWorker) -> None:
+def test_script_reads_the_current_time(worker: LuaWorker) -> None:
     outcome = worker("function F() return os.time() end", "F", [])
     assert isinstance(outcome, Ran)
     assert abs(outcome.values[0] - time.time()) < 60
 
 
-def test_an_interpreter_takes_the_worker_as_its_executor(worker: LuaWorker) -> None:
+def test_interpreter_accepts_the_worker_as_executor(worker: LuaWorker) -> None:
     script = "function InterpretHealth(o) return o.status.ok end"
     spec = {
         "target": {"apiVersion": "ex.io/v1", "kind": "Foo"},

@@ -1,9 +1,9 @@
-"""What is remembered has an end."""
+"""Process memory is bounded per topic."""
 
 from trimtab.runtime.process_memory import MOST_OF, Memory
 
 
-def test_the_oldest_of_a_topic_is_forgotten_first() -> None:
+def test_oldest_value_of_a_topic_is_dropped_first() -> None:
     memory = Memory()
     most = MOST_OF["decision"]
     for number in range(most + 1):
@@ -13,7 +13,7 @@ def test_the_oldest_of_a_topic_is_forgotten_first() -> None:
     assert len(memory) == most
 
 
-def test_what_is_remembered_again_is_young_again() -> None:
+def test_value_remembered_again_counts_as_new() -> None:
     memory = Memory()
     memory.keep("decision", "kept", 1)
     for number in range(MOST_OF["decision"] - 1):

@@ -1,4 +1,4 @@
-"""A key is thought about soon, once, and never twice at the same time."""
+"""A key is queued once and never handed out while it is being processed."""
 
 import asyncio
 
@@ -6,18 +6,18 @@ from trimtab.clock import run_virtually
 from trimtab.runtime.queue import WorkQueue
 
 
-def test_asking_twice_is_asking_once() -> None:
-    async def story() -> None:
+def test_key_added_twice_is_taken_once() -> None:
+    async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add("a")
         queue.add("a")
         assert await queue.take(5) == ["a"]
 
-    run_virtually(story())
+    run_virtually(scenario())
 
 
-def test_a_key_that_changes_while_it_is_thought_about_comes_again_afterwards() -> None:
-    async def story() -> None:
+def test_key_added_while_processed_is_queued_again_afterwards() -> None:
+    async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add("a")
         await queue.take()
@@ -26,42 +26,42 @@ def test_a_key_that_changes_while_it_is_thought_about_comes_again_afterwards() -
         queue.done("a")
         assert await queue.take() == ["a"]
 
-    run_virtually(story())
+    run_virtually(scenario())
 
 
-def test_higher_rank_goes_first_and_equals_keep_their_order() -> None:
-    async def story() -> None:
+def test_higher_rank_is_taken_first_and_equal_ranks_keep_their_order() -> None:
+    async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue(rank=lambda key: 1 if key.startswith("urgent") else 0)
         for key in ("b", "a", "urgent-1"):
             queue.add(key)
         assert await queue.take(3) == ["urgent-1", "b", "a"]
 
-    run_virtually(story())
+    run_virtually(scenario())
 
 
-def test_each_retry_waits_twice_as_long_up_to_a_limit() -> None:
-    async def story() -> None:
+def test_retry_delay_doubles_up_to_a_limit() -> None:
+    async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
-        waits = []
+        delays = []
         for _ in range(20):
-            waits.append(queue.retry("a"))
+            delays.append(queue.retry("a"))
             queue.add("a")
             queue.done((await queue.take())[0])
-        assert waits[:3] == [0.005, 0.01, 0.02]
-        assert waits[-1] == 300
+        assert delays[:3] == [0.005, 0.01, 0.02]
+        assert delays[-1] == 300
         queue.succeeded("a")
         assert queue.retry("a") == 0.005
         queue.close()
 
-    run_virtually(story())
+    run_virtually(scenario())
 
 
-def test_an_appointment_is_kept_and_the_earlier_one_stands() -> None:
-    async def story() -> None:
+def test_earlier_timer_stays_in_force() -> None:
+    async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()
         queue.add_after("a", 10)
         queue.add_after("a", 60)
         assert await queue.take() == ["a"]
         assert asyncio.get_running_loop().time() == 10
 
-    run_virtually(story())
+    run_virtually(scenario())

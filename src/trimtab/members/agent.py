@@ -1,4 +1,4 @@
-"""The pull side: an agent beside a member fetches its Works, and renews a Lease so that the host knows it lives."""
+"""The pull agent: runs beside a member, applies its Works, and renews a Lease on the host as its heartbeat."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from trimtab.runtime.leader_election import LEASES, micro
 RENEW_SECONDS = 10.0
 LEASE_SECONDS = 40
 CONTROLLERS = ("execute", "health")
-"""What an agent does of what a control plane does, for its own cluster alone."""
+"""The controllers of the control plane that an agent runs, for its own cluster only."""
 
 log = logging.getLogger("trimtab.agent")
 
@@ -36,7 +36,7 @@ class Heartbeat:
             await asyncio.sleep(self._period)
 
     async def beat(self) -> None:
-        """Renew, or begin."""
+        """Renew the Lease; create it and its namespace if they do not exist."""
         spec = {
             "holderIdentity": self._cluster,
             "leaseDurationSeconds": LEASE_SECONDS,

@@ -1,4 +1,4 @@
-"""Joining a real cluster to the fleet, and taking it out again: credentials there, a Cluster here."""
+"""Joins a real cluster to the fleet and removes it again: an account in the member, a Cluster on the host."""
 
 import base64
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ TOKEN_SECONDS = 10 * 365 * 24 * 3600
 
 
 class Facts:
-    """What the author of a join says about the cluster."""
+    """What the user states about a cluster when joining it."""
 
     def __init__(
         self, *, provider: str = "", region: str = "", zones: tuple[str, ...] = (), labels: dict[str, str] | None = None
@@ -38,7 +38,7 @@ class Facts:
 async def join(
     host: Client, member: Client, name: str, credentials: Credentials, facts: Facts, *, mode: str = "Push"
 ) -> Raw:
-    """Register `member` as `name`: an account of ours there, its token and a Cluster here."""
+    """Register `member` as `name`: create an account in the member, its token Secret and a Cluster on the host."""
     if faults := label_faults(name):
         raise InputFault(f"{name!r} cannot be the name of a cluster: {faults[0]}")
     identity = await _identity(member)
@@ -68,11 +68,12 @@ async def join(
 
 
 async def unjoin(host: Client, name: str) -> None:
-    """Ask for the cluster to leave; its Works go first, its credentials with it."""
+    """Delete the Cluster; its finalizers delete its Works first and its credentials with it."""
     await host.delete(resource_of(kind_of(Cluster)), "", name)
 
 
 async def forget_credentials(host: Client, name: str) -> None:
+    """Delete the token Secret of a cluster, if there is one."""
     try:
         await host.delete(SECRETS, ROOM, name)
     except NotFound:
@@ -102,16 +103,16 @@ async def _ensure(client: Client, resource: Resource, obj: Raw) -> None:
 
 
 async def _account(member: Client, name: str) -> str:
-    """A service account with full rights there, and a token for it."""
+    """Create a service account with full access in the member; returns its token."""
     account = f"karmada-{name}"
     role = f"karmada-controller-manager:{account}"
     await _ensure(member, NAMESPACES, {"metadata": {"name": ROOM, "labels": SYSTEM}})
     await _ensure(member, ACCOUNTS, {"metadata": {"namespace": ROOM, "name": account, "labels": SYSTEM}})
-    everything = [
+    full_access = [
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
         {"nonResourceURLs": ["*"], "verbs": ["get"]},
     ]
-    await _ensure(member, ROLES, {"metadata": {"name": role, "labels": SYSTEM}, "rules": everything})
+    await _ensure(member, ROLES, {"metadata": {"name": role, "labels": SYSTEM}, "rules": full_access})
     await _ensure(
         member,
         ROLE_BINDINGS,
@@ -126,13 +127,13 @@ async def _account(member: Client, name: str) -> str:
         "kind": "TokenRequest",
         "spec": {"expirationSeconds": TOKEN_SECONDS},
     }
-    answer = await member.submit(ACCOUNTS, ROOM, account, "token", request)
-    token: str = answer["status"]["token"]
+    response = await member.submit(ACCOUNTS, ROOM, account, "token", request)
+    token: str = response["status"]["token"]
     return token
 
 
 async def _keep_token(host: Client, name: str, token: str, ca: bytes) -> None:
-    """The member's token lives in a Secret of the host, never in a file or a log."""
+    """Store the member's token in a Secret on the host; it is never written to a file or a log."""
     data = {"token": base64.b64encode(token.encode()).decode(), "caBundle": base64.b64encode(ca).decode()}
     secret = {
         "apiVersion": "v1",

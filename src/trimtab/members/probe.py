@@ -1,4 +1,4 @@
-"""A look at each member every few seconds: does it answer, what does it serve, what can it still take."""
+"""Probes each member every few seconds: health, served APIs, capacity and unschedulable pods."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ Report = Callable[[str, Probe], None]
 
 
 class Prober:
-    """Probes every member of the roster, each on its own beat, and hands on what it saw."""
+    """Probes every member in a task of its own and reports each result."""
 
     def __init__(
         self, roster: Roster, host: Cache, clock: Clock, report: Report, *, period: float = PROBE_SECONDS
@@ -41,10 +41,10 @@ class Prober:
         self._summaries: dict[str, tuple[object, NodeSummary, ResourceSummary, tuple[Stuck, ...]]] = {}
 
     async def run(self) -> None:
-        """One task per member, started as members join and ended as they leave."""
+        """Run one task per member, started when the member joins and cancelled when it leaves."""
         tasks: dict[str, asyncio.Task[None]] = {}
-        joined = asyncio.Event()
-        self._host.table_of(Cluster).listen(lambda _old, _new: joined.set())
+        changed = asyncio.Event()
+        self._host.table_of(Cluster).listen(lambda _old, _new: changed.set())
         try:
             while True:
                 for name in self._clusters():
@@ -53,8 +53,8 @@ class Prober:
                 for name in [name for name in tasks if name not in set(self._clusters())]:
                     tasks.pop(name).cancel()
                     self._summaries.pop(name, None)
-                await joined.wait()
-                joined.clear()
+                await changed.wait()
+                changed.clear()
         finally:
             for task in tasks.values():
                 task.cancel()
@@ -72,6 +72,7 @@ class Prober:
             await asyncio.sleep(self._period)
 
     async def probe(self, cluster: Cluster) -> Probe:
+        """Probe one cluster; never raises, a failure is part of the result."""
         member = self._roster.get(cluster.name)
         now = self._clock.now()
         if member is None:
@@ -83,24 +84,24 @@ class Prober:
                     return Probe(now, online=True, healthy=False)
                 return await self._look_around(member, cluster)
         except (ApiFault, OSError, TimeoutError) as fault:
-            log.info("member %s does not answer: %s", cluster.name, fault or type(fault).__name__)
+            log.info("member %s does not respond: %s", cluster.name, fault or type(fault).__name__)
             return Probe(self._clock.now(), online=False, healthy=False)
         except Exception:
-            # A member that answers nonsense is not healthy, and must go on being asked.
-            log.exception("cannot make sense of what member %s answers", cluster.name)
+            # A member with malformed responses is unhealthy, and must still be probed again.
+            log.exception("unexpected response from member %s", cluster.name)
             return Probe(self._clock.now(), online=True, healthy=False)
 
     @staticmethod
     async def _healthy(member: MemberHandle) -> bool:
-        answer = await member.client.fetch("/readyz")
-        if answer.code == 404:
-            answer = await member.client.fetch("/healthz")
-        return answer.code == 200
+        response = await member.client.fetch("/readyz")
+        if response.code == 404:
+            response = await member.client.fetch("/healthz")
+        return response.code == 200
 
     async def _look_around(self, member: MemberHandle, cluster: Cluster) -> Probe:
         version = orjson.loads((await member.client.fetch("/version")).body).get("gitVersion", "")
         resources = await member.discover()
-        nodes, room, stuck = await self._capacity(member, cluster.spec.resource_models)
+        nodes, capacity, stuck = await self._capacity(member, cluster.spec.resource_models)
         return Probe(
             self._clock.now(),
             online=True,
@@ -109,30 +110,30 @@ class Prober:
             enablements=enablements(resources),
             complete=bool(resources),
             nodes=nodes,
-            resources=room,
+            resources=capacity,
             stuck=stuck,
         )
 
     async def _capacity(
         self, member: MemberHandle, models: Sequence[ResourceModel]
     ) -> tuple[NodeSummary, ResourceSummary, tuple[Stuck, ...]]:
-        """Summed up again only when a node or a pod has changed since."""
+        """Summaries of nodes and pods, computed again only if a node or a pod has changed."""
         nodes, pods = member.everything.table_of(Node), member.everything.table_of(Pod)
         await nodes.synced.wait()
         await pods.synced.wait()
         state = (nodes.changes, pods.changes, tuple(models))
-        held = self._summaries.get(member.name)
-        if held is None or held[0] != state:
+        cached = self._summaries.get(member.name)
+        if cached is None or cached[0] != state:
             all_nodes = [cast("Node", entry.typed) for entry in nodes.entries.values()]
             all_pods = [cast("Pod", entry.typed) for entry in pods.entries.values()]
-            room = resource_summary(all_nodes, all_pods, models)
-            held = (state, node_summary(all_nodes), room, stuck_pods(all_pods))
-            self._summaries[member.name] = held
-        return held[1:]
+            capacity = resource_summary(all_nodes, all_pods, models)
+            cached = (state, node_summary(all_nodes), capacity, stuck_pods(all_pods))
+            self._summaries[member.name] = cached
+        return cached[1:]
 
 
 def enablements(resources: Sequence[Resource]) -> tuple[APIEnablement, ...]:
-    """Served APIs as Cluster status lists them: by group and version, resources by name."""
+    """Served APIs as Cluster status lists them: sorted by group and version, then by resource name."""
     groups: dict[str, list[APIResource]] = defaultdict(list)
     for resource in resources:
         groups[resource.api_version].append(APIResource(name=resource.plural, kind=resource.kind))

@@ -1,4 +1,4 @@
-"""Lets users reach any member at `clusters/{name}/proxy`: the member sees who calls, not the control plane."""
+"""Forwards `clusters/{name}/proxy` requests to members, with the identity of the caller."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -7,12 +7,12 @@ import aiohttp
 from trimtab.client.kube import KubeClient
 from trimtab.errors import Unavailable
 from trimtab.server.auth.user import AUTHENTICATED, UNAUTHENTICATED
-from trimtab.server.http.messages import Answer, Ask, Stream
-from trimtab.server.http.routes import truthy
+from trimtab.server.request.messages import Answer, Ask, Stream
+from trimtab.server.request.routes import truthy
 
 Server = Callable[[Ask], Awaitable[Answer | Stream]]
 Find = Callable[[str], Server | KubeClient | None]
-"""Who serves the API of the cluster of this name: somebody in this process, somebody far away, or nobody."""
+"""The API server of the cluster: a handler in this process, a remote client, or `None`."""
 
 _DOOR = "/proxy"
 _ABOUT_THE_CALLER = ("authorization", "impersonate-")
@@ -22,7 +22,7 @@ _ABOUT_THE_CONNECTION = frozenset(
 
 
 class Proxy:
-    """Hands requests on."""
+    """Forwards requests to the API servers of members."""
 
     def __init__(self, find: Find) -> None:
         self._find = find
@@ -40,23 +40,23 @@ class Proxy:
 
 
 async def _far(client: KubeClient, ask: Ask, path: str, headers: dict[str, str]) -> Answer | Stream:
-    """Over HTTP: our credentials there may act for others."""
+    """Forward over HTTP; our credentials in the member are allowed to impersonate the caller."""
     user = ask.caller.user
     sent = [(name, text) for name, text in headers.items() if name not in _ABOUT_THE_CONNECTION]
     sent.append(("Impersonate-User", user.name))
     sent += [("Impersonate-Group", group) for group in user.groups if group not in (AUTHENTICATED, UNAUTHENTICATED)]
     try:
-        answer = await client.forward(ask.method, path, ask.query, sent, ask.body)
+        response = await client.forward(ask.method, path, ask.query, sent, ask.body)
     except (aiohttp.ClientError, OSError) as fault:
-        raise Unavailable(f"the cluster does not answer: {fault}") from fault
-    media = answer.headers.get("Content-Type", "")
-    if answer.status == 200 and (truthy(ask.query.get("watch", "")) or truthy(ask.query.get("follow", ""))):
-        return Stream(_chunks(answer), media)
-    async with answer:
-        return Answer(answer.status, await answer.read(), media, verbatim=True)
+        raise Unavailable(f"the cluster does not respond: {fault}") from fault
+    media = response.headers.get("Content-Type", "")
+    if response.status == 200 and (truthy(ask.query.get("watch", "")) or truthy(ask.query.get("follow", ""))):
+        return Stream(_chunks(response), media)
+    async with response:
+        return Answer(response.status, await response.read(), media, verbatim=True)
 
 
-async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    async with answer:
-        async for chunk in answer.content.iter_any():
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    async with response:
+        async for chunk in response.content.iter_any():
             yield chunk

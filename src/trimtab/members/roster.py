@@ -1,4 +1,4 @@
-"""The members we can reach: a client for each joined cluster, and what was last seen of our objects there."""
+"""The reachable members: a client for each joined cluster, and a cache of the managed objects in it."""
 
 import asyncio
 import contextlib
@@ -17,23 +17,23 @@ from trimtab.runtime.cache import Cache, Entry, Table
 MANAGED = "karmada.io/managed"
 OURS = f"{MANAGED}=true"
 FOREIGN_SECONDS = 5.0
-"""How long a look at an object that is not ours is believed; nobody tells us when it changes."""
+"""How long the result of reading an unmanaged object is valid; unmanaged objects are not watched."""
 
 log = logging.getLogger("trimtab.members")
 
 Heard = Callable[[str, Raw | None, Raw | None], None]
 Connect = Callable[[Cluster], Client | None]
-"""A client for the cluster; None while its credentials cannot be read."""
+"""Creates a client for the cluster; `None` while its credentials cannot be read."""
 
 
 class MemberHandle:
-    """One member: its client, and a cache of the objects that carry our mark."""
+    """One member: its client, and a cache of the objects that carry the managed label."""
 
     def __init__(self, name: str, client: Client, heard: Heard) -> None:
         self.name = name
         self.client = client
         self.everything = Cache(client)
-        """Tables without a filter, for the probe (nodes, pods)."""
+        """Tables without a label selector, for the probe (nodes, pods)."""
         self._ours = Cache(client, labels=OURS)
         self._ours.follow(lambda table: table.listen(partial(self._changed, heard)))
         self._resources: dict[tuple[str, str], Resource] = {}
@@ -55,16 +55,16 @@ class MemberHandle:
         return None if table.synced.is_set() else UNSEEN
 
     def _foreign_at(self, resource: Resource, namespace: str, name: str) -> Raw | None:
-        held = self._foreign.get((resource.id, namespace, name))
-        if held is None:
+        cached = self._foreign.get((resource.id, namespace, name))
+        if cached is None:
             return None
-        if asyncio.get_running_loop().time() - held[0] > FOREIGN_SECONDS:
+        if asyncio.get_running_loop().time() - cached[0] > FOREIGN_SECONDS:
             del self._foreign[resource.id, namespace, name]
             return None
-        return held[1]
+        return cached[1]
 
     async def resource(self, api_version: str, kind: str) -> Resource:
-        """Where the member keeps objects of this kind; asks it again when the kind is new."""
+        """The member's resource for this kind; reads discovery again if the kind is unknown."""
         if (api_version, kind) not in self._resources:
             await self.discover()
         if (api_version, kind) not in self._resources:
@@ -95,7 +95,7 @@ class MemberHandle:
 
 
 class Roster:
-    """Joined clusters by name; follows Cluster objects as they come, change their address, and go."""
+    """Joined clusters by name; follows Cluster objects as they are created, deleted or change their address."""
 
     def __init__(self, host: Cache, connect: Connect, heard: Heard) -> None:
         self._connect = connect
@@ -132,7 +132,7 @@ class Roster:
             self._addresses[cluster.name] = address
 
     def retry(self, cluster: Cluster) -> None:
-        """Try once more to make a client: credentials may have come after the cluster."""
+        """Try again to create a client: credentials may be created after the cluster."""
         if cluster.name not in self._members:
             self._join(
                 cluster,

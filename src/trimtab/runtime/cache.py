@@ -1,4 +1,8 @@
-"""What an API server holds, kept in memory by list and watch, with indexes: the ground every View stands on."""
+"""In-memory copy of the objects of one API server, kept current by list and watch, with indexes.
+
+Every View reads from it. Results of own writes are put in as well, so a table may be newer than its watch; `put` and
+`drop` therefore compare revisions and ignore what is older than what they hold.
+"""
 
 import asyncio
 import contextlib
@@ -27,7 +31,7 @@ log = logging.getLogger("trimtab.cache")
 
 
 def without_owners(raw: Raw) -> Raw:
-    """The object without its managedFields: often more than half of it, and read by nobody but the server."""
+    """The object without its managedFields: often more than half of its size, and read only by the server."""
     if "managedFields" not in raw["metadata"]:
         return raw
     metadata = raw["metadata"].copy()
@@ -36,7 +40,7 @@ def without_owners(raw: Raw) -> Raw:
 
 
 class Entry:
-    """One object: as it is on the wire, but for who owns its fields, and, once somebody asked, as a typed value."""
+    """A cached object: the wire form without managedFields, and the typed value, decoded on first access."""
 
     __slots__ = ("_kind", "name", "raw", "revision", "typed")
     typed: Object
@@ -49,17 +53,17 @@ class Entry:
         self._kind = kind
 
     def __getattr__(self, name: str) -> Object:
-        """The typed value, when it is asked for the first time; from then on it is an attribute like any other."""
+        """Decode `typed` on first access; from then on it is a plain attribute."""
         if name != "typed":
             raise AttributeError(name)
         if self._kind is None:
-            raise TypeError(f"{self.raw.get('kind')} has no type of ours")
+            raise TypeError(f"{self.raw.get('kind')} has no declared type")
         self.typed = self._kind.decode(self.raw)
         return self.typed
 
     @property
     def value(self) -> "Object | Raw":
-        """The typed value where there is one, else the raw object."""
+        """The typed value if the kind is declared, else the raw object."""
         return self.raw if self._kind is None else self.typed
 
 
@@ -68,7 +72,7 @@ def _newer(one: str, other: str) -> bool:
 
 
 class Table:
-    """The objects of one resource."""
+    """The cached objects of one resource, sorted and indexed."""
 
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
@@ -76,16 +80,16 @@ class Table:
         self.entries: dict[Name, Entry] = {}
         self.synced = asyncio.Event()
         self.reached = ""
-        """The revision up to which everything has been heard; answers of writes may be ahead of it."""
+        """The revision up to which all watch events have been received; results of writes may be newer."""
         self.changes = 0
-        """Counts every change, so that who sums up can tell whether to do it again."""
+        """Number of changes so far; callers that aggregate compare it to see whether to aggregate again."""
         self._names: list[Name] = []
         self._indexes: dict[str, tuple[Index[Any], dict[str, set[Name]]]] = {}
         self._listeners: list[Heard] = []
         self._buried: dict[Name, str] = {}
 
     def listen(self, heard: Heard) -> None:
-        """Hear every change from now on, and everything already here as if it were new."""
+        """Call `listener(old, new)` for every later change, and now for every present object as if it were new."""
         self._listeners.append(heard)
         for entry in list(self.entries.values()):
             heard(None, entry)
@@ -94,16 +98,16 @@ class Table:
         return self._names
 
     def put(self, raw: Raw) -> None:
-        """Take in an object, unless what is known is newer (a write's answer may overtake its watch event)."""
+        """Store an object unless the cached one is newer: the response to a write may arrive before its watch event."""
         metadata = raw["metadata"]
         old = self.entries.get((metadata.get("namespace", ""), metadata["name"]))
         revision = metadata.get("resourceVersion", "")
         if old is not None and (old.revision == revision or _newer(old.revision, revision)):
             return
         entry = Entry(raw, self.kind)
-        grave = self._buried.get(entry.name, "")
-        if grave and (grave == entry.revision or _newer(grave, entry.revision)):
-            return  # the answer of the write that removed the last finalizer may come after the news of the end
+        deleted_at = self._buried.get(entry.name, "")
+        if deleted_at and (deleted_at == entry.revision or _newer(deleted_at, entry.revision)):
+            return  # the response to the write that removed the last finalizer may arrive after the DELETED event
         self.entries[entry.name] = entry
         if old is None:
             insort(self._names, entry.name)
@@ -117,12 +121,12 @@ class Table:
         del self._names[bisect_left(self._names, name)]
         if revision:
             self._buried[name] = revision
-            if len(self._buried) > 4096:  # only the recent dead can be overtaken
+            if len(self._buried) > 4096:  # only recent deletions can be overtaken by a late response
                 del self._buried[next(iter(self._buried))]
         self._tell(old, None)
 
     def replace_all(self, items: Iterable[Raw], revision: str) -> None:
-        """After a fresh list: what is not in it is gone."""
+        """Store the result of a list; drop objects that are not in it."""
         seen: set[Name] = set()
         for raw in items:
             metadata = raw["metadata"]
@@ -134,41 +138,42 @@ class Table:
         self.synced.set()
 
     def _tell(self, old: Entry | None, new: Entry | None) -> None:
-        """A listener's defect costs neither the others their news nor the table its feed."""
-        for heard in (self._file, *self._listeners):
+        """Call all listeners; an exception in one affects neither the others nor the watch."""
+        for listener in (self._file, *self._listeners):
             try:
-                heard(old, new)
+                listener(old, new)
             except Exception:
                 log.exception("a listener failed on %s %s", self.resource.id, (new or cast("Entry", old)).name)
 
     def _file(self, old: Entry | None, new: Entry | None) -> None:
         self.changes += 1
-        for index, shelves in self._indexes.values():
-            held: Iterable[str] = index.values(old.typed) if old else ()
-            holds: Iterable[str] = index.values(new.typed) if new else ()
-            if held == holds:  # as with nearly every change
+        for index, names_by_value in self._indexes.values():
+            old_values: Iterable[str] = index.values(old.typed) if old else ()
+            new_values: Iterable[str] = index.values(new.typed) if new else ()
+            if old_values == new_values:  # the case for nearly every change
                 continue
-            before, after = set(held), set(holds)
+            before, after = set(old_values), set(new_values)
             for value in before - after:
-                shelves[value].discard(cast("Entry", old).name)
-                if not shelves[value]:
-                    del shelves[value]
+                names_by_value[value].discard(cast("Entry", old).name)
+                if not names_by_value[value]:
+                    del names_by_value[value]
             for value in after - before:
-                shelves.setdefault(value, set()).add(cast("Entry", new).name)
+                names_by_value.setdefault(value, set()).add(cast("Entry", new).name)
 
     def having(self, index: Index[T], value: str) -> list[T]:
+        """The objects with this index value, sorted by name; the index is built on first use."""
         if index.name not in self._indexes:
-            shelves: dict[str, set[Name]] = {}
+            names_by_value: dict[str, set[Name]] = {}
             for entry in self.entries.values():
-                for shelf in index.values(cast("T", entry.typed)):
-                    shelves.setdefault(shelf, set()).add(entry.name)
-            self._indexes[index.name] = (index, shelves)
+                for indexed in index.values(cast("T", entry.typed)):
+                    names_by_value.setdefault(indexed, set()).add(entry.name)
+            self._indexes[index.name] = (index, names_by_value)
         found = self._indexes[index.name][1].get(value, ())
         return [cast("T", self.entries[name].typed) for name in sorted(found)]
 
 
 class Cache:
-    """Tables of one API server, each fed by its own list and watch."""
+    """The tables of one API server, each with its own list and watch."""
 
     def __init__(self, client: Client, *, labels: str = "") -> None:
         self.client = client
@@ -182,13 +187,13 @@ class Cache:
         return iter(list(self._tables.values()))
 
     def follow(self, follower: Callable[[Table], None]) -> None:
-        """Call `follower` for every table, those here and those to come."""
+        """Call `listener` for every present and every later table."""
         self._followers.append(follower)
         for table in self.tables():
             follower(table)
 
     def table(self, resource: Resource) -> Table:
-        """The table of this resource; its feed starts with the first request."""
+        """The table of this resource; its list and watch start with the first call."""
         table = self._tables.get(resource.id)
         if table is None:
             table = self._tables[resource.id] = Table(resource)
@@ -207,14 +212,14 @@ class Cache:
         return self._tables.get(id_)
 
     def forget(self, id_: str) -> None:
-        """Stop feeding a resource that the server no longer serves."""
+        """Stop watching a resource that the server no longer serves, and drop its table."""
         if feed := self._feeds.pop(id_, None):
             feed.cancel()
         if (table := self._tables.pop(id_, None)) is not None:
-            self._by_type = {type_: held for type_, held in self._by_type.items() if held is not table}
+            self._by_type = {type_: other for type_, other in self._by_type.items() if other is not table}
 
     async def synced(self) -> None:
-        """Wait until every table asked for so far has been listed once."""
+        """Wait until every table requested so far has been listed once."""
         for table in self.tables():
             await table.synced.wait()
 
@@ -229,23 +234,23 @@ class Cache:
             except Expired:
                 await asyncio.sleep(FIRST_REWATCH_SECONDS)
             except NotFound:
-                # A server that never knew the kind has nothing of it, and may learn it any time. What we have seen there
-                # before is not given up so lightly.
+                # A server that does not serve the kind has no objects of it, and may serve it later. Objects that were
+                # listed before are kept: the kind may only be unavailable for a moment.
                 if not table.synced.is_set():
                     table.replace_all((), "")
                 await asyncio.sleep(UNKNOWN_KIND_SECONDS)
             except (ApiFault, OSError, TimeoutError) as fault:
-                log.warning("cannot follow %s: %s", table.resource.id, fault)
+                log.warning("cannot watch %s: %s", table.resource.id, fault)
                 await asyncio.sleep(getattr(fault, "retry_after", None) or pause)
                 pause = min(LONGEST_RELIST_SECONDS, pause * 2)
             except Exception:
-                # Whatever a server answers, a table that is silently no longer fed would be worse.
-                log.exception("cannot make sense of what the server says about %s", table.resource.id)
+                # An unexpected response must not end the task: the table would silently become stale.
+                log.exception("unexpected response while watching %s", table.resource.id)
                 await asyncio.sleep(pause)
                 pause = min(LONGEST_RELIST_SECONDS, pause * 2)
 
     async def _follow_changes(self, table: Table, revision: str) -> None:
-        """Until the revision is too old; a watch that ends or breaks goes on from the last one seen, without a list."""
+        """Watch until the revision is too old; a watch that ends is resumed from the last revision, without a list."""
         pause = FIRST_REWATCH_SECONDS
         while True:
             before = revision
@@ -261,7 +266,7 @@ class Cache:
                         table.reached = revision
             except (OSError, TimeoutError) as fault:
                 log.info("the watch of %s broke: %s", table.resource.id, fault)
-            # A server that ends every watch at once is in trouble: ask it less and less often, never in a tight loop.
+            # Back off from a server that ends every watch at once; never reconnect in a tight loop.
             pause = FIRST_REWATCH_SECONDS if revision != before else min(LONGEST_REWATCH_SECONDS, pause * 2)
             await asyncio.sleep(pause)
 

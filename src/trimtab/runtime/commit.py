@@ -1,4 +1,4 @@
-"""From wishes to writes: send only what changed, only what the controller owns, with the version it was thought from."""
+"""Turns wanted objects into patches: only what changed, only declared fields, for the version that was read."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -16,7 +16,7 @@ ITEM_NAMES = ("name", "clusterName", "fromCluster", "type", "cluster", "affinity
 
 
 class NotYours(Exception):
-    """A controller wished for a change in a field that it never declared it writes: a defect of the controller."""
+    """A controller changed a field that its `writes` do not declare: a bug in the controller."""
 
 
 class Write(NamedTuple):
@@ -29,8 +29,8 @@ class Write(NamedTuple):
 def difference(before: Mapping[str, Any], after: Mapping[str, Any], raw: Any = None) -> Raw:
     """The smallest JSON merge patch that turns `before` into `after`.
 
-    `raw` is the object as the server holds it: a merge patch replaces whole lists, so the fields of list items that
-    our types do not model are taken over from there.
+    `raw` is the object as the server has it: a merge patch replaces whole lists, so the fields of list items that our
+    types do not declare are copied from there.
     """
     raw = raw if isinstance(raw, dict) else {}
     patch: Raw = dict.fromkeys(before.keys() - after.keys())
@@ -45,7 +45,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any], raw: Any = N
 
 
 def graft(before: Any, after: Any, raw: Any) -> Any:
-    """A list's new items, each with what its predecessor carried beyond our types."""
+    """The new items of a list, each with the undeclared fields of the item it replaces."""
     if not (isinstance(before, list) and isinstance(after, list) and isinstance(raw, list) and len(before) == len(raw)):
         return after
     predecessors = {_identity(b): (b, r) for b, r in zip(before, raw, strict=True) if isinstance(b, dict)}
@@ -67,7 +67,7 @@ def _keep_unknown(item: Any, known: Raw, raw: Raw) -> Any:
 def writes_for(
     seen: Object, wished: Object, raw: Raw, owned: tuple[str, ...], subjects: tuple[type[Object], ...], *, whole: bool
 ) -> Iterator[Write]:
-    """The patches that turn what was `seen` into what is `wished`: one for the `whole`, or its status after the rest."""
+    """The patches from `before` to `after`: one if the server takes both parts (`whole`), else the status last."""
     patch = changes(seen, wished, raw)
     if not patch:
         return
@@ -81,7 +81,7 @@ def writes_for(
 
 
 def changes(before: V, after: V, raw: Any) -> Raw:
-    """The difference of two values of a type: most of a wish is what was seen, handed on, and need not be looked at."""
+    """The merge patch between two typed values; parts that are the same object are skipped without comparing."""
     raw = raw if isinstance(raw, dict) else {}
     patch: Raw = {}
     for member, old, new in zip(_members(type(before)), astuple(before), astuple(after), strict=True):
@@ -96,17 +96,17 @@ def changes(before: V, after: V, raw: Any) -> Raw:
 
 
 class Member(NamedTuple):
-    """A field of a type: how it is spelled on the wire, and what it holds when it is left unsaid there."""
+    """A field of a type: its name on the wire, and the values that are omitted there."""
 
     spelled: str
     blank: Any
     empty: Any
-    """The type of the container that is left unsaid when there is nothing in it."""
+    """The type of the container that is omitted when it is empty."""
 
     def said(self, value: Any) -> Raw:
-        """What an object with this value has on the wire."""
-        unsaid = value is self.blank or (type(value) is self.empty and not value)
-        return {} if unsaid else {self.spelled: plain(value)}
+        """The field with this value on the wire; empty if it is omitted."""
+        is_omitted = value is self.blank or (type(value) is self.empty and not value)
+        return {} if is_omitted else {self.spelled: plain(value)}
 
 
 @cache
@@ -115,7 +115,7 @@ def _members(type_: type[Value]) -> tuple[Member, ...]:
 
 
 def plain(value: Any) -> Any:
-    """Through JSON, so that tuples become lists, as the server holds them."""
+    """Encode and decode the value as JSON, so that tuples become lists, as the server has them."""
     if value is None or type(value) in (str, int, bool):
         return value
     return msgspec.json.decode(msgspec.json.encode(value))
@@ -124,7 +124,7 @@ def plain(value: Any) -> Any:
 def refuse_foreign_fields(
     patch: Raw, owned: tuple[str, ...], type_: type[Object], subjects: tuple[type[Object], ...]
 ) -> None:
-    """Complain when the patch leaves the fields that were declared."""
+    """Raise `UndeclaredWrite` when the patch touches an undeclared field."""
     prefixes = _prefixes(owned, type_, subjects)
     if prefixes is not None and (foreign := _beyond(prefixes, patch)):
         raise NotYours(f"{kind_of(type_).name}.{foreign}")
@@ -134,7 +134,7 @@ def refuse_foreign_fields(
 def _prefixes(
     owned: tuple[str, ...], type_: type[Object], subjects: tuple[type[Object], ...]
 ) -> tuple[str, ...] | None:
-    """How the paths of the fields begin that were declared for objects of this type; None when all of them were."""
+    """The prefixes of the paths declared for this type; `None` when the whole type is declared."""
     name = kind_of(type_).name
     if name in owned:
         return None
@@ -146,7 +146,7 @@ def _prefixes(
 
 
 def _beyond(prefixes: tuple[str, ...], patch: Raw, above: str = "") -> str:
-    """The path of the first field in the patch that begins with none of these; empty when there is none."""
+    """The path of the first field in the patch that has none of these prefixes; empty if there is none."""
     for name, value in patch.items():
         path = f"{above}{name}."
         if not path.startswith(prefixes):
@@ -169,7 +169,7 @@ def alike_where(patch: Mapping[str, Any], one: Mapping[str, Any], other: Mapping
 
 
 def with_version(patch: Raw, revision: str) -> Raw:
-    """The patch, valid only for the version it was thought from."""
+    """The patch with the resourceVersion for which it is valid."""
     if not revision:
         return patch
     return patch | {"metadata": (patch.get("metadata") or {}) | {"resourceVersion": revision}}

@@ -1,4 +1,4 @@
-"""Imports every kind, plugin and controller, so that their declarations are known."""
+"""Imports every kind, plugin and controller, which registers their declarations."""
 
 from trimtab import controllers, plugins
 from trimtab.api import kinds
@@ -6,6 +6,6 @@ from trimtab.registry import discover
 
 
 def learn_everything() -> None:
-    """Import every kind, plugin and controller, so that their declarations are known."""
+    """Import every kind, plugin and controller."""
     for package in (kinds, plugins, controllers):
         discover(package)

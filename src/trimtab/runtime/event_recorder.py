@@ -1,4 +1,4 @@
-"""Events: what controllers tell people, told once and counted when it repeats."""
+"""Writes `RecordEvent` effects as Kubernetes Events; a repeated event raises the count of the first."""
 
 import asyncio
 import contextlib
@@ -15,14 +15,14 @@ from trimtab.errors import ApiFault, NotFound
 
 REMEMBERED = 8192
 MOST_WAITING = 16_384
-"""What is told while the API server does not answer; beyond this the newest are lost, as news of a long outage may be."""
+"""Events kept while the API server does not respond; beyond this number the newest are dropped."""
 LAST_WORDS_SECONDS = 2.0
 
 
 class Recorder:
-    """Writes notes as core Events; a note that was told before raises that event's count.
+    """Writes core/v1 Events; an event that was recorded before raises the count of the earlier one.
 
-    Nobody waits for an event, so whatever is told in one turn of the loop is written in one go.
+    No controller waits for an event, so all events of one turn of the event loop are written in one batch.
     """
 
     def __init__(self, client: Client) -> None:
@@ -31,10 +31,10 @@ class Recorder:
         self._waiting: list[tuple[Note, datetime]] = []
         self._writer: asyncio.Task[None] | None = None
 
-    def tell(self, note: Note, now: datetime) -> None:
-        """Never fails: a lost event must not undo the work it speaks of."""
+    def tell(self, effect: Note, now: datetime) -> None:
+        """Queue an event. Never raises: a lost event must not fail the reconcile that it reports."""
         if len(self._waiting) < MOST_WAITING:
-            self._waiting.append((note, now))
+            self._waiting.append((effect, now))
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write_all())
 
@@ -43,12 +43,12 @@ class Recorder:
         return self._writer is None
 
     async def written(self) -> None:
-        """Wait until everything told so far is written, or lost."""
+        """Wait until every event recorded so far is written or dropped."""
         while self._writer is not None:
             await asyncio.wait((self._writer,))
 
     async def close(self) -> None:
-        """Give what is still to be told a moment."""
+        """Write pending events for a short time, then stop."""
         if self._writer is not None:
             await asyncio.wait((self._writer,), timeout=LAST_WORDS_SECONDS)
         if self._writer is not None:
@@ -63,44 +63,44 @@ class Recorder:
             self._writer = None
 
     async def _write(self, batch: Sequence[tuple[Note, datetime]]) -> None:
-        fresh: dict[str, Raw] = {}
-        again: dict[str, tuple[Note, datetime]] = {}
-        for note, now in batch:
-            name, count = self._told.get(note, ("", 0))
+        new: dict[str, Raw] = {}
+        repeated: dict[str, tuple[Note, datetime]] = {}
+        for effect, now in batch:
+            name, count = self._told.get(effect, ("", 0))
             if not name:
-                event = event_for(note, now)
+                event = event_for(effect, now)
                 name = event["metadata"]["name"]
-                fresh[name] = event
-            elif name in fresh:
-                fresh[name] |= _repeated(count + 1, now)
+                new[name] = event
+            elif name in new:
+                new[name] |= _repeated(count + 1, now)
             else:
-                again[name] = (note, now)
-            self._keep(note, name, count + 1)
-        if fresh:
-            await _attempted(self._client.record(list(fresh.values())))
-        if again:
-            # At once: in a row, a hundred repetitions at a distant API server would be told seconds too late.
-            raises = (self._raise_count(note, name, now) for name, (note, now) in again.items())
-            await asyncio.gather(*map(_attempted, raises))
+                repeated[name] = (effect, now)
+            self._keep(effect, name, count + 1)
+        if new:
+            await _attempted(self._client.record(list(new.values())))
+        if repeated:
+            # Concurrently: a hundred patches in sequence to a distant API server would take seconds.
+            patches = (self._raise_count(effect, name, now) for name, (effect, now) in repeated.items())
+            await asyncio.gather(*map(_attempted, patches))
 
-    async def _raise_count(self, note: Note, name: str, now: datetime) -> None:
-        count = self._told[note][1] if note in self._told else 1
+    async def _raise_count(self, effect: Note, name: str, now: datetime) -> None:
+        count = self._told[effect][1] if effect in self._told else 1
         try:
-            await self._client.patch(EVENTS, namespace_of(note), name, _repeated(count, now), manager=note.source)
-        except NotFound:  # it was kept for its hour; the story begins anew
-            event = event_for(note, now)
-            self._keep(note, event["metadata"]["name"], 1)
+            await self._client.patch(EVENTS, namespace_of(effect), name, _repeated(count, now), manager=effect.source)
+        except NotFound:  # events expire after an hour; record it as a new one
+            event = event_for(effect, now)
+            self._keep(effect, event["metadata"]["name"], 1)
             await self._client.record([event])
 
-    def _keep(self, note: Note, name: str, count: int) -> None:
-        self._told[note] = (name, count)
-        self._told.move_to_end(note)
+    def _keep(self, effect: Note, name: str, count: int) -> None:
+        self._told[effect] = (name, count)
+        self._told.move_to_end(effect)
         if len(self._told) > REMEMBERED:
             self._told.popitem(last=False)
 
 
 async def _attempted(write: Awaitable[None]) -> None:
-    """What is refused, or cannot be sent, is lost, and takes nothing else with it."""
+    """Await the write; an event that is rejected or cannot be sent is dropped, and the others are still written."""
     with contextlib.suppress(ApiFault, OSError, TimeoutError):
         await write
 
@@ -109,15 +109,17 @@ def _repeated(count: int, now: datetime) -> Raw:
     return {"count": count, "lastTimestamp": timestamp(now)}
 
 
-def namespace_of(note: Note) -> str:
-    return note.about.namespace or "default"
+def namespace_of(effect: Note) -> str:
+    return effect.about.namespace or "default"
 
 
-def event_for(note: Note, now: datetime) -> Raw:
-    """The event in full, as Kubernetes would write it: also what says nothing."""
-    about, moment = note.about, timestamp(now)
-    told = f"{about.uid} {about.kind} {note.source} {note.reason} {note.type} {note.message} {now.timestamp()}"
-    digest = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+def event_for(effect: Note, now: datetime) -> Raw:
+    """The complete Event as Kubernetes writes it, including empty fields."""
+    about, at = effect.about, timestamp(now)
+    identity = (
+        f"{about.uid} {about.kind} {effect.source} {effect.reason} {effect.type} {effect.message} {now.timestamp()}"
+    )
+    digest = hashlib.blake2b(identity.encode(), digest_size=8).hexdigest()
     reference = {
         "apiVersion": about.api_version,
         "kind": about.kind,
@@ -128,16 +130,16 @@ def event_for(note: Note, now: datetime) -> Raw:
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{about.name}.{digest}", "namespace": namespace_of(note)},
+        "metadata": {"name": f"{about.name}.{digest}", "namespace": namespace_of(effect)},
         "involvedObject": {key: value for key, value in reference.items() if value},
-        "type": note.type,
-        "reason": note.reason,
-        "message": note.message[:1024],
-        "source": {"component": note.source},
-        "reportingComponent": note.source,
+        "type": effect.type,
+        "reason": effect.reason,
+        "message": effect.message[:1024],
+        "source": {"component": effect.source},
+        "reportingComponent": effect.source,
         "reportingInstance": "",
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
+        "firstTimestamp": at,
+        "lastTimestamp": at,
         "eventTime": None,
         "count": 1,
     }

@@ -1,4 +1,8 @@
-"""The picture of the fleet that decisions are made on: kept up to date cluster by cluster, never built twice."""
+"""The Fleet that decisions read, updated cluster by cluster instead of rebuilt.
+
+A decision takes capacity before the members report it. Until then the capacity is reserved: for `RESERVED_FOR`, or
+until the same binding is decided again without having written the earlier decision.
+"""
 
 from collections.abc import Hashable, Mapping
 from datetime import datetime, timedelta
@@ -6,7 +10,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.ocm import AddOnPlacementScore
+from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.value import Key
 from trimtab.decide.fleet import Fleet, Note
 from trimtab.decide.karmada import RESERVED_FOR, reserve_moves
@@ -15,23 +19,25 @@ from trimtab.runtime.cache import Cache, Entry
 
 
 class _Given(NamedTuple):
+    """Capacity that a decision took and that the members do not report yet."""
+
     until: datetime
     ask: Ask
     arriving: tuple[tuple[str, int], ...]
 
     def stands(self, ask: Ask) -> bool:
-        """Whether it was written down; else the one it was given to asks again, and its room is free for it."""
+        """Whether the decision was written; if not, the request is being decided again and its capacity is free."""
         placed = dict(ask.placed)
         return all(placed.get(name, 0) >= n for name, n in self.arriving)
 
 
 def by_the_second(moment: datetime) -> datetime:
-    """The next whole second: so that what was given in one lapses in one, and the rest is not reserved anew each time."""
+    """Round up to a second, so that reservations of one second lapse together and the fleet is rebuilt once."""
     return moment if not moment.microsecond else moment.replace(microsecond=0) + timedelta(seconds=1)
 
 
 class FleetKeeper:
-    """Follows clusters and their scores; remembers for a while what was given away but is not reported yet."""
+    """Applies changes of clusters and scores to a Fleet, and reserves capacity that decisions took."""
 
     def __init__(self, cache: Cache, memory: dict[tuple[str, Hashable], Any]) -> None:
         self._memory = memory
@@ -39,7 +45,7 @@ class FleetKeeper:
         self._changed: dict[str, Cluster | None] = {}
         self._scores: dict[str, dict[str, Note | None]] = {}
         self._given: dict[Key, _Given] = {}
-        """In the order in which they lapse."""
+        """In the order in which they expire."""
         cache.table_of(Cluster).listen(self._cluster)
         cache.table_of(AddOnPlacementScore).listen(self._score)
 
@@ -48,43 +54,43 @@ class FleetKeeper:
         self._changed[entry.name[1]] = cast("Cluster", new.typed) if new is not None else None
 
     def _score(self, old: Entry | None, new: Entry | None) -> None:
-        """A score sheet lives in the namespace of its cluster; its name is what policies ask for."""
+        """An AddOnPlacementScore is in the namespace of its cluster; policies refer to it by name."""
         cluster, resource = (new or cast("Entry", old)).name
-        note = None
+        scores = None
         if new is not None and (status := cast("AddOnPlacementScore", new.typed).status) is not None:
-            note = Note({score.name: score.value for score in status.scores}, status.valid_until)
-        self._scores.setdefault(f"AddOnPlacementScore/{resource}", {})[cluster] = note
+            scores = Note({score.name: score.value for score in status.scores}, status.valid_until)
+        self._scores.setdefault(f"AddOnPlacementScore/{resource}", {})[cluster] = scores
 
     def at(self, now: datetime, deciding: Mapping[Key, Ask] | None = None) -> Fleet[Cluster]:
-        """The fleet as it stands, for those about whom something is to be decided."""
+        """The current fleet; `deciding` are the requests that are about to be decided on it."""
         self._adopt()
         fleet = self._fleet
         if self._changed:
-            here = [cluster for cluster in self._changed.values() if cluster is not None]
-            fleet = fleet.change(here, gone=[name for name, cluster in self._changed.items() if cluster is None])
+            present = [cluster for cluster in self._changed.values() if cluster is not None]
+            fleet = fleet.change(present, gone=[name for name, cluster in self._changed.items() if cluster is None])
             self._changed = {}
         for kind, changed in self._scores.items():
             fleet = fleet.amend(kind, changed)
         self._scores = {}
-        over = list(takewhile(lambda key: self._given[key].until <= now, self._given))
-        over += [
+        expired = list(takewhile(lambda key: self._given[key].until <= now, self._given))
+        expired += [
             key for key, ask in (deciding or {}).items() if key in self._given and not self._given[key].stands(ask)
         ]
-        if over:
-            for key in over:
+        if expired:
+            for key in expired:
                 self._given.pop(key, None)
-            moving = ((given.ask, given.arriving) for given in self._given.values())
+            moving = ((reservation.ask, reservation.arriving) for reservation in self._given.values())
             fleet = reserve_moves(moving, fleet.without_reservations())
-        self._memory["fleet", "next lapse"] = next((given.until for given in self._given.values()), None)
+        self._memory["fleet", "next lapse"] = next((reservation.until for reservation in self._given.values()), None)
         self._fleet = fleet.at(now)
         return self._fleet
 
     def _adopt(self) -> None:
-        """Take over the picture that the last batch left, in which its room is taken."""
-        left = self._memory.pop(("fleet", "given away"), None)
-        if left is not None:
-            self._fleet, gains = left
-            until = by_the_second(self._fleet.now + RESERVED_FOR)  # from when it was given, whenever somebody looks
+        """Take over the fleet that the last batch of decisions left, with their capacity reserved."""
+        batch = self._memory.pop(("fleet", "given away"), None)
+        if batch is not None:
+            self._fleet, gains = batch
+            until = by_the_second(self._fleet.now + RESERVED_FOR)  # counted from the decision, not from this call
             for key, ask, arriving in gains:
                 if arriving:
                     self._given.pop(key, None)

@@ -1,4 +1,4 @@
-"""Leader election by Lease: of several control planes on one API server, one thinks and the others wait."""
+"""Leader election by Lease: of several control planes on one API server, one runs its controllers."""
 
 import asyncio
 import logging
@@ -15,11 +15,12 @@ log = logging.getLogger("trimtab.election")
 
 
 def micro(moment: datetime) -> str:
+    """The time as a Kubernetes MicroTime."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class Election:
-    """Holds, or tries to get, one Lease."""
+    """Acquires, renews and releases one Lease."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class Election:
         return True
 
     def _expired(self, lease: Raw, now: datetime) -> bool:
-        """Judged by our own clock since we saw the lease change: the clocks of two machines may differ."""
+        """Measured by the local clock since the lease was last seen to change: clocks of two machines may differ."""
         version = lease["metadata"]["resourceVersion"]
         if self._seen is None or self._seen[0] != version:
             self._seen = (version, now)
@@ -129,7 +130,7 @@ class Election:
         return True
 
     async def _release(self) -> None:
-        """Let the next one in at once; a release that fails only costs them the lease time."""
+        """Clear the holder, so that the next leader need not wait; if this fails, it waits until the lease expires."""
         try:
             lease = await self._client.get(LEASES, self._namespace, self._name)
             spec = lease.get("spec") or {}

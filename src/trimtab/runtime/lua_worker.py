@@ -1,6 +1,6 @@
-"""Runs users' scripts in a process of their own, so that one which never ends can be killed.
+"""Runs users' Lua scripts in a separate process, so that a script that does not end can be killed.
 
-`LuaWorker` is called like `interpret.sandbox.run_script`; `python -m trimtab.runtime.lua_worker` is its other half.
+`LuaWorker` is called like `interpret.sandbox.run_script`; `python -m trimtab.runtime.lua_worker` is the worker process.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _MOST_QUARANTINED = 1000
 
 
 class Job(msgspec.Struct):
-    """One call, on its way to the worker."""
+    """One call of a script, as sent to the worker process."""
 
     script: str
     hook: str
@@ -41,7 +41,7 @@ class Job(msgspec.Struct):
 
 
 class Outcome(msgspec.Struct):
-    """What came of it: values, or a reason and a message."""
+    """The result of a call: values, or a reason and a message."""
 
     values: list[Any] = []
     printed: list[str] = []
@@ -50,14 +50,14 @@ class Outcome(msgspec.Struct):
 
 
 class _Lost(Exception):
-    """The worker is gone or silent."""
+    """The worker process has exited or does not respond; the arguments are a reason and a message."""
 
 
 class LuaWorker:
     """One worker process, started when first needed and again after each script that had to be killed.
 
-    A script that ran into the deadline is not tried again for a while: a thousand objects of its kind would
-    otherwise cost a thousand deadlines.
+    A script that exceeded the deadline is not run again for a while: a thousand objects of its kind would otherwise
+    take a thousand deadlines.
     """
 
     def __init__(self, *, seconds: float = 1.0, quarantine_seconds: float = 60.0) -> None:
@@ -69,30 +69,30 @@ class LuaWorker:
 
     def __call__(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault:
         """Blocks for at most the deadline (and, the first time, for the start of the process)."""
-        mark = hashlib.sha256(script.encode()).digest()
+        digest = hashlib.sha256(script.encode()).digest()
         with self._lock:
-            until, fault = self._quarantined.get(mark, (0.0, None))
+            until, fault = self._quarantined.get(digest, (0.0, None))
             if fault is not None and time.monotonic() < until:
                 return fault
             outcome = self._run(script, hook, arguments, limits)
             if isinstance(outcome, Fault) and outcome.reason in ("DeadlineExceeded", "ScriptCrashed"):
-                self._quarantine(mark, outcome)
+                self._quarantine(digest, outcome)
             return outcome
 
     async def submit(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault:
-        """The same, without holding up the event loop."""
+        """Run the script in a thread, without blocking the event loop."""
         return await asyncio.to_thread(self, script, hook, arguments, limits)
 
     def close(self) -> None:
-        """End the process; the next call starts another."""
+        """Kill the process; the next call starts another."""
         with self._lock:
             self._kill()
 
-    def _quarantine(self, mark: bytes, fault: Fault) -> None:
+    def _quarantine(self, digest: bytes, fault: Fault) -> None:
         if len(self._quarantined) >= _MOST_QUARANTINED:
             self._quarantined.clear()
-        later = f"{fault.message}; not tried again for {self._quarantine_seconds:g} s"
-        self._quarantined[mark] = time.monotonic() + self._quarantine_seconds, Fault(fault.reason, later)
+        message = f"{fault.message}; not tried again for {self._quarantine_seconds:g} s"
+        self._quarantined[digest] = time.monotonic() + self._quarantine_seconds, Fault(fault.reason, message)
 
     def _run(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits) -> Ran | Fault:
         now = limits.now or int(time.time())
@@ -119,7 +119,9 @@ class LuaWorker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},  # none of our secrets
+            env={
+                "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)
+            },  # do not pass on secrets from our environment
         )
         self._read(self._process, _START_SECONDS)
         return self._process
@@ -129,8 +131,8 @@ class LuaWorker:
         deadline = time.monotonic() + seconds
         descriptor, received = _pipe(process.stdout).fileno(), b""
         while len(received) < _LENGTH.size or len(received) < _LENGTH.size + _LENGTH.unpack_from(received)[0]:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([descriptor], [], [], left)[0]:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not select.select([descriptor], [], [], remaining)[0]:
                 raise _Lost("DeadlineExceeded", f"the script ran for more than {seconds:g} s and was killed")
             chunk = os.read(descriptor, 1 << 16)
             if not chunk:
@@ -157,23 +159,23 @@ def _write(stream: BinaryIO, message: Job | Outcome) -> None:
     stream.flush()
 
 
-def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer one job after the other until the other half goes away."""
-    _write(answers, Outcome())
+def _serve(requests: BinaryIO, responses: BinaryIO) -> None:
+    """Run one job after the other until the parent closes the pipe."""
+    _write(responses, Outcome())
     while header := requests.read(_LENGTH.size):
         job = msgspec.json.decode(requests.read(_LENGTH.unpack(header)[0]), type=Job)
-        # unhandled, the alarm ends the process even inside C code: no orphan of a dead parent runs on
+        # No handler: the alarm kills the process even inside C code, so a worker does not outlive a dead parent.
         signal.setitimer(signal.ITIMER_REAL, 2 * job.seconds)
         outcome = run_script(job.script, job.hook, job.arguments, Limits(job.instructions, job.memory, job.now))
         signal.setitimer(signal.ITIMER_REAL, 0)
         if isinstance(outcome, Fault):
-            _write(answers, Outcome(reason=outcome.reason, message=outcome.message))
+            _write(responses, Outcome(reason=outcome.reason, message=outcome.message))
         else:
-            _write(answers, Outcome(values=list(outcome.values), printed=list(outcome.printed)))
+            _write(responses, Outcome(values=list(outcome.values), printed=list(outcome.printed)))
 
 
 def main() -> None:
-    """The worker's side of the pipe."""
+    """Run the worker process."""
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which closes the pipe

@@ -1,4 +1,4 @@
-"""Runs a set of controllers against one API server: caches first, then every beat, until told to stop."""
+"""Runs a set of controllers against one API server: fills the caches, then starts every reconciler."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,8 @@ from trimtab.api.value import Key
 from trimtab.client.client import Resource
 from trimtab.controllers.contract import Controller
 from trimtab.errors import ApiFault
-from trimtab.runtime.reconciler import Beat, Surroundings
+from trimtab.runtime.reconciler import Beat
+from trimtab.runtime.view import Surroundings
 from trimtab.telemetry import Sample
 
 DISCOVERY_SECONDS = 30.0
@@ -20,7 +21,7 @@ Propagatable = Callable[[Resource], bool]
 
 
 class Manager:
-    """The beating heart: one cache, many controllers, one loop."""
+    """The reconcilers of a set of controllers over one shared cache."""
 
     def __init__(
         self,
@@ -31,27 +32,29 @@ class Manager:
     ) -> None:
         self.around = around
         self.beats = [Beat(controller, around) for controller in controllers]
-        self.looking_afar = [beat for beat in self.beats if beat.controller.member_wakes]
-        """Those whom changes in members concern."""
+        self.looking_afar = [reconciler for reconciler in self.beats if reconciler.controller.member_wakes]
+        """The reconcilers that changes in members trigger."""
         self._propagatable = propagatable
         self._tasks: list[asyncio.Task[None]] = []
         self.started = False
-        """The caches are filled, and the controllers think."""
+        """Whether the caches are filled and the controllers run."""
 
     async def start(self) -> None:
-        """Fill the caches, then set every controller going."""
-        if not all(beat.controller.subjects for beat in self.beats):
+        """Fill the caches, then start every controller."""
+        if not all(reconciler.controller.subjects for reconciler in self.beats):
             await self._discover_patiently()
             self._tasks.append(asyncio.get_running_loop().create_task(self._keep_discovering()))
-        for beat in self.beats:
-            beat.watch()
+        for reconciler in self.beats:
+            reconciler.watch()
         await self.around.cache.synced()
-        for beat in self.beats:
-            self._tasks.append(asyncio.get_running_loop().create_task(beat.run(), name=beat.controller.name))
+        for reconciler in self.beats:
+            self._tasks.append(
+                asyncio.get_running_loop().create_task(reconciler.run(), name=reconciler.controller.name)
+            )
         self.started = True
 
     async def run(self) -> None:
-        """Start, and stay until a controller's loop dies (which is a defect) or we are cancelled."""
+        """Start, and run until cancelled or until a controller's loop ends, which is a bug."""
         try:
             await self.start()
             done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -67,36 +70,36 @@ class Manager:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
         self._tasks.clear()
-        for beat in self.beats:
-            beat.queue.close()
+        for reconciler in self.beats:
+            reconciler.queue.close()
         await self.around.recorder.close()
         await self.around.cache.close()
 
     @property
     def idle(self) -> bool:
-        """No controller has anything to think about or to tell right now."""
-        return self.around.recorder.idle and all(beat.queue.idle for beat in self.beats)
+        """Whether no key is queued or in work and no event is pending."""
+        return self.around.recorder.idle and all(reconciler.queue.idle for reconciler in self.beats)
 
     def samples(self) -> Iterator[Sample]:
-        """How much each controller thinks and writes, what waits for it, and what it fails to do."""
-        for beat in self.beats:
-            name = {"controller": beat.controller.name}
-            yield Sample("trimtab_controller_beats_total", beat.beats, name)
-            yield Sample("trimtab_controller_writes_total", beat.writes, name)
-            yield Sample("trimtab_controller_queue_length", len(beat.queue), name)
-            yield Sample("trimtab_controller_failing_objects", beat.queue.failing, name)
+        """Reconciles, writes, queue length and failing objects of each controller."""
+        for reconciler in self.beats:
+            labels = {"controller": reconciler.controller.name}
+            yield Sample("trimtab_controller_reconciles_total", reconciler.beats, labels)
+            yield Sample("trimtab_controller_writes_total", reconciler.writes, labels)
+            yield Sample("trimtab_controller_queue_length", len(reconciler.queue), labels)
+            yield Sample("trimtab_controller_failing_objects", reconciler.queue.failing, labels)
 
     def wake(self, controller: str, key: Key) -> None:
-        """Have one controller look at one object soon."""
-        for beat in self.beats:
-            if beat.controller.name == controller:
-                beat.queue.add(key)
+        """Queue a key of one controller."""
+        for reconciler in self.beats:
+            if reconciler.controller.name == controller:
+                reconciler.queue.add(key)
 
     def look_at_everything(self, *controllers: str) -> None:
-        """Have these controllers look at all their objects again: a rule they share has changed."""
-        for beat in self.beats:
-            if beat.controller.name in controllers:
-                beat.look_at_everything()
+        """Queue all subjects of these controllers: a rule that they share has changed."""
+        for reconciler in self.beats:
+            if reconciler.controller.name in controllers:
+                reconciler.look_at_everything()
 
     async def _discover_patiently(self) -> None:
         while True:
@@ -115,14 +118,14 @@ class Manager:
                 await self._discover()
 
     async def _discover(self) -> None:
-        """Learn which kinds users may propagate; kinds that vanished are forgotten."""
+        """Read which kinds users may propagate, and stop watching kinds that are no longer served."""
         served: dict[tuple[str, str], Resource] = {}
         for resource in await self.around.client.resources():
             if {"list", "watch"} <= set(resource.verbs) and self._propagatable(resource):
                 served[resource.api_version, resource.kind] = resource
-        for gone in self.around.resources.keys() - served.keys():
-            if find_kind(*gone) is None:
-                self.around.cache.forget(self.around.resources[gone].id)
+        for removed in self.around.resources.keys() - served.keys():
+            if find_kind(*removed) is None:
+                self.around.cache.forget(self.around.resources[removed].id)
         self.around.resources.clear()
         self.around.resources.update(served)
         for resource in served.values():

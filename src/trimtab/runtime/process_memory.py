@@ -1,4 +1,4 @@
-"""What controllers asked to be remembered while the process lives: bounded, the oldest of a topic forgotten first."""
+"""Values that controllers remember in the process: bounded per topic, the oldest are dropped first."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -6,11 +6,11 @@ from typing import Any
 
 MOST = 200_000
 MOST_OF = {"decision": 4_096}
-"""A decision holds the picture of the fleet it was made on; the last few thousand are enough for `explain`."""
+"""A decision holds the fleet snapshot it was made on; the last few thousand are enough for `explain`."""
 
 
 class Memory(dict[tuple[str, Hashable], Any]):
-    """By topic and key. What is forgotten is thought about once more, nothing worse."""
+    """Values by topic and key. A dropped value is computed again; correctness never depends on it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ NEVER_PROPAGATED = {
     "componentstatuses",
     "controllerrevisions.apps",
 }
-"""Kinds that speak of one API server alone."""
+"""Kinds whose objects describe one API server only."""
 
 
 def is_propagatable(resource: Resource) -> bool:

@@ -1,4 +1,4 @@
-"""What to think about next: keys by rank and age, each at most once, never while it is being thought about."""
+"""Work queue: keys by rank and age, each at most once, and never while it is being processed."""
 
 import asyncio
 import heapq
@@ -12,7 +12,7 @@ LONGEST_RETRY_SECONDS = 300.0
 
 
 class WorkQueue(Generic[K]):
-    """A keyed queue with delays and back-off, on the clock of the running loop (virtual or not)."""
+    """A keyed queue with delays and back-off, on the clock of the running event loop (real or virtual)."""
 
     def __init__(self, rank: Callable[[K], int] | None = None) -> None:
         self._rank = rank
@@ -30,11 +30,11 @@ class WorkQueue(Generic[K]):
 
     @property
     def idle(self) -> bool:
-        """Nothing waits and nothing is being thought about; timers may still be set."""
+        """Whether no key is queued or being processed; timers may still be set."""
         return not self._waiting and not self._busy
 
     def add(self, key: K) -> None:
-        """Think about `key` soon; asking twice is asking once."""
+        """Queue `key`; adding it again before it is taken has no effect."""
         self.forget_timer(key)
         if key in self._busy:
             self._dirty.add(key)
@@ -45,7 +45,7 @@ class WorkQueue(Generic[K]):
             self._wakeup.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Think about `key` again after `seconds`; an earlier appointment stands."""
+        """Queue `key` after `seconds`; an earlier timer stays in force."""
         loop = asyncio.get_running_loop()
         due = loop.time() + max(0.0, seconds)
         if key in self._timers:
@@ -55,12 +55,12 @@ class WorkQueue(Generic[K]):
         self._timers[key] = (due, loop.call_at(due, self.add, key))
 
     def forget_timer(self, key: K) -> None:
-        if held := self._timers.pop(key, None):
-            held[1].cancel()
+        if timer := self._timers.pop(key, None):
+            timer[1].cancel()
 
     @property
     def failing(self) -> int:
-        """How many keys failed when they were thought about last."""
+        """Number of keys whose last attempt failed."""
         return len(self._failures)
 
     def failures(self, key: K) -> int:
@@ -70,7 +70,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     def retry(self, key: K) -> float:
-        """Try again later, each time twice as late; returns the seconds until then."""
+        """Queue `key` after a delay that doubles with each failure; returns the delay in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         seconds = float(min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(failures, 30)))
@@ -78,7 +78,7 @@ class WorkQueue(Generic[K]):
         return seconds
 
     async def take(self, most: int = 1) -> list[K]:
-        """The next keys, at least one; each must be handed back with `done`."""
+        """Wait for the next keys, at least one and at most `most`; call `done` for each."""
         while not self._ready:
             self._wakeup.clear()
             await self._wakeup.wait()

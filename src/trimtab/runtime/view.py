@@ -1,0 +1,165 @@
+"""The state that all controllers of one control plane share, and the View of it that a controller reads."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol, TypeVar, cast
+
+from trimtab.api.kind import find_kind
+from trimtab.api.profile import PROFILES, Profile
+from trimtab.api.value import Key, Object, Raw
+from trimtab.client.client import Client, Resource, resource_of
+from trimtab.clock import Clock
+from trimtab.controllers.contract import UNSEEN, Fault, Index, Ref, Unseen
+from trimtab.controllers.well_known import PROFILE, annotations_of
+from trimtab.runtime.cache import Cache, Table
+from trimtab.runtime.event_recorder import Recorder
+from trimtab.runtime.process_memory import Memory
+
+T = TypeVar("T", bound=Object)
+NAMESPACES = "namespaces"
+
+
+class Member(Protocol):
+    """A member cluster: its client, and a cache of the objects read from it."""
+
+    @property
+    def client(self) -> Client: ...
+
+    def seen(self, ref: Ref) -> Raw | Unseen | None:
+        """The cached object; `None` means it does not exist, `UNSEEN` that it was never read."""
+        ...
+
+    async def resource(self, api_version: str, kind: str) -> Resource: ...
+
+    def learn(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:
+        """Cache the result of a read or a write; `None` means the object does not exist."""
+        ...
+
+
+class Members(Protocol):
+    """The joined clusters by name."""
+
+    def get(self, cluster: str) -> Member | None: ...
+
+
+class Surroundings:
+    """The cache, clock, members, settings and memory that the controllers of one control plane share."""
+
+    def __init__(
+        self,
+        *,
+        cache: Cache,
+        clock: Clock,
+        profile: Profile,
+        members: Members,
+        settings: Mapping[str, Any] | None = None,
+        parts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.cache = cache
+        self.client = cache.client
+        self.clock = clock
+        self.profile = profile
+        self.members = members
+        self.settings: Mapping[str, Any] = settings or {}
+        self.parts: dict[str, Any] = dict(parts or {})
+        self.memory = Memory()
+        self.recorder = Recorder(cache.client)
+        self.resources: dict[tuple[str, str], Resource] = {}
+        self._profiles: dict[str, Profile] = {}
+        self._profiles_at = -1
+
+    def profile_in(self, namespace: str) -> Profile:
+        """The profile that the namespace's annotation names; the default profile if it names none or an unknown one."""
+        table = self.cache.known(NAMESPACES) if namespace else None
+        if table is None:
+            return self.profile
+        if self._profiles_at != table.changes:
+            self._profiles, self._profiles_at = {}, table.changes
+        found = self._profiles.get(namespace)
+        if found is None:
+            entry = table.entries.get(("", namespace))
+            wanted = annotations_of(entry.raw).get(PROFILE, "") if entry is not None else ""
+            found = self._profiles[namespace] = PROFILES.get(wanted, self.profile)
+        return found
+
+    def resource(self, api_version: str, kind: str) -> Resource | None:
+        """The resource that serves this apiVersion and kind on the host; `None` if the host does not serve it."""
+        if found := self.resources.get((api_version, kind)):
+            return found
+        declared = find_kind(api_version, kind)
+        return resource_of(declared) if declared else None
+
+
+class LiveView:
+    """The View of one reconcile of one key: the current cache, at one point in time."""
+
+    __slots__ = ("_now", "_state", "fault", "profile")
+
+    def __init__(self, state: Surroundings, fault: Fault | None = None, profile: Profile | None = None) -> None:
+        self._state = state
+        self._now: datetime | None = None
+        self.fault = fault
+        self.profile = profile or state.profile
+
+    @property
+    def now(self) -> datetime:
+        """The time of the first access: most reconciles never read the clock."""
+        if self._now is None:
+            self._now = self._state.clock.now()
+        return self._now
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return self._state.settings
+
+    def get(self, type_: type[T], namespace: str, name: str) -> T | None:
+        entry = self._state.cache.table_of(type_).entries.get((namespace, name))
+        return cast("T", entry.typed) if entry else None
+
+    def all(self, type_: type[T], namespace: str | None = None) -> Sequence[T]:
+        table = self._state.cache.table_of(type_)
+        return [
+            cast("T", table.entries[name].typed) for name in table.names() if namespace is None or name[0] == namespace
+        ]
+
+    def having(self, index: Index[T], value: str) -> Sequence[T]:
+        return self._state.cache.table_of(index.type).having(index, value)
+
+    def raw(self, ref: Ref) -> Raw | None:
+        table = self._table(ref.api_version, ref.kind)
+        entry = table.entries.get((ref.namespace, ref.name)) if table else None
+        return entry.raw if entry else None
+
+    def raws(self, api_version: str, kind: str, namespace: str | None = None) -> Sequence[Raw]:
+        table = self._table(api_version, kind)
+        if table is None:
+            return ()
+        return [table.entries[name].raw for name in table.names() if namespace is None or name[0] == namespace]
+
+    def _table(self, api_version: str, kind: str) -> Table | None:
+        resource = self._state.resource(api_version, kind)
+        return self._state.cache.known(resource.id) if resource else None
+
+    def member(self, cluster: str, ref: Ref) -> Raw | Unseen | None:
+        member = self._state.members.get(cluster)
+        return member.seen(ref) if member else UNSEEN
+
+    def key(self, ref: Ref) -> Key | None:
+        resource = self._state.resource(ref.api_version, ref.kind)
+        return Key(resource.id, ref.namespace, ref.name) if resource else None
+
+    def part(self, name: str) -> Any:
+        return self._state.parts[name]
+
+    def recall(self, topic: str, key: Hashable) -> Any:
+        return self._state.memory.get((topic, key))
+
+
+class Onlooker(LiveView):
+    """The View with which wakes map a change to keys: one for all changes, so `now` is the current time."""
+
+    __slots__ = ()
+
+    @property
+    def now(self) -> datetime:
+        return self._state.clock.now()

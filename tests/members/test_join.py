@@ -1,0 +1,93 @@
+"""Joining creates an account in the member, and a Cluster and a token Secret on the host."""
+
+import base64
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from trimtab.api.value import Raw
+from trimtab.client.client import Resource
+from trimtab.client.kubeconfig import Credentials
+from trimtab.clock import LoopClock, run_virtually
+from trimtab.errors import InputFault, NotFound
+from trimtab.members.join import ACCOUNTS, ROLE_BINDINGS, ROOM, SECRETS, Facts, forget_credentials, join, unjoin
+from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.local import LocalClient
+from trimtab.store.store import Store
+
+CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
+CREDENTIALS = Credentials(server="https://east:6443", ca=b"certificate")
+FACTS = Facts(provider="aws", region="eu", labels={"env": "prod"})
+
+
+class MemberClient(LocalClient):
+    """The embedded server issues no tokens, so the client does."""
+
+    async def submit(self, resource: Resource, namespace: str, name: str, subresource: str, obj: Raw) -> Raw:
+        assert (resource, namespace, name, subresource) == (ACCOUNTS, ROOM, "karmada-east", "token")
+        return {"status": {"token": "secret-token"}}
+
+
+def run_scenario(scenario: Callable[[LocalClient, MemberClient], Awaitable[None]]) -> None:
+    async def run() -> None:
+        servers = [ApiServer(Store(), Settings(clock=LoopClock())) for _ in range(2)]
+        for server in servers:
+            await server.start()
+        try:
+            await scenario(LocalClient(servers[0]), MemberClient(servers[1]))
+        finally:
+            for server in servers:
+                await server.stop()
+
+    run_virtually(run())
+
+
+def test_push_cluster_gets_an_account_and_a_token_secret() -> None:
+    async def scenario(host: LocalClient, member: MemberClient) -> None:
+        cluster = await join(host, member, "east", CREDENTIALS, FACTS)
+        assert cluster["spec"]["secretRef"] == {"namespace": ROOM, "name": "east"}
+        assert (cluster["spec"]["apiEndpoint"], cluster["spec"]["region"]) == ("https://east:6443", "eu")
+        assert cluster["metadata"]["labels"] == {"env": "prod"}
+        secret = await host.get(SECRETS, ROOM, "east")
+        assert base64.b64decode(secret["data"]["token"]) == b"secret-token"
+        assert base64.b64decode(secret["data"]["caBundle"]) == b"certificate"
+        (subject,) = (await member.get(ROLE_BINDINGS, "", "karmada-controller-manager:karmada-east"))["subjects"]
+        assert (subject["namespace"], subject["name"]) == (ROOM, "karmada-east")
+
+    run_scenario(scenario)
+
+
+def test_pull_cluster_gets_no_credentials_on_the_host() -> None:
+    async def scenario(host: LocalClient, member: MemberClient) -> None:
+        cluster = await join(host, member, "east", CREDENTIALS, FACTS, mode="Pull")
+        assert "secretRef" not in cluster["spec"]
+        with pytest.raises(NotFound):
+            await host.get(SECRETS, ROOM, "east")
+
+    run_scenario(scenario)
+
+
+def test_same_name_and_same_cluster_are_rejected() -> None:
+    async def scenario(host: LocalClient, member: MemberClient) -> None:
+        await join(host, member, "east", CREDENTIALS, FACTS)
+        with pytest.raises(InputFault, match="a cluster called east is already joined"):
+            await join(host, member, "east", CREDENTIALS, FACTS)
+        with pytest.raises(InputFault, match="this cluster is already joined as east"):
+            await join(host, member, "west", CREDENTIALS, FACTS)
+        with pytest.raises(InputFault, match="cannot be the name of a cluster"):
+            await join(host, member, "Not A Name", CREDENTIALS, FACTS)
+
+    run_scenario(scenario)
+
+
+def test_unjoin_deletes_the_cluster_and_credentials_can_be_deleted_twice() -> None:
+    async def scenario(host: LocalClient, member: MemberClient) -> None:
+        await join(host, member, "east", CREDENTIALS, FACTS)
+        await unjoin(host, "east")
+        assert (await host.list(CLUSTERS)).items == []
+        await forget_credentials(host, "east")
+        await forget_credentials(host, "east")
+        with pytest.raises(NotFound):
+            await host.get(SECRETS, ROOM, "east")
+
+    run_scenario(scenario)

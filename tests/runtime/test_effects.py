@@ -1,0 +1,344 @@
+"""Effects are carried out in order, without unnecessary writes, and despite conflicts."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from builders import NOON
+
+from runtime.copier import COPIER, MAPS, SECRETS, Harness, new_controller, new_secret, run_scenario
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.native.config import ConfigMap, Secret
+from trimtab.api.kinds.work import ResourceBinding, TargetCluster
+from trimtab.api.profile import TRIMTAB
+from trimtab.api.value import Condition, Key, Raw
+from trimtab.client.client import EVENTS, Resource, resource_of
+from trimtab.clock import LoopClock, run_virtually
+from trimtab.controllers.contract import (
+    Again,
+    Controller,
+    Gone,
+    Inquire,
+    Look,
+    Make,
+    Note,
+    Ref,
+    Remember,
+    View,
+    Wish,
+    Within,
+    controller,
+)
+from trimtab.errors import NotFound
+from trimtab.registry import Registry
+from trimtab.runtime.cache import Cache
+from trimtab.runtime.effects import EffectExecutor, MemberFault
+from trimtab.runtime.view import Surroundings
+from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.local import LocalClient
+from trimtab.store.store import Store
+
+BINDINGS = resource_of(kind_of(ResourceBinding))
+HEAD = {
+    "apiVersion": "work.karmada.io/v1alpha2",
+    "kind": "ResourceBinding",
+    "metadata": {"name": "b", "namespace": "default"},
+}
+SECRET = {"apiVersion": "v1", "kind": "Secret"}
+
+
+def test_object_that_is_as_wanted_is_not_written() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.create_map("a", text="Zmlyc3Q=")
+        await asyncio.sleep(5)
+        (reconciler,) = harness.manager.beats
+        writes_before = reconciler.writes
+        harness.manager.look_at_everything("copier")
+        await asyncio.sleep(5)
+        assert (reconciler.writes, writes_before) == (2, 2)
+        assert harness.manager.idle
+
+    run_scenario(COPIER, scenario)
+
+
+class RacingClient(LocalClient):
+    """Another client writes just before each of the first three patches."""
+
+    left = 3
+
+    async def patch(self, resource, namespace, name, patch, **more):
+        if self.left and resource == MAPS:
+            self.left -= 1
+            await super().patch(resource, namespace, name, {"data": {"raced": str(self.left)}})
+        return await super().patch(resource, namespace, name, patch, **more)
+
+
+def test_conflict_is_retried_and_keeps_the_write_of_the_other_client() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.create_map("a", text="Zmlyc3Q=")
+        await asyncio.sleep(5)
+        found = await harness.get_map("a")
+        assert found["metadata"]["annotations"] == {"copied": "Zmlyc3Q="}
+        assert found["data"] == {"text": "Zmlyc3Q=", "raced": "0"}
+
+    run_scenario(COPIER, scenario, RacingClient)
+
+
+def test_undeclared_write_is_rejected_and_other_keys_continue(caplog) -> None:
+    def write_undeclared(source: ConfigMap, view: View) -> Iterator[Wish]:
+        if source.name == "b":
+            yield Remember("seen", source.name, value=True)
+        elif source.name == "a":
+            yield source.but(data={"taken": "over"})
+
+    async def scenario(harness: Harness) -> None:
+        await harness.create_map("a", text="mine")
+        await harness.create_map("b")
+        await asyncio.sleep(2)
+        assert (await harness.get_map("a"))["data"] == {"text": "mine"}
+        assert harness.manager.around.memory["seen", "b"]
+
+    run_scenario(new_controller(write_undeclared, "metadata.labels"), scenario)
+    assert "NotYours: ConfigMap.data." in caplog.text
+
+
+def test_repeated_event_is_counted_and_not_recorded_twice() -> None:
+    def record(source: ConfigMap, view: View) -> Iterator[Wish]:
+        if source.name == "a":
+            about = Ref("v1", "ConfigMap", "default", "a", source.metadata.uid)
+            yield Note(about, "Seen", "the map was looked at", "copier", "Warning")
+            yield Again(10)
+
+    async def scenario(harness: Harness) -> None:
+        await harness.create_map("a")
+        await asyncio.sleep(35)
+        (event,) = (await harness.user.list(EVENTS, "default")).items
+        assert (event["reason"], event["count"], event["type"]) == ("Seen", 4, "Warning")
+        assert event["involvedObject"]["name"] == "a"
+
+    run_scenario(new_controller(record, "status"), scenario)
+
+
+def place_binding(binding: ResourceBinding, _: View) -> Iterator[Wish]:
+    """Sets clusters and the Scheduled condition at once."""
+    if not binding.spec.clusters:
+        spec = binding.spec.but(clusters=(TargetCluster(name="m1"),))
+        condition = Condition(type="Scheduled", status="True", reason="Success", last_transition_time=NOON)
+        yield binding.but(spec=spec, status=binding.status.but(conditions=(condition,)))
+
+
+def new_placer() -> Controller:
+    registry: Registry[Controller] = Registry("controller")
+    controller(ResourceBinding, writes=["spec.clusters", "status"], registry=registry, name="placer")(place_binding)
+    return registry["placer"]
+
+
+async def watched_states(harness: Harness) -> list[tuple[int, int, int]]:
+    """Generation, number of clusters and number of conditions of a binding, as a watch delivers them."""
+    created = await harness.user.create(
+        BINDINGS, {**HEAD, "spec": {"resource": {"apiVersion": "v1", "kind": "Secret", "name": "s"}}}
+    )
+    seen: list[tuple[int, int, int]] = []
+    async with asyncio.timeout(30):
+        async for changes in harness.user.watch(BINDINGS, "default", revision=created["metadata"]["resourceVersion"]):
+            for obj in (change.object for change in changes):
+                conditions = (obj.get("status") or {}).get("conditions") or ()
+                seen.append((obj["metadata"]["generation"], len(obj["spec"].get("clusters", ())), len(conditions)))
+            if seen[-1][1:] == (1, 1):
+                return seen
+    raise AssertionError(seen)
+
+
+def test_object_and_status_are_written_in_one_request_to_the_embedded_server() -> None:
+    async def scenario(harness: Harness) -> None:
+        assert await watched_states(harness) == [(2, 1, 1)]
+
+    run_scenario(new_placer(), scenario)
+
+
+class InterferingClient(LocalClient):
+    """Takes no status with an object, like other API servers; another client writes before the status."""
+
+    takes_status = False
+
+    async def patch(self, resource, namespace, name, patch, **more):
+        if more.get("subresource"):
+            await super().patch(resource, namespace, name, {"metadata": {"labels": {"by": "somebody"}}})
+        return await super().patch(resource, namespace, name, patch, **more)
+
+
+def test_status_follows_on_other_servers_despite_a_write_in_between() -> None:
+    async def scenario(harness: Harness) -> None:
+        assert await watched_states(harness) == [(2, 1, 0), (2, 1, 0), (2, 1, 1)]
+        found = await harness.user.get(BINDINGS, "default", "b")
+        assert found["metadata"]["labels"] == {"by": "somebody"}
+
+    run_scenario(new_placer(), scenario, InterferingClient)
+
+
+class CountingClient(LocalClient):
+    """Records the names of created objects per request."""
+
+    steps: list[list[str]] = []
+
+    async def create(self, resource, obj, **more):
+        self.steps.append([obj["metadata"]["name"]])
+        return await super().create(resource, obj, **more)
+
+    async def create_together(self, resource, objects, **more):
+        self.steps.append([obj["metadata"]["name"] for obj in objects])
+        return await super().create_together(resource, objects, **more)
+
+
+def create_three(source: ConfigMap, view: View) -> Iterator[Wish]:
+    """Creates three Secrets once, then records that all exist, or the fault."""
+    if view.fault is not None:
+        yield Note(Ref("v1", "ConfigMap", "default", source.name), "Failed", view.fault.message, "us")
+        yield Again(3600)
+        return
+    if view.get(Secret, "default", f"{source.name}0") is None:
+        yield from (new_secret(f"{source.name}{number}", "") for number in range(3))
+    yield Note(Ref("v1", "ConfigMap", "default", source.name), "Complete", "all are there", "us")
+
+
+async def event_messages(harness: Harness) -> list[str]:
+    await harness.until(lambda: _has_events(harness))
+    return [event["message"] for event in (await harness.user.list(EVENTS, "default")).items]
+
+
+async def _has_events(harness: Harness) -> bool:
+    return bool((await harness.user.list(EVENTS, "default")).items)
+
+
+def test_new_objects_of_one_kind_are_created_in_one_request() -> None:
+    CountingClient.steps = []
+
+    async def scenario(harness: Harness) -> None:
+        await harness.create_map("a")
+        assert await event_messages(harness) == ["all are there"]
+        assert CountingClient.steps == [["a0", "a1", "a2"]]
+        created = [one["metadata"] for one in (await harness.user.list(SECRETS, "default")).items]
+        assert [one["name"] for one in created] == ["a0", "a1", "a2"]
+        assert [reconciler.writes for reconciler in harness.manager.beats] == [3]
+
+    run_scenario(new_controller(create_three, "Secret"), scenario, CountingClient)
+
+
+def test_objects_before_a_rejected_one_are_created_and_those_after_it_are_not() -> None:
+    CountingClient.steps = []
+
+    async def scenario(harness: Harness) -> None:
+        await harness.user.create(SECRETS, {**SECRET, "metadata": {"name": "a1", "namespace": "default"}})
+        await harness.create_map("a")
+        assert await event_messages(harness) == ['secrets "a1" already exists']
+        assert CountingClient.steps == [["a0", "a1", "a2"], ["a0"], ["a1"]]
+        assert [one["metadata"]["name"] for one in (await harness.user.list(SECRETS, "default")).items] == ["a0", "a1"]
+
+    run_scenario(new_controller(create_three, "Secret"), scenario, CountingClient)
+
+
+class FakeMember:
+    """A member whose cache is a plain dictionary."""
+
+    def __init__(self, client: LocalClient) -> None:
+        self.client = client
+        self.cached: dict[str, Raw | None] = {}
+
+    def seen(self, ref: Ref) -> Raw | None:
+        return self.cached.get(ref.name)
+
+    async def resource(self, api_version: str, kind: str) -> Resource:
+        if kind != "ConfigMap":
+            raise NotFound(f"no {kind} here")
+        return MAPS
+
+    def learn(self, resource: Resource, namespace: str, name: str, raw: Raw | None) -> None:
+        self.cached[name] = raw
+
+
+class OneMember:
+    """A fleet with the member m1."""
+
+    def __init__(self, member: FakeMember) -> None:
+        self.member = member
+
+    def get(self, cluster: str) -> FakeMember | None:
+        return self.member if cluster == "m1" else None
+
+
+class MemberRun:
+    """Carries out one effect in a fleet of one member, in which ConfigMaps with these names exist."""
+
+    def __init__(self, effect: Wish, *existing: str, client: type[LocalClient] = LocalClient) -> None:
+        self.requeued: list[Key] = []
+        self.fault: MemberFault | None = None
+        run_virtually(self._run(effect, existing, client))
+
+    async def _run(self, effect: Wish, existing: tuple[str, ...], client: type[LocalClient]) -> None:
+        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        await server.start()
+        for name in existing:
+            await LocalClient(server).create(MAPS, new_map(name))
+        self.member = FakeMember(client(server))
+        cache = Cache(LocalClient(server))
+        state = Surroundings(cache=cache, clock=LoopClock(), profile=TRIMTAB, members=OneMember(self.member))
+        try:
+            await EffectExecutor(COPIER, state, self.requeued.append).execute_all(KEY, [effect])
+        except MemberFault as fault:
+            self.fault = fault
+        await cache.close()
+        await server.stop()
+
+
+KEY = Key(kind_of(ConfigMap).id, "default", "subject")
+REF = Ref("v1", "ConfigMap", "default", "a")
+
+
+def new_map(name: str, **data: str) -> Raw:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": name}, "data": data}
+
+
+def test_object_written_in_a_member_is_cached_at_once() -> None:
+    run = MemberRun(Within("m1", Make(new_map("a", k="v"))))
+    written = run.member.cached["a"]
+    assert written is not None
+    assert written["data"] == {"k": "v"}
+    assert (run.fault, run.requeued) == (None, [])
+
+
+def test_existing_member_object_is_cached_so_that_the_next_reconcile_sees_it() -> None:
+    run = MemberRun(Within("m1", Make(new_map("a"))), "a")
+    assert run.fault is not None
+    assert (run.fault.cluster, run.fault.fault.reason) == ("m1", "AlreadyExists")
+    assert run.member.cached["a"] is not None
+
+
+def test_deletion_of_a_missing_member_object_is_no_fault() -> None:
+    run = MemberRun(Within("m1", Gone(REF)))
+    assert (run.fault, run.member.cached) == (None, {"a": None})
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_fetched_object_is_cached_and_its_key_is_queued_again(exists: bool) -> None:
+    run = MemberRun(Look("m1", REF), *(["a"] if exists else []))
+    assert (run.member.cached["a"] is not None) is exists
+    assert run.requeued == [KEY]
+
+
+@pytest.mark.parametrize("effect", [Look("m2", REF), Within("m2", Gone(REF)), Inquire("m2", "u", REF, ("get",))])
+def test_effect_in_a_cluster_that_is_not_joined_is_a_fault_of_that_cluster(effect: Wish) -> None:
+    run = MemberRun(effect)
+    assert run.fault is not None
+    assert (run.fault.cluster, run.fault.fault.message) == ("m2", "cluster m2 is not joined")
+
+
+class UnreachableClient(LocalClient):
+    async def get(self, *arguments: Any) -> Raw:
+        raise ConnectionResetError("connection reset")
+
+
+def test_connection_failure_is_a_fault_of_the_member() -> None:
+    run = MemberRun(Look("m1", REF), client=UnreachableClient)
+    assert run.fault is not None
+    assert (run.fault.cluster, run.fault.fault.message) == ("m1", "connection reset")

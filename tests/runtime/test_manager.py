@@ -1,0 +1,86 @@
+"""The manager fills the caches, runs the controllers, and reports what they do."""
+
+import asyncio
+from collections.abc import Iterator
+
+from runtime.copier import COPIER, MAPS, Harness, NoMembers, new_controller, run_scenario
+from trimtab.api.kind import kind_of
+from trimtab.api.kinds.native.config import ConfigMap
+from trimtab.api.profile import TRIMTAB
+from trimtab.api.value import Key, Raw
+from trimtab.clock import LoopClock, run_virtually
+from trimtab.controllers.contract import Controller, Remember, View, Wish, controller
+from trimtab.registry import Registry
+from trimtab.runtime.cache import Cache
+from trimtab.runtime.manager import Manager
+from trimtab.runtime.view import Surroundings
+from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.local import LocalClient
+from trimtab.store.store import Store
+
+
+def test_metrics_count_reconciles_and_writes() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.create_map("a", text="Zmlyc3Q=")
+        await asyncio.sleep(5)
+        found = {sample.name: sample for sample in harness.manager.samples()}
+        assert found["trimtab_controller_writes_total"].value == 2
+        assert found["trimtab_controller_reconciles_total"].value >= 2
+        assert found["trimtab_controller_failing_objects"].value == 0
+        assert all(sample.labels == {"controller": "copier"} for sample in found.values())
+
+    run_scenario(COPIER, scenario)
+
+
+def test_key_is_queued_for_the_named_controller_only() -> None:
+    reconciled: list[str] = []
+
+    def reconcile(source: ConfigMap, view: View) -> Iterator[Wish]:
+        reconciled.append(source.name)
+        yield from ()
+
+    async def scenario(harness: Harness) -> None:
+        await harness.create_map("a")
+        await asyncio.sleep(1)
+        reconciled.clear()
+        harness.manager.wake("other", Key(kind_of(ConfigMap).id, "default", "a"))
+        await asyncio.sleep(1)
+        assert reconciled == []
+        harness.manager.wake("copier", Key(kind_of(ConfigMap).id, "default", "a"))
+        await asyncio.sleep(1)
+        assert reconciled == ["a"]
+
+    run_scenario(new_controller(reconcile, "status"), scenario)
+
+
+def new_template_controller() -> Controller:
+    """A controller of every propagatable kind."""
+    registry: Registry[Controller] = Registry("controller")
+
+    def reconcile(template: Raw, view: View) -> Iterator[Wish]:
+        yield Remember("templates", template["metadata"]["name"], value=True)
+
+    controller(writes=["status"], registry=registry, name="templates")(reconcile)
+    return registry["templates"]
+
+
+def test_controller_without_subjects_gets_objects_of_propagatable_kinds_only() -> None:
+    async def run() -> None:
+        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        await server.start()
+        client = LocalClient(server)
+        state = Surroundings(cache=Cache(client), clock=LoopClock(), profile=TRIMTAB, members=NoMembers())
+        manager = Manager(state, [new_template_controller()], propagatable=lambda resource: resource.id == MAPS.id)
+        assert not manager.started
+        await manager.start()
+        assert manager.started
+        metadata = {"namespace": "default", "name": "a"}
+        await client.create(MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        await asyncio.sleep(1)
+        assert list(state.resources) == [("v1", "ConfigMap")]
+        assert ("templates", "a") in state.memory
+        assert ("templates", "default") not in state.memory, "namespaces are not propagatable here"
+        await manager.stop()
+        await server.stop()
+
+    run_virtually(run())

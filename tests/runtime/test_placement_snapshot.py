@@ -1,0 +1,33 @@
+import asyncio
+
+from trimtab.client.client import Resource
+from trimtab.clock import EPOCH, LoopClock, run_virtually
+from trimtab.runtime.cache import Cache
+from trimtab.runtime.placement_snapshot import following
+from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.local import LocalClient
+from trimtab.store.store import Store
+
+MANAGED_CLUSTERS = Resource(
+    "cluster.open-cluster-management.io", "v1", "managedclusters", "ManagedCluster", namespaced=False
+)
+
+
+def test_snapshot_follows_created_and_deleted_clusters() -> None:
+    async def run() -> None:
+        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        await server.start()
+        client, cache = LocalClient(server), Cache(LocalClient(server))
+        snapshots = following(cache)
+        body = {"apiVersion": MANAGED_CLUSTERS.api_version, "kind": "ManagedCluster"}
+        for name in ("a", "b"):
+            await client.create(MANAGED_CLUSTERS, {**body, "metadata": {"name": name}, "spec": {}})
+        await asyncio.sleep(1)
+        assert snapshots.scene(EPOCH).fleet.names == ["a", "b"]
+        await client.delete(MANAGED_CLUSTERS, "", "a")
+        await asyncio.sleep(1)
+        assert snapshots.scene(EPOCH).fleet.names == ["b"]
+        await cache.close()
+        await server.stop()
+
+    run_virtually(run())

@@ -1,0 +1,83 @@
+"""The parts of a control plane that the application assembles itself: credentials, debug pages, metrics."""
+
+import asyncio
+import base64
+
+import pytest
+
+from trimtab.api.kinds.cluster import Cluster, ClusterSpec, LocalSecretReference
+from trimtab.api.value import Meta, Raw
+from trimtab.app import Plane, asking_about, client_from_secret, scripts_of
+from trimtab.client.client import Resource
+from trimtab.client.kube import KubeClient
+from trimtab.clock import LoopClock, run_virtually
+from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.local import LocalClient
+from trimtab.server.request.messages import Ask
+from trimtab.store.store import Store
+
+CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
+
+
+def new_cluster(endpoint: str = "https://east:6443/", secret: str = "east") -> Cluster:
+    ref = LocalSecretReference(namespace="karmada-cluster", name=secret) if secret else None
+    return Cluster(metadata=Meta(name="east"), spec=ClusterSpec(api_endpoint=endpoint, secret_ref=ref))
+
+
+def find_secret(namespace: str, name: str) -> Raw | None:
+    encoded = base64.b64encode(b"secret-token").decode()
+    return {"data": {"token": encoded}} if (namespace, name) == ("karmada-cluster", "east") else None
+
+
+def test_client_is_created_from_the_token_secret() -> None:
+    async def run() -> None:
+        client = client_from_secret(new_cluster(), find_secret)
+        assert isinstance(client, KubeClient)
+        await client.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("cluster", [new_cluster(secret=""), new_cluster(secret="other"), new_cluster(endpoint="")])
+def test_cluster_without_secret_or_endpoint_has_no_client(cluster: Cluster) -> None:
+    assert client_from_secret(cluster, find_secret) is None
+
+
+def test_scripts_are_found_in_every_rule_of_a_customization() -> None:
+    rules = {"a": {"luaScript": "one"}, "b": {"luaScript": ""}, "c": None, "d": {"luaScript": "two"}}
+    assert scripts_of({"spec": {"customizations": rules}}) == ["one", "two"]
+    assert scripts_of({}) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "verb"),
+    [
+        ("GET", "/debug/placements/team/p", "get"),
+        ("POST", "/debug/placements/team/p", "create"),
+        ("PUT", "/debug/placements/team/p", None),
+        ("GET", "/debug/placements/team", None),
+        ("GET", "/debug/bindings/team/p", None),
+    ],
+)
+def test_debug_page_of_a_placement_needs_the_permission_of_its_method(method: str, path: str, verb: str | None) -> None:
+    action = asking_about(Ask(method, path, {}, {}))
+    assert (action.verb if action is not None else None) == verb
+    if action is not None:
+        assert (action.resource, action.namespace, action.name) == ("placements", "team", "p")
+
+
+def test_metrics_report_whether_each_cluster_is_ready() -> None:
+    async def run() -> None:
+        server = ApiServer(Store(), Settings(clock=LoopClock()))
+        await server.start()
+        plane = Plane(LocalClient(server), clock=LoopClock())
+        await plane.start()
+        body = {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "metadata": {"name": "east"}}
+        await LocalClient(server).create(CLUSTERS, {**body, "spec": {"syncMode": "Push"}})
+        await asyncio.sleep(30)
+        found = [sample for sample in plane.samples() if sample.name == "trimtab_cluster_ready"]
+        assert [(sample.labels, sample.value) for sample in found] == [({"cluster": "east"}, False)]
+        await plane.stop()
+        await server.stop()
+
+    run_virtually(run())
