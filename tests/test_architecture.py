@@ -1,31 +1,31 @@
-"""The core is pure: no room below the waterline may wait, look at a clock, roll dice or touch the outside."""
+"""The core is pure: its packages do not wait, read a clock, use randomness or do I/O."""
 
 import ast
 from pathlib import Path
 
 import pytest
 
-ROOMS = ["api", "decide", "interpret", "plugins", "controllers"]
-OUTSIDE = {"asyncio", "time", "random", "os", "socket", "subprocess", "threading", "sqlite3", "logging"}
+CORE_PACKAGES = ["api", "decide", "interpret", "plugins", "controllers"]
+FORBIDDEN = {"asyncio", "time", "random", "os", "socket", "subprocess", "threading", "sqlite3", "logging"}
 SRC = Path(__file__).parents[1] / "src" / "trimtab"
-MODULES = [path for room in ROOMS for path in sorted((SRC / room).rglob("*.py"))]
+MODULES = [path for package in CORE_PACKAGES for path in sorted((SRC / package).rglob("*.py"))]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SRC)))
 def test_the_core_is_pure(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text())):
         assert not isinstance(node, ast.AsyncFunctionDef | ast.Await)
-        assert not OUTSIDE & {name.split(".")[0] for name in imported(node)}
+        assert not FORBIDDEN & {name.split(".")[0] for name in imported_modules(node)}
         if isinstance(node, ast.Attribute) and node.attr in {"now", "utcnow", "today"}:
             assert not is_datetime(node.value), f"{path}:{node.lineno} reads a clock"
 
 
 @pytest.mark.parametrize("path", sorted(SRC.rglob("*.py")), ids=lambda p: str(p.relative_to(SRC)))
-def test_every_module_says_why_it_exists(path: Path) -> None:
+def test_every_module_has_a_docstring(path: Path) -> None:
     assert path.name == "__init__.py" or ast.get_docstring(ast.parse(path.read_text()))
 
 
-def imported(node: ast.AST) -> list[str]:
+def imported_modules(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     return [node.module or ""] if isinstance(node, ast.ImportFrom) else []

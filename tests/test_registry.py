@@ -3,7 +3,7 @@ import pytest
 from trimtab.registry import Registry
 
 
-def test_entries_come_in_order_of_their_names_whenever_they_were_added() -> None:
+def test_entries_are_ordered_by_name() -> None:
     plugins: Registry[int] = Registry("plugin")
     plugins.add("second", 2)
     plugins.add("first", 1)
@@ -14,9 +14,9 @@ def test_entries_come_in_order_of_their_names_whenever_they_were_added() -> None
     assert plugins.get("third") is None
 
 
-def test_a_second_entry_of_a_name_is_a_mistake_and_never_an_override() -> None:
+def test_second_entry_of_a_name_is_an_error() -> None:
     plugins: Registry[int] = Registry("plugin")
     plugins.add("only", 1)
-    with pytest.raises(ValueError, match="two plugins are called 'only'"):
+    with pytest.raises(ValueError, match="there are two plugins with the name 'only'"):
         plugins.add("only", 2)
     assert plugins["only"] == 1

@@ -8,7 +8,7 @@ from trimtab.telemetry import Sample, exposition, speak
 
 
 @pytest.fixture(autouse=True)
-def silence_afterwards() -> Iterator[None]:
+def restore_logging() -> Iterator[None]:
     root = logging.getLogger("trimtab")
     before = (root.handlers[:], root.propagate, root.level)
     yield
@@ -16,39 +16,45 @@ def silence_afterwards() -> Iterator[None]:
     root.setLevel(level)
 
 
-def test_machines_get_one_object_per_line_with_the_reason_of_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_log_has_one_object_per_line_with_the_exception(capsys: pytest.CaptureFixture[str]) -> None:
     speak(as_json=True)
     try:
         {}["member1"]
     except KeyError:
-        logging.getLogger("trimtab.beat").exception("could not look at %s", "it")
+        logging.getLogger("trimtab.reconciler").exception("could not look at %s", "it")
     line = json.loads(capsys.readouterr().err)
-    assert (line["level"], line["logger"], line["msg"]) == ("error", "trimtab.beat", "could not look at it")
+    assert (line["level"], line["logger"], line["msg"]) == ("error", "trimtab.reconciler", "could not look at it")
     assert "KeyError: 'member1'" in line["err"]
 
 
-def test_people_hear_warnings_and_more_when_they_ask_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbosity_selects_the_log_level(capsys: pytest.CaptureFixture[str]) -> None:
     log = logging.getLogger("trimtab.schedule")
     for verbosity in range(4):
         speak(verbosity=verbosity)
         log.warning("warned")
         log.info("decided")
         log.debug("thought")
-    said = [line.rpartition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    messages = [line.rpartition(": ")[2] for line in capsys.readouterr().err.splitlines()]
     everything = ["warned", "decided", "thought"]
-    assert said == ["warned", "warned", "decided", *everything, *everything]
+    assert messages == ["warned", "warned", "decided", *everything, *everything]
 
 
-def test_samples_of_one_name_stand_together_under_their_type() -> None:
+def test_samples_are_grouped_by_name_under_their_type() -> None:
     samples = [Sample("a_total", 1, {"x": "1"}), Sample("b", 2.5), Sample("a_total", 3, {"x": "2"})]
     assert exposition(samples) == (
         '# TYPE a_total counter\na_total{x="1"} 1\na_total{x="2"} 3\n# TYPE b gauge\nb 2.5\n'
     )
 
 
-def test_whatever_stands_in_a_label_stays_in_its_line() -> None:
+def test_label_values_are_escaped() -> None:
     assert exposition([Sample("a", 1, {"x": 'say "\\"\n'})]) == '# TYPE a gauge\na{x="say \\"\\\\\\"\\n"} 1\n'
 
 
-def test_large_numbers_are_written_out() -> None:
+def test_large_numbers_have_no_exponent() -> None:
     assert exposition([Sample("a_total", 123456789012)]).endswith("a_total 123456789012\n")
+
+
+def test_declared_metrics_have_a_help_text() -> None:
+    assert exposition([Sample("trimtab_leading", 1)]).startswith(
+        "# HELP trimtab_leading 1 if this process is the leader"
+    )

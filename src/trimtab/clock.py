@@ -1,4 +1,4 @@
-"""Time, as the shell sees it. The core never asks for the time: it is handed `now` as data."""
+"""Clocks and the virtual event loop of the shell. The core reads no clock: the time is a parameter."""
 
 import asyncio
 import faulthandler
@@ -26,23 +26,24 @@ class WallClock:
 
 
 def timestamp(moment: datetime) -> str:
-    """As Kubernetes writes times: UTC, whole seconds."""
+    """The time as Kubernetes writes it: UTC, whole seconds."""
     return _written(int(moment.timestamp() // 1))
 
 
 @lru_cache(maxsize=1024)
 def _written(second: int) -> str:
-    """What is written in one second carries the same text; making it costs more than finding it."""
+    """Cached: many objects are written in the same second, and formatting costs more than the lookup."""
     return f"{datetime.fromtimestamp(second, UTC).isoformat()[:19]}Z"
 
 
 IDLE_SECONDS = 0.1
-"""How long to sleep really when there is nothing to leap to: only another thread can wake us then."""
+"""Real seconds to sleep when no timer is scheduled: only another thread can wake the loop then."""
 CLOSING_SECONDS = 10.0
+"""Real seconds for clean-up after the limit of a virtual run has passed."""
 
 
 class _Leap(selectors.DefaultSelector):
-    """A selector that, instead of sleeping, moves its loop's clock to the next deadline."""
+    """A selector that advances the clock of its loop to the next timer instead of sleeping."""
 
     loop: "VirtualLoop"
 
@@ -55,10 +56,10 @@ class _Leap(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop in which an idle hour costs nothing and always lasts exactly an hour.
+    """An event loop on virtual time: waiting costs no real time, and timers fire at exact times.
 
-    Nothing in it can wait for the wall clock, so nothing in it ends by itself either: with a `patience` in real
-    seconds it raises `Stuck` when that is over.
+    A test on virtual time that never ends would hang for ever. With a `timeout` in real seconds the loop raises
+    `VirtualRunStuck` when they have passed.
     """
 
     def __init__(self, patience: float | None = None) -> None:
@@ -74,20 +75,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.elapsed
 
     def hurry(self) -> None:
-        """Raise `Stuck` when the patience is over."""
+        """Raise `VirtualRunStuck` when the limit in real time has passed."""
         if self._patience is None:
             return
         now = time.monotonic()
         if self.elapsed != self._moved[0]:
             self._moved = (self.elapsed, now)
         if now - self._began > self._patience:
-            stuck = Stuck(self._patience, self.elapsed, stands_still=now - self._moved[1] > self._patience / 2)
-            self._began, self._patience = now, CLOSING_SECONDS  # what is left may end in good order, but not for ever
-            raise stuck
+            error = Stuck(self._patience, self.elapsed, stands_still=now - self._moved[1] > self._patience / 2)
+            self._began, self._patience = now, CLOSING_SECONDS  # the rest may clean up, within a limit
+            raise error
 
 
 class LoopClock:
-    """The time of the running loop, virtual or not, counted from a fixed `start`."""
+    """The time of the running event loop, virtual or real, counted from `start`."""
 
     def __init__(self, start: datetime = EPOCH) -> None:
         self._start = start
@@ -97,10 +98,10 @@ class LoopClock:
 
 
 def run_virtually(story: Coroutine[Any, Any, T], *, patience: float | None = None) -> T:
-    """Run `story` on a virtual loop: it sees hours pass, the caller sees milliseconds.
+    """Run the coroutine on a virtual event loop.
 
-    With a `patience` it is given up after so many seconds on the wall clock: `Stuck`. A step that never returns to the
-    loop cannot be told so; then the process ends, and says where it stood.
+    With a `timeout` it raises `VirtualRunStuck` after that many real seconds. A coroutine that never returns to the loop cannot
+    be interrupted: then the process prints its stack and exits.
     """
     if patience is not None:
         faulthandler.dump_traceback_later(patience + 3 * CLOSING_SECONDS, exit=True, file=sys.__stderr__ or 2)

@@ -1,6 +1,6 @@
-"""Every fault Trimtab knows, on one screen: whose it is, its HTTP status, and whether trying again helps.
+"""All exceptions of Trimtab, with their HTTP status and Kubernetes reason.
 
-"No" is not a fault: a filter that refuses returns a `Reason` value. A fault means somebody must act.
+A refusal is not an exception: a filter that rejects a cluster returns a `Reason` value.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 
 class Cause(NamedTuple):
-    """One field-level complaint, as Kubernetes puts it into `details.causes`."""
+    """One field-level error in `details.causes` of a Kubernetes `Status`."""
 
     reason: str
     message: str
@@ -16,11 +16,10 @@ class Cause(NamedTuple):
 
 
 class ApiFault(Exception):
-    """A request could not be served; carries everything a Kubernetes `Status` needs."""
+    """A request failed; has all fields of a Kubernetes `Status`."""
 
     code: ClassVar[int] = 500
     reason: ClassVar[str] = "InternalError"
-    retriable: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -45,7 +44,7 @@ class ApiFault(Exception):
         self._details = details
 
     def status(self) -> dict[str, Any]:
-        """The `Status` object that tells a Kubernetes client about this fault."""
+        """The Kubernetes `Status` object of this error."""
         details: dict[str, Any] = {}
         for key in ("name", "group", "kind", "uid"):
             if value := getattr(self, key):
@@ -103,15 +102,15 @@ class AlreadyExists(ApiFault):
 
 
 class Conflict(ApiFault):
-    """Somebody else wrote first: read again, think again."""
+    """The object was written by another client meanwhile: read it again and retry."""
 
-    code, reason, retriable = 409, "Conflict", True
+    code, reason = 409, "Conflict"
 
 
 class Expired(ApiFault):
-    """The revision asked for is compacted away: list again."""
+    """The requested revision is compacted: list again."""
 
-    code, reason, retriable = 410, "Expired", True
+    code, reason = 410, "Expired"
 
 
 class TooLarge(ApiFault):
@@ -127,43 +126,43 @@ class Invalid(ApiFault):
 
 
 class TooManyRequests(ApiFault):
-    code, reason, retriable = 429, "TooManyRequests", True
+    code, reason = 429, "TooManyRequests"
 
 
 class InternalError(ApiFault):
-    code, reason, retriable = 500, "InternalError", True
+    code, reason = 500, "InternalError"
 
 
 class Unclassified(ApiFault):
-    """Refused where Kubernetes itself answers 500 without a reason; trying again does not help."""
+    """Kubernetes answers 500 without a reason here; a retry does not help."""
 
     code, reason = 500, ""
 
 
 class Unavailable(ApiFault):
-    code, reason, retriable = 503, "ServiceUnavailable", True
+    code, reason = 503, "ServiceUnavailable"
 
 
 class TimedOut(ApiFault):
-    code, reason, retriable = 504, "Timeout", True
+    code, reason = 504, "Timeout"
 
 
 class StoreFault(Exception):
-    """The data directory cannot be used as it is; the message says what to do about it."""
+    """The data directory cannot be used; the message says what to do."""
 
 
 class InputFault(Exception):
-    """What a person handed in is wrong; the message says what, where and what to do."""
+    """Input of the user is wrong; the message says what is wrong, where, and what to do."""
 
 
 class Stuck(Exception):
-    """What runs on a virtual clock does not come to its end in reasonable time."""
+    """A run on virtual time did not end within its limit in real time."""
 
     def __init__(self, patience: float, at: float, *, stands_still: bool) -> None:
         why = (
-            "its clock stands still: something is done over and over at one moment, or waits for nobody"
+            "virtual time did not advance: a task loops without waiting, or waits for nothing"
             if stands_still
-            else "its clock goes on: something is waited for that never comes, or there is more to do than time for it"
+            else "virtual time advanced: a task waits for something that never happens, or the limit is too short"
         )
-        super().__init__(f"no end after {patience:g} seconds on the wall clock; {why}")
+        super().__init__(f"stopped after {patience:g} seconds of real time; {why}")
         self.at = at

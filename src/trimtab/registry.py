@@ -1,4 +1,4 @@
-"""One file in a plugin package is one plugin: importing the package's modules registers them."""
+"""Registries of plugins; importing all modules of a plugin package registers its plugins."""
 
 import importlib
 import pkgutil
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Entries by name; a second entry of the same name is a mistake, never an override."""
+    """Entries by name; adding a second entry of the same name is an error."""
 
     def __init__(self, noun: str) -> None:
         self._noun = noun
@@ -18,7 +18,7 @@ class Registry(Generic[T]):
 
     def add(self, name: str, entry: T) -> T:
         if name in self._entries:
-            raise ValueError(f"two {self._noun}s are called {name!r}")
+            raise ValueError(f"there are two {self._noun}s with the name {name!r}")
         self._entries[name] = entry
         return entry
 
@@ -42,7 +42,7 @@ class Registry(Generic[T]):
 
 
 def discover(package: ModuleType) -> None:
-    """Import every module of `package` and of the packages in it, in name order, so that its decorators run."""
+    """Import all modules of `package`, recursively and in name order, so that their decorators run."""
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
         found = importlib.import_module(f"{package.__name__}.{module.name}")
         if module.ispkg:

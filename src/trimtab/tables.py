@@ -5,7 +5,7 @@ from typing import Any
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Columns as wide as they need to be, three spaces apart, as kubectl prints them."""
+    """A table whose columns are as wide as their widest cell and three spaces apart."""
     cells = [tuple(headings), *(tuple(str(cell) for cell in row) for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headings))]
     lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells)

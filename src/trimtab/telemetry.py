@@ -1,4 +1,4 @@
-"""What a process tells its operators: log lines for people or machines, and counts of what it did."""
+"""Logging and metrics of a process."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line, for machines."""
+    """Formats a log record as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -29,7 +29,7 @@ class JsonLines(logging.Formatter):
 
 
 def speak(*, verbosity: int = 0, as_json: bool = False) -> None:
-    """Send log lines to standard error: warnings, with -v what is decided, with -vv everything."""
+    """Log to standard error: warnings; with verbosity 1 also info, with 2 also debug messages."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname).1s %(name)s: %(message)s", "%H:%M:%S")
@@ -45,22 +45,60 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class Sample(NamedTuple):
-    """One number that the process can tell about itself; a name that ends in `_total` only ever grows."""
+    """One metric value; a name that ends in `_total` is a counter."""
 
     name: str
     value: float
     labels: Mapping[str, str] = _NO_LABELS
 
 
+class Metric(NamedTuple):
+    """The declaration of a metric."""
+
+    name: str
+    text: str
+    labels: tuple[str, ...] = ()
+
+
+_TABLE = (
+    Metric("apiserver_request_total", "Requests answered by the embedded API server.", ("verb", "code")),
+    Metric("apiserver_request_duration_seconds", "Histogram of the time to answer a request.", ("le",)),
+    Metric("apiserver_longrunning_requests", "Open watch requests.", ("verb",)),
+    Metric("apiserver_storage_objects", "Stored objects.", ("resource",)),
+    Metric("trimtab_store_revision", "Newest revision of the store."),
+    Metric("trimtab_controller_reconciles_total", "Reconciles.", ("controller",)),
+    Metric("trimtab_controller_writes_total", "Writes sent to API servers.", ("controller",)),
+    Metric("trimtab_controller_queue_length", "Keys waiting to be reconciled.", ("controller",)),
+    Metric("trimtab_controller_failing_objects", "Keys whose last reconcile failed.", ("controller",)),
+    Metric("trimtab_leading", "1 if this process is the leader, else 0."),
+    Metric("trimtab_cluster_ready", "1 if the member cluster is ready, else 0.", ("cluster",)),
+    Metric("trimtab_moves", "Entries of the move log.", ("outcome",)),
+    Metric("trimtab_rescheduler_rounds_total", "Rounds of the rescheduler."),
+    Metric("trimtab_rescheduler_moves", "Moves of the last day.", ("outcome",)),
+    Metric("trimtab_rescheduler_moves_wasted", "Moves of the last day whose pod got no better node."),
+    Metric(
+        "trimtab_rescheduler_pods_rejected", "Pods that an objective proposed and a rule rejected in the last round."
+    ),
+    Metric("trimtab_rescheduler_owners_frozen", "Owners that are not moved any more after repeated wasted moves."),
+    Metric("trimtab_rescheduler_configuration_refused", "1 if the current configuration is invalid, else 0."),
+    Metric("process_start_time_seconds", "Unix time at which the process started."),
+    Metric("process_cpu_seconds_total", "User and system CPU time."),
+    Metric("process_resident_memory_max_bytes", "Largest resident set size."),
+)
+METRICS = {metric.name: metric for metric in _TABLE}
+
+
 def exposition(samples: Iterable[Sample]) -> str:
-    """The samples in Prometheus' text form, those of one name together."""
+    """The samples in the Prometheus text format, grouped by name."""
     by_name: dict[str, list[Sample]] = {}
     for sample in samples:
         by_name.setdefault(sample.name, []).append(sample)
     lines = []
-    for name, some in by_name.items():
+    for name, group in by_name.items():
+        if name in METRICS:
+            lines.append(f"# HELP {name} {METRICS[name].text}")
         lines.append(f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}")
-        lines += [f"{name}{_labels(sample.labels)} {sample.value:.15g}" for sample in some]
+        lines += [f"{name}{_labels(sample.labels)} {sample.value:.15g}" for sample in group]
     return "\n".join(lines) + "\n"
 
 
@@ -75,7 +113,7 @@ def _escaped(value: str) -> str:
 
 
 def process_samples() -> Iterator[Sample]:
-    """What every process can say."""
+    """Metrics that every process exports."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     yield Sample("process_start_time_seconds", round(_STARTED, 3))
     yield Sample("process_cpu_seconds_total", round(used.ru_utime + used.ru_stime, 3))

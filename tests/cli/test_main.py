@@ -1,4 +1,4 @@
-"""The entrance of the command line: commands are found by name, and mistakes are told in one sentence."""
+"""The command line: commands are found by name, and errors are printed in one line."""
 
 import sys
 
@@ -9,14 +9,14 @@ from trimtab import __version__
 from trimtab.cli.main import main, trimtab
 
 
-def ended(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+def exit_code(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.setattr(sys, "argv", ["trimtab", *arguments])
     with pytest.raises(SystemExit) as end:
         main()
     return int(end.value.code or 0)
 
 
-def test_every_command_explains_itself() -> None:
+def test_every_command_has_help() -> None:
     commands = trimtab.list_commands(None)  # type: ignore[arg-type]
     assert {"up", "fleet", "join", "unjoin", "crds", "version"} <= set(commands)
     assert not [name for name in commands if name.startswith(("shared", "main"))]
@@ -26,19 +26,19 @@ def test_every_command_explains_itself() -> None:
         assert result.output.startswith(f"Usage: trimtab {name}")
 
 
-def test_a_fault_is_one_sentence_and_a_code(monkeypatch, capsys, tmp_path) -> None:
-    assert ended(monkeypatch, "fleet", "--kubeconfig", str(tmp_path / "gone")) == 1
-    said = capsys.readouterr().err
-    assert said.startswith(f"trimtab: no kubeconfig: {tmp_path / 'gone'} does not exist; name one with --kubeconfig")
-    assert said.count("\n") == 1
+def test_error_is_one_line_and_exit_code_1(monkeypatch, capsys, tmp_path) -> None:
+    assert exit_code(monkeypatch, "fleet", "--kubeconfig", str(tmp_path / "gone")) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"trimtab: no kubeconfig: {tmp_path / 'gone'} does not exist; name one with --kubeconfig")
+    assert error.count("\n") == 1
 
 
-def test_a_wrong_word_is_a_usage_error(monkeypatch, capsys) -> None:
-    assert ended(monkeypatch, "nonsense") == 2
+def test_unknown_command_is_a_usage_error(monkeypatch, capsys) -> None:
+    assert exit_code(monkeypatch, "nonsense") == 2
     assert "No such command 'nonsense'" in capsys.readouterr().err
 
 
-def test_the_version_is_told_in_both_ways(monkeypatch, capsys) -> None:
-    assert ended(monkeypatch, "--version") == 0
-    assert ended(monkeypatch, "version") == 0
+def test_version_command_and_option_print_the_version(monkeypatch, capsys) -> None:
+    assert exit_code(monkeypatch, "--version") == 0
+    assert exit_code(monkeypatch, "version") == 0
     assert capsys.readouterr().out.count(__version__) == 2

@@ -18,11 +18,11 @@ PODS = [
     }
     for n, s in enumerate(["True", "True", "False"])
 ]
-WORLD = {"ResourceBinding": [BINDING], "Pod": PODS, "Cluster": [{"metadata": {"name": "m1"}}], "Nothing": []}
+OBJECTS = {"ResourceBinding": [BINDING], "Pod": PODS, "Cluster": [{"metadata": {"name": "m1"}}], "Nothing": []}
 
 
-def found(ref: Ref) -> list[Any]:
-    return [obj for obj in WORLD[ref.kind] if ref.names(obj)]
+def find(ref: Ref) -> list[Any]:
+    return [obj for obj in OBJECTS[ref.kind] if ref.names(obj)]
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def found(ref: Ref) -> list[Any]:
         "(exists(Nothing/x) or exists(Cluster/m1)) and not exists(Nothing/x)",
     ],
 )
-def test_it_holds(text: str) -> None:
-    assert Saying(text).holds(found)
+def test_expression_is_true(text: str) -> None:
+    assert Saying(text).holds(find)
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,17 @@ def test_it_holds(text: str) -> None:
         "Cluster/m9",
     ],
 )
-def test_it_does_not_hold(text: str) -> None:
-    assert not Saying(text).holds(found)
+def test_expression_is_false(text: str) -> None:
+    assert not Saying(text).holds(find)
 
 
 @pytest.mark.parametrize("text", ["", "a ==", "nosuch(Cluster/m1)", "Cluster/m1.", "Cluster/m1[", "(true", "1 2", "§"])
-def test_what_cannot_be_read_is_refused_in_words(text: str) -> None:
+def test_invalid_expression_is_refused(text: str) -> None:
     with pytest.raises(InputFault):
         Saying(text)
 
 
-def test_it_shows_what_it_saw() -> None:
-    seen = dict(Saying("ready(Pod/web-*) == count(Pod/web-*)").seen(found))
-    assert seen["ready(Pod/web-*)"] == 2
-    assert seen["count(Pod/web-*)"] == 3
+def test_values_of_terms_are_shown() -> None:
+    values = dict(Saying("ready(Pod/web-*) == count(Pod/web-*)").seen(find))
+    assert values["ready(Pod/web-*)"] == 2
+    assert values["count(Pod/web-*)"] == 3

@@ -14,26 +14,27 @@ def test_the_default_fleet_has_three_members() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("change", "message"),
     [
-        ({"expect": []}, "expects nothing"),
+        ({"expect": []}, "no expectations"),
         ({"expect": [{"that": "a", "never": "b"}]}, "exactly one"),
         ({"expect": [{"always": "a", "within": "5s"}]}, "within"),
-        ({"expect": [{"that": "a", "from": "nowhere"}]}, "length of time"),
+        ({"expect": [{"that": "a", "from": "nowhere"}]}, "duration"),
         ({"profile": "other"}, "profile"),
+        ({"settings": {"foo": 1}}, "there is no setting .foo."),
         ({"fleet": {"members": []}}, "no members"),
         ({"timeline": [{"at": "1s", "after": "1s"}]}, "more than one"),
-        ({"timeline": [{"at": "soon"}]}, "length of time"),
+        ({"timeline": [{"at": "soon"}]}, "duration"),
         ({"timeline": [{"when": "a =="}]}, "expected"),
         ({"timeline": [{"explode": "now"}]}, "explode"),
     ],
 )
-def test_what_is_wrong_with_a_story_is_said_before_it_begins(change: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(InputFault, match=complaint):
+def test_invalid_story_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputFault, match=message):
         parse_story({**SMALL, **change})
 
 
-def test_objects_may_stand_in_a_file_beside_the_story(tmp_path: Path) -> None:
+def test_objects_are_read_from_files_next_to_the_story(tmp_path: Path) -> None:
     (tmp_path / "objects.yaml").write_text("kind: A\n---\nkind: B\n")
     (tmp_path / "story.yaml").write_text(
         "name: x\ntimeline:\n- apply: [objects.yaml, {kind: C}]\nexpect: [{that: exists(Cluster/member1)}]\n"
@@ -41,17 +42,17 @@ def test_objects_may_stand_in_a_file_beside_the_story(tmp_path: Path) -> None:
     assert [obj["kind"] for obj in read_story(tmp_path / "story.yaml").timeline[0].apply] == ["A", "B", "C"]
 
 
-@pytest.mark.parametrize(("text", "complaint"), [("a: b: c", "objects.yaml is not YAML"), (None, "cannot read")])
-def test_a_file_of_objects_that_cannot_be_used_is_named(tmp_path: Path, text: str | None, complaint: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [("a: b: c", "objects.yaml is not YAML"), (None, "cannot read")])
+def test_unreadable_file_of_objects_is_named(tmp_path: Path, text: str | None, message: str) -> None:
     if text is not None:
         (tmp_path / "objects.yaml").write_text(text)
     (tmp_path / "story.yaml").write_text(
         "name: x\ntimeline:\n- apply: objects.yaml\nexpect: [{that: exists(Cluster/member1)}]\n"
     )
-    with pytest.raises(InputFault, match=complaint):
+    with pytest.raises(InputFault, match=message):
         read_story(tmp_path / "story.yaml")
 
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("1h30m", 5400), (5, 5), ("250ms", 0.25), ("1d", 86400)])
-def test_lengths_of_time(text: Any, expected: float) -> None:
+def test_durations_are_parsed_to_seconds(text: Any, expected: float) -> None:
     assert seconds(text) == expected

@@ -1,4 +1,4 @@
-"""`trimtab`, also `kubectl trimtab`: one module of this package is one command, imported only when it is called."""
+"""The command line `trimtab`, also `kubectl trimtab`: each module in `commands` is one command."""
 
 import importlib
 import pkgutil
@@ -13,7 +13,7 @@ from trimtab.errors import ApiFault, InputFault, StoreFault
 
 
 class Commands(click.Group):
-    """Finds commands by module name, so that `trimtab version` does not pay for what `trimtab up` needs."""
+    """Imports a command only when it is called, so that `trimtab version` does not load what `trimtab up` needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         names = (module.name for module in pkgutil.iter_modules(commands.__path__))
@@ -30,11 +30,11 @@ class Commands(click.Group):
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="trimtab")
 def trimtab() -> None:
-    """Keep workloads in the right place across many Kubernetes clusters, and inside each of them."""
+    """Place and move workloads across Kubernetes clusters, and pods inside each cluster."""
 
 
 def main() -> None:
-    """Run the command; what went wrong is one sentence on standard error, never a traceback."""
+    """Run the command; print errors as one message on standard error, without a traceback."""
     try:
         outcome = trimtab.main(standalone_mode=False)
         sys.exit(outcome if isinstance(outcome, int) else 0)

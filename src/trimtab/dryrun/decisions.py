@@ -1,4 +1,4 @@
-"""Decisions about what was handed in, in whichever of the three vocabularies it is written, told in one form."""
+"""Decisions about objects from files, for policies, Placements and pods, in one format."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -17,13 +17,15 @@ from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.scheduling import PriorityClass
-from trimtab.api.kinds.ocm import AddOnPlacementScore, ManagedCluster, OcmPlacement, PlacementDecision
+from trimtab.api.kinds.ocm_clusters import ManagedCluster
+from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, OcmPlacement, PlacementDecision
 from trimtab.api.kinds.policy import ClusterPropagationPolicy, Policy, PropagationPolicy
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object, Raw, Value
 from trimtab.client.client import resource_of
 from trimtab.controllers import well_known
+from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.ocm.placement import question
 from trimtab.controllers.ocm.placement_decisions import new_decision
 from trimtab.controllers.propagation.detect import (
@@ -35,7 +37,7 @@ from trimtab.controllers.propagation.detect import (
     missing_overrides,
     updated,
 )
-from trimtab.controllers.propagation.schedule import Intent, as_intended, gates_of, intent_of
+from trimtab.controllers.propagation.schedule import Intent, as_intended, intent_of
 from trimtab.decide import karmada
 from trimtab.decide.explain import GroupStory, TargetStory, explain
 from trimtab.decide.fleet import Fleet
@@ -63,12 +65,12 @@ from trimtab.interpret.interpreter import Interpreter
 from trimtab.runtime.propagatable import is_propagatable
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""Classes that every cluster has without anybody creating them."""
+"""Priority classes that exist in every cluster."""
 CHOSEN, NOT_NEEDED, REFUSED = "Chosen", "NotNeeded", "Refused"
 
 
 class Target(Value):
-    """What became of one cluster or node, and why."""
+    """The outcome for one cluster or node, and the reason."""
 
     name: str
     outcome: str
@@ -81,65 +83,65 @@ class Target(Value):
     scores: dict[str, int] = {}
     total: int | None = None
     room: int | None = None
-    """How many more replicas it can take."""
+    """How many more replicas fit."""
 
 
 class Verdict(Value):
-    """Where one thing goes, and why there."""
+    """The placement of one workload, Placement or pod, and the reasons."""
 
     dialect: str
     subject: str
     placed: bool
     message: str
     by: str = ""
-    """The policy that decides about it."""
+    """The policy or the cluster sets that apply."""
     targets: tuple[Target, ...] = ()
     groups: tuple[GroupStory, ...] = ()
-    """The affinity groups that were tried, in order, or the decision groups that were made."""
+    """The affinity groups in the order of the attempts, or the decision groups of a Placement."""
     strategy: str = ""
     mode: str = ""
     rule: str = ""
     tie_break: str = ""
     valid_until: datetime | None = None
-    """Until when time alone cannot change the answer; absent: for ever."""
+    """The time at which the decision may change without a change of the input; None: never."""
 
 
 def verdicts(intake: Intake, *, now: datetime, profile: Profile) -> list[Verdict]:
-    """Everything that there is to decide in what was handed in; raises InputFault when that is nothing."""
+    """Decide everything in the manifests; raises InputError when there is nothing to decide."""
     plugins.load()
     policies = [*intake.all(PropagationPolicy), *intake.all(ClusterPropagationPolicy)]
     bindings = [*intake.all(ResourceBinding), *intake.all(ClusterResourceBinding)]
     placements, nodes = intake.all(OcmPlacement), intake.all(Node)
-    waiting = [pod for pod in intake.all(Pod) if not pod.spec.node_name and not pod.terminal] if nodes else []
-    told: list[Verdict] = []
+    pending = [pod for pod in intake.all(Pod) if not pod.spec.node_name and not pod.terminal] if nodes else []
+    decisions: list[Verdict] = []
     decided: list[PlacementDecision] = []
     if placements:
         needed(intake, ManagedCluster, placements[0])
         view = Shelf(intake.items, now=now, profile=profile, parts={})
-        told += placement_verdicts(intake, placements, view, decided)
+        decisions += placement_verdicts(intake, placements, view, decided)
     if policies or bindings:
         needed(intake, Cluster, (policies or bindings)[0])
-        told += workload_verdicts(intake, now, profile, decided)
-    if waiting:
-        told += pod_verdicts(intake, waiting, now, profile)
-    if not told:
+        decisions += workload_verdicts(intake, now, profile, decided)
+    if pending:
+        decisions += pod_verdicts(intake, pending, now, profile)
+    if not decisions:
         raise InputFault(nothing_to_decide(intake))
-    return told
+    return decisions
 
 
 def needed(intake: Intake, type_: type[Object], because: Object) -> None:
     if not intake.all(type_):
         kind = kind_of(type_)
         raise InputFault(
-            f"{intake.where(because)}: {kind_of(because).name} {because.name} needs clusters to choose from, and none of "
-            f"the files holds an object of apiVersion {kind.api_version}, kind {kind.name}"
+            f"{intake.where(because)}: {kind_of(because).name} {because.name} needs clusters, and none of the "
+            f"files has an object of apiVersion {kind.api_version}, kind {kind.name}"
         )
 
 
 def nothing_to_decide(intake: Intake) -> str:
-    held = ", ".join(sorted({item.raw["kind"] for item in intake.items})) or "no objects"
+    kinds = ", ".join(sorted({item.raw["kind"] for item in intake.items})) or "no objects"
     return (
-        f"there is nothing to decide: the files hold {held}. Give Clusters, workloads and a PropagationPolicy; or "
+        f"there is nothing to decide: the files contain {kinds}. Give Clusters, workloads and a PropagationPolicy; or "
         "ManagedClusters, their sets and bindings, and a Placement; or Nodes and a Pod without spec.nodeName"
     )
 
@@ -148,7 +150,7 @@ def nothing_to_decide(intake: Intake) -> str:
 
 
 class Case(NamedTuple):
-    """One binding, and what is to be decided about it; no intent: it stays as it is."""
+    """One binding and the decision to make; without an intent its placement does not change."""
 
     binding: Binding
     by: str
@@ -162,17 +164,17 @@ def workload_verdicts(
     parts = {"interpreter": Interpreter.of(customizations, profile=cast("Any", profile.name))}
     view = Shelf(intake.items, now=now, profile=profile, parts=parts, more=decided)
     fleet = fleet_of(intake, now)
-    told: list[Verdict | None] = []
+    results: list[Verdict | None] = []
     cases: list[Case] = []
     for found in cases_of(intake, view, fleet):
-        told.append(found if isinstance(found, Verdict) else None)
+        results.append(found if isinstance(found, Verdict) else None)
         if isinstance(found, Case):
             cases.append(found)
-    asking = [case.intent for case in cases if case.intent is not None]
-    decisions, _ = karmada.decide_all([intent.ask for intent in asking], fleet, profile)
-    answers = iter(decisions)
-    answered = iter([told_case(case, next(answers) if case.intent is not None else None) for case in cases])
-    return [verdict if verdict is not None else next(answered) for verdict in told]
+    intents_to_decide = [case.intent for case in cases if case.intent is not None]
+    decisions, _ = karmada.decide_all([intent.ask for intent in intents_to_decide], fleet, profile)
+    remaining = iter(decisions)
+    decided_cases = iter([told_case(case, next(remaining) if case.intent is not None else None) for case in cases])
+    return [verdict if verdict is not None else next(decided_cases) for verdict in results]
 
 
 def fleet_of(intake: Intake, now: datetime) -> Fleet[Cluster]:
@@ -183,23 +185,23 @@ def fleet_of(intake: Intake, now: datetime) -> Fleet[Cluster]:
 
 
 def cases_of(intake: Intake, view: Shelf, fleet: Fleet[Cluster]) -> Iterator[Case | Verdict]:
-    """Every workload with its policy, and every binding whose workload was not handed in."""
-    bound: set[tuple[str, str]] = set()
+    """Every workload with its policy, and every binding whose workload is not in the files."""
+    seen: set[tuple[str, str]] = set()
     for item in intake.items:
         if not is_template(item, intake):
             continue
         found = case_of(item, view, fleet)
         if isinstance(found, Case):
-            bound.add((found.binding.namespace, found.binding.name))
+            seen.add((found.binding.namespace, found.binding.name))
         if found is not None:
             yield found
     for binding in well_known.all_bindings(view):
-        if (binding.namespace, binding.name) not in bound and binding.spec.placement is not None:
-            yield Case(binding, "its own placement", intent_of(binding, fleet, gates_of(view), view))
+        if (binding.namespace, binding.name) not in seen and binding.spec.placement is not None:
+            yield Case(binding, "placement of the binding", intent_of(binding, fleet, feature_gates(view), view))
 
 
 def is_template(item: Item, intake: Intake) -> bool:
-    """Kinds that users propagate; nodes and their pods belong to one cluster when both were handed in."""
+    """Whether users propagate the kind; pods are not templates when the files also have nodes."""
     kind = find_kind(item.raw["apiVersion"], item.raw["kind"])
     if kind is None:
         return True
@@ -207,7 +209,7 @@ def is_template(item: Item, intake: Intake) -> bool:
 
 
 SUPPORTING = (Namespace, PriorityClass)
-"""What may be in the files because something else refers to it."""
+"""Kinds that may be in the files only because other objects refer to them."""
 
 
 def case_of(item: Item, view: Shelf, fleet: Fleet[Cluster]) -> Case | Verdict | None:
@@ -218,12 +220,12 @@ def case_of(item: Item, view: Shelf, fleet: Fleet[Cluster]) -> Case | Verdict | 
         return None if isinstance(item.typed, SUPPORTING) else unplaced(item, "", "no policy selects it")
     by = called({"kind": kind_of(policy).name, "metadata": {"name": policy.name, "namespace": policy.namespace}})
     if missing := missing_overrides(policy, view):
-        return unplaced(item, by, f"override policies that the policy depends on are missing: {', '.join(missing)}")
+        return unplaced(item, by, f"the policy depends on override policies that are missing: {', '.join(missing)}")
     try:
         binding = wanted(template, policy, view)
     except Unready as reason:
         return unplaced(item, by, str(reason))
-    return Case(binding, by, intent_of(binding, fleet, gates_of(view), view))
+    return Case(binding, by, intent_of(binding, fleet, feature_gates(view), view))
 
 
 def unplaced(item: Item, by: str, why: str) -> Verdict:
@@ -232,20 +234,20 @@ def unplaced(item: Item, by: str, why: str) -> Verdict:
 
 def wanted(template: Raw, policy: Policy, view: Shelf) -> Binding:
     new = binding_for(template, policy, view)
-    seen = well_known.binding_at(view, new.namespace, new.name)
-    return new if seen is None else updated(seen, new)
+    existing = well_known.binding_at(view, new.namespace, new.name)
+    return new if existing is None else updated(existing, new)
 
 
 def told_case(case: Case, decision: karmada.Decision | None) -> Verdict:
     resource = case.binding.spec.resource
     subject = called({"kind": resource.kind, "metadata": {"name": resource.name, "namespace": resource.namespace}})
     if case.intent is None or decision is None:
-        stays = tuple(
+        current = tuple(
             Target(name=target.name, outcome=CHOSEN, replicas=target.replicas, before=target.replicas)
             for target in case.binding.spec.clusters
         )
-        said = "it stays where it is: neither placement nor replicas have changed"
-        return Verdict(dialect="karmada", subject=subject, by=case.by, placed=True, message=said, targets=stays)
+        text = "unchanged: neither placement nor replicas have changed"
+        return Verdict(dialect="karmada", subject=subject, by=case.by, placed=True, message=text, targets=current)
     decision = as_intended(case.binding, decision, case.intent)
     story = explain(decision)
     targets = [
@@ -282,19 +284,19 @@ def reason_of(story: TargetStory) -> str:
     if story.refused is not None:
         return story.refused.message
     if not story.selected:
-        return "would do, but the spread constraints leave it out"
-    return f"room for {story.room}" if story.room is not None else ""
+        return "feasible, but not selected by the spread constraints"
+    return f"fits {story.room} replicas" if story.room is not None else ""
 
 
 def in_short(targets: Sequence[Target]) -> str:
-    taken = [target for target in targets if target.outcome == CHOSEN]
-    counted = sum(target.replicas or 0 for target in taken)
+    selected = [target for target in targets if target.outcome == CHOSEN]
+    counted = sum(target.replicas or 0 for target in selected)
     copies = (
         f"{counted} replica{'s' * (counted != 1)}"
-        if any(one.replicas is not None for one in taken)
+        if any(one.replicas is not None for one in selected)
         else "one copy each"
     )
-    return f"{copies} in {len(taken)} cluster{'s' * (len(taken) != 1)}"
+    return f"{copies} in {len(selected)} cluster{'s' * (len(selected) != 1)}"
 
 
 # Placements and managed clusters
@@ -303,7 +305,7 @@ def in_short(targets: Sequence[Target]) -> str:
 def placement_verdicts(
     intake: Intake, placements: Sequence[OcmPlacement], view: Shelf, decided: list[PlacementDecision]
 ) -> Iterator[Verdict]:
-    """One after the other, in the order of the files; each is asked as if the others had not been answered yet."""
+    """Decide the Placements in the order of the files, each independently of the others."""
     scene = Atlas(item.typed for item in intake.items if isinstance(item.typed, Atlas.kinds)).scene(view.now)
     for placement in placements:
         ask = question(placement, scene, cast("Any", compiler()), view)
@@ -313,29 +315,29 @@ def placement_verdicts(
         except Unlistable as fault:
             yield Verdict(dialect="ocm", subject=subject, placed=False, message=str(fault))
             continue
-        wrong, enough = misconfigured(answer), satisfied(answer, placement.spec)
-        understood = wrong.status == "False"
+        misconfiguration, satisfaction = misconfigured(answer), satisfied(answer, placement.spec)
+        is_valid = misconfiguration.status == "False"
         decided += [new_decision(placement, page, None) for page in pages(placement.name, answer.groups)]
         ends = [end for end in (answer.found.again_at, answer.found.scores_until) if end is not None]
         yield Verdict(
             dialect="ocm",
             subject=subject,
-            by=f"sets {', '.join(answer.eligible)}" if answer.eligible else "no set",
-            placed=understood and enough.status == "True",
-            message=enough.message if understood else wrong.message.lstrip(":"),
+            by=f"cluster sets {', '.join(answer.eligible)}" if answer.eligible else "no cluster set",
+            placed=is_valid and satisfaction.status == "True",
+            message=satisfaction.message if is_valid else misconfiguration.message.lstrip(":"),
             targets=tuple(fates(ask, scene)),
             groups=tuple(
                 GroupStory(name=group.name or str(number), message=", ".join(group.clusters))
                 for number, group in enumerate(answer.groups)
                 if group.clusters
             ),
-            tie_break="equal totals go to the first name",
+            tie_break="equal totals: the first name",
             valid_until=min(ends, default=None),
         )
 
 
 def fates(ask: PlacementAsk, scene: Scene) -> Iterator[Target]:
-    said = scores_by_cluster(ask, scene)
+    scores = scores_by_cluster(ask, scene)
     outcomes = {"Selected": CHOSEN, "NotNeeded": NOT_NEEDED}
     for fate in placement_explain.fates(ask, scene):
         elsewhere = fate.outcome == "NotInSets"
@@ -343,47 +345,47 @@ def fates(ask: PlacementAsk, scene: Scene) -> Iterator[Target]:
             name=fate.cluster,
             outcome=outcomes.get(fate.outcome, REFUSED),
             plugin="ClusterSets" if elsewhere else fate.plugin,
-            reason="in none of the sets that the namespace is bound to and the Placement asks for"
+            reason="in none of the cluster sets that are bound to the namespace and selected by the Placement"
             if elsewhere
             else fate.reason,
-            scores=said.get(fate.cluster, {}),
+            scores=scores.get(fate.cluster, {}),
             total=fate.total,
         )
 
 
 def scores_by_cluster(ask: PlacementAsk, scene: Scene) -> Mapping[str, dict[str, int]]:
-    """What every prioritizer says, unweighted; nothing where the Placement could not be understood."""
+    """The unweighted score of every prioritizer; empty when the Placement is misconfigured."""
     feasible = np.zeros(len(scene.fleet), dtype=bool)
     found = decide(ask, scene).found
     if found.totals is None:
         return {}
     feasible[found.feasible] = True
-    said: dict[str, dict[str, int]] = {}
+    scores: dict[str, dict[str, int]] = {}
     for opinion in placement_explain.opinions(ask, scene, feasible):
         for cluster, score in opinion.scores.items():
-            said.setdefault(cluster, {})[opinion.name] = score
-    return said
+            scores.setdefault(cluster, {})[opinion.name] = score
+    return scores
 
 
 # pods and nodes
 
 
 def pod_verdicts(intake: Intake, waiting: Sequence[Pod], now: datetime, profile: Profile) -> Iterator[Verdict]:
-    """The pods in the order in which a scheduler takes them: by priority, then as they stand in the files."""
+    """Decide the pods in the order of the scheduler: by priority, then by position in the files."""
     fleet = node_fleet(intake, now)
     ranked = [with_priority(pod, intake) for pod in waiting]
     for pod in sorted(ranked, key=lambda pod: -(pod.spec.priority or 0)):
         decision = schedule(pod, fleet)
-        said = f"goes to {decision.node}" if decision.node else no_node(pod, fleet, intake, profile)
+        text = f"node {decision.node}" if decision.node else no_node(pod, fleet, intake, profile)
         if decision.tied > 1:
-            said = f"{said}, which is as good as {decision.tied - 1} more"
+            text = f"{text}, tied with {decision.tied - 1} more"
         yield Verdict(
             dialect="pods",
             subject=f"Pod {pod.namespace}/{pod.name}",
             placed=decision.node is not None,
-            message=said,
+            message=text,
             targets=tuple(nodes_seen(pod, fleet, decision.node)),
-            tie_break="equal totals go to the node with the fewest pods, then to the first name",
+            tie_break="equal totals: the node with the fewest pods, then the first name",
         )
         fleet = book(decision, fleet)
 
@@ -402,14 +404,14 @@ def node_fleet(intake: Intake, now: datetime) -> NodeFleet:
 
 
 def with_priority(pod: Pod, intake: Intake) -> Pod:
-    """A pod knows its priority by the name of a class, which a server would look up."""
+    """Set the priority from the PriorityClass, as the API server does."""
     name = pod.spec.priority_class_name
     if pod.spec.priority is not None or not name:
         return pod
     known = {**SYSTEM_PRIORITIES, **{one.name: one.value for one in intake.all(PriorityClass)}}
     if name not in known:
         raise InputFault(
-            f"{intake.where(pod)}: Pod {pod.namespace}/{pod.name}: spec.priorityClassName: none of the files holds a "
+            f"{intake.where(pod)}: Pod {pod.namespace}/{pod.name}: spec.priorityClassName: none of the files has a "
             f"PriorityClass {name}"
         )
     return pod.but(spec=pod.spec.but(priority=known[name]))
@@ -430,7 +432,7 @@ def nodes_seen(pod: Pod, fleet: NodeFleet, taken: str | None) -> Iterator[Target
 
 
 def no_node(pod: Pod, fleet: NodeFleet, intake: Intake, profile: Profile) -> str:
-    """Why no node will do, who would have to go for it, and what would become of them."""
+    """Why no node fits, which pods preemption would evict, and what would happen to them."""
     now = fleet.hosts.now if profile.preemption_obeys_budgets else None
     covers = [cover(budget, now) for budget in intake.all(PodDisruptionBudget)]
     if now is not None:
@@ -439,19 +441,19 @@ def no_node(pod: Pod, fleet: NodeFleet, intake: Intake, profile: Profile) -> str
     if isinstance(found, Reason):
         return f"{nowhere(pod, fleet)} Preemption does not help: {found.message}."
     victims = ", ".join("/".join(victim.key) for victim in found.chosen.victims)
-    outcomes = "; ".join(f"{one.name}: {told}" for one, told in foretold(resident(pod), found.chosen, fleet))
+    outcomes = "; ".join(f"{one.name}: {text}" for one, text in foretold(resident(pod), found.chosen, fleet))
     return f"{nowhere(pod, fleet)} On {found.chosen.node} it would preempt {victims}. ({outcomes})"
 
 
 def burdens_in(intake: Intake, now: datetime) -> Burdens:
-    """What owners of pods bear, as far as the pods alone tell."""
-    families: dict[str, list[Pod]] = {}
+    """The recent disruptions of each owner, as far as its pods show them."""
+    pods_by_owner: dict[str, list[Pod]] = {}
     for one in intake.all(Pod):
         if one.controller is not None and not one.terminal:
-            families.setdefault(one.controller.uid, []).append(one)
+            pods_by_owner.setdefault(one.controller.uid, []).append(one)
 
-    def of(controller: str) -> Burden:
-        family = families.get(controller, [])
-        return burden(controller, len(family), family, {}, now)
+    def for_controller(controller: str) -> Burden:
+        owned = pods_by_owner.get(controller, [])
+        return burden(controller, len(owned), owned, {}, now)
 
-    return of
+    return for_controller

@@ -1,4 +1,4 @@
-"""Reads the objects of YAML and JSON files, each with the place where it stands."""
+"""Reads the objects of YAML and JSON files, each with its file and position."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
 class Loader(_Safe):  # type: ignore[misc]
-    """Reads YAML as Kubernetes does: a time is text, with or without quotes."""
+    """Reads YAML as Kubernetes does: a timestamp is a string, with or without quotes."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
@@ -27,7 +27,7 @@ LARGEST_DOCUMENT = 64 << 20
 
 
 class Document(NamedTuple):
-    """One object of a file, and where it stood."""
+    """One object of a file, and its position there."""
 
     obj: Raw
     file: str
@@ -39,7 +39,7 @@ class Document(NamedTuple):
 
 
 def documents(files: Iterable[str]) -> Iterator[Document]:
-    """Every object in these YAML or JSON files (`-` is standard input); lists are opened up."""
+    """All objects of these YAML or JSON files (`-` is standard input); a List yields its items."""
     for file in files:
         yield from _documents(file)
 
@@ -48,9 +48,9 @@ def _documents(file: str) -> Iterator[Document]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as fault:
-        raise InputFault(f"{file}: cannot be read: {fault}") from fault
+        raise InputFault(f"cannot read {file}: {fault}") from fault
     if len(text) > LARGEST_DOCUMENT:
-        raise InputFault(f"{file}: larger than {LARGEST_DOCUMENT >> 20} MiB")
+        raise InputFault(f"{file} is larger than {LARGEST_DOCUMENT >> 20} MiB")
     position = 0
     try:
         for document in yaml.load_all(text, Loader=Loader):
@@ -63,7 +63,7 @@ def _documents(file: str) -> Iterator[Document]:
 
 def _opened(document: Any, file: str, position: int) -> Iterator[Document]:
     if not isinstance(document, dict):
-        raise InputFault(f"{file}, document {position}: an object was expected, found {type(document).__name__}")
+        raise InputFault(f"{file}, document {position}: expected an object, found {type(document).__name__}")
     if document.get("kind") == "List" or (str(document.get("kind", "")).endswith("List") and "items" in document):
         for item in document.get("items") or []:
             yield from _opened(item, file, position)

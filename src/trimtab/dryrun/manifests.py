@@ -1,4 +1,4 @@
-"""Objects from files, taken in as an API server would: read strictly, filled in, and refused with file and field."""
+"""Reads objects from files as an API server would: strict decoding, defaults, validation with file and field."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -16,19 +16,19 @@ from trimtab.registry import discover
 from trimtab.server.apiserver import served_by
 from trimtab.server.registry.cel_rules import rules
 from trimtab.server.registry.object_schema import Fitter
-from trimtab.server.registry.resources import Served
+from trimtab.server.resources import Served
 
 T = TypeVar("T", bound=Object)
 OUR_GROUPS = ("karmada.io", "open-cluster-management.io", "trimtab.dev")
 
 
 class Item(NamedTuple):
-    """One object that was handed in, complete as a server would store it."""
+    """One object of a file with all defaults set."""
 
     raw: Raw
     document: Document
     typed: Object | None
-    """Absent for kinds that are not ours to know: they can be propagated all the same."""
+    """None for unknown kinds; they can be propagated too."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ def called(raw: Raw) -> str:
 
 
 class Intake(NamedTuple):
-    """What was taken in, and what was odd about it without being wrong."""
+    """All objects of the files, and the warnings about them."""
 
     items: tuple[Item, ...]
     warnings: tuple[str, ...]
@@ -56,16 +56,16 @@ class Intake(NamedTuple):
 
 
 def taken_in(files: Iterable[str]) -> Intake:
-    """All objects of these files; raises InputFault with a line for everything that is wrong in them."""
+    """All objects of these files; raises InputError with one line for each error in them."""
     discover(kind_modules)
     fitter = Fitter(rules())
     items: dict[tuple[str, str, str, str], Item] = {}
     faults: list[str] = []
     warnings: list[str] = []
     for document in documents(files):
-        told: list[str] = []
-        item = _taken(document, fitter, told, warnings)
-        faults += [f"{document.where}: {called(document.obj)}: {fault}" for fault in told]
+        errors: list[str] = []
+        item = _taken(document, fitter, errors, warnings)
+        faults += [f"{document.where}: {called(document.obj)}: {fault}" for fault in errors]
         if item is None:
             continue
         metadata = item.raw["metadata"]
@@ -74,7 +74,7 @@ def taken_in(files: Iterable[str]) -> Intake:
             faults.append(f"{document.where}: {item.name} is already in {items[identity].document.where}")
         items[identity] = item
     if faults:
-        raise InputFault("\n  ".join(["the files cannot be used as they are:", *faults]))
+        raise InputFault("\n  ".join(["the files have errors:", *faults]))
     return Intake(tuple(items.values()), tuple(warnings))
 
 
@@ -99,9 +99,9 @@ def _taken(document: Document, fitter: Fitter, faults: list[str], warnings: list
     except codec.Unreadable as fault:
         faults.append(str(fault))
         return None
-    # A live cluster may be newer than we are: what its own kinds have beyond our knowledge is only worth a word.
+    # A cluster may be newer than Trimtab: unknown fields of built-in kinds are only warnings.
     (faults if kind.custom else warnings).extend(
-        read.problems if kind.custom else [f"{document.where}: {called(raw)}: {said}" for said in read.problems]
+        read.problems if kind.custom else [f"{document.where}: {called(raw)}: {problem}" for problem in read.problems]
     )
     return _fitted(
         Item({**read.obj, "apiVersion": raw["apiVersion"], "kind": kind.name}, document, None), served, fitter, faults
@@ -109,7 +109,7 @@ def _taken(document: Document, fitter: Fitter, faults: list[str], warnings: list
 
 
 def _at_home(raw: Raw) -> Raw:
-    """Objects without a namespace are in `default`, as kubectl has it."""
+    """An object without a namespace is in `default`, as in kubectl."""
     metadata = raw["metadata"]
     return raw if metadata.get("namespace") else {**raw, "metadata": {**metadata, "namespace": "default"}}
 

@@ -1,4 +1,4 @@
-"""What a rebalance, or an edit of a policy, would do: the controllers' own rules on a copy of what is there."""
+"""Previews of a rebalance or of an edited policy: the controllers' functions on a copy of the objects in the API."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ import msgspec
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget
-from trimtab.api.kinds.ocm import AddOnPlacementScore, PlacementDecision
+from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, PlacementDecision
 from trimtab.api.kinds.policy import Placement, Policy
 from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer, WorkloadReference
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding, TargetCluster
@@ -17,11 +17,12 @@ from trimtab.api.value import Meta, Object, Raw
 from trimtab.client.client import Client, Resource
 from trimtab.client.lookups import everything
 from trimtab.controllers import well_known
+from trimtab.controllers.feature_gates import feature_gates
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.gate import Outset, options_for, outset
 from trimtab.controllers.movement.rebalance import binding_of, meant
 from trimtab.controllers.propagation.detect import selectors_of
-from trimtab.controllers.propagation.schedule import Intent, as_intended, gates_of, intent_of
+from trimtab.controllers.propagation.schedule import Intent, as_intended, intent_of
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.karmada import Decision, decide_all
 from trimtab.decide.ocm.snapshot import note_of, score_note
@@ -35,7 +36,7 @@ JOB = "dry-run"
 
 
 class Case(NamedTuple):
-    """One workload, its binding as if it had been asked for, and the question that follows."""
+    """One workload, its binding after the hypothetical change, and the scheduling intent that follows."""
 
     name: str
     binding: Binding
@@ -43,7 +44,7 @@ class Case(NamedTuple):
 
 
 async def forecast(client: Client, spec: Raw, now: datetime, profile: Profile = TRIMTAB) -> str:
-    """What would move where, what of it may begin now, and what must wait for which budget."""
+    """A table of what a rebalance would move, what can start now, and which budget delays the rest."""
     job = WorkloadRebalancer(
         metadata=Meta(name=JOB, generation=1), spec=msgspec.convert(spec, RebalancerSpec, strict=False)
     )
@@ -53,17 +54,17 @@ async def forecast(client: Client, spec: Raw, now: datetime, profile: Profile = 
     cases: list[Case] = []
     for ref in meant(job, view):
         binding = binding_of(ref, view)
-        asked = stamped(binding, view) if binding is not None else None
-        intent = intent_of(asked, fleet, gates_of(view), view) if asked is not None else None
-        if asked is None or intent is None or asked.spec.placement is None:
-            rows[named(ref)] = ("-", "-", "it has no binding with a placement")
+        stamped_binding = stamped(binding, view) if binding is not None else None
+        intent = intent_of(stamped_binding, fleet, feature_gates(view), view) if stamped_binding is not None else None
+        if stamped_binding is None or intent is None or stamped_binding.spec.placement is None:
+            rows[named(ref)] = ("-", "-", "no binding with a placement")
         else:
-            cases.append(Case(named(ref), asked, intent))
+            cases.append(Case(named(ref), stamped_binding, intent))
     return shown(rows | thought_through(cases, fleet, view))
 
 
 async def previewed(client: Client, policies: Sequence[Policy], now: datetime, profile: Profile = TRIMTAB) -> str:
-    """What would move if these policies were applied: of the workloads that they have already, and what they lose or win."""
+    """A table of what these policies would move, claim or no longer select if they were applied."""
     view = await copied(client, policies, now, profile)
     fleet = await fleet_of(client, view)
     rows: dict[str, Sequence[str]] = {}
@@ -73,18 +74,18 @@ async def previewed(client: Client, policies: Sequence[Policy], now: datetime, p
             name, now_there = workload_of(binding), shares(binding.spec.clusters)
             template = view.raw(well_known.template_ref(binding))
             if template is not None and not policy_priority(selectors_of(policy), template):
-                rows[name] = (now_there, now_there, "no longer selected: it runs on, and nothing looks after it")
+                rows[name] = (now_there, now_there, "no longer selected: it keeps running without a policy")
                 continue
             edited = binding.but(spec=binding.spec.but(placement=policy.spec.placement or Placement()))
-            intent = intent_of(edited, fleet, gates_of(view), view)
+            intent = intent_of(edited, fleet, feature_gates(view), view)
             if intent is None:
                 rows[name] = (now_there, now_there, "no change")
             else:
                 cases.append(Case(name, edited, intent))
         for name in newcomers(policy, view):
-            rows.setdefault(name, ("-", "?", "not propagated yet; this policy would claim it"))
+            rows.setdefault(name, ("-", "?", "not propagated; this policy would claim it"))
     if not rows and not cases:
-        return "No workload is governed by these policies, and none would be."
+        return "These policies select no workload."
     return shown(rows | thought_through(cases, fleet, view))
 
 
@@ -96,13 +97,13 @@ def is_governed(binding: Binding, policy: Policy) -> bool:
 
 
 def newcomers(policy: Policy, view: Shelf) -> Iterator[str]:
-    """Templates that it selects and that nobody has claimed."""
-    bound = {workload_of(binding) for binding in well_known.all_bindings(view)}
+    """Templates that the policy selects and that have no binding."""
+    known = {workload_of(binding) for binding in well_known.all_bindings(view)}
     for selector in policy.spec.resource_selectors:
         for template in view.raws(selector.api_version, selector.kind, policy.namespace or selector.namespace or None):
             metadata = template["metadata"]
             name = slashed(template["kind"], metadata.get("namespace", ""), metadata["name"])
-            if name not in bound and policy_priority(selectors_of(policy), template):
+            if name not in known and policy_priority(selectors_of(policy), template):
                 yield name
 
 
@@ -142,15 +143,15 @@ def told(case: Case, decision: Decision, view: Shelf) -> Sequence[str]:
         return now, now, decision.condition[2]
     if decision.targets == case.binding.spec.clusters:
         return now, now, "no change"
-    begun = outset(case.binding, decision, case.intent.cause, options_for(case.binding, view), view, set())
-    return now, shares(decision.targets), beginning(case.binding, begun) if isinstance(begun, Outset) else ""
+    start = outset(case.binding, decision, case.intent.cause, options_for(case.binding, view), view, set())
+    return now, shares(decision.targets), beginning(case.binding, start) if isinstance(start, Outset) else ""
 
 
 def beginning(binding: Binding, begun: Outset) -> str:
-    """How it would begin."""
+    """How the move would start: at once, with the replacement first, in steps, or later."""
     if begun.refusal is not None:
-        some = begun.clusters != binding.spec.clusters
-        return f"{'in steps' if some else 'must wait'}: {begun.refusal.message}"
+        is_partial = begun.clusters != binding.spec.clusters
+        return f"{'in steps' if is_partial else 'delayed'}: {begun.refusal.message}"
     return "replacement first" if begun.holds else "at once"
 
 
@@ -159,7 +160,7 @@ def shares(targets: Iterable[TargetCluster]) -> str:
 
 
 async def copied(client: Client, supposed: Sequence[Object], now: datetime, profile: Profile) -> Shelf:
-    """Everything that has a say, and what is asked about as if it existed."""
+    """A view of everything that affects the decisions, including the hypothetical objects."""
     bindings = [*await everything(client, ResourceBinding), *await everything(client, ClusterResourceBinding)]
     wanted = {(b.spec.resource.api_version, b.spec.resource.kind) for b in bindings}
     for policy in (one for one in supposed if isinstance(one, Policy)):
@@ -181,9 +182,9 @@ async def copied(client: Client, supposed: Sequence[Object], now: datetime, prof
 
 
 async def listed(client: Client, resource: Resource) -> list[Raw]:
-    """All objects of a kind, saying of what kind they are, which lists leave out."""
-    known = {"apiVersion": resource.api_version, "kind": resource.kind}
-    return [{**known, **raw} for raw in (await client.list(resource)).items]
+    """All objects of a kind with apiVersion and kind, which items of a list response do not have."""
+    type_meta = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return [{**type_meta, **raw} for raw in (await client.list(resource)).items]
 
 
 async def fleet_of(client: Client, view: Shelf) -> Fleet[Cluster]:

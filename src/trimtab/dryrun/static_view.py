@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Shelf:
-    """The View of controllers when nothing exists but what was handed in, and nothing is remembered."""
+    """A controller's View of the given objects, without members and without process memory."""
 
     fault = None
     settings: Mapping[str, Any] = {}
@@ -32,8 +32,8 @@ class Shelf:
         self.profile = profile
         self._parts = parts
         self._raws = [item.raw for item in items]
-        things = [*(item.typed for item in items if item.typed is not None), *more]
-        self._things = sorted(things, key=lambda thing: (thing.namespace, thing.name))
+        objects = [*(item.typed for item in items if item.typed is not None), *more]
+        self._things = sorted(objects, key=lambda thing: (thing.namespace, thing.name))
 
     def get(self, type_: type[T], namespace: str, name: str) -> T | None:
         return next((thing for thing in self.all(type_, namespace) if thing.name == name), None)
@@ -45,8 +45,8 @@ class Shelf:
         return [thing for thing in self.all(index.type) if value in index.values(thing)]
 
     def raw(self, ref: Ref) -> Raw | None:
-        here = self.raws(ref.api_version, ref.kind, ref.namespace)
-        return next((raw for raw in here if raw["metadata"]["name"] == ref.name), None)
+        raws = self.raws(ref.api_version, ref.kind, ref.namespace)
+        return next((raw for raw in raws if raw["metadata"]["name"] == ref.name), None)
 
     def raws(self, api_version: str, kind: str, namespace: str | None = None) -> Sequence[Raw]:
         return [

@@ -1,4 +1,4 @@
-"""What a story says must be true: paths into objects of the host and the members, and comparisons between them."""
+"""The expression language of stories: paths into objects of the host and the members, and comparisons of them."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -24,16 +24,16 @@ TOKEN = re.compile(
 
 
 class Many(list[Any]):
-    """Several values, from as many objects."""
+    """The values of several objects; a path applied to it is applied to each of them."""
 
 
 class Ref(NamedTuple):
-    """Which objects: `member1:Pod/default/web-*`, `Cluster/member1`; names and members may have wildcards."""
+    """A pattern for objects: `member1:Pod/default/web-*`, `Cluster/member1`; members and names may have wildcards."""
 
     where: str
     kind: str
     namespace: str | None
-    """None where the text does not say."""
+    """None when the text has no namespace."""
     name: str
 
     @property
@@ -42,9 +42,9 @@ class Ref(NamedTuple):
 
     def names(self, obj: Raw) -> bool:
         metadata = obj["metadata"]
-        place = metadata.get("namespace", "")
+        namespace = metadata.get("namespace", "")
         return fnmatchcase(metadata["name"], self.name) and (
-            not place or fnmatchcase(place, "default" if self.namespace is None else self.namespace)
+            not namespace or fnmatchcase(namespace, "default" if self.namespace is None else self.namespace)
         )
 
     def __str__(self) -> str:
@@ -52,12 +52,12 @@ class Ref(NamedTuple):
 
 
 Found: TypeAlias = Callable[[Ref], Sequence[Raw]]
-"""Finds the objects that a reference names, now."""
+"""Returns the objects that match a pattern."""
 Evaluate: TypeAlias = Callable[[Found], Any]
 
 
 class Saying:
-    """One expression, read once and asked often."""
+    """One parsed expression; it can be evaluated many times."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -66,17 +66,17 @@ class Saying:
         self.refs: tuple[Ref, ...] = tuple(dict.fromkeys(reader.refs))
         self.parts: tuple[tuple[str, Evaluate], ...] = tuple(reader.parts)
 
-    def value(self, found: Found) -> Any:
-        return self._evaluate(found)
+    def value(self, find: Found) -> Any:
+        return self._evaluate(find)
 
-    def holds(self, found: Found) -> bool:
-        value = self._evaluate(found)
+    def holds(self, find: Found) -> bool:
+        value = self._evaluate(find)
         return bool(value) and value != "False"
 
-    def seen(self, found: Found) -> Iterator[tuple[str, Any]]:
-        """Everything that was compared, and what it was: for people who want to know why it does not hold."""
+    def seen(self, find: Found) -> Iterator[tuple[str, Any]]:
+        """The text and the value of every term, to show why an expression is false."""
         for text, evaluate in self.parts:
-            yield text, evaluate(found)
+            yield text, evaluate(find)
 
 
 class _Token(NamedTuple):
@@ -86,7 +86,7 @@ class _Token(NamedTuple):
 
 
 class _Reader:
-    """Reads an expression from left to right."""
+    """A recursive-descent parser."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -100,7 +100,7 @@ class _Reader:
         while self._text[at:].strip():
             match = TOKEN.match(self._text, at)
             if match is None:
-                raise InputFault(f"{self._text!r}: cannot be read from {self._text[at:].strip()!r} on")
+                raise InputFault(f"{self._text!r}: unexpected text: {self._text[at:].strip()!r}")
             kind = match.lastgroup or ""
             yield _Token(kind, match[kind], match.start(kind))
             at = match.end()
@@ -117,32 +117,32 @@ class _Reader:
 
     def _must(self, text: str) -> None:
         if self._take(text) is None:
-            raise InputFault(f"{self._text!r}: {text!r} was expected before {self._text[self._peek().at :]!r}")
+            raise InputFault(f"{self._text!r}: expected {text!r} before {self._text[self._peek().at :]!r}")
 
     def whole(self) -> Evaluate:
         if not self._tokens:
-            raise InputFault("an expression is empty")
-        made = self._either()
+            raise InputFault("the expression is empty")
+        result = self._either()
         if self._peek().kind != "end":
-            raise InputFault(f"{self._text!r}: {self._text[self._peek().at :]!r} was not expected")
-        return made
+            raise InputFault(f"{self._text!r}: unexpected {self._text[self._peek().at :]!r}")
+        return result
 
     def _either(self) -> Evaluate:
         sides = [self._both()]
         while self._take("or"):
             sides.append(self._both())
-        return sides[0] if len(sides) == 1 else lambda found: any(side(found) for side in sides)
+        return sides[0] if len(sides) == 1 else lambda find: any(side(find) for side in sides)
 
     def _both(self) -> Evaluate:
         sides = [self._negated()]
         while self._take("and"):
             sides.append(self._negated())
-        return sides[0] if len(sides) == 1 else lambda found: all(side(found) for side in sides)
+        return sides[0] if len(sides) == 1 else lambda find: all(side(find) for side in sides)
 
     def _negated(self) -> Evaluate:
         if self._take("not"):
             inner = self._negated()
-            return lambda found: not inner(found)
+            return lambda find: not inner(find)
         return self._comparison()
 
     def _comparison(self) -> Evaluate:
@@ -150,22 +150,22 @@ class _Reader:
         if operator := self._take("==", "!=", "<=", ">=", "<", ">", "in"):
             right = self._sum()
             compare = OPERATORS[operator.text]
-            return lambda found: compared(left(found), compare, right(found))
+            return lambda find: compared(left(find), compare, right(find))
         return left
 
     def _sum(self) -> Evaluate:
-        made = self._shown()
+        result = self._shown()
         while sign := self._take("+") or self._take(kind="minus"):
-            made = _added(made, self._shown(), 1 if sign.text == "+" else -1)
-        return made
+            result = _added(result, self._shown(), 1 if sign.text == "+" else -1)
+        return result
 
     def _shown(self) -> Evaluate:
-        """A term; what it came to is shown when the expression does not hold."""
+        """A term; its text is kept, so that its value can be shown when the expression is false."""
         start, constant = self._peek().at, self._peek().kind in ("number", "text")
-        made = self._term()
+        result = self._term()
         if not constant:
-            self.parts.append((self._text[start : self._peek().at].strip(), made))
-        return made
+            self.parts.append((self._text[start : self._peek().at].strip(), result))
+        return result
 
     def _term(self) -> Evaluate:
         if token := self._take(kind="number"):
@@ -176,14 +176,14 @@ class _Reader:
         if token := self._take(kind="ref"):
             return self._reference(token.text)
         if self._take("("):
-            made = self._either()
+            result = self._either()
             self._must(")")
-            return made
+            return result
         if self._take("["):
             return self._list()
         if token := self._take(kind="word"):
             return self._word(token.text)
-        raise InputFault(f"{self._text!r}: a value was expected before {self._text[self._peek().at :]!r}")
+        raise InputFault(f"{self._text!r}: expected a value before {self._text[self._peek().at :]!r}")
 
     def _list(self) -> Evaluate:
         items: list[Evaluate] = []
@@ -192,16 +192,16 @@ class _Reader:
             if not self._take(","):
                 self._must("]")
                 break
-        return lambda found: [item(found) for item in items]
+        return lambda find: [item(find) for item in items]
 
     def _word(self, word: str) -> Evaluate:
         if self._take("("):
             function = FUNCTIONS.get(word)
             if function is None:
-                raise InputFault(f"{self._text!r}: there is no function {word}; there are {', '.join(FUNCTIONS)}")
+                raise InputFault(f"{self._text!r}: there is no function {word}; functions: {', '.join(FUNCTIONS)}")
             inner = self._either()
             self._must(")")
-            return lambda found: function(inner(found))
+            return lambda find: function(inner(find))
         return _constant(WORDS.get(word, word))
 
     def _reference(self, text: str) -> Evaluate:
@@ -211,8 +211,8 @@ class _Reader:
         self.refs.append(ref)
         steps = list(self._steps())
 
-        def evaluate(found: Found) -> Any:
-            value: Any = Many(found(ref)) if ref.plural else next(iter(found(ref)), None)
+        def evaluate(find: Found) -> Any:
+            value: Any = Many(find(ref)) if ref.plural else next(iter(find(ref)), None)
             for step in steps:
                 value = step(value)
             return value
@@ -224,7 +224,7 @@ class _Reader:
             if self._take("."):
                 word = self._take(kind="word")
                 if word is None:
-                    raise InputFault(f"{self._text!r}: a field was expected after the dot")
+                    raise InputFault(f"{self._text!r}: expected a field after the dot")
                 yield _field(word.text)
             elif self._take("["):
                 yield self._bracket()
@@ -242,16 +242,16 @@ class _Reader:
             path.append(_field(self._name()))
         operator = self._take("=", "==", "!=")
         if operator is None:
-            raise InputFault(f"{self._text!r}: a filter is written [field=value]")
+            raise InputFault(f"{self._text!r}: write a filter as [field=value]")
         token = self._take(kind="text") or self._take(kind="number") or self._take(kind="word")
         if token is None:
-            raise InputFault(f"{self._text!r}: a value was expected in the filter")
+            raise InputFault(f"{self._text!r}: expected a value in the filter")
         return _filter(path, token.text, wanted=operator.text != "!=")
 
     def _name(self) -> str:
         word = self._take(kind="word")
         if word is None:
-            raise InputFault(f"{self._text!r}: a field was expected in the brackets")
+            raise InputFault(f"{self._text!r}: expected a field in the brackets")
         return word.text
 
 
@@ -260,18 +260,18 @@ def _constant(value: Any) -> Evaluate:
 
 
 def _added(left: Evaluate, right: Evaluate, sign: int) -> Evaluate:
-    return lambda found: (left(found) or 0) + sign * (right(found) or 0)
+    return lambda find: (left(find) or 0) + sign * (right(find) or 0)
 
 
 def _each(values: Many, step: Callable[[Any], Any]) -> Many:
-    made = Many()
+    result = Many()
     for value in values:
-        found = step(value)
-        if isinstance(found, Many):
-            made += found
-        elif found is not None:
-            made.append(found)
-    return made
+        item = step(value)
+        if isinstance(item, Many):
+            result += item
+        elif item is not None:
+            result.append(item)
+    return result
 
 
 def _field(name: str) -> Callable[[Any], Any]:
@@ -293,18 +293,18 @@ def _position(number: int) -> Callable[[Any], Any]:
 
 
 def _filter(path: Sequence[Callable[[Any], Any]], text: str, *, wanted: bool) -> Callable[[Any], Any]:
-    def fits(item: Any) -> bool:
+    def matches(item: Any) -> bool:
         for step in path:
             item = step(item)
-        shown = "" if item is None else str(item).lower() if isinstance(item, bool) else str(item)
-        return (shown == text) is wanted
+        text_of_item = "" if item is None else str(item).lower() if isinstance(item, bool) else str(item)
+        return (text_of_item == text) is wanted
 
     def step(value: Any) -> Any:
         if isinstance(value, Many):
             return _each(value, step)
         if isinstance(value, list):
-            return next((item for item in value if fits(item)), None)
-        return value if value is not None and fits(value) else None
+            return next((item for item in value if matches(item)), None)
+        return value if value is not None and matches(value) else None
 
     return step
 
@@ -314,14 +314,14 @@ def _lists(value: Any) -> list[Any]:
 
 
 def _is_ready(obj: Raw) -> bool:
-    """Ready, and not on its way out."""
+    """Whether the object is Ready and not being deleted."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
-    leaving = obj["metadata"].get("deletionTimestamp")
-    return not leaving and any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    deleting = obj["metadata"].get("deletionTimestamp")
+    return not deleting and any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 def _placement(binding: Any) -> str:
-    """`member1=2 member2=4`, or names alone where nothing is counted; empty when it is placed nowhere."""
+    """`member1=2 member2=4`, or only names when there are no replicas; empty when nothing is placed."""
     targets = ((binding or {}).get("spec") or {}).get("clusters") or ()
     shares = ((target["name"], target.get("replicas", 0)) for target in targets)
     return " ".join(f"{name}={replicas}" if replicas else name for name, replicas in sorted(shares))
@@ -350,7 +350,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def compared(left: Any, operator: Callable[[Any, Any], bool], right: Any) -> bool:
-    """Several values hold when there are some and each of them does; what is missing is neither more nor less."""
+    """Several values match when there is at least one and each matches; a missing value is neither more nor less."""
     if isinstance(left, Many) and isinstance(right, list):
         return operator(sorted(map(str, left)), sorted(map(str, right)))
     if isinstance(left, Many):

@@ -1,4 +1,4 @@
-"""The format of a story: the life of a fleet as a script, and what must be true in it."""
+"""The file format of stories: a timeline of actions on a fleet, and expectations."""
 
 import re
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ import yaml
 
 from trimtab.api.duration import duration
 from trimtab.api.value import Field, Raw, Value
+from trimtab.controllers.settings import SETTINGS
 from trimtab.errors import InputFault
 from trimtab.simulate.fleet import FleetPlan, MemberPlan, default_fleet, flows_fleet, parse_fleet
 from trimtab.stories.expectations import Saying
@@ -21,7 +22,7 @@ Names = str | tuple[str, ...]
 
 class Patch(Value, forbid_unknown_fields=True):
     object: str
-    body: Annotated[Any, Field("The patch itself.")]
+    body: Annotated[Any, Field("The patch.")]
     type: str = "merge"
     subresource: str = ""
 
@@ -32,12 +33,14 @@ class Scale(Value, forbid_unknown_fields=True):
 
 
 class Trouble(Value, forbid_unknown_fields=True):
-    """What fails, or recovers: a whole cluster, one of its nodes, or pods of an app."""
+    """What fails or recovers: a cluster, one of its nodes, or the pods of an app."""
 
     cluster: Names = ()
     node: str = ""
-    app: Annotated[str, Field("`namespace/name`, by the label `app`; with a node, only there.")] = ""
-    how: Annotated[str, Field("Of an app: `not-ready`, `crash` or `out-of-memory`.")] = "not-ready"
+    app: Annotated[
+        str, Field("`namespace/name`; pods are selected by the label `app`, with `node` only on that node.")
+    ] = ""
+    how: Annotated[str, Field("How an app fails: `not-ready`, `crash` or `out-of-memory`.")] = "not-ready"
 
 
 class Tainted(Value, forbid_unknown_fields=True):
@@ -48,7 +51,7 @@ class Tainted(Value, forbid_unknown_fields=True):
 
 
 class Scored(Value, forbid_unknown_fields=True):
-    """What somebody outside thinks of a cluster."""
+    """An AddOnPlacementScore of a cluster."""
 
     cluster: str
     resource: str
@@ -62,27 +65,27 @@ class Loaded(Value, forbid_unknown_fields=True):
 
 
 class Drained(Value, forbid_unknown_fields=True):
-    """A node that somebody empties for maintenance, for as long as its budgets make it take."""
+    """A node to drain; the drain takes as long as the budgets require."""
 
     cluster: str
     node: str
 
 
 class Evicted(Value, forbid_unknown_fields=True):
-    """Evictions that are all asked for at the same moment."""
+    """Evictions that are all requested at the same time."""
 
     cluster: str
-    pods: Annotated[
-        str, Field("`namespace/name` or `name`, which may have wildcards; pods that are ending are left out.")
-    ]
+    pods: Annotated[str, Field("`namespace/name` or `name`, with wildcards; pods that are being deleted are skipped.")]
     node: Annotated[str, Field("Only pods on this node.")] = ""
-    count: Annotated[int | None, Field("Only so many of them, in the order of names.")] = None
-    annotations: Annotated[dict[str, str], Field("Those of the Eviction.")] = {}
-    granted: Annotated[int | None, Field("How many must be granted; the others must be refused.")] = None
+    count: Annotated[int | None, Field("At most this number of pods, ordered by name.")] = None
+    annotations: Annotated[dict[str, str], Field("Annotations of the Eviction.")] = {}
+    granted: Annotated[
+        int | None, Field("The number of evictions that must be granted; the others must be refused.")
+    ] = None
 
 
 class Used(Value, forbid_unknown_fields=True):
-    """How much CPU the pods of an app really use, in cores; nothing is as usual."""
+    """The CPU that each pod of an app uses, in cores; without `cpu` the default usage."""
 
     cluster: Names
     app: str
@@ -100,23 +103,23 @@ class Slowed(Value, forbid_unknown_fields=True):
 
 
 class Restarted(Value, forbid_unknown_fields=True):
-    """The control plane dies, and comes back after a while."""
+    """The control plane stops, and starts again after `down`."""
 
     down: Duration = 0
 
 
 class Expectation(Value, forbid_unknown_fields=True):
-    """Exactly one of `that` (it becomes true within a time), `always` and `never`."""
+    """Exactly one of `that` (becomes true within a time), `always` and `never`."""
 
     that: str = ""
     always: str = ""
     never: str = ""
     within: Duration | None = None
-    start: Annotated[Duration | None, Field("From when: a time, or the name of a step.")] = msgspec.field(
+    start: Annotated[Duration | None, Field("Start of the period: a time, or the name of a step.")] = msgspec.field(
         default=None, name="from"
     )
     until: Duration | None = None
-    because: Annotated[str, Field("Why it must be so; shown when it is not.")] = ""
+    because: Annotated[str, Field("The reason for the expectation; shown when it fails.")] = ""
 
     @property
     def text(self) -> str:
@@ -127,16 +130,16 @@ class Expectation(Value, forbid_unknown_fields=True):
 
 
 class Step(Value, forbid_unknown_fields=True):
-    """Something that happens, at a time, some time after the step before it, or when something is true."""
+    """Actions at a time, some time after the previous step, or when an expression becomes true."""
 
     name: str = ""
     at: Duration | None = None
     after: Duration | None = None
     when: str = ""
-    timeout: Annotated[Duration, Field("How long to wait for `when`.")] = "10m"
+    timeout: Annotated[Duration, Field("How long to wait for `when` before the story fails.")] = "10m"
     say: str = ""
-    where: Annotated[str, Field("The member in which objects are applied, patched or deleted; else the host.")] = (
-        msgspec.field(default="", name="in")  # `on`, which would read as well, is a boolean in YAML
+    where: Annotated[str, Field("The member in which objects are applied, patched or deleted; default: the host.")] = (
+        msgspec.field(default="", name="in")  # not `on`: that is a boolean in YAML
     )
     apply: Any = None
     patch: Patch | None = None
@@ -170,8 +173,8 @@ class Story(Value, forbid_unknown_fields=True):
     seed: int = 0
     settings: dict[str, Any] = {}
     fleet: Any = "default"
-    lasts: Annotated[Duration, Field("At least so long.")] = 0
-    every: Annotated[Duration, Field("How often `always` and `never` are looked at.")] = "1s"
+    lasts: Annotated[Duration, Field("The minimum length of the story.")] = 0
+    every: Annotated[Duration, Field("The interval in which expectations are checked.")] = "1s"
     timeline: tuple[Step, ...] = ()
     expect: tuple[Expectation, ...] = ()
 
@@ -183,11 +186,11 @@ class Story(Value, forbid_unknown_fields=True):
 
 
 def seconds(text: Duration) -> float:
-    """`90`, `90s`, `1h30m` in seconds."""
+    """The seconds of `90`, `90s` or `1h30m`."""
     if isinstance(text, int | float):
         return float(text)
     if _DURATION.fullmatch(text) is None:
-        raise InputFault(f"{text!r} is not a length of time such as 90s or 1h30m")
+        raise InputFault(f"{text!r} is not a duration such as 90s or 1h30m")
     return duration(text).total_seconds()
 
 
@@ -196,7 +199,7 @@ def many(names: Names) -> tuple[str, ...]:
 
 
 def read_story(path: Path) -> Story:
-    """The story in a file; `InputFault` says what is wrong with it."""
+    """The story of a file; an invalid one raises `InputError`."""
     try:
         found = parse_story(yaml.safe_load(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
@@ -209,7 +212,7 @@ def read_story(path: Path) -> Story:
 
 
 def _objects(given: Any, folder: Path) -> Iterator[Raw]:
-    """What `apply` stands for: objects, or files of objects beside the story."""
+    """The objects of `apply`: given inline, or in files relative to the folder of the story."""
     if isinstance(given, str):
         try:
             text = (folder / given).read_text(encoding="utf-8")
@@ -227,26 +230,29 @@ def _objects(given: Any, folder: Path) -> Iterator[Raw]:
 
 
 def parse_story(description: Any) -> Story:
-    """The story of an already decoded description."""
+    """The story of a decoded YAML document."""
     try:
         story = msgspec.convert(description, Story, strict=False)
     except msgspec.ValidationError as error:
-        raise InputFault(f"the story cannot be read: {error}") from error
+        raise InputFault(f"invalid story: {error}") from error
     for complaint in _complaints(story):
         raise InputFault(complaint)
     return story
 
 
 def _complaints(story: Story) -> Iterator[str]:
-    """What can be found wrong before anything has happened."""
+    """The errors that can be found without running the story."""
     if story.profile not in ("trimtab", "upstream"):
-        yield f"the profile is {story.profile!r}; it must be trimtab or upstream"
+        yield f"`profile` is {story.profile!r}; it must be trimtab or upstream"
+    for name in story.settings:
+        if name not in SETTINGS:
+            yield f"there is no setting {name!r}; the settings are {', '.join(SETTINGS)}"
     _ = story.plan, seconds(story.lasts)
     if seconds(story.every) <= 0:
-        yield f"`every` is {story.every}; it must be more than nothing, or no time would pass between two looks"
+        yield f"`every` is {story.every}; it must be greater than 0"
     for number, step in enumerate(story.timeline, 1):
         if sum((step.at is not None, step.after is not None, bool(step.when))) > 1:
-            yield f"step {number} has more than one of at, after and when"
+            yield f"step {number} has more than one of `at`, `after` and `when`"
         for time in (step.at, step.after, step.timeout, step.wait):
             _ = seconds(time) if time is not None else 0
         if step.when:
@@ -254,14 +260,14 @@ def _complaints(story: Story) -> Iterator[str]:
     names = {step.name for step in story.timeline if step.name}
     expectations = [*story.expect, *(one for step in story.timeline for one in step.expect)]
     if not expectations and not any(step.when for step in story.timeline):
-        yield "the story expects nothing"
+        yield "the story has no expectations"
     for expectation in expectations:
         yield from _doubts(expectation, names)
 
 
 def _doubts(expectation: Expectation, names: set[str]) -> Iterator[str]:
     if sum(map(bool, (expectation.that, expectation.always, expectation.never))) != 1:
-        yield "an expectation has exactly one of that, always and never"
+        yield "an expectation must have exactly one of `that`, `always` and `never`"
     Saying(expectation.text)
     for time in (expectation.start, expectation.until):
         if time is not None and time not in names:
@@ -269,4 +275,4 @@ def _doubts(expectation: Expectation, names: set[str]) -> Iterator[str]:
     if expectation.within is not None:
         seconds(expectation.within)
         if not expectation.that:
-            yield f"{expectation}: `within` belongs to `that`"
+            yield f"{expectation}: `within` is only allowed with `that`"

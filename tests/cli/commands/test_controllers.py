@@ -1,11 +1,12 @@
-"""Nothing leans on being in one process: controllers, host and member may each have their own."""
+"""`trimtab controllers`: controllers, host and member each run in a process of their own."""
 
 import asyncio
-import contextlib
-import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
 
+import click
+import pytest
+
+from cli.processes import api_server, running, until
+from trimtab.cli.commands.controllers import read_settings
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
@@ -18,57 +19,32 @@ POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "Pro
 BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
 
 
-@contextlib.asynccontextmanager
-async def running(*arguments: str) -> AsyncIterator[None]:
-    """A `trimtab` command in a process of its own, from the line that says it is ready until it is told to stop."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "trimtab", *arguments, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(60):
-            while b"ready" not in (line := await process.stdout.readline()):
-                assert line, f"{arguments[0]} ended before it was ready"
-        yield
-    finally:
-        process.terminate()
-        assert await asyncio.wait_for(process.wait(), 30) == 0
+async def config_map_data(member: KubeClient) -> dict[str, str]:
+    """The data of the ConfigMap in the member, as soon as it is there."""
+    found: dict[str, str] = {}
 
-
-@contextlib.asynccontextmanager
-async def api_server(directory: Path) -> AsyncIterator[KubeClient]:
-    async with running("apiserver", "--data-dir", str(directory), "--port", "0"):
-        client = KubeClient(load(directory / "kubeconfig"))
+    async def has_arrived() -> bool:
         try:
-            yield client
-        finally:
-            await client.close()
+            found.update((await member.get(CONFIGS, "demo", "conf"))["data"])
+        except NotFound:
+            return False
+        return True
+
+    await until(has_arrived)
+    return found
 
 
-async def arrived(member: KubeClient) -> dict[str, str]:
-    """What the member has, as soon as it has it."""
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                found: dict[str, str] = (await member.get(CONFIGS, "demo", "conf"))["data"]
-            except NotFound:
-                await asyncio.sleep(0.1)
-            else:
-                return found
+async def wait_until_fully_applied(host: KubeClient) -> None:
+    async def is_applied() -> bool:
+        binding = await host.get(BINDINGS, "demo", "conf-configmap")
+        conditions = (binding.get("status") or {}).get("conditions") or []
+        return any(c["type"] == "FullyApplied" and c["status"] == "True" for c in conditions)
+
+    await until(is_applied)
 
 
-async def fully_applied(host: KubeClient) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            binding = await host.get(BINDINGS, "demo", "conf-configmap")
-            conditions = (binding.get("status") or {}).get("conditions") or []
-            if any(c["type"] == "FullyApplied" and c["status"] == "True" for c in conditions):
-                return
-            await asyncio.sleep(0.1)
-
-
-def test_controllers_in_a_process_of_their_own_propagate_over_http(tmp_path) -> None:
-    async def story() -> None:
+def test_controllers_in_their_own_process_propagate_over_http(tmp_path) -> None:
+    async def scenario() -> None:
         async with api_server(tmp_path / "host") as host, api_server(tmp_path / "member") as member:
             credentials = load(tmp_path / "member" / "kubeconfig")
             await join(host, member, "member1", credentials, Facts(region="eu"))
@@ -86,7 +62,38 @@ def test_controllers_in_a_process_of_their_own_propagate_over_http(tmp_path) -> 
                     "spec": {"resourceSelectors": [selector], "placement": {}},
                 }
                 await host.create(POLICIES, policy)
-                assert await arrived(member) == {"k": "v"}
-                await fully_applied(host)
+                assert await config_map_data(member) == {"k": "v"}
+                await wait_until_fully_applied(host)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
+
+
+def test_settings_are_converted_to_numbers_and_booleans() -> None:
+    pairs = ("move-timeout-seconds=1", "eviction-rate=2", "failover=false", "eviction-purge-mode=x=y")
+    assert read_settings(pairs) == {
+        "move-timeout-seconds": 1,
+        "eviction-rate": 2.0,
+        "failover": False,
+        "eviction-purge-mode": "x=y",
+    }
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        ("foo=1", "there is no setting foo; the settings are "),
+        ("failovr=true", "did you mean failover?"),
+        ("failover=1", "expected bool"),
+        ("move-timeout-seconds=soon", "expected int"),
+    ],
+)
+def test_unknown_settings_and_wrong_values_are_usage_errors(pair: str, message: str) -> None:
+    with pytest.raises(click.UsageError) as error:
+        read_settings((pair,))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("pair", ["a", "=1"])
+def test_setting_without_name_or_value_is_a_usage_error(pair: str) -> None:
+    with pytest.raises(click.UsageError, match="expected NAME=VALUE"):
+        read_settings((pair,))

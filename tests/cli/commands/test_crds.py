@@ -1,4 +1,4 @@
-"""`trimtab crds` prints definitions that any Kubernetes API server takes."""
+"""`trimtab crds` prints definitions that any Kubernetes API server accepts."""
 
 import yaml
 from click.testing import CliRunner
@@ -7,14 +7,14 @@ from trimtab.cli.commands.crds import command
 from trimtab.errors import InputFault
 
 
-def printed(*arguments: str) -> list[dict]:
+def print_crds(*arguments: str) -> list[dict]:
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 0
     return list(yaml.safe_load_all(result.output))
 
 
-def test_every_kind_of_ours_is_there_and_none_of_kubernetes() -> None:
-    names = {crd["metadata"]["name"] for crd in printed()}
+def test_all_custom_kinds_are_printed_and_no_builtin_kind() -> None:
+    names = {crd["metadata"]["name"] for crd in print_crds()}
     assert {
         "clusters.cluster.karmada.io",
         "placements.cluster.open-cluster-management.io",
@@ -23,26 +23,26 @@ def test_every_kind_of_ours_is_there_and_none_of_kubernetes() -> None:
     assert not any(name.startswith(("pods", "deployments")) for name in names)
 
 
-def test_no_definition_is_too_large_or_leans_on_anchors() -> None:
+def test_definitions_have_no_anchors_and_stay_below_the_size_limit() -> None:
     text = CliRunner().invoke(command).output
     assert "&id" not in text
     assert max(len(part) for part in text.split("\n---\n")) < 256 * 1024
 
 
-def test_a_group_can_be_picked() -> None:
-    assert {crd["spec"]["group"] for crd in printed("--group", "trimtab.dev")} == {"trimtab.dev"}
+def test_group_option_selects_kinds() -> None:
+    assert {crd["spec"]["group"] for crd in print_crds("--group", "trimtab.dev")} == {"trimtab.dev"}
 
 
-def test_old_versions_are_served_only_where_something_converts_them() -> None:
+def test_old_versions_are_served_only_with_a_conversion_webhook() -> None:
     def served(*arguments: str) -> dict[str, bool]:
-        (crd,) = (c for c in printed(*arguments) if c["metadata"]["name"] == "resourcebindings.work.karmada.io")
+        (crd,) = (c for c in print_crds(*arguments) if c["metadata"]["name"] == "resourcebindings.work.karmada.io")
         return {version["name"]: version["served"] for version in crd["spec"]["versions"]}
 
     assert served() == {"v1alpha1": False, "v1alpha2": True}
     assert served("--conversion-url", "https://127.0.0.1:9443/convert") == {"v1alpha1": True, "v1alpha2": True}
 
 
-def test_a_group_without_kinds_is_refused_and_the_others_are_named() -> None:
+def test_unknown_group_is_refused_with_the_known_ones() -> None:
     result = CliRunner().invoke(command, ["--group", "nonsense"])
     assert isinstance(result.exception, InputFault)
     assert "policy.karmada.io" in str(result.exception)

@@ -1,4 +1,4 @@
-"""`trimtab decide` tells from files alone where things go, and why."""
+"""`trimtab decide`: decisions from files, in tables and as JSON."""
 
 import json
 from pathlib import Path
@@ -54,15 +54,15 @@ def policy(kind: str = "Deployment", api_version: str = "apps/v1", **placement: 
     }
 
 
-BY_ROOM = {
+BY_CAPACITY = {
     "replicaSchedulingType": "Divided",
     "replicaDivisionPreference": "Weighted",
     "weightPreference": {"dynamicWeight": "AvailableReplicas"},
 }
 
 
-class Told:
-    """What the command printed, and how it ended."""
+class DecideRun:
+    """Output and exit code of the command."""
 
     def __init__(self, folder: Path, *objects: Any, options: tuple[str, ...] = ()) -> None:
         file = folder / "given.yaml"
@@ -79,7 +79,7 @@ class Told:
 
 
 def decided(folder: Path, *objects: Any, options: tuple[str, ...] = ()) -> dict[str, Any]:
-    (only,) = Told(folder, *objects, options=("-o", "json", *options)).decisions
+    (only,) = DecideRun(folder, *objects, options=("-o", "json", *options)).decisions
     return only
 
 
@@ -92,47 +92,49 @@ def target(decision: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def test_a_workload_is_divided_by_room_and_the_refused_cluster_says_why(tmp_path: Path) -> None:
+def test_workload_is_divided_by_capacity_and_rejected_cluster_has_a_reason(tmp_path: Path) -> None:
     tainted = cluster("m3", taints=[{"key": "maintenance", "effect": "NoSchedule"}])
-    told = Told(
+    run = DecideRun(
         tmp_path,
         cluster("m1"),
         cluster("m2", cpu="4"),
         tainted,
         deployment(),
-        policy(replicaScheduling=BY_ROOM),
+        policy(replicaScheduling=BY_CAPACITY),
     )
-    assert told.code == 0
-    assert told.text.splitlines() == [
+    assert run.code == 0
+    assert run.text.splitlines() == [
         "Deployment shop/web (PropagationPolicy shop/gold): placed. 6 replicas in 2 clusters",
-        "CLUSTER   REPLICAS   WHY",
-        "m1        4          room for 16",
-        "m2        2          room for 8",
+        "CLUSTER   REPLICAS   REASON",
+        "m1        4          fits 16 replicas",
+        "m2        2          fits 8 replicas",
         "m3        0          TaintToleration: cluster(s) had untolerated taint {maintenance:NoSchedule}",
     ]
 
 
-def test_wide_tells_room_scores_ties_and_how_long_it_holds(tmp_path: Path) -> None:
-    told = Told(tmp_path, cluster("m1"), deployment(), policy(replicaScheduling=BY_ROOM), options=("-o", "wide"))
-    assert "ClusterLocality=0" in told.text
-    assert "strategy: DynamicWeight, Steady; divided by the room of the clusters" in told.text
-    assert told.text.splitlines()[-1] == "valid until: anything changes"
+def test_wide_output_shows_scores_strategy_and_validity(tmp_path: Path) -> None:
+    run = DecideRun(
+        tmp_path, cluster("m1"), deployment(), policy(replicaScheduling=BY_CAPACITY), options=("-o", "wide")
+    )
+    assert "ClusterLocality=0" in run.text
+    assert "Strategy: DynamicWeight, Steady; divided by the room of the clusters" in run.text
+    assert run.text.splitlines()[-1] == "Valid until: the input changes"
 
 
-def test_what_has_no_place_ends_with_three_and_says_what_is_missing(tmp_path: Path) -> None:
-    told = Told(tmp_path, cluster("m1", cpu="1"), deployment(), policy(replicaScheduling=BY_ROOM))
-    assert told.code == 3
-    assert "NOT PLACED" in told.text
-    assert "room for 2" in told.text
+def test_workload_that_does_not_fit_exits_with_3_and_a_reason(tmp_path: Path) -> None:
+    run = DecideRun(tmp_path, cluster("m1", cpu="1"), deployment(), policy(replicaScheduling=BY_CAPACITY))
+    assert run.code == 3
+    assert "NOT PLACED" in run.text
+    assert "fits 2 replicas" in run.text
 
 
-def test_a_workload_that_no_policy_selects_has_no_place(tmp_path: Path) -> None:
-    told = Told(tmp_path, cluster("m1"), deployment(), policy(kind="ConfigMap", api_version="v1"))
-    assert told.code == 3
-    assert told.text.strip() == "Deployment shop/web: NOT PLACED. no policy selects it"
+def test_workload_without_a_policy_is_not_placed(tmp_path: Path) -> None:
+    run = DecideRun(tmp_path, cluster("m1"), deployment(), policy(kind="ConfigMap", api_version="v1"))
+    assert run.code == 3
+    assert run.text.strip() == "Deployment shop/web: NOT PLACED. no policy selects it"
 
 
-def test_a_binding_in_the_files_is_what_is_placed_now(tmp_path: Path) -> None:
+def test_binding_in_the_files_is_the_current_placement(tmp_path: Path) -> None:
     bound = {
         "apiVersion": "work.karmada.io/v1alpha2",
         "kind": "ResourceBinding",
@@ -143,13 +145,13 @@ def test_a_binding_in_the_files_is_what_is_placed_now(tmp_path: Path) -> None:
             "clusters": [{"name": "m2", "replicas": 6}],
         },
     }
-    together = (cluster("m1"), cluster("m2"), bound, policy(replicaScheduling=BY_ROOM))
+    together = (cluster("m1"), cluster("m2"), bound, policy(replicaScheduling=BY_CAPACITY))
     more = decided(tmp_path, *together, deployment(7))
     assert shares(more) == {"m1": 1, "m2": 6}
     assert target(more, "m2")["before"] == 6
 
 
-def test_affinity_groups_say_which_were_tried(tmp_path: Path) -> None:
+def test_affinity_groups_are_listed_in_order_of_attempts(tmp_path: Path) -> None:
     groups = [
         {"affinityName": "own", "labelSelector": {"matchLabels": {"tier": "own"}}},
         {"affinityName": "any", "labelSelector": {"matchLabels": {"tier": "gold"}}},
@@ -157,6 +159,8 @@ def test_affinity_groups_say_which_were_tried(tmp_path: Path) -> None:
     decision = decided(tmp_path, cluster("m1"), deployment(), policy(clusterAffinities=groups))
     assert [group["name"] for group in decision["groups"]] == ["own", "any"]
     assert decision["groups"][0]["message"].startswith("0/1 clusters are available")
+    text = DecideRun(tmp_path, cluster("m1"), deployment(), policy(clusterAffinities=groups)).text
+    assert "Affinity group any: selected." in text
 
 
 def test_scores_rank_clusters_until_they_expire(tmp_path: Path) -> None:
@@ -178,7 +182,7 @@ def test_scores_rank_clusters_until_they_expire(tmp_path: Path) -> None:
     assert list(shares(stale)) == ["m1"]
 
 
-def test_users_scripts_count_the_replicas_of_their_kinds(tmp_path: Path) -> None:
+def test_interpreter_scripts_count_replicas_of_custom_kinds(tmp_path: Path) -> None:
     script = "function GetReplicas(obj) return obj.spec.size, nil end"
     customization = {
         "apiVersion": "config.karmada.io/v1alpha1",
@@ -235,7 +239,7 @@ def placement(**spec: Any) -> dict[str, Any]:
     }
 
 
-def test_a_placement_gets_clusters_of_its_sets(tmp_path: Path) -> None:
+def test_placement_gets_clusters_of_its_sets(tmp_path: Path) -> None:
     wanted = placement(
         numberOfClusters=1,
         predicates=[{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"cloud": "aws"}}}}],
@@ -246,14 +250,14 @@ def test_a_placement_gets_clusters_of_its_sets(tmp_path: Path) -> None:
     assert target(decision, "b")["plugin"] == "Predicate"
 
 
-def test_a_placement_without_a_bound_set_says_so(tmp_path: Path) -> None:
-    told = Told(tmp_path, SET, managed("a"), placement())
-    assert told.code == 3
-    assert "No valid ManagedClusterSetBindings found in placement namespace" in told.text
+def test_placement_without_a_bound_set_is_not_placed(tmp_path: Path) -> None:
+    run = DecideRun(tmp_path, SET, managed("a"), placement())
+    assert run.code == 3
+    assert "No valid ManagedClusterSetBindings found in placement namespace" in run.text
 
 
-def test_a_policy_follows_the_placement_that_it_names(tmp_path: Path) -> None:
-    told = Told(
+def test_policy_follows_the_placement_that_it_names(tmp_path: Path) -> None:
+    run = DecideRun(
         tmp_path,
         *(SET, SET_BINDING, managed("m1"), managed("m2", cloud="aws"), cluster("m1"), cluster("m2")),
         placement(predicates=[{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"cloud": "aws"}}}}]),
@@ -261,7 +265,7 @@ def test_a_policy_follows_the_placement_that_it_names(tmp_path: Path) -> None:
         policy(placementRef={"name": "web"}),
         options=("-o", "json"),
     )
-    workload = next(one for one in told.decisions if one["dialect"] == "karmada")
+    workload = next(one for one in run.decisions if one["dialect"] == "karmada")
     assert shares(workload) == {"m2": 6}
 
 
@@ -284,21 +288,21 @@ def pod(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def test_pods_without_a_node_are_placed_one_after_the_other(tmp_path: Path) -> None:
+def test_pods_without_a_node_are_placed_in_order(tmp_path: Path) -> None:
     running = pod("old", "1500m", nodeName="n1")
-    told = Told(
+    run = DecideRun(
         tmp_path, node("n1"), node("n2"), running, pod("a", "1"), pod("b", "1"), pod("c", "1"), options=("-o", "json")
     )
-    assert [(one["subject"], one["placed"]) for one in told.decisions] == [
+    assert [(one["subject"], one["placed"]) for one in run.decisions] == [
         ("Pod shop/a", True),
         ("Pod shop/b", True),
         ("Pod shop/c", False),
     ]
-    assert told.code == 3
-    assert target(told.decisions[0], "n1")["reason"].startswith("Insufficient cpu")
+    assert run.code == 3
+    assert target(run.decisions[0], "n1")["reason"].startswith("Insufficient cpu")
 
 
-def test_an_important_pod_says_whom_it_would_push_out(tmp_path: Path) -> None:
+def test_pod_with_priority_shows_which_pods_it_would_preempt(tmp_path: Path) -> None:
     important = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -306,16 +310,16 @@ def test_an_important_pod_says_whom_it_would_push_out(tmp_path: Path) -> None:
         "value": 100,
     }
     running = pod("old", "1500m", nodeName="n1", priority=0)
-    told = Told(tmp_path, node("n1"), important, running, pod("new", "2", priorityClassName="gold"))
-    assert told.code == 3
-    assert "On n1 it would preempt shop/old. (old: nothing replaces it)" in told.text
+    run = DecideRun(tmp_path, node("n1"), important, running, pod("new", "2", priorityClassName="gold"))
+    assert run.code == 3
+    assert "On n1 it would preempt shop/old. (old: nothing replaces it)" in run.text
 
 
 # wrong input
 
 
 @pytest.mark.parametrize(
-    ("objects", "said"),
+    ("objects", "message"),
     [
         ([cluster("m1"), deployment(), policy(clusterAffinty={})], 'unknown field "spec.placement.clusterAffinty"'),
         (
@@ -325,34 +329,34 @@ def test_an_important_pod_says_whom_it_would_push_out(tmp_path: Path) -> None:
         ([policy(), deployment()], "kind Cluster"),
         ([placement(), SET], "kind ManagedCluster"),
         ([cluster("m1"), cluster("m1"), policy()], "document 2: Cluster m1 is already in"),
-        ([cluster("m1")], "there is nothing to decide: the files hold Cluster"),
+        ([cluster("m1")], "there is nothing to decide: the files contain Cluster"),
         ([{"apiVersion": POLICY, "kind": "PropagationPolice", "metadata": {"name": "x"}}], "no kind PropagationPolice"),
         ([{"kind": "Pod", "metadata": {"name": "x"}}], "document 1: apiVersion is missing"),
         ([cluster("m1"), deployment() | {"spec": {"replicas": "many"}}, policy()], "document 2: Deployment shop/web"),
-        ([node("n1"), pod("p", "1", priorityClassName="gold")], "holds a PriorityClass gold"),
+        ([node("n1"), pod("p", "1", priorityClassName="gold")], "has a PriorityClass gold"),
         (
             [cluster("m1", syncMode="Shove"), policy()],
             "document 1: Cluster m1: spec.syncMode",
         ),
     ],
 )
-def test_wrong_input_is_told_with_document_and_field(tmp_path: Path, objects: list[Any], said: str) -> None:
+def test_wrong_input_is_reported_with_document_and_field(tmp_path: Path, objects: list[Any], message: str) -> None:
     with pytest.raises(InputFault) as fault:
-        Told(tmp_path, *objects)
-    assert said in str(fault.value)
+        DecideRun(tmp_path, *objects)
+    assert message in str(fault.value)
     assert "given.yaml" in str(fault.value) or "the files" in str(fault.value)
 
 
-def test_a_file_that_is_not_yaml_or_not_there_is_named(tmp_path: Path) -> None:
+def test_unreadable_file_is_named(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text("a: [1,\n")
-    for file, said in ((broken, "document 1: not YAML"), (tmp_path / "absent.yaml", "cannot be read")):
+    for file, message in ((broken, "document 1: not YAML"), (tmp_path / "absent.yaml", "cannot read")):
         result = CliRunner().invoke(command, ["-f", str(file)], standalone_mode=False)
         assert isinstance(result.exception, InputFault)
-        assert said in str(result.exception)
+        assert message in str(result.exception)
         assert file.name in str(result.exception)
 
 
-def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match="--at takes a time"):
-        Told(tmp_path, cluster("m1"), deployment(), policy(), options=("--at", "noon"))
+def test_invalid_time_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputFault, match="--at: expected a time"):
+        DecideRun(tmp_path, cluster("m1"), deployment(), policy(), options=("--at", "noon"))

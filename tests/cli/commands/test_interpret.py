@@ -35,8 +35,8 @@ def files(tmp_path: Path) -> Path:
 
 
 def run(files: Path, *arguments: str) -> Result:
-    placed = [str(files / word) if word.endswith(".yaml") else word for word in arguments]
-    return CliRunner().invoke(command, placed, standalone_mode=False)
+    words = [str(files / word) if word.endswith(".yaml") else word for word in arguments]
+    return CliRunner().invoke(command, words, standalone_mode=False)
 
 
 def refusal(result: Result) -> str:
@@ -44,18 +44,18 @@ def refusal(result: Result) -> str:
     return str(result.exception)
 
 
-def test_every_script_that_has_what_it_needs_is_asked(files: Path) -> None:
+def test_operations_with_complete_input_run(files: Path) -> None:
     result = run(files, "-f", "ric.yaml", "--observed", "obj.yaml")
     assert "InterpretHealth: Healthy\n" in result.stdout
     assert "ReviseReplica" not in result.stdout
 
 
-def test_what_a_script_prints_is_shown(files: Path) -> None:
+def test_output_of_a_script_is_shown(files: Path) -> None:
     result = run(files, "-f", "ric.yaml", "--observed", "obj.yaml", "--operation", "InterpretHealth")
     assert "InterpretHealth printed: looked" in result.stderr
 
 
-def test_a_single_operation_can_be_asked_for(files: Path) -> None:
+def test_single_operation_can_be_selected(files: Path) -> None:
     result = run(files, "-f", "ric.yaml", "--desired", "obj.yaml", "--operation", "revisereplica", "--replicas", "7")
     assert "size: 7" in result.stdout
     assert "InterpretHealth" not in result.stdout
@@ -66,13 +66,13 @@ def test_statuses_of_clusters_can_be_aggregated(files: Path) -> None:
     assert "clusters: 2" in result.stdout
 
 
-def test_built_in_rules_can_be_tried_without_a_script(files: Path) -> None:
+def test_builtin_rules_run_without_a_script(files: Path) -> None:
     (files / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: p}, status: {phase: Succeeded}}")
     result = run(files, "--observed", "pod.yaml")
     assert "InterpretHealth: Healthy\n" in result.stdout
 
 
-def test_a_failing_script_says_why_and_fails_the_command(files: Path) -> None:
+def test_failing_script_fails_the_command_with_a_reason(files: Path) -> None:
     (files / "ric.yaml").write_text(CUSTOMIZATION.replace("return o.status.ok", "return 1"))
     result = run(files, "-f", "ric.yaml", "--observed", "obj.yaml")
     assert result.exit_code == 1
@@ -83,31 +83,31 @@ def test_scripts_without_an_object_are_checked_for_syntax(files: Path) -> None:
     (files / "ric.yaml").write_text(CUSTOMIZATION.replace("return o.status.ok", "retrun o.status.ok"))
     result = run(files, "-f", "ric.yaml")
     assert "foo InterpretHealth: BadScript" in result.stderr
-    assert "foo ReviseReplica: syntax is fine" in result.stdout
+    assert "foo ReviseReplica: the syntax is valid" in result.stdout
 
 
-def test_an_unknown_operation_is_refused_with_the_known_ones(files: Path) -> None:
-    assert "there are InterpretReplica" in refusal(run(files, "--observed", "obj.yaml", "--operation", "Guess"))
+def test_unknown_operation_is_refused_with_the_known_ones(files: Path) -> None:
+    assert "operations: InterpretReplica" in refusal(run(files, "--observed", "obj.yaml", "--operation", "Guess"))
 
 
-def test_an_operation_without_its_input_says_what_it_needs(files: Path) -> None:
+def test_operation_without_its_input_is_refused(files: Path) -> None:
     result = run(files, "-f", "ric.yaml", "--desired", "obj.yaml", "--operation", "ReviseReplica")
-    assert refusal(result) == "ReviseReplica needs --replicas"
+    assert refusal(result) == "ReviseReplica requires --replicas"
 
 
-def test_a_file_of_the_wrong_kind_is_refused(files: Path) -> None:
-    assert "holds a Foo; -f takes" in refusal(run(files, "-f", "obj.yaml", "--observed", "obj.yaml"))
+def test_file_of_another_kind_is_refused(files: Path) -> None:
+    assert "contains a Foo; -f accepts only" in refusal(run(files, "-f", "obj.yaml", "--observed", "obj.yaml"))
 
 
-def test_an_object_of_another_kind_than_the_target_is_refused(files: Path) -> None:
+def test_object_of_another_kind_than_the_target_is_refused(files: Path) -> None:
     (files / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: p}}")
     assert "the scripts are for ex.io/v1 Foo" in refusal(run(files, "-f", "ric.yaml", "--observed", "pod.yaml"))
 
 
-def test_a_file_that_is_not_yaml_is_refused(files: Path) -> None:
+def test_file_that_is_not_yaml_is_refused(files: Path) -> None:
     (files / "bad.yaml").write_text("{")
     assert "is not YAML" in refusal(run(files, "--observed", "bad.yaml"))
 
 
-def test_nothing_to_do_is_said(files: Path) -> None:
+def test_no_input_is_refused(files: Path) -> None:
     assert refusal(run(files)).startswith("nothing to do")

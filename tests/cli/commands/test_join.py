@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 from click.testing import CliRunner, Result
 
+from cli.processes import LIMIT
 from trimtab.cli.main import trimtab
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
@@ -21,21 +22,21 @@ CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", nam
 ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 
 
-class Pair(NamedTuple):
-    """The kubeconfigs of a control plane and of a cluster that may join it."""
+class Kubeconfigs(NamedTuple):
+    """The kubeconfigs of a control plane and of a cluster that can join it."""
 
     host: str
     member: str
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubeconfigs]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
 
     def wait(coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(60)
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(LIMIT)
 
     async def start(folder: Path) -> Daemon:
         daemon = Daemon(folder, "127.0.0.1", 0)
@@ -43,11 +44,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         return daemon
 
     daemons = [wait(start(tmp_path_factory.mktemp(name))) for name in ("host", "member")]
-    yield Pair(*(str(daemon.kubeconfig) for daemon in daemons))
+    yield Kubeconfigs(*(str(daemon.kubeconfig) for daemon in daemons))
     for daemon in daemons:
         wait(daemon.stop())
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
+    thread.join(LIMIT)
     loop.close()
 
 
@@ -55,8 +56,8 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(trimtab, arguments)
 
 
-def complaint(*arguments: str) -> str:
-    """What a command refuses with."""
+def error_of(*arguments: str) -> str:
+    """The message of a command that fails."""
     result = run(*arguments)
     assert isinstance(result.exception, InputFault | ApiFault), result.exception
     return str(result.exception)
@@ -73,48 +74,48 @@ def fetch(kubeconfig: str, resource: Resource, namespace: str, name: str):
     return asyncio.run(work())
 
 
-def join(pair: Pair, name: str, *more: str) -> tuple[str, ...]:
-    return ("join", name, "--kubeconfig", pair.member, "--host-kubeconfig", pair.host, *more)
+def join(servers: Kubeconfigs, name: str, *more: str) -> tuple[str, ...]:
+    return ("join", name, "--kubeconfig", servers.member, "--host-kubeconfig", servers.host, *more)
 
 
-def test_a_cluster_joins_is_seen_and_leaves(pair: Pair) -> None:
-    assert run("fleet", "--kubeconfig", pair.host).output.startswith("No clusters yet.")
+def test_cluster_joins_is_listed_and_is_removed(servers: Kubeconfigs) -> None:
+    assert run("fleet", "--kubeconfig", servers.host).output.startswith("There are no clusters.")
 
-    joined = run(*join(pair, "east", "--region", "eu", "--label", "tier=gold"))
+    joined = run(*join(servers, "east", "--region", "eu", "--label", "tier=gold"))
     assert joined.output == "cluster east joined in push mode\n"
-    cluster = fetch(pair.host, CLUSTERS, "", "east")
+    cluster = fetch(servers.host, CLUSTERS, "", "east")
     assert cluster["metadata"]["labels"] == {"tier": "gold"}
     assert cluster["spec"]["secretRef"] == {"namespace": "karmada-cluster", "name": "east"}
-    assert set(fetch(pair.host, SECRETS, "karmada-cluster", "east")["data"]) == {"token", "caBundle"}
-    assert fetch(pair.member, ACCOUNTS, "karmada-cluster", "karmada-east")
-    heading, row = run("fleet", "--kubeconfig", pair.host).output.splitlines()
+    assert set(fetch(servers.host, SECRETS, "karmada-cluster", "east")["data"]) == {"token", "caBundle"}
+    assert fetch(servers.member, ACCOUNTS, "karmada-cluster", "karmada-east")
+    heading, row = run("fleet", "--kubeconfig", servers.host).output.splitlines()
     assert heading.split()[:5] == ["NAME", "READY", "VERSION", "MODE", "REGION"]
     assert row.split()[:5] == ["east", "Unknown", "-", "Push", "eu"]
 
-    assert "already joined as east" in complaint(*join(pair, "west"))
-    assert "east is already joined" in complaint(*join(pair, "east"))
+    assert "already joined as east" in error_of(*join(servers, "west"))
+    assert "east is already joined" in error_of(*join(servers, "east"))
 
-    left = run("unjoin", "east", "--kubeconfig", pair.host, "--timeout", "20")
-    assert left.output == "cluster east has left\n"
+    removed = run("unjoin", "east", "--kubeconfig", servers.host, "--timeout", str(LIMIT))
+    assert removed.output == "cluster east removed\n"
     with pytest.raises(ApiFault, match="not found"):
-        fetch(pair.host, SECRETS, "karmada-cluster", "east")
-    assert "no cluster is called east" in complaint("unjoin", "east", "--kubeconfig", pair.host)
+        fetch(servers.host, SECRETS, "karmada-cluster", "east")
+    assert "there is no cluster east" in error_of("unjoin", "east", "--kubeconfig", servers.host)
 
 
-def test_a_name_or_label_that_no_cluster_can_have_is_refused_before_anything_is_made(pair: Pair) -> None:
-    assert "cannot be the name of a cluster" in complaint(*join(pair, "No_Name"))
-    assert "--label takes KEY=VALUE, not 'gold'" in complaint(*join(pair, "east", "--label", "gold"))
+def test_invalid_name_or_label_is_refused_before_anything_is_created(servers: Kubeconfigs) -> None:
+    assert "cannot be the name of a cluster" in error_of(*join(servers, "No_Name"))
+    assert "--label: expected KEY=VALUE, got 'gold'" in error_of(*join(servers, "east", "--label", "gold"))
     with pytest.raises(ApiFault, match="not found"):
-        fetch(pair.member, ACCOUNTS, "karmada-cluster", "karmada-No_Name")
+        fetch(servers.member, ACCOUNTS, "karmada-cluster", "karmada-No_Name")
 
 
-def test_who_does_not_answer_is_named(pair: Pair, tmp_path: Path) -> None:
+def test_unreachable_api_server_is_named(servers: Kubeconfigs, tmp_path: Path) -> None:
     dead = tmp_path / "dead"
     dead.write_text(
         "clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n"
         "contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
     )
-    assert "cannot reach the API server" in complaint("fleet", "--kubeconfig", str(dead))
-    refused = complaint("join", "east", "--kubeconfig", str(dead), "--host-kubeconfig", pair.host)
+    assert "cannot reach the API server" in error_of("fleet", "--kubeconfig", str(dead))
+    refused = error_of("join", "east", "--kubeconfig", str(dead), "--host-kubeconfig", servers.host)
     assert refused.startswith("cannot reach the cluster east: ")
-    assert "has no context 'b' (it has: a)" in complaint("fleet", "--kubeconfig", str(dead), "--context", "b")
+    assert "has no context 'b' (it has: a)" in error_of("fleet", "--kubeconfig", str(dead), "--context", "b")

@@ -1,8 +1,11 @@
+"""`trimtab play`: the output, the exit code and the limits of stories."""
+
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from fake_time import count_loop_turns_as_seconds
 from trimtab.cli.commands.play import command
 
 STORY = """
@@ -23,14 +26,14 @@ def stories(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_story_that_comes_true_is_told_and_ends_well(stories: Path) -> None:
+def test_story_whose_expectations_are_met_passes(stories: Path) -> None:
     outcome = CliRunner().invoke(command, [str(stories / "good.yaml")])
     assert outcome.exit_code == 0, outcome.output
     assert "00:00:00  apply ConfigMap/a" in outcome.output
     assert "✓ ConfigMap/a.data.k == v" in outcome.output
 
 
-def test_one_that_does_not_says_what_was_expected_and_how_it_stood(stories: Path) -> None:
+def test_failed_story_shows_the_expectation_and_the_state(stories: Path) -> None:
     outcome = CliRunner().invoke(command, [str(stories / "bad.yaml")])
     assert outcome.exit_code == 1
     assert "FAILED at 00:00:03: ConfigMap/a.data.k == w" in outcome.output
@@ -38,7 +41,7 @@ def test_one_that_does_not_says_what_was_expected_and_how_it_stood(stories: Path
     assert "cluster one is ready" in outcome.output
 
 
-def test_the_outcome_can_be_read_by_machines(stories: Path) -> None:
+def test_results_are_written_as_junit_xml(stories: Path) -> None:
     report = stories / "report.xml"
     outcome = CliRunner().invoke(command, ["-q", str(stories), "--junit", str(report)])
     assert outcome.exit_code == 1
@@ -46,13 +49,13 @@ def test_the_outcome_can_be_read_by_machines(stories: Path) -> None:
     assert 'tests="2" failures="1"' in report.read_text()
 
 
-def test_the_same_seed_tells_the_same_story(stories: Path) -> None:
-    told = [CliRunner().invoke(command, [str(stories / "good.yaml")]).output.rsplit("\n", 2)[0] for _ in range(2)]
-    assert told[0] == told[1]
+def test_same_seed_gives_the_same_output(stories: Path) -> None:
+    outputs = [CliRunner().invoke(command, [str(stories / "good.yaml")]).output.rsplit("\n", 2)[0] for _ in range(2)]
+    assert outputs[0] == outputs[1]
 
 
-HOPELESS = """
-name: nobody will ever know
+ENDLESS = """
+name: a story without an end
 fleet: {members: [{name: one, nodes: 1}]}
 timeline:
 - apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: v}}
@@ -62,33 +65,48 @@ expect:
 """
 
 
-def test_a_story_that_does_not_end_is_given_up_and_the_next_one_is_played(stories: Path) -> None:
-    (stories / "a-long-one.yaml").write_text(HOPELESS)
+def test_endless_story_is_stopped_and_the_next_one_runs(stories: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count_loop_turns_as_seconds(monkeypatch, 0.01)
+    (stories / "a-long-one.yaml").write_text(ENDLESS)
     (stories / "bad.yaml").unlink()
-    outcome = CliRunner().invoke(command, ["-q", "--patience", "3", str(stories)])
+    outcome = CliRunner().invoke(command, ["-q", "--patience", "60", str(stories)])
     assert outcome.exit_code == 1
-    assert "the story comes to its end" in outcome.output
-    assert "no end after 3 seconds on the wall clock" in outcome.output
+    assert "the story did not end" in outcome.output
+    assert "stopped after 60 seconds of real time; virtual time advanced" in outcome.output
     assert "ok  good" in outcome.output
 
 
 @pytest.mark.parametrize("until", ["2s", "later"])
-def test_what_must_become_true_before_a_moment_fails_when_that_has_passed(tmp_path: Path, until: str) -> None:
+def test_expectation_with_until_fails_when_that_time_has_passed(tmp_path: Path, until: str) -> None:
     late = "\n- {name: later, after: 2s}\nexpect:\n- that: ConfigMap/a.data.k == w\n  from: 0s\n  until: " + until
     (tmp_path / "late.yaml").write_text(STORY.partition("\nexpect")[0] + late)
-    outcome = CliRunner().invoke(command, ["-q", "--patience", "30", str(tmp_path)])
+    outcome = CliRunner().invoke(command, ["-q", str(tmp_path)])
     assert "FAILED at 00:00:02: ConfigMap/a.data.k == w" in outcome.output
 
 
-def test_looks_without_time_between_them_are_refused(tmp_path: Path) -> None:
+def test_interval_of_zero_is_refused(tmp_path: Path) -> None:
     (tmp_path / "busy.yaml").write_text(STORY % "v" + "every: 0\n")
     outcome = CliRunner().invoke(command, ["-q", str(tmp_path)])
     assert "`every` is 0" in str(outcome.exception)
 
 
-def test_what_nobody_ever_looked_at_did_not_come_true(tmp_path: Path) -> None:
+def test_expectation_that_was_never_checked_fails_the_story(tmp_path: Path) -> None:
     (tmp_path / "blind.yaml").write_text(STORY % "v" + "- never: exists(ConfigMap/a)\n  from: 40s\n")
     outcome = CliRunner().invoke(command, ["-q", str(tmp_path)])
     assert outcome.exit_code == 1
-    assert "somebody looks whether never exists(ConfigMap/a)" in outcome.output
-    assert "counts from 00:00:40 on, and the story ended before" in outcome.output
+    assert "never checked: never exists(ConfigMap/a)" in outcome.output
+    assert "it applies from 00:00:40, and the story ended before" in outcome.output
+
+
+def test_step_that_is_refused_fails_the_story_with_the_error(tmp_path: Path) -> None:
+    refused = STORY % "v" + "- never: missing(Cluster/one)\n"
+    refused = refused.replace("metadata: {name: a}", "metadata: {name: Not_Valid}")
+    (tmp_path / "refused.yaml").write_text(refused)
+    outcome = CliRunner().invoke(command, ["-q", str(tmp_path)])
+    assert outcome.exit_code == 1
+    assert 'FAILED at 00:00:00: step 1 could not be applied: ConfigMap "Not_Valid" is invalid' in outcome.output
+
+
+def test_folder_without_stories_is_refused(tmp_path: Path) -> None:
+    outcome = CliRunner().invoke(command, [str(tmp_path)])
+    assert "no stories found" in str(outcome.exception)

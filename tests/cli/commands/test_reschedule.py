@@ -14,22 +14,22 @@ from trimtab.errors import InputFault
 from trimtab.rescheduling.rescheduler import read_config
 
 HERE = resident(pod("web-0", on="a"))
-FOUND = Plan(
+PLAN = Plan(
     (Move(HERE, "a", "b", "UnderutilisedNodes", 42.0, "a is used to 90 % of its cpu"),),
     (Refused(HERE, "BetterAffinity", 31.0, "the budget web would have 0 disruptions left, 1 must be"),),
     History(),
 )
 
 
-def test_a_plan_tells_what_moves_and_what_stays_and_why() -> None:
-    text = told(FOUND)
+def test_plan_shows_what_moves_what_stays_and_why() -> None:
+    text = told(PLAN)
     assert "default/web-0   a      b    42 %   UnderutilisedNodes   a is used to 90 % of its cpu" in text
     assert "1 pod moves" in text
-    assert "1 pod stays, although there is a reason to move" in text
-    assert shown(FOUND)["refused"][0]["reason"].startswith("the budget web")
+    assert "1 pod stays despite a reason to move" in text
+    assert shown(PLAN)["refused"][0]["reason"].startswith("the budget web")
 
 
-def test_a_file_may_be_ours_or_the_deschedulers(tmp_path) -> None:
+def test_file_can_have_settings_or_a_descheduler_policy(tmp_path) -> None:
     ours, theirs, bad = tmp_path / "ours.yaml", tmp_path / "theirs.yaml", tmp_path / "bad.yaml"
     ours.write_text("preset: moderate")
     theirs.write_text("kind: DeschedulerPolicy\nprofiles: []")
@@ -44,7 +44,7 @@ def test_a_file_may_be_ours_or_the_deschedulers(tmp_path) -> None:
         config_from(str(bad))
 
 
-def test_nodes_are_told_with_what_is_requested_what_is_used_and_how_they_stand() -> None:
+def test_nodes_are_shown_with_requests_usage_and_state() -> None:
     settings = read_config({"rescheduler.yaml": "objectives: [{name: UnderutilisedNodes}]"}).settings
     pods = [pod(f"web-{n}", on="a", cpu="1500m", memory="1Gi") for n in range(2)]
     measures = Measures({"a": {"cpu": 500, "memory": 1 << 30}})
@@ -52,13 +52,21 @@ def test_nodes_are_told_with_what_is_requested_what_is_used_and_how_they_stand()
     picture = Picture(facts, settings, History(), datetime(2026, 8, 1, tzinfo=UTC))
     lines = [line.split("   ") for line in shown_nodes(picture, limits_of(settings)).splitlines()]
     cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
-    assert cells[0][1:] == ["CPU REQUESTED", "MEMORY REQUESTED", "CPU USED", "MEMORY USED", "PODS", "OPEN", "STANDS"]
+    assert cells[0][1:] == [
+        "CPU REQUESTED",
+        "MEMORY REQUESTED",
+        "CPU USED",
+        "MEMORY USED",
+        "PODS",
+        "SCHEDULABLE",
+        "STATE",
+    ]
     used = ["12 % (500m of 4)", "12 % (1024Mi of 8192Mi)"]
     assert cells[1] == ["a", "75 % (3 of 4)", "25 % (2048Mi of 8192Mi)", *used, "2 of 10", "yes", "crowded"]
     assert cells[2] == ["b", "0 % (0 of 4)", "0 % (0Mi of 8192Mi)", "?", "?", "0 of 10", "yes", "idle"]
     assert cells[3][-2:] == ["no", "idle"]
-    said = "a node is idle at or below cpu 30 %, memory 30 %, and crowded above cpu 70 %, memory 70 %, of what is requested"
-    assert cells[4] == [said]
+    limits = "by requests, a node is idle at or below cpu 30 %, memory 30 %, and crowded above cpu 70 %, memory 70 %"
+    assert cells[4] == [limits]
     plain = Picture(facts._replace(measures=None), settings, History(), datetime(2026, 8, 1, tzinfo=UTC))
     assert "USED" not in shown_nodes(plain, None)
-    assert "STANDS" not in shown_nodes(plain, None)
+    assert "STATE" not in shown_nodes(plain, None)

@@ -1,19 +1,18 @@
-"""`trimtab rescheduler` as people run it: processes of its own beside a cluster, of which one leads."""
+"""`trimtab rescheduler`: two processes against one cluster, of which one leads."""
 
 import asyncio
 import contextlib
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 import yaml
 
-from cli.commands.test_controllers import running
-from cli.support.test_probes import Said, asked
+from cli.processes import LIMIT, Page, fetch_page, running, until
 from simulate.fixtures import DEPLOYMENTS, NODES, PODS, deployment
 from trimtab.client.client import Resource
 from trimtab.client.kube import KubeClient
@@ -55,17 +54,9 @@ async def started(directory: Path, *words: str) -> asyncio.subprocess.Process:
 
 
 async def address_of(process: asyncio.subprocess.Process) -> str:
-    """Where it tells how it is: the first thing it says."""
+    """The address of the endpoints, which is the first line of the output."""
     assert process.stdout is not None
-    return (await asyncio.wait_for(process.stdout.readline(), 60)).decode().rpartition(" ")[2].strip()
-
-
-async def until(true: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            if await true():
-                return
-            await asyncio.sleep(0.1)
+    return (await asyncio.wait_for(process.stdout.readline(), LIMIT)).decode().rpartition(" ")[2].strip()
 
 
 async def spread_of(client: KubeClient) -> Counter[str]:
@@ -78,18 +69,23 @@ async def spread_of(client: KubeClient) -> Counter[str]:
 
 
 async def crowd(client: KubeClient) -> None:
-    """Eight pods on one of three nodes: two too many."""
+    """Put eight pods on one of three nodes, two more than the limit."""
     others = [f"one-node-{number}" for number in (2, 3)]
     for node in others:
         await client.patch(NODES, "", node, {"spec": {"unschedulable": True}})
     await client.create(DEPLOYMENTS, deployment(replicas=8, cpu="900m"))
 
-    async def crowded() -> bool:
+    async def is_crowded() -> bool:
         return await spread_of(client) == {CROWDED: 8}
 
-    await until(crowded)
+    await until(is_crowded)
     for node in others:
         await client.patch(NODES, "", node, {"spec": {"unschedulable": None}})
+
+
+async def rounds_of(address: str) -> int:
+    text = (await fetch_page(f"{address}/metrics")).text
+    return int(text.partition("\ntrimtab_rescheduler_rounds_total ")[2].split()[0])
 
 
 async def holder(client: KubeClient) -> str:
@@ -101,7 +97,7 @@ async def holder(client: KubeClient) -> str:
 
 
 async def moves(client: KubeClient) -> list[dict[str, Any]]:
-    """What is written down for whoever leads next."""
+    """The moves in the stored history, which the next leader reads."""
     try:
         state = await client.get(CONFIGS, "kube-system", "trimtab-rescheduler-state")
     except NotFound:
@@ -110,72 +106,77 @@ async def moves(client: KubeClient) -> list[dict[str, Any]]:
     return found
 
 
-def test_of_two_reschedulers_one_leads_and_the_other_goes_on_when_it_is_killed(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_second_rescheduler_continues_when_the_leader_is_killed(tmp_path: Path) -> None:
+    async def scenario() -> None:
         async with member(tmp_path) as client:
             await crowd(client)
-            words = ("--config", str(tmp_path / "settings.yaml"), "--leader-elect", "--lease-seconds", "3")
+            words = ("--config", str(tmp_path / "settings.yaml"), "--leader-elect", "--lease-seconds", "15")
             words = (*words, "--health-address", "127.0.0.1:0")
             pair = [await started(tmp_path, *words) for _ in range(2)]
             try:
-                await succession(client, pair)
+                await check_takeover(client, pair)
             finally:
                 for process in pair:
                     if process.returncode is None:
                         process.kill()
                         await process.wait()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-async def succession(client: KubeClient, pair: list[asyncio.subprocess.Process]) -> None:
-    async def first_moved() -> bool:
-        return len(await moves(client)) == 1
+async def check_takeover(client: KubeClient, pair: list[asyncio.subprocess.Process]) -> None:
+    async def has_moved() -> bool:
+        return len(await moves(client)) >= 1
 
     addresses = {process.pid: await address_of(process) for process in pair}
-    await until(first_moved)
+    await until(has_moved)
     first = await holder(client)
     (leader,) = [process for process in pair if f"_{process.pid}_" in first]
     (other,) = [process for process in pair if process is not leader]
-    assert "trimtab_leading 1\n" in (await asked(f"{addresses[leader.pid]}/metrics")).text
-    assert await asked(f"{addresses[other.pid]}/readyz") == Said(200, "ok: waiting for the lease\n")
+    assert "trimtab_leading 1\n" in (await fetch_page(f"{addresses[leader.pid]}/metrics")).text
+    assert await fetch_page(f"{addresses[other.pid]}/readyz") == Page(200, "ok: waiting for the lease\n")
     leader.kill()
     await leader.wait()
 
-    async def succeeded() -> bool:
+    async def has_taken_over() -> bool:
         return f"_{other.pid}_" in await holder(client)
 
-    await until(succeeded)
+    await until(has_taken_over)
 
-    async def relieved() -> bool:
+    async def is_balanced() -> bool:
         spread = await spread_of(client)
         return spread[CROWDED] == 6 and sum(spread.values()) == 8
 
-    await until(relieved)
-    await asyncio.sleep(5)  # several rounds more, in which nobody moves
-    assert await relieved()
-    made = await moves(client)
-    assert [(one["source"], one["outcome"]) for one in made] == [(CROWDED, "Done")] * 2
-    told = [one for one in (await client.list(EVENTS, "default")).items if one["reason"] == "Evicted"]
-    assert len(told) == 2
-    assert 'trimtab_rescheduler_moves{outcome="Done"} 2\n' in (await asked(f"{addresses[other.pid]}/metrics")).text
+    await until(is_balanced)
+    rounds = await rounds_of(addresses[other.pid])
+
+    async def has_run_three_more_rounds() -> bool:
+        return await rounds_of(addresses[other.pid]) >= rounds + 3
+
+    await until(has_run_three_more_rounds)  # in which no pod moves
+    assert await is_balanced()
+    history = await moves(client)
+    assert [(one["source"], one["outcome"]) for one in history] == [(CROWDED, "Done")] * 2
+    events = [one for one in (await client.list(EVENTS, "default")).items if one["reason"] == "Evicted"]
+    assert len(events) == 2
+    assert 'trimtab_rescheduler_moves{outcome="Done"} 2\n' in (await fetch_page(f"{addresses[other.pid]}/metrics")).text
     other.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(other.wait(), 30) == 0
-    assert await holder(client) == ""  # the next one need not wait
+    assert await asyncio.wait_for(other.wait(), LIMIT) == 0
+    assert await holder(client) == ""  # released, so that the next leader need not wait
 
 
-def test_settings_that_cannot_be_read_are_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_invalid_settings_are_refused_at_start(tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("preset: reckless")
 
-    async def story() -> tuple[int | None, bytes]:
+    async def scenario() -> tuple[int | None, bytes]:
         words = ("rescheduler", "--kubeconfig", str(tmp_path / "none"), "--config", str(bad))
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "trimtab", *words, stderr=asyncio.subprocess.PIPE
         )
-        _, said = await process.communicate()
-        return process.returncode, said
+        _, error = await process.communicate()
+        return process.returncode, error
 
-    code, said = asyncio.run(story())
+    code, error = asyncio.run(scenario())
     assert code not in (0, None)
-    assert b"there is no preset 'reckless'" in said
+    assert b"there is no preset 'reckless'" in error

@@ -16,11 +16,11 @@ def provide(clusters, options):
 """
 
 
-class Server:
-    """Just enough of an API server: it keeps what is written."""
+class FakeServer:
+    """A fake API server that keeps scores in memory."""
 
-    def __init__(self, *clusters: str, rooms: tuple[str, ...] = ()) -> None:
-        self.clusters, self.rooms = clusters, rooms
+    def __init__(self, *clusters: str, namespaces: tuple[str, ...] = ()) -> None:
+        self.clusters, self.namespaces = clusters, namespaces
         self.scores: dict[str, Raw] = {}
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
@@ -32,7 +32,7 @@ class Server:
 
     async def create(self, resource: Resource, obj: Raw, **_: Any) -> Raw:
         namespace = obj["metadata"]["namespace"]
-        if namespace not in self.rooms:
+        if namespace not in self.namespaces:
             raise NotFound(f'namespaces "{namespace}" not found')
         self.scores[namespace] = {**obj, "metadata": {**obj["metadata"], "resourceVersion": "1"}}
         return self.scores[namespace]
@@ -42,46 +42,46 @@ class Server:
         return self.scores[namespace]
 
 
-def provider(folder: Path, text: str = PROVIDER) -> str:
+def write_provider(folder: Path, text: str = PROVIDER) -> str:
     path = folder / "mine.py"
     path.write_text(text)
     return str(path)
 
 
-def test_a_file_with_a_function_is_a_provider(tmp_path: Path) -> None:
-    server = Server("m1", "m22", rooms=("m1", "m22"))
-    round_ = Round(found(provider(tmp_path)), "mine", 300, ["more=1"])
+def test_python_file_with_provide_is_a_provider(tmp_path: Path) -> None:
+    server = FakeServer("m1", "m22", namespaces=("m1", "m22"))
+    publisher = Round(found(write_provider(tmp_path)), "mine", 300, ["more=1"])
     for _ in range(2):
-        said = asyncio.run(round_.publish(server))  # type: ignore[arg-type]
-    assert said == "mine: scores of 2 clusters"
+        summary = asyncio.run(publisher.publish(server))  # type: ignore[arg-type]
+    assert summary == "mine: published scores of 2 clusters"
     assert {name: raw["status"]["scores"] for name, raw in server.scores.items()} == {
         "m1": [{"name": "x", "value": 3}],
         "m22": [{"name": "x", "value": 4}],
     }
 
 
-def test_a_cluster_without_a_namespace_is_named_and_the_others_get_their_scores(tmp_path: Path) -> None:
-    server = Server("m1", "m2", rooms=("m2",))
-    said = asyncio.run(Round(found(provider(tmp_path)), "mine", 300, []).publish(server))  # type: ignore[arg-type]
-    assert said == "mine: scores of 1 clusters; no namespace yet for m1"
+def test_missing_namespace_is_reported_and_the_other_scores_are_written(tmp_path: Path) -> None:
+    server = FakeServer("m1", "m2", namespaces=("m2",))
+    summary = asyncio.run(Round(found(write_provider(tmp_path)), "mine", 300, []).publish(server))  # type: ignore[arg-type]
+    assert summary == "mine: published scores of 1 clusters; missing namespaces: m1"
 
 
-def test_a_dry_run_only_prints(tmp_path: Path) -> None:
-    server = Server("m1")
-    said = asyncio.run(Round(found(provider(tmp_path)), "mine", 300, []).show(server))  # type: ignore[arg-type]
-    assert said.split() == ["CLUSTER", "SCORE", "VALUE", "m1", "x", "2"]
+def test_dry_run_writes_nothing(tmp_path: Path) -> None:
+    server = FakeServer("m1")
+    summary = asyncio.run(Round(found(write_provider(tmp_path)), "mine", 300, []).show(server))  # type: ignore[arg-type]
+    assert summary.split() == ["CLUSTER", "SCORE", "VALUE", "m1", "x", "2"]
     assert server.scores == {}
 
 
-def test_what_is_no_provider_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_unknown_provider_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputFault, match="headroom, price"):
         found("nosuch")
-    with pytest.raises(InputFault, match="no function `provide"):
-        found(provider(tmp_path, "x = 1"))
+    with pytest.raises(InputFault, match="has no function `provide"):
+        found(write_provider(tmp_path, "x = 1"))
     assert callable(found("price"))
 
 
-def test_options_may_come_from_files(tmp_path: Path) -> None:
+def test_options_can_be_read_from_files(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("a,1\n")
     assert options_of([f"prices=@{tmp_path / 'p.csv'}", "x=1=2"]) == {"prices": "a,1\n", "x": "1=2"}
     with pytest.raises(InputFault, match="KEY=VALUE"):

@@ -1,4 +1,4 @@
-"""People are told what becomes of the workloads of a cluster, and what has to happen before one leaves it."""
+"""The report about a cluster: which workloads stay, which leave and when, and what delays them."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,8 +17,13 @@ NOW = EPOCH + timedelta(minutes=6)
 
 
 def cluster(name: str, *, ready: bool = True, taints: Any = ()) -> Cluster:
-    said = {"type": "Ready", "status": str(ready), "lastTransitionTime": "2030-01-01T00:00:00Z", "message": "silence"}
-    body = {"metadata": {"name": name}, "spec": {"taints": list(taints)}, "status": {"conditions": [said]}}
+    ready_condition = {
+        "type": "Ready",
+        "status": str(ready),
+        "lastTransitionTime": "2030-01-01T00:00:00Z",
+        "message": "no heartbeat",
+    }
+    body = {"metadata": {"name": name}, "spec": {"taints": list(taints)}, "status": {"conditions": [ready_condition]}}
     return msgspec.convert(body, Cluster, strict=False)
 
 
@@ -39,30 +44,31 @@ def binding(name: str, tolerations: str = "[]", **status: Any) -> ResourceBindin
     return msgspec.convert(body, ResourceBinding, strict=False)
 
 
-def told(first: Cluster, *bindings: ResourceBinding, dark: int = 0, profile: Any = TRIMTAB) -> str:
-    others = [cluster(f"m{n}", ready=n > dark + 1) for n in range(2, 11)]
+def report(first: Cluster, *bindings: ResourceBinding, unready: int = 0, profile: Any = TRIMTAB) -> str:
+    others = [cluster(f"m{n}", ready=n > unready + 1) for n in range(2, 11)]
     return "\n".join(lines(first, Scene([first, *others], bindings, Storm(), NOW), profile))
 
 
-def test_a_cluster_that_is_well_keeps_what_it_has() -> None:
-    text = told(cluster("m1"), binding("web"))
+def test_ready_cluster_keeps_its_workloads() -> None:
+    text = report(cluster("m1"), binding("web"))
+    assert text.splitlines()[2].split() == ["PRECONDITION", "STATUS"]
     assert "Cluster m1 is ready since 2030-01-01 00:00:00 UTC." in text
-    assert "none, and none is due" in text
-    assert "stays: nothing drives it out" in text
+    assert "none, and none is scheduled" in text
+    assert "stays: the cluster has no NoExecute taint" in text
 
 
-def test_a_dark_cluster_tells_when_it_will_be_evacuated_or_that_it_never_will() -> None:
-    dark = cluster("m1", ready=False)
-    assert "is not ready since 2030-01-01 00:00:00 UTC: silence" in told(dark)
-    assert "set at 2030-01-01 00:05:00 UTC" in told(dark)
-    assert "only people and ClusterTaintPolicies set it" in told(dark, profile=UPSTREAM)
-    assert "No workload is placed there." in told(dark)
+def test_unready_cluster_shows_when_it_is_evacuated() -> None:
+    unready = cluster("m1", ready=False)
+    assert "is not ready since 2030-01-01 00:00:00 UTC: no heartbeat" in report(unready)
+    assert "set at 2030-01-01 00:05:00 UTC" in report(unready)
+    assert "set only by users and ClusterTaintPolicies" in report(unready, profile=UPSTREAM)
+    assert "No workload is placed in this cluster." in report(unready)
 
 
-def test_each_workload_tells_whether_and_when_the_taint_drives_it_out() -> None:
+def test_each_workload_shows_whether_and_when_the_taint_evicts_it() -> None:
     forever = '[{"operator":"Exists"}]'
     for_a_while = '[{"operator":"Exists","tolerationSeconds":300}]'
-    text = told(
+    text = report(
         cluster("m1", ready=False, taints=[UNREACHABLE]),
         binding("goes"),
         binding("waits", for_a_while),
@@ -70,19 +76,19 @@ def test_each_workload_tells_whether_and_when_the_taint_drives_it_out() -> None:
     )
     assert "cluster.karmada.io/unreachable since 2030-01-01 00:05:00 UTC" in text
     rows = {line.split()[1]: line.split(maxsplit=3)[3] for line in text.splitlines() if line.startswith("Deployment ")}
-    assert rows["default/goes"] == "leaves when it is its turn"
-    assert rows["default/waits"] == "stays until 2030-01-01 00:10:00 UTC, as its policy tolerates the taint"
+    assert rows["default/goes"] == "is evicted as soon as the eviction rate allows it"
+    assert rows["default/waits"] == "stays until 2030-01-01 00:10:00 UTC: its policy tolerates the taint until then"
     assert rows["default/stays"] == "stays: its policy tolerates the taint"
 
 
-def test_what_keeps_a_workload_is_told_in_its_own_words() -> None:
+def test_stalled_workload_shows_its_condition() -> None:
     stuck = {"type": "Stalled", "status": "True", "reason": "EvictionBlocked", "message": "stays in m1: no room"}
-    text = told(cluster("m1", ready=False, taints=[UNREACHABLE]), binding("web", conditions=[stuck]))
+    text = report(cluster("m1", ready=False, taints=[UNREACHABLE]), binding("web", conditions=[stuck]))
     assert "EvictionBlocked: stays in m1: no room" in text
 
 
-def test_a_storm_is_told_before_anybody_wonders_why_nothing_moves() -> None:
-    dark = cluster("m1", ready=False, taints=[UNREACHABLE])
-    assert "quiet: 2 of 10 clusters are not ready" in told(dark, dark=1)
-    assert "4 of 10 clusters are not ready, more than 30%: evictions are slow" in told(dark, dark=3)
-    assert "more than 60%: nothing is evacuated until some return" in told(dark, dark=6)
+def test_storm_of_failures_is_shown_as_precondition() -> None:
+    unready = cluster("m1", ready=False, taints=[UNREACHABLE])
+    assert "met: 2 of 10 clusters are not ready" in report(unready, unready=1)
+    assert "4 of 10 clusters are not ready, more than 30%: the eviction rate is reduced" in report(unready, unready=3)
+    assert "more than 60%: evacuation is stopped until clusters recover" in report(unready, unready=6)

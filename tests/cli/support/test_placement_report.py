@@ -1,4 +1,4 @@
-"""People are told why a Placement is answered as it is, cluster by cluster."""
+"""The report about a Placement: the decision and the reason for every cluster."""
 
 import msgspec
 import pytest
@@ -17,7 +17,7 @@ from trimtab.store.store import Store
 GROUP = "cluster.open-cluster-management.io"
 
 
-def told(*objects: Raw, name: str = "p", as_json: bool = False, status: Raw | None = None) -> str:
+def report(*objects: Raw, name: str = "p", as_json: bool = False, status: Raw | None = None) -> str:
     async def run() -> str:
         learn_everything()
         clock = LoopClock()
@@ -39,7 +39,7 @@ def told(*objects: Raw, name: str = "p", as_json: bool = False, status: Raw | No
     return run_virtually(run())
 
 
-def thing(version: str, kind: str, name: str, namespace: str = "", **rest: Raw) -> Raw:
+def ocm_object(version: str, kind: str, name: str, namespace: str = "", **rest: Raw) -> Raw:
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
     return {"apiVersion": f"{GROUP}/{version}", "kind": kind, "metadata": metadata, **rest}
 
@@ -48,27 +48,27 @@ def fleet() -> list[Raw]:
     tainted = {"hubAcceptsClient": True, "taints": [{"key": "gone", "effect": "NoSelect"}]}
     everybody = {"clusterSelector": {"selectorType": "LabelSelector", "labelSelector": {}}}
     return [
-        thing("v1", "ManagedCluster", "a", spec={"hubAcceptsClient": True}),
-        thing("v1", "ManagedCluster", "b", spec=tainted),
-        thing("v1", "ManagedCluster", "c", spec={"hubAcceptsClient": True}),
-        thing("v1beta2", "ManagedClusterSet", "global", spec=everybody),
-        thing("v1beta2", "ManagedClusterSetBinding", "global", "default", spec={"clusterSet": "global"}),
-        thing("v1beta1", "Placement", "p", "default", spec={"numberOfClusters": 1}),
+        ocm_object("v1", "ManagedCluster", "a", spec={"hubAcceptsClient": True}),
+        ocm_object("v1", "ManagedCluster", "b", spec=tainted),
+        ocm_object("v1", "ManagedCluster", "c", spec={"hubAcceptsClient": True}),
+        ocm_object("v1beta2", "ManagedClusterSet", "global", spec=everybody),
+        ocm_object("v1beta2", "ManagedClusterSetBinding", "global", "default", spec={"clusterSet": "global"}),
+        ocm_object("v1beta1", "Placement", "p", "default", spec={"numberOfClusters": 1}),
     ]
 
 
-def test_every_cluster_has_its_reason() -> None:
-    text = told(*fleet())
+def test_every_cluster_has_a_reason() -> None:
+    text = report(*fleet())
     first, decided, _, headings, a, b, c = text.splitlines()
     assert first == "Placement default/p: All cluster decisions scheduled"
-    assert decided == "Decided for: no cluster"
-    assert headings.split() == ["CLUSTER", "CHOSEN", "TOTAL", "SCORES", "WHY"]
+    assert decided == "Current decision: no cluster"
+    assert headings.split() == ["CLUSTER", "SELECTED", "TOTAL", "SCORES", "REASON"]
     assert a.split()[:7] == ["a", "yes", "100", "Balance", "100,", "Steady", "0"]
     assert b.split()[:3] == ["b", "no", "TaintToleration:"]
-    assert c.endswith("would do, but others are better or come first by name")
+    assert c.endswith("feasible, but other clusters have a higher score or an earlier name")
 
 
-def test_scores_that_are_missing_or_over_are_told() -> None:
+def test_missing_and_expired_scores_are_shown() -> None:
     def configured(resource: str, score: str) -> Raw:
         return {
             "scoreCoordinate": {"type": "AddOn", "addOn": {"resourceName": resource, "scoreName": score}},
@@ -76,10 +76,10 @@ def test_scores_that_are_missing_or_over_are_told() -> None:
         }
 
     policy = {"mode": "Exact", "configurations": [configured("price", "hour"), configured("price", "day")]}
-    score = thing("v1alpha1", "AddOnPlacementScore", "price", "a")
+    score = ocm_object("v1alpha1", "AddOnPlacementScore", "price", "a")
     given = {"scores": [{"name": "hour", "value": 7}]}
-    scored = thing("v1beta1", "Placement", "scored", "default", spec={"prioritizerPolicy": policy})
-    text = told(
+    scored = ocm_object("v1beta1", "Placement", "scored", "default", spec={"prioritizerPolicy": policy})
+    text = report(
         *fleet(),
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}},
         score,
@@ -89,9 +89,9 @@ def test_scores_that_are_missing_or_over_are_told() -> None:
     )
     a, _, c = text.splitlines()[-3:]
     assert "2 x AddOn/price/hour 7" in a
-    assert a.endswith("one of the best; AddOnPlacementScore price has no score day")
-    assert c.endswith("one of the best; there is no AddOnPlacementScore price")
-    over = told(
+    assert a.endswith("among the best; AddOnPlacementScore price has no score day")
+    assert c.endswith("among the best; there is no AddOnPlacementScore price")
+    over = report(
         *fleet(),
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}},
         score,
@@ -102,16 +102,16 @@ def test_scores_that_are_missing_or_over_are_told() -> None:
     assert "AddOnPlacementScore price expired at 2001-01-01 00:00:00Z" in over
 
 
-def test_the_same_is_told_as_the_debug_server_tells_it() -> None:
-    document = msgspec.json.decode(told(*fleet(), as_json=True))
+def test_json_is_the_document_of_the_debug_server() -> None:
+    document = msgspec.json.decode(report(*fleet(), as_json=True))
     assert [step["name"] for step in document["filteredPipelineResults"]] == ["Predicate", "Predicate,TaintToleration"]
 
 
-def test_a_placement_that_cannot_be_understood_is_told_so() -> None:
-    odd = thing("v1beta1", "Placement", "odd", "default", spec={"prioritizerPolicy": {"mode": "Odd"}})
-    assert "It cannot be understood: incorrect prioritizer policy mode: Odd" in told(*fleet(), odd, name="odd")
+def test_misconfigured_placement_is_reported() -> None:
+    odd = ocm_object("v1beta1", "Placement", "odd", "default", spec={"prioritizerPolicy": {"mode": "Odd"}})
+    assert "The Placement is misconfigured: incorrect prioritizer policy mode: Odd" in report(*fleet(), odd, name="odd")
 
 
-def test_a_placement_that_is_not_there_is_named() -> None:
+def test_missing_placement_is_named() -> None:
     with pytest.raises(InputFault, match="there is no Placement nosuch in namespace default"):
-        told(name="nosuch")
+        report(name="nosuch")

@@ -1,4 +1,4 @@
-"""`trimtab agent`: beside a member that the host cannot reach, fetch its Works and report back."""
+"""`trimtab agent`: runs in a member that the host cannot reach, applies its Works and reports their status."""
 
 import asyncio
 
@@ -17,9 +17,9 @@ from trimtab.telemetry import speak
 
 @click.command()
 @click.argument("name")
-@click.option("--kubeconfig", "member_config", required=True, help="The kubeconfig of the member, this cluster.")
-@click.option("--context", "member_context", default="", help="Its context in that file.")
-@click.option("--host-kubeconfig", required=True, help="The kubeconfig of the control plane.")
+@click.option("--kubeconfig", "member_config", required=True, help="Kubeconfig of the member cluster.")
+@click.option("--context", "member_context", default="", help="Context in that kubeconfig.")
+@click.option("--host-kubeconfig", required=True, help="Kubeconfig of the control plane.")
 @click.option("--host-context", default="")
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
 @pulse_option
@@ -34,7 +34,7 @@ def command(
     health_address: str,
     verbose: int,
 ) -> None:
-    """Serve the cluster NAME, joined with `trimtab join NAME --mode pull`, from its own side."""
+    """Run the agent of the cluster NAME, which was joined with `trimtab join NAME --mode pull`."""
     speak(verbosity=verbose)
     credentials = load(member_config, member_context)
 
@@ -50,11 +50,11 @@ def command(
             connect=lambda cluster: KubeClient(credentials) if cluster.name == name else None,
             chosen=lambda controller: controller.name in CONTROLLERS,
         )
-        pulse = Pulse()
-        pulse.ready, pulse.tell = lambda: plane.ready, plane.samples
+        probes = Pulse()
+        probes.ready, probes.tell = lambda: plane.ready, plane.samples
         click.echo(f"the agent of {name} is ready")
         try:
-            async with beating(pulse, health_address):
+            async with beating(probes, health_address):
                 await plane.run()
         finally:
             heartbeat.cancel()

@@ -1,4 +1,4 @@
-"""`trimtab apiserver`: the API server alone, kinds and schemas without controllers or policy admission."""
+"""`trimtab apiserver`: the API server without controllers and without policy admission."""
 
 import asyncio
 import signal
@@ -16,12 +16,12 @@ from trimtab.telemetry import speak
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("trimtab-data"),
     show_default=True,
-    help="Where everything is kept.",
+    help="Directory for all data.",
 )
-@click.option("--port", type=int, default=6443, show_default=True, help="Port to serve on; 0 picks a free one.")
+@click.option("--port", type=int, default=6443, show_default=True, help="Port to serve on; 0 selects a free port.")
 @click.option("--bind", default="127.0.0.1", show_default=True, help="Address to serve on.")
 def command(data_dir: Path, port: int, bind: str) -> None:
-    """Serve the Kubernetes API of every kind Trimtab knows."""
+    """Serve the Kubernetes API of all kinds of Trimtab, without controllers."""
     speak()
     live_long(_serve(data_dir, port, bind))
 

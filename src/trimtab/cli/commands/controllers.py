@@ -1,6 +1,7 @@
-"""`trimtab controllers`: all controllers, against any API server."""
+"""`trimtab controllers`: run all controllers against any API server."""
 
 import asyncio
+import difflib
 import signal
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -15,17 +16,29 @@ from trimtab.cli.support.probes import Pulse, beating, lead, pulse_option
 from trimtab.cli.support.processes import elected, live_long
 from trimtab.client.kube import KubeClient
 from trimtab.client.kubeconfig import load
+from trimtab.controllers.settings import SETTINGS
 from trimtab.telemetry import speak
 
 
 @click.command()
 @kubeconfig_options
 @click.option("--profile", type=click.Choice(["trimtab", "upstream"]), default="trimtab", show_default=True)
-@click.option("--leader-elect/--no-leader-elect", default=False, help="Work only while holding the Lease.")
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=False,
+    help="Run the controllers only while this process holds the Lease.",
+)
 @click.option("--leader-elect-resource-namespace", default="kube-system", show_default=True)
-@click.option("--lease-seconds", default=15.0, show_default=True, help="How long a Lease is believed.")
-@click.option("--status-seconds", default=10.0, show_default=True, help="How often each member is looked at.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A controller setting; may be repeated.")
+@click.option(
+    "--lease-seconds",
+    default=15.0,
+    show_default=True,
+    help="Seconds after which a Lease without renewal counts as expired.",
+)
+@click.option(
+    "--status-seconds", default=10.0, show_default=True, help="Seconds between two status checks of a member."
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Controller setting; can be repeated.")
 @pulse_option
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
@@ -42,12 +55,12 @@ def command(
     log_format: str,
     verbose: int,
 ) -> None:
-    """Run every controller against the API server of a kubeconfig."""
+    """Run all controllers against the API server of a kubeconfig."""
     speak(verbosity=verbose, as_json=log_format == "json")
 
-    pulse = Pulse()
+    probes = Pulse()
 
-    async def live() -> None:
+    async def serve() -> None:
         client = KubeClient(load(kubeconfig or None, context), agent="trimtab-controllers")
 
         async def work() -> None:
@@ -57,23 +70,23 @@ def command(
                 settings=read_settings(settings),
                 probe_seconds=status_seconds,
             )
-            pulse.ready, pulse.tell = lambda: plane.ready, plane.samples
+            probes.ready, probes.tell = lambda: plane.ready, plane.samples
             click.echo("controllers are ready")
             await plane.run()
 
         namespace = leader_elect_resource_namespace
-        standing = elected(client, name="trimtab-controllers", namespace=namespace, lease_seconds=lease_seconds)
+        election = elected(client, name="trimtab-controllers", namespace=namespace, lease_seconds=lease_seconds)
         try:
-            async with beating(pulse, health_address):
-                await lead(work, standing if leader_elect else None, pulse)
+            async with beating(probes, health_address):
+                await lead(work, election if leader_elect else None, probes)
         finally:
             await client.close()
 
-    run_until_told_to_stop(live())
+    run_until_told_to_stop(serve())
 
 
 def run_until_told_to_stop(work: Coroutine[Any, Any, None]) -> None:
-    """Run the coroutine; an interrupt or a polite kill ends it cleanly."""
+    """Run the coroutine; SIGINT and SIGTERM cancel it."""
 
     async def main() -> None:
         task = asyncio.ensure_future(work)
@@ -86,20 +99,26 @@ def run_until_told_to_stop(work: Coroutine[Any, Any, None]) -> None:
 
 
 def read_settings(pairs: tuple[str, ...]) -> dict[str, object]:
-    """`name=value` pairs; numbers and true/false are read as such."""
+    """The settings of `name=value` pairs, each converted to its declared type."""
     found: dict[str, object] = {}
     for pair in pairs:
         name, separator, text = pair.partition("=")
         if not separator or not name:
-            raise click.UsageError(f"--set {pair}: NAME=VALUE was expected")
-        found[name] = _read(text)
+            raise click.UsageError(f"--set {pair}: expected NAME=VALUE")
+        if name not in SETTINGS:
+            near = difflib.get_close_matches(name, SETTINGS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"the settings are {', '.join(SETTINGS)}"
+            raise click.UsageError(f"--set {pair}: there is no setting {name}; {hint}")
+        try:
+            found[name] = _convert(text, SETTINGS[name].type)
+        except ValueError:
+            raise click.UsageError(f"--set {pair}: expected {SETTINGS[name].type.__name__}") from None
     return found
 
 
-def _read(text: str) -> object:
-    if text in ("true", "false"):
+def _convert(text: str, type_: type) -> object:
+    if type_ is bool:
+        if text not in ("true", "false"):
+            raise ValueError(text)
         return text == "true"
-    try:
-        return float(text) if "." in text else int(text)
-    except ValueError:
-        return text
+    return type_(text)

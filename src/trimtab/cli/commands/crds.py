@@ -13,33 +13,33 @@ from trimtab.registry import discover
 
 
 def _ours() -> list[Kind]:
-    """Every kind that a Kubernetes API server does not know by itself."""
+    """All kinds that are not built into a Kubernetes API server."""
     discover(declarations)
     return [kind for kind in kinds.values() if kind.custom or kind.id == "clusters.cluster.karmada.io"]
 
 
 class _Plain(yaml.SafeDumper):
-    """YAML without anchors: schemas share parts in memory, and readers should not have to follow them."""
+    """Writes YAML without anchors: schemas share parts in memory, and aliases are hard to read."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 @click.command()
-@click.option("--group", "groups", multiple=True, help="Only kinds of this API group; may be given several times.")
+@click.option("--group", "groups", multiple=True, help="Only kinds of this API group; can be repeated.")
 @click.option(
     "--conversion-url",
     default="",
-    help="Where a webhook converts older versions; without it only the stored version of each kind is served.",
+    help="URL of the conversion webhook; without it only the storage version of each kind is served.",
 )
 def command(groups: tuple[str, ...], conversion_url: str) -> None:
-    """Print the CustomResourceDefinitions of Trimtab, ready for `kubectl apply --server-side -f -`."""
+    """Print the CustomResourceDefinitions of Trimtab, for `kubectl apply --server-side -f -`."""
     webhook = {"url": conversion_url} if conversion_url else None
-    ours = _ours()
-    known = {kind.group for kind in ours}
+    custom_kinds = _ours()
+    known = {kind.group for kind in custom_kinds}
     if unknown := sorted(set(groups) - known):
-        raise InputFault(f"no kinds of the group {unknown[0]}; there are: {', '.join(sorted(known))}")
-    for kind in ours:
+        raise InputFault(f"there are no kinds of the group {unknown[0]}; groups: {', '.join(sorted(known))}")
+    for kind in custom_kinds:
         if groups and kind.group not in groups:
             continue
         click.echo("---")

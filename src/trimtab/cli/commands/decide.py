@@ -1,4 +1,4 @@
-"""`trimtab decide`: where workloads, Placements or pods would go, and why, from files alone."""
+"""`trimtab decide`: decide the placement of workloads, Placements or pods from files, without a server."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -16,33 +16,33 @@ from trimtab.errors import InputFault
 from trimtab.tables import table
 
 NOT_PLACED = 3
-"""What the command ends with when something cannot be placed: 1 is wrong input, 2 a wrong command line."""
+"""The exit code when something cannot be placed; 1 means wrong input, 2 a wrong command line."""
 
 
 @click.command()
 @click.option(
-    "-f", "--filename", "files", multiple=True, required=True, help="A YAML or JSON file; `-` is standard input."
+    "-f", "--filename", "files", multiple=True, required=True, help="YAML or JSON file; `-` is standard input."
 )
 @click.option(
     "-o", "--output", type=click.Choice(("table", "wide", "json", "yaml")), default="table", show_default=True
 )
 @click.option("--profile", type=click.Choice(sorted(PROFILES)), default="trimtab", show_default=True)
-@click.option("--at", "moment", default="", help="Decide as if it were this time (RFC 3339) instead of now.")
+@click.option("--at", "moment", default="", help="Time of the decision (RFC 3339). Default: now.")
 def command(files: Sequence[str], output: str, profile: str, moment: str) -> int:
-    """Say where the workloads in these files go, and why, without any server.
+    """Decide where the workloads in these files are placed, and why, without a server.
 
-    Takes Clusters, workloads and propagation policies (with bindings, scores, interpreter customizations where there
-    are any); or ManagedClusters, sets, bindings, scores and Placements; or Nodes and Pods, of which those without a
-    node are placed.
+    The files contain Clusters, workloads and propagation policies (optionally bindings, scores and interpreter
+    customizations); or ManagedClusters, cluster sets, bindings, scores and Placements; or Nodes and Pods. Pods
+    without a node are placed.
 
-    Ends with 0 when everything has a place, with 3 when something has none, with 1 when the input is wrong.
+    Exit codes: 0 when everything is placed, 3 when something is not, 1 when the input is wrong.
     """
-    intake = taken_in(files)
-    for warning in intake.warnings:
+    manifests = taken_in(files)
+    for warning in manifests.warnings:
         click.echo(f"warning: {warning}", err=True)
-    told = verdicts(intake, now=_time(moment), profile=PROFILES[profile])
-    click.echo(_written(told, output), nl=output != "yaml")
-    return 0 if all(verdict.placed for verdict in told) else NOT_PLACED
+    decisions = verdicts(manifests, now=_time(moment), profile=PROFILES[profile])
+    click.echo(_written(decisions, output), nl=output != "yaml")
+    return 0 if all(verdict.placed for verdict in decisions) else NOT_PLACED
 
 
 def _time(text: str) -> datetime:
@@ -51,17 +51,17 @@ def _time(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as fault:
-        raise InputFault(f"--at takes a time such as 2026-03-01T12:00:00Z, not {text!r}") from fault
+        raise InputFault(f"--at: expected a time such as 2026-03-01T12:00:00Z, got {text!r}") from fault
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _written(told: Sequence[Verdict], output: str) -> str:
+def _written(decisions: Sequence[Verdict], output: str) -> str:
     if output in ("json", "yaml"):
-        plain: Any = {"decisions": msgspec.json.decode(msgspec.json.encode(told))}
+        plain: Any = {"decisions": msgspec.json.decode(msgspec.json.encode(decisions))}
         if output == "json":
             return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
         return yaml.safe_dump(plain, sort_keys=False, width=120)
-    return "\n\n".join("\n".join(_lines(verdict, wide=output == "wide")) for verdict in told)
+    return "\n\n".join("\n".join(_lines(verdict, wide=output == "wide")) for verdict in decisions)
 
 
 def _lines(verdict: Verdict, *, wide: bool) -> Iterator[str]:
@@ -70,7 +70,8 @@ def _lines(verdict: Verdict, *, wide: bool) -> Iterator[str]:
     if verdict.targets:
         yield from _table(verdict, wide=wide).splitlines()
     for group in verdict.groups:
-        yield f"group {group.name}: {group.message or 'taken'}"
+        noun = "Affinity group" if verdict.dialect == "karmada" else "Decision group"
+        yield f"{noun} {group.name}: {group.message or 'selected'}."
     if wide:
         yield from _small_print(verdict)
 
@@ -78,7 +79,7 @@ def _lines(verdict: Verdict, *, wide: bool) -> Iterator[str]:
 def _table(verdict: Verdict, *, wide: bool) -> str:
     noun = "NODE" if verdict.dialect == "pods" else "CLUSTER"
     counted = any(target.replicas is not None for target in verdict.targets)
-    headings = [noun, "REPLICAS" if counted else "CHOSEN", *(_WIDE if wide else ()), "WHY"]
+    headings = [noun, "REPLICAS" if counted else "SELECTED", *(_WIDE if wide else ()), "REASON"]
     rows = [
         [target.name, _share(target, counted), *(_details(target) if wide else ()), _why(target)]
         for target in verdict.targets
@@ -86,7 +87,7 @@ def _table(verdict: Verdict, *, wide: bool) -> str:
     return table(headings, rows)
 
 
-_WIDE = ("BEFORE", "ROOM", "TOTAL", "SCORES")
+_WIDE = ("BEFORE", "FITS", "TOTAL", "SCORES")
 
 
 def _share(target: Target, counted: bool) -> str:
@@ -105,14 +106,14 @@ def _why(target: Target) -> str:
     if target.outcome == "Refused":
         return f"{target.plugin}: {target.reason}" if target.plugin else target.reason
     if target.outcome == "NotNeeded":
-        return target.reason or "would do, but is not needed"
-    return target.reason or "chosen"
+        return target.reason or "feasible, but not needed"
+    return target.reason or "selected"
 
 
 def _small_print(verdict: Verdict) -> Iterator[str]:
     if verdict.strategy:
-        yield f"strategy: {verdict.strategy}, {verdict.mode}; {verdict.rule}"
+        yield f"Strategy: {verdict.strategy}, {verdict.mode}; {verdict.rule}"
     if verdict.tie_break:
-        yield f"ties: {verdict.tie_break}"
+        yield f"Ties: {verdict.tie_break}"
     until = verdict.valid_until
-    yield f"valid until: {'anything changes' if until is None else f'{until:%Y-%m-%dT%H:%M:%SZ}'}"
+    yield f"Valid until: {'the input changes' if until is None else f'{until:%Y-%m-%dT%H:%M:%SZ}'}"

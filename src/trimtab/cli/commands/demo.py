@@ -1,4 +1,4 @@
-"""`trimtab demo`: a story on the wall clock, as a picture that needs no knowledge of Kubernetes to be read."""
+"""`trimtab demo`: run a story in real time and print the replicas of every cluster as dots."""
 
 import asyncio
 import tempfile
@@ -13,11 +13,12 @@ from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.value import Raw
 from trimtab.app import Embedded
-from trimtab.cli.commands.up import House
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.clock import WallClock
+from trimtab.local_fleet import LocalFleet
 from trimtab.server.local import LocalClient
-from trimtab.stories.runner import Failed, Stage, clock_text
+from trimtab.stories.report import Failed, clock_text
+from trimtab.stories.runner import Stage
 from trimtab.stories.story import Story, read_story
 from trimtab.telemetry import speak
 
@@ -26,11 +27,11 @@ DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=Tru
 PODS = Resource("", "v1", "pods", "Pod", namespaced=True)
 NAMESPACE = "default"
 LOOK_SECONDS = 0.5
-LEGEND = "● a replica that serves   ○ one that starts or ends   ✗ a cluster nobody can reach"
+LEGEND = "● ready replica   ○ starting or terminating replica   ✗ unreachable cluster"
 
 
 class Sight(NamedTuple):
-    """What is to be seen at one moment."""
+    """One line of the output."""
 
     clusters: tuple[str, ...]
     serving: str
@@ -38,7 +39,7 @@ class Sight(NamedTuple):
 
 
 class Picture:
-    """One line for every change of the fleet, below a headline for every act."""
+    """Prints a heading for every act, and a line for every change of the fleet."""
 
     def __init__(self, story: Story, echo: Callable[[str], None]) -> None:
         self._names = [member.name for member in story.plan.members]
@@ -48,7 +49,7 @@ class Picture:
         self._last: Sight | None = None
 
     def tell(self, at: float, text: str) -> None:
-        """Of all that a stage tells, the headlines."""
+        """Print the headings of the story, and none of its other lines."""
         if text in self._headlines:
             self._echo(f"\n{text}\n")
             self._echo(self._row("time", self._names, "serving", "budget"))
@@ -65,15 +66,15 @@ class Picture:
 
 
 async def look(fleet: Embedded, now: datetime) -> Sight:
-    """The fleet as it is; members are asked directly, because a dark cluster does not answer anybody else."""
-    cells, serving = [], 0
+    """The current state; members are read directly, because an unreachable one does not answer the control plane."""
+    cells, ready_total = [], 0
     for member in fleet.world:
         pods = (await LocalClient(member.server).list(PODS, NAMESPACE)).items
         ready = sum(map(serves, pods))
-        serving += ready if member.reachable else 0
-        cells.append("●" * ready + "○" * (len(pods) - ready) if member.reachable else "✗ dark")
+        ready_total += ready if member.reachable else 0
+        cells.append("●" * ready + "○" * (len(pods) - ready) if member.reachable else "✗")
     wanted = sum(obj["spec"].get("replicas", 1) for obj in (await fleet.client.list(DEPLOYMENTS, NAMESPACE)).items)
-    return Sight(tuple(cells), f"{serving} of {wanted}", await budget_text(fleet.client, now))
+    return Sight(tuple(cells), f"{ready_total} of {wanted}", await budget_text(fleet.client, now))
 
 
 def serves(pod: Raw) -> bool:
@@ -91,52 +92,52 @@ def allowances(budgets: Iterable[Raw], now: datetime) -> Iterator[str]:
     for budget in budgets:
         status = budget.get("status") or {}
         if status.get("inFlight"):
-            yield "a move is going on"
+            yield "move in progress"
         elif status.get("allowedNow", 0) > 0:
-            yield "a move is allowed"
+            yield "move allowed"
         elif (later := status.get("nextAllowedAt")) is not None and datetime.fromisoformat(later) > now:
-            yield "spent, wait"
+            yield "rate used up"
         else:
             yield "no move allowed"
 
 
 async def live(story: Story, echo: Callable[[str], None], folder: Path) -> float:
-    """Play the story as `trimtab up` would live it, showing the picture; `Failed` when it does not come true."""
-    picture = Picture(story, echo)
-    house = House(folder, "127.0.0.1", 0, story.plan, story.profile, story.settings)
+    """Run the story on a served fleet and print its state; raises `StoryFailed`."""
+    output = Picture(story, echo)
+    local = LocalFleet(folder, "127.0.0.1", 0, story.plan, story.profile, story.settings)
     clock = WallClock()
-    stage = Stage(story, house.fleet, clock, picture.tell)
+    runner = Stage(story, local.fleet, clock, output.tell)
 
     async def watch() -> None:
         while True:
-            picture.show(stage.now, await look(house.fleet, clock.now().astimezone(UTC)))
+            output.show(runner.now, await look(local.fleet, clock.now().astimezone(UTC)))
             await asyncio.sleep(LOOK_SECONDS)
 
     watching: asyncio.Task[None] | None = None
     try:
-        await house.open()
-        await house.start()
+        await local.open()
+        await local.start()
         watching = asyncio.get_running_loop().create_task(watch())
-        took = await stage.play()
-        picture.show(took, await look(house.fleet, clock.now().astimezone(UTC)))
+        took = await runner.play()
+        output.show(took, await look(local.fleet, clock.now().astimezone(UTC)))
         return took
     finally:
         if watching is not None:
             watching.cancel()
-        await house.stop()
+        await local.stop()
 
 
 @click.command()
 @click.argument("story", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def command(story: Path) -> None:
-    """Show a story on the wall clock as a picture; exit with 1 if it does not go as it must."""
+    """Run a story in real time and print replicas as dots. The exit code is 1 when the story fails."""
     speak()
-    told = read_story(story)
-    click.echo(f"{told.name}\n\n{LEGEND}")
+    parsed = read_story(story)
+    click.echo(f"{parsed.name}\n\n{LEGEND}")
     with tempfile.TemporaryDirectory(prefix="trimtab-demo-") as folder:
         try:
-            took = asyncio.run(live(told, click.echo, Path(folder)))
+            took = asyncio.run(live(parsed, click.echo, Path(folder)))
         except Failed as failed:
-            click.echo("\n".join(["", f"FAILED at {clock_text(failed.at)}: {failed.expectation}", *failed.facts]))
+            click.echo("\n".join(["", f"FAILED at {clock_text(failed.at)}: {failed.message}", *failed.facts]))
             raise click.exceptions.Exit(1) from failed
-    click.echo(f"\nAll of it came true, in {took:.0f} seconds of real time.")
+    click.echo(f"\nAll expectations were met in {took:.0f} seconds.")

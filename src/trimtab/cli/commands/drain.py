@@ -1,4 +1,4 @@
-"""`trimtab drain NODE`: empties a node at the pace that budgets allow."""
+"""`trimtab drain NODE`: evict the pods of a node within their budgets."""
 
 from collections.abc import Sequence
 
@@ -12,23 +12,26 @@ from trimtab.rescheduling.drain import Drain, Options, Step
 
 @click.command()
 @click.argument("node")
-@click.option("--force", is_flag=True, help="Also evict pods that nothing would replace.")
-@click.option("--ignore-daemonsets", is_flag=True, help="Leave pods of DaemonSets where they are.")
-@click.option("--delete-emptydir-data", is_flag=True, help="Also evict pods that lose an emptyDir by it.")
+@click.option("--force", is_flag=True, help="Also evict pods without a controller.")
+@click.option("--ignore-daemonsets", is_flag=True, help="Ignore pods of DaemonSets.")
+@click.option("--delete-emptydir-data", is_flag=True, help="Also evict pods with emptyDir volumes, whose data is lost.")
 @click.option(
-    "--grace-period", type=click.IntRange(min=-1), default=-1, help="Seconds that pods get to end; -1 is what they say."
+    "--grace-period",
+    type=click.IntRange(min=-1),
+    default=-1,
+    help="Seconds for pods to terminate; -1 uses the grace period of each pod.",
 )
-@click.option("--timeout", type=click.FloatRange(min=0), default=0, help="Seconds after which to give up; 0 is never.")
-@click.option("--disable-eviction", is_flag=True, help="Delete instead of evicting: no budget is asked.")
+@click.option("--timeout", type=click.FloatRange(min=0), default=0, help="Seconds after which to stop; 0 means never.")
+@click.option("--disable-eviction", is_flag=True, help="Delete pods instead of evicting them, which ignores budgets.")
 @click.option(
     "--parallel",
     type=click.IntRange(min=1),
     default=50,
     show_default=True,
-    help="How many pods may be leaving at once.",
+    help="Maximum number of pods that terminate at the same time.",
 )
-@click.option("--no-surge", is_flag=True, help="Never start a replacement first, also where it is allowed.")
-@click.option("--dry-run", is_flag=True, help="Change nothing: only say who could go now, and what blocks the others.")
+@click.option("--no-surge", is_flag=True, help="Never start a replacement before the eviction.")
+@click.option("--dry-run", is_flag=True, help="Only show which pods can be evicted now, and what blocks the others.")
 @kubeconfig_options
 def command(
     node: str,
@@ -44,7 +47,7 @@ def command(
     kubeconfig: str,
     context: str,
 ) -> int:
-    """Close NODE and evict its pods; says what blocks and until when."""
+    """Cordon NODE and evict its pods. Shows what blocks an eviction and until when."""
     options = Options(
         force=force,
         ignore_daemonsets=ignore_daemonsets,
@@ -67,7 +70,7 @@ def command(
 
 
 def summary(left: Sequence[Step], *, dry_run: bool) -> str:
-    """The last line: drained, or what is left."""
+    """The last line of the output."""
     if not left:
         return "could be drained now" if dry_run else "drained"
     names = ", ".join(step.pod for step in left[:5]) + (", ..." if len(left) > 5 else "")
@@ -77,5 +80,5 @@ def summary(left: Sequence[Step], *, dry_run: bool) -> str:
 
 def tell(step: Step) -> None:
     until = f" until {step.until:%H:%M:%S}" if step.until is not None else ""
-    said = f": {step.message}" if step.message else ""
-    click.echo(f"{step.state.lower() + until:<22} {step.pod}{said}")
+    message = f": {step.message}" if step.message else ""
+    click.echo(f"{step.state.lower() + until:<22} {step.pod}{message}")

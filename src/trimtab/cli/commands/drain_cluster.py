@@ -1,4 +1,4 @@
-"""`trimtab drain-cluster NAME`: empties a cluster, replacement first and within every budget."""
+"""`trimtab drain-cluster NAME`: move all workloads out of a cluster, replacement first and within all budgets."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from trimtab.errors import Conflict, InputFault, NotFound
 
 CORDON = "cluster.karmada.io/unschedulable"
 CLOSED_BEFORE = "closed-before"
-"""In the mark of a drain: the cluster was closed already, and stays so when the drain is aborted."""
+"""In the drain annotation: the cluster was cordoned before, and stays cordoned when the drain is aborted."""
 POLL_SECONDS = 1.0
 INTERRUPTED = 130
 MOST_LISTED = 20
@@ -30,19 +30,19 @@ MOST_LISTED = 20
 
 @click.command()
 @click.argument("cluster")
-@click.option("--abort", is_flag=True, help="Stop emptying it and open it again; what has begun comes to its end.")
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Stay and show how far it is.")
-@click.option("--timeout", type=float, default=3600.0, show_default=True, help="Seconds to wait at most.")
+@click.option("--abort", is_flag=True, help="Stop the drain and uncordon the cluster; moves in progress are completed.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait for the drain and show its progress.")
+@click.option("--timeout", type=float, default=3600.0, show_default=True, help="Maximum number of seconds to wait.")
 @kubeconfig_options
 def command(cluster: str, abort: bool, wait: bool, timeout: float, kubeconfig: str, context: str) -> int:
-    """Close CLUSTER for new workloads and move those that it has elsewhere. Ctrl-C while it waits aborts it."""
+    """Cordon CLUSTER and move its workloads to other clusters. Ctrl-C aborts the drain."""
 
     async def work(client: Client) -> int:
         if abort:
             await aborted(client, cluster)
             return 0
         await begun(client, cluster)
-        click.echo(f"cluster/{cluster} closed")
+        click.echo(f"cluster/{cluster} cordoned")
         if not wait:
             return 0
         try:
@@ -55,7 +55,7 @@ def command(cluster: str, abort: bool, wait: bool, timeout: float, kubeconfig: s
 
 
 async def begun(client: Client, name: str) -> None:
-    """Mark the cluster as being emptied, and close it."""
+    """Set the drain annotation and cordon the cluster."""
     since = WallClock().now().isoformat(timespec="seconds")
 
     def mark(raw: Raw) -> Marks:
@@ -66,7 +66,7 @@ async def begun(client: Client, name: str) -> None:
 
 
 async def aborted(client: Client, name: str) -> None:
-    """Take the marks away again; workloads that have begun to leave come to their end, the others stay."""
+    """Remove the annotation and the cordon; moves in progress are completed, the other workloads stay."""
 
     def unmark(raw: Raw) -> Marks:
         mark = drain_of(raw)
@@ -75,22 +75,22 @@ async def aborted(client: Client, name: str) -> None:
     closed = (await marked(client, name, unmark)).closed
     left = await inhabitants(client, name)
     leaving = sum(state_of(binding, name).moving for binding in left)
-    how = "still closed, as it was before" if closed else "open again"
+    cordon = "stays cordoned, as before the drain" if closed else "uncordoned"
     click.echo(
-        f"cluster/{name} is no longer being emptied and {how}; {len(left) - leaving} workloads stay, "
-        f"{leaving} that have begun to leave come to their end"
+        f"cluster/{name} drain aborted, {cordon}; {len(left) - leaving} workloads stay, "
+        f"{leaving} moves in progress are completed"
     )
 
 
 class Marks(NamedTuple):
-    """What a drain writes on a cluster."""
+    """What a drain writes to a cluster: the annotation and the cordon taint."""
 
     drain: str | None
     closed: bool
 
 
 async def marked(client: Client, name: str, choose: Callable[[Raw], Marks]) -> Marks:
-    """Set or take away the two marks, whatever else is on the cluster, and whoever else is writing it."""
+    """Set or remove annotation and taint; retried when the cluster was written meanwhile."""
     resource = resource_of(kind_of(Cluster))
     while True:
         raw = await cluster_named(client, name)
@@ -108,18 +108,18 @@ async def marked(client: Client, name: str, choose: Callable[[Raw], Marks]) -> M
 
 
 async def cluster_named(client: Client, name: str) -> Raw:
-    """The cluster as it is; who mistypes its name is told those that there are."""
+    """The cluster; the error for a wrong name lists the existing clusters."""
     resource = resource_of(kind_of(Cluster))
     try:
         return await client.get(resource, "", name)
     except NotFound as fault:
         known = sorted(raw["metadata"]["name"] for raw in (await client.list(resource)).items)
         listed = ", ".join(known[:MOST_LISTED]) + (" and more" if len(known) > MOST_LISTED else "")
-        raise InputFault(f"no cluster is called {name!r}; there are {listed or 'none: join one first'}") from fault
+        raise InputFault(f"there is no cluster {name!r}; clusters: {listed or 'none'}") from fault
 
 
 def drain_of(raw: Raw) -> str | None:
-    """The mark of a drain, if there is one."""
+    """The value of the drain annotation."""
     return (raw["metadata"].get("annotations") or {}).get(DRAIN)
 
 
@@ -135,7 +135,7 @@ def taints_after(raw: Raw, *, closed: bool) -> list[Raw] | None:
 
 
 async def watched(client: Client, cluster: str, seconds: float) -> int:
-    """Show how far it is, until nothing is left, nobody wants it emptied any more, or time is over."""
+    """Print the progress until the cluster is empty, the drain is aborted, or the time is over."""
     bar = Bar()
     try:
         async with asyncio.timeout(seconds):
@@ -143,7 +143,8 @@ async def watched(client: Client, cluster: str, seconds: float) -> int:
     except TimeoutError:
         bar.clear()
         click.echo(
-            f"not drained within {seconds:.0f} seconds; it goes on. To stop: trimtab drain-cluster {cluster} --abort"
+            f"not drained within {seconds:.0f} seconds; the drain continues. "
+            f"To stop it: trimtab drain-cluster {cluster} --abort"
         )
         return 1
     finally:
@@ -151,40 +152,40 @@ async def watched(client: Client, cluster: str, seconds: float) -> int:
 
 
 async def told_until_empty(client: Client, cluster: str, bar: Bar) -> int:
-    told: dict[str, str] = {}
+    printed: dict[str, str] = {}
     while True:
         left = await inhabitants(client, cluster)
-        for line in news(told, left, cluster):
+        for line in news(printed, left, cluster):
             bar.clear()
             click.echo(line)
-        done = len(told) - len(left)
+        done = len(printed) - len(left)
         if not left:
             bar.clear()
             click.echo(f"cluster/{cluster} drained")
             return 0
         if not await is_wanted(client, cluster):
             bar.clear()
-            click.echo("given up: somebody aborted it")
+            click.echo("the drain was aborted")
             return 1
         replicas = sum(state_of(binding, cluster).replicas for binding in left)
-        bar.show(done / len(told), f"{len(left)} workloads with {replicas} replicas are left")
+        bar.show(done / len(printed), f"{len(left)} workloads with {replicas} replicas remain")
         await asyncio.sleep(POLL_SECONDS)
 
 
-def news(told: dict[str, str], left: list[Binding], cluster: str) -> Iterator[str]:
-    """What is to be said that was not said before, workload by workload; `told` keeps count of it."""
+def news(printed: dict[str, str], left: list[Binding], cluster: str) -> Iterator[str]:
+    """A line for every workload whose state changed; `printed` holds the states of the last call."""
     states = {name_of(binding): state_of(binding, cluster).text for binding in left}
-    states |= {name: "has left" for name in told if name not in states}
+    states |= {name: "moved" for name in printed if name not in states}
     for name, text in sorted(states.items()):
-        if told.get(name) != text:
-            told[name] = text
-            done = sum(said == "has left" for said in told.values())
-            count = f" ({done} of {len(states)} workloads)" if text == "has left" else ""
+        if printed.get(name) != text:
+            printed[name] = text
+            done = sum(state == "moved" for state in printed.values())
+            count = f" ({done} of {len(states)} workloads)" if text == "moved" else ""
             yield f"{name} {text}{count}"
 
 
 class State(NamedTuple):
-    """How far one workload is."""
+    """The progress of one workload."""
 
     text: str
     replicas: int
@@ -195,15 +196,15 @@ def state_of(binding: Binding, cluster: str) -> State:
     placed = {target.name: target.replicas for target in binding.spec.clusters}.get(cluster, 0)
     hold = next((hold for hold in binding.status.holds if hold.cluster == cluster), None)
     if hold is not None:
-        until = f", until {hold.until:%H:%M:%S} at most" if hold.until is not None else ""
-        text = f"moves: {hold.replicas} replicas wait until their replacement is ready{until}"
+        until = f" until {hold.until:%H:%M:%S} at the latest" if hold.until is not None else ""
+        text = f"moving: {hold.replicas} replicas wait for their replacement{until}"
         return State(text, placed + hold.replicas, moving=True)
     stuck = stalled_because(binding)
     if stuck is not None:
-        return State(f"waits: {stuck.message}", placed)
+        return State(f"waiting: {stuck.message}", placed)
     if not any(target.name == cluster for target in binding.spec.clusters):
-        return State("is being removed", 0, moving=True)
-    return State("is to leave", placed)
+        return State("being removed", 0, moving=True)
+    return State("not started", placed)
 
 
 def name_of(binding: Binding) -> str:
@@ -219,7 +220,7 @@ async def is_wanted(client: Client, name: str) -> bool:
 
 
 async def inhabitants(client: Client, cluster: str) -> list[Binding]:
-    """Bindings that have something in the cluster; those that only follow others leave with them."""
+    """Bindings that are present in the cluster; dependencies of other bindings leave with those."""
     found: list[Binding] = [
         *await everything(client, ResourceBinding),
         *await everything(client, ClusterResourceBinding),
@@ -228,7 +229,7 @@ async def inhabitants(client: Client, cluster: str) -> list[Binding]:
 
 
 def lives_in(binding: Binding, cluster: str) -> bool:
-    """Placed there, held there, on its way out, or not yet known to be gone."""
+    """Whether the binding is placed, held, being evicted, or still has a reported status in the cluster."""
     return (
         any(target.name == cluster for target in binding.spec.clusters)
         or any(hold.cluster == cluster for hold in binding.status.holds)

@@ -1,4 +1,4 @@
-"""`trimtab fleet`: the clusters, how they are, and what they can still take."""
+"""`trimtab fleet`: list the member clusters with readiness and free capacity."""
 
 from typing import cast
 
@@ -9,7 +9,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.quantity import milli, whole
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
-from trimtab.controllers.well_known import condition_of
+from trimtab.controllers.conditions import find_condition
 from trimtab.tables import table
 
 HEADINGS = ("NAME", "READY", "VERSION", "MODE", "REGION", "NODES", "CPU FREE", "MEMORY FREE", "PODS FREE", "TAINTS")
@@ -18,10 +18,10 @@ HEADINGS = ("NAME", "READY", "VERSION", "MODE", "REGION", "NODES", "CPU FREE", "
 @click.command()
 @kubeconfig_options
 def command(kubeconfig: str, context: str) -> None:
-    """Show the member clusters: ready or not, where they stand, what they can still take."""
+    """List the member clusters with readiness, region and free capacity."""
     found = with_client(kubeconfig, context, clusters)
     if not found:
-        click.echo("No clusters yet. Join one: trimtab join NAME --kubeconfig F")
+        click.echo("There are no clusters. Join one with: trimtab join NAME --kubeconfig FILE")
         return
     click.echo(table(HEADINGS, map(row, found)))
 
@@ -34,7 +34,7 @@ async def clusters(client: Client) -> list[Cluster]:
 
 
 def row(cluster: Cluster) -> tuple[str, ...]:
-    ready = condition_of(cluster.status.conditions, "Ready")
+    ready = find_condition(cluster.status.conditions, "Ready")
     nodes = cluster.status.node_summary
     return (
         cluster.name,

@@ -1,4 +1,4 @@
-"""`trimtab history`: the log of moves, why each was made, how long it took and what budget it used."""
+"""`trimtab history`: list moves with cause, duration, outcome and budgets."""
 
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ from trimtab.client.lookups import SHORT, everything
 from trimtab.interpret.names import binding_name
 from trimtab.tables import table
 
-HEADINGS = ("STARTED", "WORKLOAD", "CAUSE", "FROM", "TO", "REPLICAS", "MODE", "TOOK", "OUTCOME", "BUDGETS", "WHY")
+HEADINGS = ("STARTED", "WORKLOAD", "CAUSE", "FROM", "TO", "REPLICAS", "MODE", "TOOK", "OUTCOME", "BUDGETS", "REASON")
 
 BINDINGS = ("resourcebinding", "resourcebindings", "clusterresourcebinding", "clusterresourcebindings")
 
@@ -19,24 +19,26 @@ BINDINGS = ("resourcebinding", "resourcebindings", "clusterresourcebinding", "cl
 @click.command()
 @click.argument("binding", default="")
 @click.option("-n", "--namespace", default="", help="Only moves of this namespace.")
-@click.option("--limit", type=int, default=50, show_default=True, help="How many to show, the newest last.")
+@click.option(
+    "--limit", type=int, default=50, show_default=True, help="Maximum number of moves to show; the newest is last."
+)
 @kubeconfig_options
 def command(binding: str, namespace: str, limit: int, kubeconfig: str, context: str) -> None:
-    """Show what moved, when, why, from where to where; of one workload (deploy/web) or binding when named."""
+    """List the moves of all workloads, or of one workload (deploy/web) or binding."""
 
     async def work(client: Client) -> list[Move]:
         return await everything(client, Move, namespace)
 
     found = [move for move in with_client(kubeconfig, context, work) if concerns(move, binding)]
     if not found:
-        click.echo(f"Nothing called {binding} has moved." if binding else "Nothing has moved.")
+        click.echo(f"There are no moves of {binding}." if binding else "There are no moves.")
         return
     found.sort(key=lambda move: (move.status.started or datetime.now(UTC), move.name))
     click.echo(table(HEADINGS, map(row, found[-limit:])))
 
 
 def concerns(move: Move, name: str) -> bool:
-    """Whether the move is about the binding or workload of this name; about any when there is none."""
+    """Whether the move is of the binding or workload with this name; true when the name is empty."""
     about = move.spec.object
     word, slash, own = name.rpartition("/")
     if slash and word.lower() not in ("rb", "crb", *BINDINGS):
@@ -58,7 +60,7 @@ def row(move: Move) -> tuple[str, ...]:
         str(spec.replicas),
         spec.mode or "-",
         took,
-        status.outcome or "going on",
+        status.outcome or "in progress",
         " ".join(use.name for use in spec.budgets) or "-",
         status.message or spec.message or "-",
     )

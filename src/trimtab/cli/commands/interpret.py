@@ -1,4 +1,4 @@
-"""`trimtab interpret`: try the scripts of a ResourceInterpreterCustomization on an object, without any cluster."""
+"""`trimtab interpret`: run the scripts of a ResourceInterpreterCustomization on an object, without a cluster."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ _KIND = "ResourceInterpreterCustomization"
 
 
 class Given(NamedTuple):
-    """What the user handed in to ask about."""
+    """The objects and values to interpret."""
 
     desired: dict[str, Any] | None
     observed: dict[str, Any] | None
@@ -31,15 +31,18 @@ class Given(NamedTuple):
 @click.option(
     "-f", "--filename", "files", type=_FILE, multiple=True, help=f"File with {_KIND}s; `-` is standard input."
 )
-@click.option("--observed", type=_FILE, help="The object as it is in a member cluster.")
+@click.option("--observed", type=_FILE, help="File with the object as it is in a member cluster.")
 @click.option(
-    "--desired", type=_FILE, help="The object as it is in the control plane; the same as observed when absent."
+    "--desired", type=_FILE, help="File with the object as it is in the control plane. Default: the observed object."
 )
 @click.option(
-    "--operation", "operations", multiple=True, help="What to ask, e.g. InterpretHealth; all that fit when absent."
+    "--operation",
+    "operations",
+    multiple=True,
+    help="Operation to run, e.g. InterpretHealth. Default: all operations that apply.",
 )
-@click.option("--replicas", type=click.IntRange(min=0), help="The number for ReviseReplica.")
-@click.option("--statuses", type=_FILE, help="A list of {clusterName, status, ...} for AggregateStatus.")
+@click.option("--replicas", type=click.IntRange(min=0), help="Replicas for ReviseReplica.")
+@click.option("--statuses", type=_FILE, help="File with a list of {clusterName, status, ...} for AggregateStatus.")
 def command(
     *,
     files: Sequence[Path],
@@ -49,17 +52,17 @@ def command(
     replicas: int | None,
     statuses: Path | None,
 ) -> None:
-    """Ask interpreter scripts (and the built-in rules below them) about an object.
+    """Run interpreter scripts, and the built-in rules for the other operations, on an object.
 
-    Without an object the scripts are only checked for syntax.
+    Without an object only the syntax of the scripts is checked.
     """
     customizations = [customization for file in files for customization in _customizations(file)]
-    given = Given(_object(desired), _object(observed), replicas, _statuses(statuses))
-    asked = _operations(operations)
-    if given.desired is None and given.observed is None:
+    inputs = Given(_object(desired), _object(observed), replicas, _statuses(statuses))
+    selected = _operations(operations)
+    if inputs.desired is None and inputs.observed is None:
         good = _check_syntax(customizations)
     else:
-        good = _ask(customizations, given, asked)
+        good = _ask(customizations, inputs, selected)
     if not good:
         sys.exit(1)
 
@@ -75,14 +78,14 @@ def _documents(file: Path) -> list[Any]:
 def _customizations(file: Path) -> Iterator[dict[str, Any]]:
     found = _documents(file)
     if not found:
-        raise InputFault(f"{file} is empty; it should hold a {_KIND}")
+        raise InputFault(f"{file} is empty; expected a {_KIND}")
     for document in found:
         kind = document.get("kind") if isinstance(document, dict) else None
         if kind != _KIND:
-            raise InputFault(f"{file} holds a {kind or type(document).__name__}; -f takes {_KIND}s only")
+            raise InputFault(f"{file} contains a {kind or type(document).__name__}; -f accepts only {_KIND}s")
         target = (document.get("spec") or {}).get("target") or {}
         if not target.get("apiVersion") or not target.get("kind"):
-            raise InputFault(f"{file}: spec.target needs apiVersion and kind")
+            raise InputFault(f"{file}: spec.target.apiVersion and spec.target.kind are required")
         yield document
 
 
@@ -91,9 +94,9 @@ def _object(file: Path | None) -> dict[str, Any] | None:
         return None
     found = _documents(file)
     if len(found) != 1 or not isinstance(found[0], dict):
-        raise InputFault(f"{file} holds {len(found)} documents; exactly one object is needed")
+        raise InputFault(f"{file} contains {len(found)} documents; expected exactly one object")
     if not found[0].get("apiVersion") or not found[0].get("kind"):
-        raise InputFault(f"{file}: the object needs apiVersion and kind")
+        raise InputFault(f"{file}: apiVersion and kind are required")
     return found[0]
 
 
@@ -103,17 +106,17 @@ def _statuses(file: Path | None) -> list[dict[str, Any]] | None:
     found = _documents(file)
     items = found[0] if len(found) == 1 and isinstance(found[0], list) else found
     if not all(isinstance(item, dict) and item.get("clusterName") for item in items):
-        raise InputFault(f"{file}: every status needs a clusterName")
+        raise InputFault(f"{file}: clusterName is required in every status")
     return items
 
 
 def _operations(names: Sequence[str]) -> "list[Operation]":
-    from trimtab.interpret.operations import Operation  # noqa: PLC0415 - `trimtab --help` need not pay for it
+    from trimtab.interpret.operations import Operation  # noqa: PLC0415 - keeps `trimtab --help` fast
 
     known = {operation.value.lower(): operation for operation in Operation}
     for name in names:
         if name.lower() not in known:
-            raise InputFault(f"there is no operation {name!r}; there are {', '.join(Operation)}")
+            raise InputFault(f"there is no operation {name!r}; operations: {', '.join(Operation)}")
     return [known[name.lower()] for name in names]
 
 
@@ -122,14 +125,14 @@ def _check_syntax(customizations: Sequence[dict[str, Any]]) -> bool:
     from trimtab.interpret.lua.scripts import scripts_of  # noqa: PLC0415
 
     if not customizations:
-        raise InputFault("nothing to do: give scripts with -f, an object with --observed or --desired, or both")
+        raise InputFault("nothing to do: give scripts with -f, or an object with --observed or --desired")
     good = True
     for customization in customizations:
         for operation, script in scripts_of(customization).items():
             fault = syntax_fault(script.text)
             good = good and fault is None
-            said = "syntax is fine" if fault is None else f"{fault.reason}: {fault.message}"
-            click.echo(f"{script.customization} {operation}: {said}", err=fault is not None)
+            result = "the syntax is valid" if fault is None else f"{fault.reason}: {fault.message}"
+            click.echo(f"{script.customization} {operation}: {result}", err=fault is not None)
     return good
 
 
@@ -157,7 +160,7 @@ def _check_targets(customizations: Sequence[dict[str, Any]], given: Given) -> No
     for obj in (given.desired, given.observed):
         if targets and obj is not None and (obj["apiVersion"], obj["kind"]) not in targets:
             wanted = " and ".join(sorted(f"{version} {kind}" for version, kind in targets))
-            raise InputFault(f"the scripts are for {wanted}, the object is a {obj['apiVersion']} {obj['kind']}")
+            raise InputFault(f"the scripts are for {wanted}, but the object is a {obj['apiVersion']} {obj['kind']}")
 
 
 def _answer_all(interpreter: "Interpreter", given: Given, asked: "list[Operation]") -> bool:
@@ -170,7 +173,7 @@ def _answer_all(interpreter: "Interpreter", given: Given, asked: "list[Operation
         if not asked and (question is None or not interpreter.interprets((obj["apiVersion"], obj["kind"]), operation)):
             continue
         if question is None:
-            raise InputFault(f"{operation} needs {_NEEDS[operation]}")
+            raise InputFault(f"{operation} requires {_NEEDS[operation]}")
         try:
             _show(operation, question())
         except Uninterpretable as failed:
@@ -187,7 +190,7 @@ _NEEDS = {
 
 
 def _questions(interpreter: "Interpreter", given: Given) -> "dict[Operation, Callable[[], Any]]":
-    """What can be asked with what was given."""
+    """The operations that can run with the given input."""
     from trimtab.interpret.operations import Operation  # noqa: PLC0415
 
     desired, observed = given.desired or given.observed or {}, given.observed or given.desired or {}

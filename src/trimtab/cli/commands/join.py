@@ -1,4 +1,4 @@
-"""`trimtab join`: a real cluster becomes a member of the fleet."""
+"""`trimtab join`: add a cluster to the fleet."""
 
 import click
 
@@ -12,15 +12,15 @@ from trimtab.members.join import Facts, join
 
 @click.command()
 @click.argument("name")
-@click.option("--kubeconfig", "member_config", required=True, help="The kubeconfig of the cluster that joins.")
-@click.option("--context", "member_context", default="", help="Its context in that file.")
+@click.option("--kubeconfig", "member_config", required=True, help="Kubeconfig of the cluster to join.")
+@click.option("--context", "member_context", default="", help="Context in that kubeconfig.")
 @click.option("--mode", type=click.Choice(["push", "pull"]), default="push", show_default=True)
-@click.option("--host-kubeconfig", default="", help="The kubeconfig of the control plane; else $KUBECONFIG.")
+@click.option("--host-kubeconfig", default="", help="Kubeconfig of the control plane; default: $KUBECONFIG.")
 @click.option("--host-context", default="")
 @click.option("--provider", default="")
 @click.option("--region", default="")
-@click.option("--zone", "zones", multiple=True, help="May be repeated.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the cluster; may be repeated.")
+@click.option("--zone", "zones", multiple=True, help="Zone of the cluster; can be repeated.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the cluster; can be repeated.")
 def command(
     name: str,
     member_config: str,
@@ -48,19 +48,19 @@ def command(
     with_client(host_kubeconfig, host_context, work)
     click.echo(f"cluster {name} joined in {mode} mode")
     if mode == "pull":
-        click.echo(f"start its agent there: trimtab agent {name} --kubeconfig MEMBER --host-kubeconfig HOST")
+        click.echo(f"start the agent in the cluster: trimtab agent {name} --kubeconfig MEMBER --host-kubeconfig HOST")
 
 
 def pair(label: str) -> tuple[str, str]:
     key, equals, value = label.partition("=")
     if not equals or not key:
-        raise InputFault(f"--label takes KEY=VALUE, not {label!r}")
+        raise InputFault(f"--label: expected KEY=VALUE, got {label!r}")
     return key, value
 
 
 async def reach(member: Client, name: str) -> None:
-    """Say which of the two API servers is the one that does not answer."""
+    """Check the member first, so that the error names the API server that does not answer."""
     try:
         await member.fetch("/version")
     except (OSError, TimeoutError) as fault:
-        raise InputFault(f"cannot reach the cluster {name}: {fault or type(fault).__name__}") from fault
+        raise InputFault(f"cannot reach the cluster {name}: {str(fault) or type(fault).__name__}") from fault

@@ -1,4 +1,4 @@
-"""`trimtab play`: tells what a fleet lives through, and whether it went as the story says it must."""
+"""`trimtab play`: run stories and report whether their expectations are met."""
 
 import time
 from collections.abc import Iterable
@@ -11,7 +11,8 @@ import click
 from trimtab.cli.support.progress_bar import Bar
 from trimtab.clock import run_virtually
 from trimtab.errors import InputFault, Stuck
-from trimtab.stories.runner import Failed, Stage, Tell, clock_text, play_in_memory
+from trimtab.stories.report import Failed, clock_text
+from trimtab.stories.runner import Stage, Tell, play_in_memory
 from trimtab.stories.story import Story, read_story
 from trimtab.telemetry import speak
 
@@ -19,7 +20,7 @@ PATIENCE_SECONDS = 600
 
 
 class Verdict(NamedTuple):
-    """How one story went."""
+    """The result of one story."""
 
     file: Path
     name: str
@@ -29,21 +30,23 @@ class Verdict(NamedTuple):
 
 @click.command()
 @click.argument("stories", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--live", is_flag=True, help="On the wall clock, served as by `trimtab up`: watch it with kubectl.")
-@click.option("--seed", type=int, help="Another seed than the story's.")
-@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write the outcome as JUnit XML.")
+@click.option("--live", is_flag=True, help="Run in real time with a served API, for kubectl.")
+@click.option("--seed", type=int, help="Seed to use instead of the seed of the story.")
+@click.option(
+    "--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write the results to this file as JUnit XML."
+)
 @click.option(
     "--patience",
     type=click.FloatRange(min=1),
     default=PATIENCE_SECONDS,
     show_default=True,
-    help="Give a story up after so many seconds on the wall clock.",
+    help="Seconds of real time after which a story is stopped and fails.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Only the verdicts.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the results.")
 def command(
     stories: tuple[Path, ...], live: bool, seed: int | None, junit: Path | None, patience: float, quiet: bool
 ) -> None:
-    """Play stories (files, or folders of them); exit with 1 if one of them does not go as it must."""
+    """Run stories (files or directories). The exit code is 1 when a story fails."""
     speak()
     verdicts = []
     for file in files(stories):
@@ -65,14 +68,14 @@ def files(given: Iterable[Path]) -> list[Path]:
     for path in given:
         found += sorted(path.glob("*.yaml")) if path.is_dir() else [path]
     if not found:
-        raise InputFault("no stories were found")
+        raise InputFault("no stories found: give YAML files, or directories that contain some")
     return found
 
 
 def perform(
     file: Path, story: Story, *, live: bool = False, quiet: bool = False, patience: float = PATIENCE_SECONDS
 ) -> Verdict:
-    """Play one story, telling it as it goes."""
+    """Run one story and print its events."""
     bar = Bar(not quiet)
 
     def tell(at: float, text: str) -> None:
@@ -84,45 +87,46 @@ def perform(
     began, failure = time.perf_counter(), None
     try:
         if live:
-            lived = _live(story, tell, bar)
+            elapsed = _live(story, tell, bar)
         else:
-            told = play_in_memory(story, (lambda *_: None) if quiet else tell, bar.show)
-            lived = run_virtually(told, patience=patience)
+            run = play_in_memory(story, (lambda *_: None) if quiet else tell, bar.show)
+            elapsed = run_virtually(run, patience=patience)
     except Failed as failed:
-        failure, lived = failed, failed.at
+        failure, elapsed = failed, failed.at
     except Stuck as stuck:
-        failure, lived = Failed("the story comes to its end", stuck.at, [str(stuck)]), stuck.at
+        failure, elapsed = Failed("the story did not end", stuck.at, [str(stuck)]), stuck.at
     bar.clear()
     took = time.perf_counter() - began
     if failure is not None:
-        click.echo(f"\nFAILED at {clock_text(failure.at)}: {failure.expectation}")
+        click.echo(f"\nFAILED at {clock_text(failure.at)}: {failure.message}")
         for fact in failure.facts:
             click.echo(f"  {fact}")
         click.echo("")
     word = "FAILED" if failure is not None else "ok"
-    click.echo(f"{word}  {file.stem}  ({clock_text(lived)} in {took:.1f} s)")
+    click.echo(f"{word}  {file.stem}  ({clock_text(elapsed)} in {took:.1f} s)")
     return Verdict(file, story.name, took, failure)
 
 
 def _live(story: Story, tell: Tell, bar: Bar) -> float:
-    import asyncio  # noqa: PLC0415 - only the wall clock needs it
+    import asyncio  # noqa: PLC0415 - only --live needs it
     import tempfile  # noqa: PLC0415
 
-    from trimtab.cli.commands.up import House  # noqa: PLC0415
+    from trimtab.cli.commands.up import address_text  # noqa: PLC0415
     from trimtab.clock import WallClock  # noqa: PLC0415
+    from trimtab.local_fleet import LocalFleet  # noqa: PLC0415
 
-    async def life(folder: str) -> float:
-        house = House(Path(folder), "127.0.0.1", 0, story.plan, story.profile, story.settings)
+    async def run(folder: str) -> float:
+        local = LocalFleet(Path(folder), "127.0.0.1", 0, story.plan, story.profile, story.settings)
         try:
-            await house.open()
-            click.echo(house.address())
-            await house.start()
-            return await Stage(story, house.fleet, WallClock(), tell, bar.show).play()
+            await local.open()
+            click.echo(address_text(local))
+            await local.start()
+            return await Stage(story, local.fleet, WallClock(), tell, bar.show).play()
         finally:
-            await house.stop()
+            await local.stop()
 
     with tempfile.TemporaryDirectory(prefix="trimtab-play-") as folder:
-        return asyncio.run(life(folder))
+        return asyncio.run(run(folder))
 
 
 def as_junit(verdicts: list[Verdict]) -> str:
@@ -133,6 +137,6 @@ def as_junit(verdicts: list[Verdict]) -> str:
         lines.append(f'  <testcase name={quoteattr(verdict.file.stem)} classname="stories" time="{verdict.took:.3f}">')
         if verdict.failure is not None:
             text = escape("\n".join(verdict.failure.facts))
-            lines.append(f"    <failure message={quoteattr(verdict.failure.expectation)}>{text}</failure>")
+            lines.append(f"    <failure message={quoteattr(verdict.failure.message)}>{text}</failure>")
         lines.append("  </testcase>")
     return "\n".join([*lines, "</testsuite>", ""])

@@ -1,4 +1,4 @@
-"""`trimtab preview -f policy.yaml`: what an edit of a policy would move, before anybody applies it."""
+"""`trimtab preview -f policy.yaml`: show what an edited policy would move before it is applied."""
 
 from collections.abc import Sequence
 
@@ -16,17 +16,17 @@ from trimtab.runtime.declarations import learn_everything
 
 @click.command()
 @click.option(
-    "-f", "--filename", "files", multiple=True, required=True, help="A YAML or JSON file; `-` is standard input."
+    "-f", "--filename", "files", multiple=True, required=True, help="YAML or JSON file; `-` is standard input."
 )
 @kubeconfig_options
 def command(files: Sequence[str], kubeconfig: str, context: str) -> None:
-    """Show what propagation policies would move if they were applied as they are in these files. Nothing is written."""
-    intake = taken_in(files)
-    policies = [item.typed for item in intake.items if isinstance(item.typed, Policy)]
-    others = [item for item in intake.items if not isinstance(item.typed, Policy)]
+    """Show what the propagation policies in these files would move if they were applied. Nothing is written."""
+    manifests = taken_in(files)
+    policies = [item.typed for item in manifests.items if isinstance(item.typed, Policy)]
+    others = [item for item in manifests.items if not isinstance(item.typed, Policy)]
     if others:
         raise InputFault(
-            f"{others[0].document.where}: {others[0].name} is not a propagation policy; preview takes only those"
+            f"{others[0].document.where}: {others[0].name} is not a propagation policy; preview accepts only those"
         )
 
     async def work(client: Client) -> str:

@@ -1,4 +1,4 @@
-"""`trimtab purge KIND/NAME CLUSTER`: removes the old copy that a failover left behind for somebody to decide about."""
+"""`trimtab purge KIND/NAME CLUSTER`: remove the old copy that a failover with purge mode Never has kept."""
 
 import click
 
@@ -16,20 +16,20 @@ from trimtab.errors import InputFault
 @click.option("--namespace", "-n", default="default", show_default=True)
 @kubeconfig_options
 def command(target: str, cluster: str, namespace: str, kubeconfig: str, context: str) -> None:
-    """Confirm that the copy of KIND/NAME in CLUSTER, kept by purge mode Never, may go."""
+    """Delete the copy of KIND/NAME in CLUSTER that purge mode Never has kept."""
 
     async def work(client: Client) -> None:
         await purged(client, await bound(client, target, namespace), cluster)
 
     with_client(kubeconfig, context, work)
-    click.echo(f"the old copy of {target} in {cluster} goes")
+    click.echo(f"the old copy of {target} in {cluster} is being deleted")
 
 
 async def purged(client: Client, binding: Binding, cluster: str) -> None:
-    """Let the eviction task of this cluster end."""
+    """Allow the eviction task of this cluster to finish."""
     tasks = binding.spec.graceful_eviction_tasks
     kept = [task.from_cluster for task in tasks if task.suppress_deletion]
     if cluster not in kept:
-        raise InputFault(f"no old copy is kept in {cluster}; copies are kept in: {', '.join(kept) or 'no cluster'}")
+        raise InputFault(f"there is no old copy in {cluster}; old copies are in: {', '.join(kept) or 'no cluster'}")
     ended = tuple(task.but(suppress_deletion=False) if task.from_cluster == cluster else task for task in tasks)
     await rewritten(client, binding.but(spec=binding.spec.but(graceful_eviction_tasks=ended)), "gracefulEvictionTasks")

@@ -1,4 +1,4 @@
-"""`trimtab rebalance deploy/web`: decides afresh where workloads belong, and moves them there without a gap."""
+"""`trimtab rebalance deploy/web`: schedule workloads again from scratch, and move them replacement first."""
 
 import asyncio
 from typing import Any, cast
@@ -24,17 +24,29 @@ POLL_SECONDS = 1.0
 @click.command()
 @click.argument("workloads", nargs=-1, metavar="[KIND/NAME]...")
 @click.option("-n", "--namespace", default="default", show_default=True)
-@click.option("-A", "--all-namespaces", is_flag=True, help="With --selector: in every namespace.")
-@click.option("-l", "--selector", default="", help="Instead of names: workloads with these labels, as in team=blue.")
-@click.option("--kind", "kind_", default="deployment", show_default=True, help="What the selector selects.")
-@click.option("--preserve-available", is_flag=True, help="Leave replicas that are available where they are.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="With --selector: select in all namespaces.")
+@click.option("-l", "--selector", default="", help="Select workloads by label instead of name, e.g. team=blue.")
+@click.option("--kind", "kind_", default="deployment", show_default=True, help="Kind that the selector selects.")
+@click.option("--preserve-available", is_flag=True, help="Do not move replicas that are available.")
 @click.option("--at-once", is_flag=True, help="Do not wait for the replacement to be ready.")
-@click.option("--max-parallel", type=int, default=10, show_default=True, help="How many workloads move at once.")
-@click.option("--name", default="", help="What the rebalancer is to be called.")
-@click.option("--ttl", type=int, default=86400, show_default=True, help="Seconds that it stays after it has finished.")
+@click.option(
+    "--max-parallel",
+    type=int,
+    default=10,
+    show_default=True,
+    help="Maximum number of workloads that move at the same time.",
+)
+@click.option("--name", default="", help="Name of the WorkloadRebalancer.")
+@click.option(
+    "--ttl",
+    type=int,
+    default=86400,
+    show_default=True,
+    help="Seconds after which the finished WorkloadRebalancer is deleted.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would move.")
-@click.option("--wait", is_flag=True, help="Stay until everything has moved.")
-@click.option("--timeout", type=float, default=1200.0, show_default=True, help="Seconds to wait at most.")
+@click.option("--wait", is_flag=True, help="Wait until everything has moved.")
+@click.option("--timeout", type=float, default=1200.0, show_default=True, help="Maximum number of seconds to wait.")
 @kubeconfig_options
 def command(
     workloads: tuple[str, ...],
@@ -53,9 +65,9 @@ def command(
     kubeconfig: str,
     context: str,
 ) -> int:
-    """Decide afresh where workloads belong, and move what is not there, replacement first."""
+    """Schedule workloads again from scratch, and move them to the result, replacement first."""
     if bool(workloads) == bool(selector):
-        raise InputFault("name workloads, as in deploy/web, or give a --selector")
+        raise InputFault("give either workloads, such as deploy/web, or a --selector")
     spec: dict[str, Any] = {"maxParallel": max_parallel, "ttlSecondsAfterFinished": ttl}
     if preserve_available:
         spec["strategy"] = "PreserveAvailable"
@@ -79,12 +91,12 @@ def command(
 
 
 async def selected(client: Client, kind: str, namespace: str, selector: str) -> Raw:
-    """The selector as a rebalancer has it; an empty namespace means all of them."""
+    """The selector in the form of a WorkloadRebalancer; an empty namespace selects all namespaces."""
     resource = resource_named(kind, await client.resources())
     try:
         rules = parse_selector(selector).rules
     except BadSelector as fault:
-        hint = "write for example team=blue, 'env in (prod, test)' or !legacy"
+        hint = "examples: team=blue, 'env in (prod, test)', !legacy"
         raise InputFault(f"--selector {selector!r}: {fault}; {hint}") from fault
     rule: Raw = {"apiVersion": resource.api_version, "kind": resource.kind}
     if namespace and resource.namespaced:
@@ -105,28 +117,28 @@ async def created(client: Client, name: str, spec: Raw) -> str:
 
 
 async def followed(client: Client, name: str, seconds: float) -> int:
-    """Tell every change of phase until all are terminal; 1 when something failed or time is over."""
+    """Print every change of phase until all are terminal; 1 when a workload failed or the time is over."""
     try:
         async with asyncio.timeout(seconds):
             return await told_until_the_end(client, name)
     except TimeoutError:
-        click.echo(f"not done within {seconds:.0f} seconds; workloadrebalancer/{name} goes on")
+        click.echo(f"not finished within {seconds:.0f} seconds; workloadrebalancer/{name} continues")
         return 1
 
 
 async def told_until_the_end(client: Client, name: str) -> int:
     kind = kind_of(WorkloadRebalancer)
-    told: dict[WorkloadReference, str] = {}
+    printed: dict[WorkloadReference, str] = {}
     while True:
         job = cast("WorkloadRebalancer", kind.decode(await client.get(resource_of(kind), "", name)))
         items = job.status.observed_workloads
         for item in items:
             line = told_line(item)
-            if told.get(item.workload) != line:
-                told[item.workload] = line
+            if printed.get(item.workload) != line:
+                printed[item.workload] = line
                 click.echo(line)
         if job.status.finish_time is not None and not items:
-            click.echo("no workload that is propagated fits the selector")
+            click.echo("no propagated workload matches the selector")
             return 1
         if job.status.finish_time is not None and all(item.phase in ENDED or not item.phase for item in items):
             return 1 if any("Failed" in (item.phase, item.result) for item in items) else 0
@@ -134,7 +146,7 @@ async def told_until_the_end(client: Client, name: str) -> int:
 
 
 def told_line(item: ObservedWorkload) -> str:
-    way = f"{shares(item.before)} -> {shares(item.after)}" if item.before != item.after and item.after else ""
-    said = " ".join(part for part in (way, item.message) if part)
+    change = f"{shares(item.before)} -> {shares(item.after)}" if item.before != item.after and item.after else ""
+    text = " ".join(part for part in (change, item.message) if part)
     name = "/".join(part for part in (item.workload.kind, item.workload.namespace, item.workload.name) if part)
-    return f"{item.phase or item.result or 'Pending':<10}{name}  {said}".rstrip()
+    return f"{item.phase or item.result or 'Pending':<10}{name}  {text}".rstrip()

@@ -1,4 +1,4 @@
-"""`trimtab reschedule`: what one round of the rescheduler would move and why, what it would not, or the round itself."""
+"""`trimtab reschedule`: run the rescheduler once, or show its plan."""
 
 from pathlib import Path
 
@@ -24,37 +24,39 @@ from trimtab.tables import table
 
 Row = tuple[str, ...]
 MOST_NODES = 20
-QUEUES = "replacements queue like any other pod here, and kube-scheduler does not read avoid lists: the gain alone keeps them away"
+QUEUES = "kube-scheduler does not read avoid lists: only the score gain keeps replacements off their old nodes"
 
 
 def config_from(file: str) -> Config | None:
-    """The settings of a file: of ours, or a DeschedulerPolicy; None when no file is named."""
+    """The settings of a file with rescheduler settings or a DeschedulerPolicy; None without a file."""
     if not file:
         return None
     try:
         text = Path(file).read_text()
         decoded = yaml.safe_load(text)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as fault:
-        raise InputFault(f"{file}: cannot be read: {fault}") from fault
+        raise InputFault(f"cannot read {file}: {fault}") from fault
     is_policy = isinstance(decoded, dict) and decoded.get("kind") == "DeschedulerPolicy"
     return read_config({"policy.yaml" if is_policy else "rescheduler.yaml": text})
 
 
 @click.command()
-@click.option("--plan", "only_plan", is_flag=True, help="Only say what would be done.")
-@click.option("--config", default="", help="Settings or a DeschedulerPolicy; else the ConfigMap in the cluster.")
+@click.option("--plan", "only_plan", is_flag=True, help="Only show the plan.")
+@click.option(
+    "--config", default="", help="File with settings or a DeschedulerPolicy. Default: the ConfigMap in the cluster."
+)
 @click.option("--profile", type=click.Choice(sorted(PROFILES)), default="trimtab", show_default=True)
 @click.option("--output", "-o", type=click.Choice(["table", "yaml"]), default="table", show_default=True)
 @kubeconfig_options
 def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig: str, context: str) -> None:
-    """Move pods that would be better off elsewhere, once; with --plan, say which and why, and which not and why."""
+    """Run the rescheduler once. With --plan show which pods would move, which would not, and why."""
 
     async def work(client: Client) -> tuple[str, str, Plan]:
         rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed=config_from(config))
         await rescheduler.configure()
         source = config or f"the ConfigMap {NAMESPACE}/{NAME}"
         if not rescheduler.configured:
-            source = f"no ConfigMap {NAMESPACE}/{NAME}, so the defaults"
+            source = f"defaults; there is no ConfigMap {NAMESPACE}/{NAME}"
             rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed=read_config({}))
         if not only_plan:
             done = await rescheduler.round()
@@ -62,7 +64,7 @@ def command(only_plan: bool, config: str, profile: str, output: str, kubeconfig:
                 raise InputFault("the rescheduler is not configured")
             return f"{rescheduler.wishes} ({source})", "", done
         picture, found = await rescheduler.think(confirmations=1)
-        if picture.facts.overlap_refused:  # a cluster that is not ours
+        if picture.facts.overlap_refused:  # a cluster that Trimtab does not serve
             found = found._replace(notes=(*found.notes, QUEUES))
         limits = None if rescheduler.obeys_a_policy else limits_of(picture.settings)
         return f"{rescheduler.wishes} ({source})", shown_nodes(picture, limits), found
@@ -82,40 +84,40 @@ def shown_nodes(picture: Picture, limits: Args | None) -> str:
 
 
 def usage(picture: Picture, limits: Args | None) -> tuple[Row, list[Row]]:
-    """The nodes of which most is requested, as the plan sees them: what is requested, used where that is known, and more."""
+    """The nodes with the highest CPU requests: requests, measured usage, pods and limits."""
     measures = picture.facts.measures
-    hosts = sorted(picture.fleet.hosts, key=lambda here: (-percent_of(here, "cpu"), here.name))
+    hosts = sorted(picture.fleet.hosts, key=lambda node: (-percent_of(node, "cpu"), node.name))
     headings: Row = ("NODE", "CPU REQUESTED", "MEMORY REQUESTED")
     headings += ("CPU USED", "MEMORY USED") if measures is not None else ()
-    headings += ("PODS", "OPEN", *(("STANDS",) if limits is not None else ()))
+    headings += ("PODS", "SCHEDULABLE", *(("STATE",) if limits is not None else ()))
     rows = []
-    for here in hosts[:MOST_NODES]:
-        row: Row = (here.name, *(_share(here, what, here.used.get(what, 0)) for what in MEASURED))
+    for node in hosts[:MOST_NODES]:
+        row: Row = (node.name, *(_share(node, what, node.used.get(what, 0)) for what in MEASURED))
         if measures is not None:
-            used = measures.nodes.get(here.name, {})
-            row += tuple(_share(here, what, used[what]) if what in used else "?" for what in MEASURED)
-        row += (f"{len(here.residents)} of {here.allocatable.get('pods', 0)}",)
-        row += ("no" if here.name in picture.closed else "yes",)
-        rows.append((*row, *((standing(here, limits),) if limits is not None else ())))
+            used = measures.nodes.get(node.name, {})
+            row += tuple(_share(node, what, used[what]) if what in used else "?" for what in MEASURED)
+        row += (f"{len(node.residents)} of {node.allocatable.get('pods', 0)}",)
+        row += ("no" if node.name in picture.closed else "yes",)
+        rows.append((*row, *((standing(node, limits),) if limits is not None else ())))
     return headings, rows
 
 
 def _share(here: Host, what: str, amount: int) -> str:
-    """So much of what there is, as people read it."""
+    """Percentage and amounts of a resource."""
     size = here.allocatable.get(what, 0)
     shown = (from_milli(amount), from_milli(size)) if what == "cpu" else (f"{amount >> 20}Mi", f"{size >> 20}Mi")
     return f"{100 * amount / size if size else 0:.0f} % ({shown[0]} of {shown[1]})"
 
 
 def limits_of(settings: Settings) -> Args | None:
-    """Between which limits nodes should be; None when nobody strives for that."""
+    """The limits of the objective UnderutilisedNodes; None when it is not enabled."""
     found = next((one for one in settings.objectives if one.name == "UnderutilisedNodes" and one.enabled), None)
     return msgspec.convert(found.args, Args, strict=False) if found is not None else None
 
 
 def limits_told(args: Args) -> str:
     sides = [", ".join(f"{what} {limit:g} %" for what, limit in side.items()) for side in (args.low, args.high)]
-    return f"a node is idle at or below {sides[0]}, and crowded above {sides[1]}, of what is requested"
+    return f"by requests, a node is idle at or below {sides[0]}, and crowded above {sides[1]}"
 
 
 def percent_of(here: Host, resource: str) -> float:
@@ -138,12 +140,12 @@ def told(found: Plan) -> str:
     ]
     parts = [*found.notes, pods(len(moves), "move")]
     if moves:
-        parts.append(table(("POD", "FROM", "TO", "GAIN", "OBJECTIVE", "WHY"), moves))
+        parts.append(table(("POD", "FROM", "TO", "GAIN", "OBJECTIVE", "REASON"), moves))
     if stay:
         parts += [
             "",
-            f"{pods(len(stay), 'stay')}, although there is a reason to move",
-            table(("POD", "NODE", "GAIN", "OBJECTIVE", "WHY NOT"), stay),
+            f"{pods(len(stay), 'stay')} despite a reason to move",
+            table(("POD", "NODE", "GAIN", "OBJECTIVE", "REASON TO STAY"), stay),
         ]
     return "\n".join(parts)
 

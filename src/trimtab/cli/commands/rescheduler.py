@@ -1,4 +1,4 @@
-"""`trimtab rescheduler`: keeps the pods of any cluster where its scheduler would put them today."""
+"""`trimtab rescheduler`: run the rescheduler continuously against a cluster."""
 
 import click
 
@@ -16,10 +16,19 @@ from trimtab.telemetry import speak
 
 
 @click.command()
-@click.option("--config", default="", help=f"Settings or a DeschedulerPolicy; else the ConfigMap {NAMESPACE}/{NAME}.")
+@click.option(
+    "--config",
+    default="",
+    help=f"File with settings or a DeschedulerPolicy. Default: the ConfigMap {NAMESPACE}/{NAME}.",
+)
 @click.option("--profile", type=click.Choice(sorted(PROFILES)), default="trimtab", show_default=True)
-@click.option("--leader-elect", is_flag=True, help="Of several that run, only one moves pods.")
-@click.option("--lease-seconds", default=15.0, show_default=True, help="How long a Lease is believed.")
+@click.option("--leader-elect", is_flag=True, help="Move pods only while this process holds the Lease.")
+@click.option(
+    "--lease-seconds",
+    default=15.0,
+    show_default=True,
+    help="Seconds after which a Lease without renewal counts as expired.",
+)
 @pulse_option
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--verbose", "-v", count=True)
@@ -35,27 +44,27 @@ def command(
     kubeconfig: str,
     context: str,
 ) -> None:
-    """Run the rescheduler against a cluster, through its own eviction API, until interrupted."""
+    """Run the rescheduler against a cluster until interrupted. It uses the eviction API of the cluster."""
     speak(verbosity=verbose, as_json=log_format == "json")
     fixed = config_from(config)
     credentials = load(kubeconfig or None, context)
-    pulse = Pulse()
+    probes = Pulse()
 
-    async def live() -> None:
+    async def serve() -> None:
         client = KubeClient(credentials, agent=NAME)
 
         async def work() -> None:
-            """Begins with what is written: who led before has moved pods of which this process knows nothing."""
+            """Each term starts with the stored history: the previous leader may have moved pods."""
             rescheduler = Rescheduler(client, clock=WallClock(), profile=PROFILES[profile], fixed=fixed)
-            pulse.ready, pulse.tell = lambda: rescheduler.rounds > 0, rescheduler.samples
+            probes.ready, probes.tell = lambda: rescheduler.rounds > 0, rescheduler.samples
             click.echo("the rescheduler is ready")
             await rescheduler.run()
 
-        standing = elected(client, name=NAME, lease_seconds=lease_seconds) if leader_elect else None
+        election = elected(client, name=NAME, lease_seconds=lease_seconds) if leader_elect else None
         try:
-            async with beating(pulse, health_address):
-                await lead(work, standing, pulse)
+            async with beating(probes, health_address):
+                await lead(work, election, probes)
         finally:
             await client.close()
 
-    run_until_told_to_stop(live())
+    run_until_told_to_stop(serve())

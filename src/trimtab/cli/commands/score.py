@@ -1,4 +1,4 @@
-"""`trimtab score`: run a score provider and publish what it says as AddOnPlacementScores."""
+"""`trimtab score`: run a score provider and publish its scores as AddOnPlacementScores."""
 
 import asyncio
 import importlib.util
@@ -13,7 +13,8 @@ from trimtab import plugins
 from trimtab.api.duration import duration
 from trimtab.api.kind import kind_of, wire
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.ocm import AddOnPlacementScore, ManagedCluster
+from trimtab.api.kinds.ocm_clusters import ManagedCluster
+from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.value import Object
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
@@ -29,12 +30,12 @@ MANAGER = "trimtab-score"
 
 @click.group()
 def command() -> None:
-    """Publish scores of clusters, for Placements and policies to rank clusters by."""
+    """Publish scores of clusters for Placements and policies."""
 
 
 @command.command("providers")
 def listed() -> None:
-    """The providers that come with Trimtab."""
+    """List the built-in providers."""
     plugins.load()
     rows = [(name, (providers[name].__doc__ or "").strip()) for name in providers.names()]
     click.echo(table(("NAME", "SCORES"), rows))
@@ -42,13 +43,17 @@ def listed() -> None:
 
 @command.command()
 @click.argument("provider")
-@click.option("--name", default="", help="The AddOnPlacementScore to write; by default the name of the provider.")
-@click.option("--every", default="60s", show_default=True, help="How often, as in 30s, 5m or 1h.")
-@click.option("--valid", default="5m", show_default=True, help="How long scores count when the provider does not say.")
+@click.option("--name", default="", help="Name of the AddOnPlacementScore. Default: the name of the provider.")
+@click.option("--every", default="60s", show_default=True, help="Interval, e.g. 30s, 5m or 1h.")
+@click.option("--valid", default="5m", show_default=True, help="Validity of scores when the provider sets none.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="An option for the provider; @file reads it."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Option for the provider; @FILE reads the value from a file.",
 )
-@click.option("--once", is_flag=True, help="Publish once and leave.")
+@click.option("--once", is_flag=True, help="Publish once and exit.")
 @click.option("--dry-run", is_flag=True, help="Print the scores once instead of publishing them.")
 @kubeconfig_options
 def run(
@@ -62,7 +67,7 @@ def run(
     kubeconfig: str,
     context: str,
 ) -> None:
-    """Run PROVIDER, a Python file with a function `provide` or the name of one of ours, and publish its scores."""
+    """Run PROVIDER and publish its scores. PROVIDER is a built-in name, or a Python file with a function `provide`."""
     provide = found(provider)
     resource = name or Path(provider).stem.replace("_", "-").lower()
     period, validity = length_of("--every", every), length_of("--valid", valid)
@@ -86,39 +91,41 @@ def run(
 def length_of(option: str, text: str) -> float:
     length = duration(text).total_seconds()
     if not length:
-        raise InputFault(f"{option} must be a duration such as 30s, 5m or 1h, not {text!r}")
+        raise InputFault(f"{option}: expected a duration such as 30s, 5m or 1h, got {text!r}")
     return length
 
 
 def found(provider: str) -> Provider:
-    """One of ours by name, or the function `provide` of a file."""
+    """A built-in provider, or the function `provide` of a file."""
     plugins.load()
     if provider in providers:
         return providers[provider]
     path = Path(provider)
     if path.suffix != ".py" or not path.exists():
-        raise InputFault(f"{provider!r} is neither a Python file nor one of {', '.join(providers.names())}")
+        raise InputFault(
+            f"{provider!r} is neither a Python file nor a built-in provider ({', '.join(providers.names())})"
+        )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise InputFault(f"{provider}: cannot be loaded")
+        raise InputFault(f"cannot load {provider}")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as fault:
-        raise InputFault(f"{provider} cannot be run: {type(fault).__name__}: {fault}") from fault
+        raise InputFault(f"cannot run {provider}: {type(fault).__name__}: {fault}") from fault
     provide = getattr(module, "provide", None)
     if not callable(provide):
-        raise InputFault(f"{provider}: there is no function `provide(clusters, options)` in it")
+        raise InputFault(f"{provider} has no function `provide(clusters, options)`")
     return cast("Provider", provide)
 
 
 def options_of(settings: Iterable[str]) -> dict[str, str]:
-    """`key=value`, where a value of `@file` is what the file holds; read anew each time, for files that change."""
+    """The options of `key=value` pairs; `@file` stands for the content of the file, read at every round."""
     read = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
-            raise InputFault(f"--set takes KEY=VALUE, not {setting!r}")
+            raise InputFault(f"--set: expected KEY=VALUE, got {setting!r}")
         if value.startswith("@"):
             path = Path(value[1:])
             if not path.exists():
@@ -129,7 +136,7 @@ def options_of(settings: Iterable[str]) -> dict[str, str]:
 
 
 class Round:
-    """One turn: look at the clusters, ask the provider, write what it says."""
+    """Runs the provider on the current clusters and writes its scores."""
 
     def __init__(
         self, provide: Provider, resource: str, validity: float, settings: Iterable[str], clock: Clock | None = None
@@ -159,16 +166,16 @@ class Round:
         return table(("CLUSTER", "SCORE", "VALUE"), rows)
 
     async def publish(self, client: Client) -> str:
-        """Write them; how it went, in one line."""
+        """Write the scores; returns a summary line."""
         missing = []
         scores = await self._scores(client)
         for score in scores:
             try:
                 await write(client, score)
             except NotFound:
-                missing.append(score.namespace)  # the cluster's namespace is not there yet
-        said = f"{self._resource}: scores of {len(scores) - len(missing)} clusters"
-        return f"{said}; no namespace yet for {', '.join(missing)}" if missing else said
+                missing.append(score.namespace)  # the namespace of the cluster does not exist yet
+        text = f"{self._resource}: published scores of {len(scores) - len(missing)} clusters"
+        return f"{text}; missing namespaces: {', '.join(missing)}" if missing else text
 
 
 async def write(client: Client, score: AddOnPlacementScore) -> None:
@@ -176,6 +183,6 @@ async def write(client: Client, score: AddOnPlacementScore) -> None:
     raw = wire(score)
     status: Mapping[str, Any] = {"status": raw.pop("status")}
     if not score.metadata.resource_version:
-        with suppress(AlreadyExists):  # somebody was quicker; its status is what counts
+        with suppress(AlreadyExists):  # another client created it; only the status matters
             await client.create(resource, raw, manager=MANAGER)
     await client.patch(resource, score.namespace, score.name, status, subresource="status", manager=MANAGER)

@@ -1,4 +1,4 @@
-"""`trimtab unblock KIND/NAME`: lets a workload return to clusters that it left because it was unhealthy there."""
+"""`trimtab unblock KIND/NAME`: allow a workload again in clusters from which it was evicted as unhealthy."""
 
 import click
 
@@ -16,23 +16,23 @@ from trimtab.errors import InputFault
 @click.option("--namespace", "-n", default="default", show_default=True)
 @kubeconfig_options
 def command(target: str, clusters: tuple[str, ...], namespace: str, kubeconfig: str, context: str) -> None:
-    """Forget that KIND/NAME failed in CLUSTERS, in all of them when none is named. It moves nothing by itself."""
+    """Allow KIND/NAME again in CLUSTERS (default: all) where it failed. Nothing moves until the next decision."""
 
     async def work(client: Client) -> list[str]:
         return await unblocked(client, await bound(client, target, namespace), clusters)
 
     for name in with_client(kubeconfig, context, work):
-        click.echo(f"{target} may be placed in {name} again")
+        click.echo(f"{target} can be placed in {name} again")
 
 
 async def unblocked(client: Client, binding: Binding, clusters: tuple[str, ...]) -> list[str]:
-    """Take the clusters out of the block list, and say which they were."""
+    """Remove the clusters from the block list, and return them."""
     blocked = [entry.cluster_name for entry in binding.spec.active_eviction_history]
-    if strangers := set(clusters).difference(blocked):
-        raise InputFault(f"not blocked: {', '.join(sorted(strangers))}; blocked are: {', '.join(blocked) or 'none'}")
+    if unknown := set(clusters).difference(blocked):
+        raise InputFault(f"not blocked: {', '.join(sorted(unknown))}; blocked clusters: {', '.join(blocked) or 'none'}")
     freed = list(clusters or blocked)
     if not freed:
-        raise InputFault("it is blocked nowhere")
+        raise InputFault("the workload is not blocked in any cluster")
     await rewritten(
         client,
         binding.but(
@@ -48,7 +48,7 @@ async def unblocked(client: Client, binding: Binding, clusters: tuple[str, ...])
 
 
 async def rewritten(client: Client, binding: Binding, field: str) -> None:
-    """Write one list of the binding's spec, provided nobody else has written the binding meanwhile."""
+    """Patch one list of the binding's spec; fails when the binding was written meanwhile."""
     patch = {
         "metadata": {"resourceVersion": binding.metadata.resource_version},
         "spec": {field: wire(binding)["spec"].get(field)},

@@ -1,4 +1,4 @@
-"""`trimtab uncordon-cluster NAME`: opens a cluster again that was closed or drained."""
+"""`trimtab uncordon-cluster NAME`: uncordon a cluster and end its drain."""
 
 import click
 
@@ -10,6 +10,6 @@ from trimtab.cli.support.client import kubeconfig_options, with_client
 @click.argument("cluster")
 @kubeconfig_options
 def command(cluster: str, kubeconfig: str, context: str) -> None:
-    """Let CLUSTER take workloads again; what left it comes back with a rebalance or a failback."""
+    """Allow new workloads in CLUSTER again. Workloads return only with a rebalance or a failback."""
     with_client(kubeconfig, context, lambda client: marked(client, cluster, lambda _: Marks(None, closed=False)))
-    click.echo(f"cluster/{cluster} opened")
+    click.echo(f"cluster/{cluster} uncordoned")

@@ -1,4 +1,4 @@
-"""`trimtab unjoin`: a cluster leaves the fleet."""
+"""`trimtab unjoin`: remove a cluster from the fleet."""
 
 import asyncio
 
@@ -17,22 +17,22 @@ POLL_SECONDS = 0.5
 @click.command()
 @click.argument("name")
 @kubeconfig_options
-@click.option("--wait/--no-wait", default=True, help="Wait until the cluster has left.", show_default=True)
-@click.option("--timeout", default=120.0, show_default=True, help="How long to wait, in seconds.")
+@click.option("--wait/--no-wait", default=True, help="Wait until the cluster is removed.", show_default=True)
+@click.option("--timeout", default=120.0, show_default=True, help="Maximum number of seconds to wait.")
 def command(name: str, kubeconfig: str, context: str, wait: bool, timeout: float) -> None:
-    """Take the cluster NAME out of the fleet: its Works go first, then its credentials."""
+    """Remove the cluster NAME from the fleet: first its Works, then its credentials."""
 
     async def work(host: Client) -> None:
         try:
             await unjoin(host, name)
         except NotFound as fault:
-            raise InputFault(f"no cluster is called {name}; see: trimtab fleet") from fault
+            raise InputFault(f"there is no cluster {name}; list the clusters with: trimtab fleet") from fault
         if wait:
             await left(host, name, timeout)
             await forget_credentials(host, name)
 
     with_client(kubeconfig, context, work)
-    click.echo(f"cluster {name} {'has left' if wait else 'is leaving'}")
+    click.echo(f"cluster {name} {'removed' if wait else 'is being removed'}")
 
 
 async def left(host: Client, name: str, patience: float) -> None:
@@ -44,4 +44,4 @@ async def left(host: Client, name: str, patience: float) -> None:
     except NotFound:
         return
     except TimeoutError as late:
-        raise InputFault(f"cluster {name} has not left within {patience:g} s; it goes on leaving") from late
+        raise InputFault(f"cluster {name} is not removed within {patience:g} s; the removal continues") from late

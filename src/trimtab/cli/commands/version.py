@@ -1,4 +1,4 @@
-"""`trimtab version`: what is installed here."""
+"""`trimtab version`: print the installed version."""
 
 import platform
 

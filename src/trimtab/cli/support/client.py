@@ -1,4 +1,4 @@
-"""What commands share that talk to an API server: the options that name it, and a client of it."""
+"""The kubeconfig options of commands, and a client for the API server that they select."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,21 +15,21 @@ T = TypeVar("T")
 
 
 def kubeconfig_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    command = click.option("--context", default="", help="The context of the kubeconfig to use.")(command)
-    return click.option("--kubeconfig", default="", help="The kubeconfig file; else $KUBECONFIG, else ~/.kube/config.")(
+    command = click.option("--context", default="", help="Context in the kubeconfig.")(command)
+    return click.option("--kubeconfig", default="", help="Kubeconfig file; default: $KUBECONFIG, then ~/.kube/config.")(
         command
     )
 
 
 def with_client(kubeconfig: str, context: str, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Run `work` with a client of that API server, and close it afterwards."""
+    """Run `work` with a client of the API server, and close the client afterwards."""
 
     async def main() -> T:
         client = KubeClient(load(kubeconfig or None, context))
         try:
             return await work(client)
         except (OSError, TimeoutError) as fault:
-            raise InputFault(f"cannot reach the API server: {fault or type(fault).__name__}") from fault
+            raise InputFault(f"cannot reach the API server: {str(fault) or type(fault).__name__}") from fault
         finally:
             await client.close()
 

@@ -1,4 +1,4 @@
-"""What becomes of the workloads of one cluster and why: every condition that has to be met before one leaves it."""
+"""The report of `trimtab explain cluster/NAME`: which workloads leave, when, and which preconditions apply."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -12,6 +12,7 @@ from trimtab.api.value import Object
 from trimtab.client.client import Client
 from trimtab.client.lookups import everything
 from trimtab.controllers import well_known
+from trimtab.controllers.conditions import find_condition
 from trimtab.controllers.movement import binding_moves
 from trimtab.controllers.movement.taint_eviction import applied_tolerations, eviction_time, exceeds, repelling
 from trimtab.controllers.propagation.execute import is_ready
@@ -23,7 +24,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Scene(NamedTuple):
-    """What the API shows of a fleet."""
+    """The clusters, the bindings and the storm settings of a fleet."""
 
     clusters: Sequence[Cluster]
     bindings: Sequence[Binding]
@@ -50,19 +51,19 @@ async def cluster_explained(client: Client, name: str, profile: Profile, now: da
 def lines(cluster: Cluster, scene: Scene, profile: Profile) -> Iterator[str]:
     yield f"Cluster {cluster.name} {condition(cluster)}."
     yield ""
-    yield table(("WHAT LETS WORKLOADS LEAVE", "HOW IT STANDS"), list(checks(cluster, scene, profile)))
-    here = [binding for binding in scene.bindings if concerned(binding, cluster.name)]
+    yield table(("PRECONDITION", "STATUS"), list(checks(cluster, scene, profile)))
+    bindings = [binding for binding in scene.bindings if concerned(binding, cluster.name)]
     yield ""
-    if not here:
-        yield "No workload is placed there."
+    if not bindings:
+        yield "No workload is placed in this cluster."
         return
-    yield table(("WORKLOAD", "REPLICAS", "OUTLOOK"), [row(binding, cluster, scene) for binding in here])
+    yield table(("WORKLOAD", "REPLICAS", "OUTLOOK"), [row(binding, cluster, scene) for binding in bindings])
 
 
 def condition(cluster: Cluster) -> str:
-    ready = well_known.condition_of(cluster.status.conditions, "Ready")
+    ready = find_condition(cluster.status.conditions, "Ready")
     if ready is None:
-        return "has not reported yet"
+        return "has not reported its status yet"
     since = f" since {moment(ready.last_transition_time)}" if ready.last_transition_time is not None else ""
     if ready.status == "True":
         return f"is ready{since}"
@@ -70,33 +71,34 @@ def condition(cluster: Cluster) -> str:
 
 
 def checks(cluster: Cluster, scene: Scene, profile: Profile) -> Iterator[tuple[str, str]]:
-    yield "a taint NoExecute", taint_check(cluster, profile)
-    yield "no storm", storm_check(scene)
-    yield "a drain", "under way" if well_known.DRAIN in cluster.metadata.annotations else "none: trimtab drain-cluster"
+    yield "NoExecute taint", taint_check(cluster, profile)
+    yield "no storm of failures", storm_check(scene)
+    draining = well_known.DRAIN in cluster.metadata.annotations
+    yield "drain", "in progress" if draining else "none; start one with: trimtab drain-cluster"
 
 
 def taint_check(cluster: Cluster, profile: Profile) -> str:
     if taints := repelling(cluster):
         return ", ".join(f"{t.key} since {moment(t.time_added)}" if t.time_added else t.key for t in taints)
-    ready = well_known.condition_of(cluster.status.conditions, "Ready")
+    ready = find_condition(cluster.status.conditions, "Ready")
     if ready is None or ready.status == "True" or ready.last_transition_time is None:
-        return "none, and none is due"
+        return "none, and none is scheduled"
     if not profile.evacuate_after_seconds:
-        return "none; in this profile only people and ClusterTaintPolicies set it"
+        return "none; in this profile it is set only by users and ClusterTaintPolicies"
     due = ready.last_transition_time + timedelta(seconds=profile.evacuate_after_seconds)
-    return f"none yet; set at {moment(due)} if the cluster stays as it is (evacuate-after-seconds)"
+    return f"none yet; set at {moment(due)} if the cluster is still not ready (evacuate-after-seconds)"
 
 
 def storm_check(scene: Scene) -> str:
     total = len(scene.clusters)
-    dark = sum(not is_ready(cluster) for cluster in scene.clusters)
+    unready = sum(not is_ready(cluster) for cluster in scene.clusters)
     storm = scene.storm
-    said = f"{dark} of {total} clusters are not ready"
-    if exceeds(storm.stop_above, dark, total, storm):
-        return f"{said}, more than {storm.stop_above}: nothing is evacuated until some return"
-    if exceeds(storm.slow_above, dark, total, storm):
-        return f"{said}, more than {storm.slow_above}: evictions are slow"
-    return f"quiet: {said}"
+    text = f"{unready} of {total} clusters are not ready"
+    if exceeds(storm.stop_above, unready, total, storm):
+        return f"{text}, more than {storm.stop_above}: evacuation is stopped until clusters recover"
+    if exceeds(storm.slow_above, unready, total, storm):
+        return f"{text}, more than {storm.slow_above}: the eviction rate is reduced"
+    return f"met: {text}"
 
 
 def concerned(binding: Binding, cluster: str) -> bool:
@@ -116,13 +118,13 @@ def outlook(binding: Binding, cluster: Cluster, scene: Scene) -> str:
     for task in binding.spec.graceful_eviction_tasks:
         if task.from_cluster == cluster.name:
             since = f" since {moment(task.creation_timestamp)}" if task.creation_timestamp is not None else ""
-            return f"is leaving{since}: {task.reason}, {task.purge_mode}"
+            return f"is being evicted{since}: {task.reason}, {task.purge_mode}"
     stuck = binding_moves.stalled_because(binding)
     if stuck is not None:
         return f"{stuck.reason}: {stuck.message}"
     taints = repelling(cluster)
     if not taints:
-        return "stays: nothing drives it out"
+        return "stays: the cluster has no NoExecute taint"
     tolerations = applied_tolerations(binding)
     if tolerations is None:
         return "not scheduled yet"
@@ -130,9 +132,9 @@ def outlook(binding: Binding, cluster: Cluster, scene: Scene) -> str:
     if due is None:
         return "stays: its policy tolerates the taint"
     return (
-        f"stays until {moment(due)}, as its policy tolerates the taint"
+        f"stays until {moment(due)}: its policy tolerates the taint until then"
         if due > scene.now
-        else "leaves when it is its turn"
+        else "is evicted as soon as the eviction rate allows it"
     )
 
 

@@ -1,4 +1,4 @@
-"""Why a Placement is answered as it is, thought over again with what the API shows."""
+"""The report of `trimtab explain placement/NAME`: the decision for every cluster, from the objects in the API."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.ocm import OcmPlacement
+from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Object
 from trimtab.client.client import Client, resource_of
@@ -21,16 +21,16 @@ from trimtab.interpret.cel.expressions import compiler
 from trimtab.runtime.declarations import learn_everything
 from trimtab.tables import table
 
-HEADINGS = ("CLUSTER", "CHOSEN", "TOTAL", "SCORES", "WHY")
+HEADINGS = ("CLUSTER", "SELECTED", "TOTAL", "SCORES", "REASON")
 OUTCOMES = {
-    "Selected": "one of the best",
-    "NotNeeded": "would do, but others are better or come first by name",
-    "NotInSets": "in none of the sets that the namespace is bound to and the Placement asks for",
+    "Selected": "among the best",
+    "NotNeeded": "feasible, but other clusters have a higher score or an earlier name",
+    "NotInSets": "in none of the cluster sets that are bound to the namespace and selected by the Placement",
 }
 
 
 async def placement_explained(client: Client, namespace: str, name: str, now: datetime, *, as_json: bool) -> str:
-    """The story of every cluster for one Placement: a table for people, or the debug server's document."""
+    """The decision for every cluster: a table, or the JSON document of the OCM debug server."""
     learn_everything()
     kind = kind_of(OcmPlacement)
     try:
@@ -49,7 +49,7 @@ async def placement_explained(client: Client, namespace: str, name: str, now: da
 
 
 async def pictured(client: Client, now: datetime) -> Scene:
-    """What Placements are decided on, as the API shows it."""
+    """The objects in the API on which Placements are decided."""
     things: list[Object] = []
     for type_ in Atlas.kinds:
         kind = kind_of(type_)
@@ -59,13 +59,13 @@ async def pictured(client: Client, now: datetime) -> Scene:
 
 
 def lines(placement: OcmPlacement, ask: PlacementAsk, scene: Scene) -> Iterator[str]:
-    answer = decide(ask, scene)
-    wrong, enough = misconfigured(answer), satisfied(answer, placement.spec)
-    yield f"Placement {placement.namespace}/{placement.name}: {enough.message}"
-    if wrong.status == "True":
-        yield f"It cannot be understood: {wrong.message.lstrip(':')}"
-    held = scene.held_by(placement.namespace, placement.name).decided
-    yield f"Decided for: {', '.join(sorted(held)) or 'no cluster'}"
+    decision = decide(ask, scene)
+    misconfiguration, satisfaction = misconfigured(decision), satisfied(decision, placement.spec)
+    yield f"Placement {placement.namespace}/{placement.name}: {satisfaction.message}"
+    if misconfiguration.status == "True":
+        yield f"The Placement is misconfigured: {misconfiguration.message.lstrip(':')}"
+    current = scene.held_by(placement.namespace, placement.name).decided
+    yield f"Current decision: {', '.join(sorted(current)) or 'no cluster'}"
     yield ""
     yield table(HEADINGS, (row(fate) for fate in fates(ask, scene)))
 

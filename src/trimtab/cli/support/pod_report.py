@@ -1,4 +1,4 @@
-"""What guards one pod of a cluster: its owner, its priority, every budget with its arithmetic, and whether it may go now."""
+"""The report of `trimtab explain pod/NAME`: owner, priority, budgets, and whether an eviction is allowed now."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -17,7 +17,7 @@ from trimtab.rescheduling.eviction_client import PODS, evict, eviction, why_here
 from trimtab.tables import table
 
 T = TypeVar("T", bound=Object)
-HEADINGS = ("KIND", "BUDGET", "NEEDS", "HAS", "ALLOWS", "RATE", "CLOSED")
+HEADINGS = ("KIND", "BUDGET", "NEEDS", "HEALTHY", "ALLOWS", "RATE", "CLOSED")
 
 
 async def pod_explained(client: Client, namespace: str, name: str, now: datetime) -> str:
@@ -28,7 +28,7 @@ async def pod_explained(client: Client, namespace: str, name: str, now: datetime
         *await _all(client, DisruptionBudget, namespace),
     ]
     rows = [row(budget, now) for budget in budgets if guards(budget, pod)]
-    found = [*lines(pod), table(HEADINGS, rows) if rows else "no budget guards it"]
+    found = [*lines(pod), table(HEADINGS, rows) if rows else "no budget covers it"]
     return "\n".join([*found, await verdict(client, raw)])
 
 
@@ -37,46 +37,46 @@ async def _all(client: Client, type_: type[T], namespace: str) -> list[T]:
     try:
         return [cast("T", kind.decode(one)) for one in (await client.list(resource_of(kind), namespace)).items]
     except NotFound:
-        return []  # a cluster that does not know our budgets
+        return []  # DisruptionBudget is not installed in this cluster
 
 
 def lines(pod: Pod) -> Iterator[str]:
-    state = "ending" if pod.metadata.deletion_timestamp is not None else pod.status.phase or "Pending"
+    state = "terminating" if pod.metadata.deletion_timestamp is not None else pod.status.phase or "Pending"
     state += ", ready" if pod.ready else ", not ready"
     yield f"pod {pod.namespace}/{pod.name} on {pod.spec.node_name or 'no node'}: {state}"
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status != "True":
-            yield f"waits: {condition.message}"
+            yield f"pending: {condition.message}"
         if condition.type == "DisruptionTarget" and condition.status == "True":
-            yield f"it ends because: {condition.message} ({condition.reason})"
+            yield f"terminating because: {condition.message} ({condition.reason})"
     owner = pod.controller
-    yield f"owner: {owner.kind} {owner.name}" if owner is not None else "owner: none, nothing would replace it"
+    yield f"owner: {owner.kind} {owner.name}" if owner is not None else "owner: none; nothing recreates it"
     yield f"priority: {pod.spec.priority or 0} {pod.spec.priority_class_name}".rstrip()
 
 
 def row(budget: PodBudget, now: datetime) -> tuple[str, ...]:
-    standing = standing_of(Guard(budget), now)
+    status = standing_of(Guard(budget), now)
     bounded = budget.spec.min_available is not None or budget.spec.max_unavailable is not None
-    rate = standing.rate
+    rate = status.rate
     used = f"{rate.in_window(now)} of {rate.disruptions} in {told(rate.period)}" if rate is not None else "-"
     if rate is not None and rate.left(now) == 0:
         used += f", next at {rate.next_allowed(now):%H:%M:%S}"
     return (
-        standing.kind,
+        status.kind,
         budget.name,
-        str(standing.desired_healthy) if bounded else "-",
-        str(standing.current_healthy),
-        str(standing.disruptions_allowed) if bounded else "any",
+        str(status.desired_healthy) if bounded else "-",
+        str(status.current_healthy),
+        str(status.disruptions_allowed) if bounded else "any",
         used,
-        standing.closed or "-",
+        status.closed or "-",
     )
 
 
 async def verdict(client: Client, pod: Raw) -> str:
-    """What the API server itself says, asked without consequences."""
+    """The response of the API server to a dry-run eviction."""
     try:
         await evict(client, pod, eviction(pod, dry_run=True))
     except ApiFault as fault:
-        wait = f" (again in {fault.retry_after} s)" if fault.retry_after else ""
-        return f"may it go now? no: {await why_here(client, pod, fault)}{wait}"
-    return "may it go now? yes"
+        wait = f" (retry in {fault.retry_after} s)" if fault.retry_after else ""
+        return f"eviction allowed now: no: {await why_here(client, pod, fault)}{wait}"
+    return "eviction allowed now: yes"

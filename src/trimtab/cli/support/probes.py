@@ -1,4 +1,4 @@
-"""How a process without an API of its own says that it lives, whether it is ready, and what it has done."""
+"""Health, readiness and metrics endpoints of processes that serve no API."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -15,16 +15,16 @@ pulse_option = click.option(
     "--health-address",
     default="",
     metavar="HOST:PORT",
-    help="Serve /healthz, /readyz and /metrics there, over plain HTTP; off unless given.",
+    help="Serve /healthz, /readyz and /metrics at this address over plain HTTP. Default: off.",
 )
 
 
 class Pulse:
-    """What is told; the command says who works at the moment, if anybody does."""
+    """The responses of the endpoints; the command sets `is_ready` and `collect_samples` when its work starts."""
 
     def __init__(self) -> None:
         self.standing_by = False
-        """The lease is not ours, so there is nothing to do, and that is well."""
+        """Another process holds the Lease; a process that waits for it is ready."""
         self.ready: Callable[[], bool] = lambda: False
         self.tell: Tell = tuple
 
@@ -34,7 +34,7 @@ class Pulse:
     def readyz(self) -> tuple[int, str]:
         if self.standing_by:
             return 200, "ok: waiting for the lease\n"
-        return (200, "ok\n") if self.ready() else (503, "not yet: the caches are being filled\n")
+        return (200, "ok\n") if self.ready() else (503, "not ready: the caches are being filled\n")
 
     def metrics(self) -> tuple[int, str]:
         leads = Sample("trimtab_leading", 0 if self.standing_by else 1)
@@ -42,27 +42,27 @@ class Pulse:
 
 
 async def lead(work: Callable[[], Awaitable[None]], election: Election | None, pulse: Pulse) -> None:
-    """Run `work`; where there is an election, only while it is won."""
+    """Run `work`; with an election only while this process holds the Lease."""
     if election is None:
         await work()
         return
 
-    async def led() -> None:
+    async def work_as_leader() -> None:
         pulse.standing_by = False
         await work()
 
-    while True:  # who loses the lease stops at once, forgets everything, and waits for its turn like any other
+    while True:  # after losing the Lease the work starts from nothing when it is won again
         pulse.standing_by = True
-        await election.lead(led)
+        await election.lead(work_as_leader)
 
 
 @asynccontextmanager
 async def beating(pulse: Pulse, address: str) -> AsyncIterator[None]:
-    """Serve the pulse while the body runs; with no address, just run it."""
+    """Serve the endpoints while the body runs; without an address only run the body."""
     if not address:
         yield
         return
-    from trimtab.server.http.listener import Listener  # noqa: PLC0415 - who serves nothing need not load a server
+    from trimtab.server.http.listener import Listener  # noqa: PLC0415 - load the server only when it is used
     from trimtab.server.http.probe_pages import Pages  # noqa: PLC0415
 
     host, port = split(address)
@@ -77,8 +77,8 @@ async def beating(pulse: Pulse, address: str) -> AsyncIterator[None]:
 
 
 def split(address: str) -> tuple[str, int]:
-    """Host and port; an IPv6 host stands in brackets."""
+    """Host and port; an IPv6 address is written in brackets."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
-        raise InputFault(f"--health-address {address}: HOST:PORT was expected, such as 127.0.0.1:8081 or [::]:8081")
+        raise InputFault(f"--health-address {address}: expected HOST:PORT, such as 127.0.0.1:8081 or [::]:8081")
     return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,4 +1,4 @@
-"""What commands share that run until they are stopped: the event loop and leader election."""
+"""The event loop and the leader election of long-running commands."""
 
 import gc
 import os
@@ -12,12 +12,12 @@ from trimtab.clock import WallClock
 from trimtab.runtime.leader_election import Election
 
 SELDOM = (50_000, 10, 10)
-"""When a server that lives long looks for cycles: at the usual pace it took a quarter of a busy control plane's time."""
+"""Garbage collection thresholds: with the defaults it took a quarter of the CPU time of a busy control plane."""
 
 
 def live_long(work: Coroutine[Any, Any, None]) -> None:
-    """Run the whole life of a server: on the fast loop, and without looking for garbage among what it always needs."""
-    import uvloop  # noqa: PLC0415 - the other commands need not pay for it
+    """Run a long-running process on uvloop; objects that exist at the start are exempt from garbage collection."""
+    import uvloop  # noqa: PLC0415 - only long-running commands need it
 
     gc.collect()
     gc.freeze()
@@ -26,7 +26,7 @@ def live_long(work: Coroutine[Any, Any, None]) -> None:
 
 
 def elected(client: Client, *, name: str, namespace: str = "kube-system", lease_seconds: float) -> Election:
-    """One that stands for election under a name that no other process has, ever."""
+    """An election with an identity that is unique to this process."""
     return Election(
         client,
         WallClock(),

@@ -1,4 +1,4 @@
-"""A bar at the foot of a terminal that says how far something is, while lines go by above it."""
+"""A progress bar in the last line of a terminal."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ def drawn(part: float) -> str:
 
 
 class Bar:
-    """Only on terminals; nothing of it gets into a file or a pipe."""
+    """Writes to standard error, and only when that is a terminal."""
 
     def __init__(self, wanted: bool = True) -> None:
         self._wanted = wanted and sys.stderr.isatty()

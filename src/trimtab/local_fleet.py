@@ -1,0 +1,81 @@
+"""A control plane, its API server and a simulated fleet in one process, with data in a directory."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trimtab.api.profile import PROFILES
+from trimtab.app import Embedded
+from trimtab.clock import WallClock
+from trimtab.errors import InputFault
+from trimtab.runtime.lua_worker import LuaWorker
+from trimtab.server.admission.peer_webhooks import PolicyAdmission
+from trimtab.server.daemon import Daemon
+from trimtab.server.mount import Mount
+from trimtab.simulate.fleet import FleetPlan, default_fleet
+
+
+class LocalFleet:
+    """Everything that `trimtab up` runs; `open`, then `start`, at the end `stop`."""
+
+    def __init__(
+        self, data_dir: Path, bind: str, port: int, plan: FleetPlan | None, profile: str, settings: Mapping[str, Any]
+    ) -> None:
+        self.daemon = Daemon(data_dir, bind, port, plugins=[PolicyAdmission()])
+        self._plan_file = self.daemon.directory / "fleet.json"
+        stored = read_stored_plan(self._plan_file)
+        self._stored = {member.name for member in stored.members} if stored is not None else set()
+        if plan is None:
+            plan = stored if stored is not None else default_fleet()
+        self._scripts = LuaWorker()
+        self.fleet = Embedded(
+            plan,
+            host=self.daemon.api,
+            clock=WallClock(),
+            profile=PROFILES[profile],
+            settings=settings,
+            directory=self.daemon.directory / "members",
+            scripts=self._scripts,
+        )
+        self._plan = plan
+
+    @property
+    def members(self) -> list[str]:
+        return [member.name for member in self.fleet.world]
+
+    async def open(self) -> None:
+        """Serve the API; objects can be written before the controllers run."""
+        world = self.fleet.world
+        self.daemon.app = Mount(self.daemon.api.app, {f"/members/{member.name}": member.server.app for member in world})
+        self.daemon.siblings = {member.name: f"/members/{member.name}" for member in world}
+        await self.daemon.start()
+
+    async def start(self) -> None:
+        """Start the members and the controllers, and join the members that are new in the plan."""
+        world = self.fleet.world
+        await world.start()
+        for member in world:
+            if member.name not in self._stored:  # a member that the user has unjoined stays unjoined
+                await self.fleet.join(member.plan)
+        self._plan_file.write_bytes(msgspec.json.encode(self._plan))
+        await self.fleet.start_plane()
+
+    async def stop(self) -> None:
+        for member in self.fleet.world:
+            member.server.app.end_streams()
+        await self.fleet.stop_plane()
+        await self.daemon.stop()
+        await self.fleet.world.stop()
+        self._scripts.close()
+
+
+def read_stored_plan(path: Path) -> FleetPlan | None:
+    """The fleet of the previous start."""
+    if not path.exists():
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=FleetPlan)
+    except msgspec.MsgspecError as error:
+        raise InputFault(f"cannot read {path}: {error}; delete it to start with another fleet") from error

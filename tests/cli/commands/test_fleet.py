@@ -1,0 +1,37 @@
+"""`trimtab fleet`: the rows of clusters."""
+
+import msgspec
+from click.testing import CliRunner
+
+from trimtab.api.kinds.cluster import Cluster
+from trimtab.cli.commands import fleet
+
+STATUS = {
+    "kubernetesVersion": "v1.32.0",
+    "conditions": [{"type": "Ready", "status": "True"}],
+    "nodeSummary": {"totalNum": 3, "readyNum": 2},
+    "resourceSummary": {
+        "allocatable": {"cpu": "12", "memory": "8Gi", "pods": "330"},
+        "allocated": {"cpu": "1500m", "memory": "2Gi", "pods": "10"},
+        "allocating": {"cpu": "500m", "pods": "1"},
+    },
+}
+
+
+def cluster(name: str, **status: object) -> Cluster:
+    spec = {"syncMode": "Push", "region": "eu", "taints": [{"key": "a", "effect": "NoSchedule"}]}
+    return msgspec.convert({"metadata": {"name": name}, "spec": spec, "status": status}, Cluster, strict=False)
+
+
+def test_row_shows_readiness_nodes_and_free_capacity() -> None:
+    cells = fleet.row(cluster("m1", **STATUS))
+    assert cells == ("m1", "True", "v1.32.0", "Push", "eu", "2/3", "10.0", "6.0Gi", "319", "a:NoSchedule")
+
+
+def test_cluster_without_status_has_unknown_readiness() -> None:
+    assert fleet.row(cluster("m1"))[1:9] == ("Unknown", "-", "Push", "eu", "-", "-", "-", "-")
+
+
+def test_empty_fleet_shows_how_to_join_a_cluster(monkeypatch) -> None:
+    monkeypatch.setattr(fleet, "with_client", lambda *_: [])
+    assert CliRunner().invoke(fleet.command).output.startswith("There are no clusters. Join one with: trimtab join")

@@ -1,0 +1,51 @@
+"""`trimtab rebalance`: selection of workloads, and waiting for the result."""
+
+import pytest
+from click.testing import CliRunner
+from move_helpers import Scene, story
+
+from cli.scenarios import place_four_replicas_in_m1
+from trimtab.cli.commands.rebalance import command, created, followed, selected
+from trimtab.client.lookups import reference
+from trimtab.errors import InputFault
+
+
+def test_help_lists_the_kubeconfig_option() -> None:
+    result = CliRunner().invoke(command, ["--help"])
+    assert result.exit_code == 0
+    assert "--kubeconfig" in result.output
+
+
+def test_either_names_or_a_selector_is_required() -> None:
+    for arguments in ([], ["deploy/web", "-l", "a=b"]):
+        result = CliRunner().invoke(command, arguments)
+        assert isinstance(result.exception, InputFault)
+
+
+def test_selector_without_matches_fails(capsys) -> None:
+    async def act(scene: Scene) -> None:
+        spec = {"selectors": [await selected(scene.client, "deploy", "default", "team=nobody")]}
+        assert await followed(scene.client, await created(scene.client, "now", spec), 30) == 1
+
+    story(act)
+    assert "matches the selector" in capsys.readouterr().out
+
+
+def test_invalid_selector_is_refused() -> None:
+    async def act(scene: Scene) -> None:
+        with pytest.raises(InputFault, match="team="):
+            await selected(scene.client, "deploy", "default", "team=blue=red")
+
+    story(act)
+
+
+def test_rebalance_is_reported_until_it_has_finished(capsys) -> None:
+    async def act(scene: Scene) -> None:
+        await place_four_replicas_in_m1(scene)
+        spec = {"workloads": [await reference(scene.client, "deployment/web", "default")]}
+        name = await created(scene.client, "now", spec)
+        assert await followed(scene.client, name, 120) == 0
+        assert await scene.where() == {"m1": 2, "m2": 2}
+
+    story(act)
+    assert "m1:4 -> m1:2 m2:2" in capsys.readouterr().out

@@ -1,0 +1,33 @@
+"""`trimtab unblock`: a cluster is removed from the block list of a workload."""
+
+import asyncio
+
+import pytest
+from click.testing import CliRunner
+from move_helpers import Scene, story
+
+from cli.scenarios import fail_over_from_m1_to_m2
+from trimtab.cli.commands.purge import purged
+from trimtab.cli.commands.unblock import command, unblocked
+from trimtab.errors import InputFault
+
+
+def test_help_lists_the_kubeconfig_option() -> None:
+    result = CliRunner().invoke(command, ["--help"])
+    assert result.exit_code == 0
+    assert "--kubeconfig" in result.output
+
+
+def test_blocked_cluster_is_unblocked_on_request() -> None:
+    async def act(scene: Scene) -> None:
+        await fail_over_from_m1_to_m2(scene)
+        await purged(scene.client, await scene.binding(), "m1")
+        with pytest.raises(InputFault, match="blocked clusters: m1"):
+            await unblocked(scene.client, await scene.binding(), ("m3",))
+        await asyncio.sleep(5)
+        assert await unblocked(scene.client, await scene.binding(), ()) == ["m1"]
+        with pytest.raises(InputFault, match="not blocked in any cluster"):
+            await unblocked(scene.client, await scene.binding(), ())
+        assert (await scene.binding()).spec.active_eviction_history == ()
+
+    story(act)

@@ -1,0 +1,34 @@
+"""`trimtab unjoin`: the command waits until the cluster is removed."""
+
+from typing import Any
+
+import pytest
+
+from trimtab.api.value import Raw
+from trimtab.cli.commands.unjoin import left
+from trimtab.clock import run_virtually
+from trimtab.errors import InputFault, NotFound
+
+
+class FakeHost:
+    """An API server whose cluster is removed after a number of reads."""
+
+    def __init__(self, reads: int) -> None:
+        self.reads = reads
+
+    async def get(self, *_: Any) -> Raw:
+        self.reads -= 1
+        if self.reads < 0:
+            raise NotFound("not found")
+        return {}
+
+
+def test_wait_ends_when_the_cluster_is_removed() -> None:
+    host = FakeHost(reads=5)
+    run_virtually(left(host, "east", 120))  # type: ignore[arg-type]
+    assert host.reads == -1
+
+
+def test_cluster_that_is_not_removed_in_time_is_reported() -> None:
+    with pytest.raises(InputFault, match="cluster east is not removed within 120 s; the removal continues"):
+        run_virtually(left(FakeHost(reads=10_000), "east", 120))  # type: ignore[arg-type]

@@ -1,0 +1,36 @@
+"""Fleets in memory for tests of commands that move workloads."""
+
+import asyncio
+
+from move_helpers import Scene, divided
+
+from trimtab.simulate.behaviour import NEVER_READY, Spell
+
+
+async def place_four_replicas_in_m1(scene: Scene) -> None:
+    """Four replicas in m1, although m2 could have half of them now."""
+    await scene.taint("m2", "closed:NoSchedule")
+    await scene.deploy(replicas=4, labels={"team": "blue"})
+    await scene.policy(divided(("m1", 1), ("m2", 1)))
+    await scene.settled("web", {"m1": 4})
+    await scene.taint("m2")
+    await asyncio.sleep(12)
+
+
+async def place_in_m1_and_m2(scene: Scene, *names: str) -> None:
+    for name in names:
+        await scene.deploy(name, replicas=4)
+    await scene.policy(divided(("m1", 1), ("m2", 1)))
+    for name in names:
+        await scene.settled(name, {"m1": 2, "m2": 2})
+
+
+async def fail_over_from_m1_to_m2(scene: Scene) -> None:
+    """The workload is never ready in m1; m2 takes over, and the copy in m1 is kept."""
+    scene.world["m1"].cast(Spell("broken", NEVER_READY))
+    await scene.deploy(replicas=2)
+    failover = {"application": {"decisionConditions": {"tolerationSeconds": 10}, "purgeMode": "Never"}}
+    groups = [{"affinityName": name, "clusterNames": [name]} for name in ("m1", "m2")]
+    await scene.policy({"clusterAffinities": groups}, failover=failover, propagateDeps=True)
+    await asyncio.sleep(60)
+    assert await scene.where() == {"m2": 2}

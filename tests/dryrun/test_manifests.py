@@ -1,0 +1,56 @@
+"""Manifests get the defaults of the API server and are validated like there."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from trimtab.api.kinds.native.pod import Pod
+from trimtab.dryrun.manifests import Intake, taken_in
+from trimtab.errors import InputFault
+
+
+def read(folder: Path, *objects: dict[str, Any]) -> Intake:
+    (folder / "f.yaml").write_text(yaml.safe_dump_all(objects))
+    return taken_in([str(folder / "f.yaml")])
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    containers = [{"name": "c", "image": "nginx"}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers, **spec}}
+
+
+def test_defaults_and_namespace_are_set(tmp_path: Path) -> None:
+    manifests = read(tmp_path, pod())
+    (item,) = manifests.items
+    assert item.name == "Pod default/p"
+    assert item.raw["spec"]["restartPolicy"] == "Always"
+    assert manifests.where(manifests.all(Pod)[0]) == f"{tmp_path / 'f.yaml'}, document 1"
+
+
+def test_unknown_field_of_a_builtin_kind_is_a_warning(tmp_path: Path) -> None:
+    manifests = read(tmp_path, pod(fromTheFuture=1))
+    assert len(manifests.items) == 1
+    assert 'unknown field "spec.fromTheFuture"' in manifests.warnings[0]
+
+
+def test_unknown_field_of_a_kind_of_trimtab_is_an_error(tmp_path: Path) -> None:
+    policy = {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": "x"},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}], "wrong": 1},
+    }
+    with pytest.raises(InputFault, match=r'the files have errors:\n.*unknown field "spec\.wrong"'):
+        read(tmp_path, policy)
+
+
+def test_unknown_kind_of_another_group_is_accepted_untyped(tmp_path: Path) -> None:
+    (item,) = read(tmp_path, {"apiVersion": "example.io/v1", "kind": "Shop", "metadata": {"name": "a"}}).items
+    assert item.typed is None
+
+
+def test_object_that_is_in_the_files_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputFault, match="document 2: Pod default/p is already in"):
+        read(tmp_path, pod(), pod())
