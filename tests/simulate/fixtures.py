@@ -1,4 +1,4 @@
-"""Builders and probes for worlds in tests."""
+"""Builders and helpers for tests in simulated clusters."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,6 +23,8 @@ CRONJOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
+ORDERS = Resource("trimtab.dev", "v1alpha1", "priorityorders", "PriorityOrder", namespaced=False)
+POLICIES = Resource("trimtab.dev", "v1alpha1", "disruptionpolicies", "DisruptionPolicy", namespaced=False)
 GAMES = Resource("play.example", "v1", "games", "Game")
 
 
@@ -30,22 +32,22 @@ def fleet(*, nodes: int = 3, cpu: str = "8", pace: Any = "instant", **more: Any)
     return FleetPlan(members=(MemberPlan(name="one", nodes=nodes, cpu=cpu),), pace=pace, **more)
 
 
-def in_a_world(plan: FleetPlan, story: Callable[[World], Awaitable[Any]], *, seed: int = 0) -> Any:
-    """Live the story in a world of its own, on the virtual clock."""
+def in_a_world(plan: FleetPlan, scenario: Callable[[World], Awaitable[Any]], *, seed: int = 0) -> Any:
+    """Run the scenario in its own world, on the virtual clock."""
 
-    async def life() -> Any:
+    async def run() -> Any:
         world = World(plan, seed=seed)
         await world.start()
         try:
-            return await story(world)
+            return await scenario(world)
         finally:
             await world.stop()
 
-    return run_virtually(life())
+    return run_virtually(run())
 
 
-def in_a_member(story: Callable[[Member], Awaitable[Any]], plan: FleetPlan | None = None) -> Any:
-    return in_a_world(plan or fleet(), lambda world: story(next(iter(world))))
+def in_a_member(scenario: Callable[[Member], Awaitable[Any]], plan: FleetPlan | None = None) -> Any:
+    return in_a_world(plan or fleet(), lambda world: scenario(next(iter(world))))
 
 
 def template(app: str, *, image: str = "app:1", cpu: str = "100m", **spec: Any) -> Raw:
@@ -104,7 +106,7 @@ def new_image(image: str) -> Raw:
 
 
 def masked(status: Raw) -> Raw:
-    """Without times and hashes, as recordings are compared."""
+    """The status without times, for comparison with recordings."""
     shown = {key: value for key, value in status.items() if not key.endswith("Time")}
     shown["conditions"] = [
         {key: value for key, value in one.items() if not key.endswith("Time")} for one in status.get("conditions", ())
@@ -132,7 +134,7 @@ def games() -> Raw:
 
 
 async def play(member: Member, size: int) -> None:
-    """What an operator would do: an object of its kind, its pods, and which they are."""
+    """Create a Game with its pods and scale status, as an operator would."""
     made = await member.client.create(GAMES, workload("Game", "chess", {"size": size}, "play.example/v1"))
     owner = {"apiVersion": "play.example/v1", "kind": "Game", "name": "chess", "uid": made["metadata"]["uid"]}
     for number in range(size):
@@ -141,5 +143,25 @@ async def play(member: Member, size: int) -> None:
         metadata["ownerReferences"] = [{**owner, "controller": True}]
         await member.client.create(PODS, {"apiVersion": "v1", "kind": "Pod", **body, "metadata": metadata})
     await asyncio.sleep(10)
-    said = {"status": {"size": size, "selector": "app=chess"}}
-    await member.client.patch(GAMES, "default", "chess", said, subresource="status")
+    body = {"status": {"size": size, "selector": "app=chess"}}
+    await member.client.patch(GAMES, "default", "chess", body, subresource="status")
+
+
+def singleton(kind: str, **spec: Any) -> Raw:
+    return {"apiVersion": "trimtab.dev/v1alpha1", "kind": kind, "metadata": {"name": "default"}, "spec": spec}
+
+
+async def create_classes(member: Member, **values: int) -> None:
+    for name, value in values.items():
+        body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        await member.client.create(CLASSES, {**body, "value": value})
+
+
+async def create_pod(member: Member, name: str, **spec: Any) -> Raw:
+    body = template(name, **spec)
+    body["metadata"] |= {"name": name, "namespace": "default"}
+    return await member.client.create(PODS, {"apiVersion": "v1", "kind": "Pod", **body})
+
+
+def running_apps(member: Member) -> list[str]:
+    return sorted(one.metadata.labels["app"] for one in member.pods if one.ready)

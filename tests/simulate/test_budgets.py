@@ -41,8 +41,8 @@ def policy(**spec: Any) -> Raw:
 
 
 async def evict(member: Member, name: str, **annotations: str) -> None:
-    noted = {f"trimtab.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
-    metadata = {"name": name, "namespace": "default", "annotations": noted}
+    prefixed = {f"trimtab.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    metadata = {"name": name, "namespace": "default", "annotations": prefixed}
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
     await member.client.submit(PODS, "default", name, "eviction", body)
 
@@ -51,16 +51,16 @@ def budget(name: str = "web", **spec: Any) -> Raw:
     return workload("DisruptionBudget", name, {"target": "Pods", "selector": SELECTOR, **spec}, "trimtab.dev/v1alpha1")
 
 
-def test_inside_a_cluster_a_budget_is_over_pods_unless_it_says_otherwise() -> None:
-    async def story(member: Member) -> None:
+def test_budget_inside_a_cluster_targets_pods_by_default() -> None:
+    async def scenario(member: Member) -> None:
         body = workload("DisruptionBudget", "web", {"maxUnavailable": 1, "selector": SELECTOR}, "trimtab.dev/v1alpha1")
         assert (await member.client.create(OURS, body))["spec"]["target"] == "Pods"
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_the_floors_of_the_policy_hold_for_budgets_of_kubernetes_too_and_it_says_so() -> None:
-    async def story(member: Member) -> None:
+def test_policy_floors_cap_pod_disruption_budgets_and_set_a_condition() -> None:
+    async def scenario(member: Member) -> None:
         rate = {"disruptions": 2, "period": "1h"}
         await member.client.create(POLICIES, policy(floors=[{"minMaxUnavailable": 2, "minRate": rate}]))
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
@@ -68,13 +68,13 @@ def test_the_floors_of_the_policy_hold_for_budgets_of_kubernetes_too_and_it_says
         strict["metadata"]["annotations"] = {"trimtab.dev/disruption-rate": "1/1h"}
         await member.client.create(BUDGETS, strict)
         await asyncio.sleep(5)
-        (said,) = [
+        (capped,) = [
             one
             for one in (await status(member.client, BUDGETS, "web"))["conditions"]
             if one["type"] == "CappedByPolicy"
         ]
-        assert said["status"] == "True"
-        assert said["message"].endswith("maxUnavailable 2, 2 in 1h")
+        assert capped["status"] == "True"
+        assert capped["message"].endswith("maxUnavailable 2, 2 in 1h")
         for _ in range(2):
             await evict(member, member.pods[0].name)
             await asyncio.sleep(5)
@@ -82,15 +82,15 @@ def test_the_floors_of_the_policy_hold_for_budgets_of_kubernetes_too_and_it_says
             await evict(member, member.pods[0].name)
         await member.client.delete(POLICIES, "", "default")
         await asyncio.sleep(5)
-        left = await member.client.get(BUDGETS, "default", "web")
-        assert "trimtab.dev/effective-rate" not in left["metadata"]["annotations"]
-        assert all(one["type"] != "CappedByPolicy" for one in left["status"]["conditions"])
+        after = await member.client.get(BUDGETS, "default", "web")
+        assert "trimtab.dev/effective-rate" not in after["metadata"]["annotations"]
+        assert all(one["type"] != "CappedByPolicy" for one in after["status"]["conditions"])
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_budget_tells_loss_on_purpose_from_loss_by_accident() -> None:
-    async def story(member: Member) -> None:
+def test_budget_distinguishes_voluntary_from_involuntary_disruptions() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
         await member.client.create(OURS, budget(maxUnavailable=3, rate={"disruptions": 1, "period": "1h"}))
         await asyncio.sleep(5)
@@ -110,11 +110,11 @@ def test_a_budget_tells_loss_on_purpose_from_loss_by_accident() -> None:
             await evict(member, next(one.name for one in member.pods if one.ready), requested_by="drain")
         assert 3500 < (refused.value.retry_after or 0) < 3600
 
-    in_a_member(story, fleet(nodes=3))
+    in_a_member(scenario, fleet(nodes=3))
 
 
-def test_the_floor_of_the_policy_caps_a_budget_that_says_never() -> None:
-    async def story(member: Member) -> None:
+def test_policy_floor_caps_a_budget_of_zero() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(POLICIES, policy(floors=[{"minMaxUnavailable": 1}]))
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await member.client.create(OURS, budget(maxUnavailable=0))
@@ -129,11 +129,11 @@ def test_the_floor_of_the_policy_caps_a_budget_that_says_never() -> None:
         with pytest.raises(TooManyRequests):
             await evict(member, member.pods[1].name)
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_workloads_without_a_budget_get_one_by_their_priority_until_the_user_makes_one() -> None:
-    async def story(member: Member) -> None:
+def test_default_budgets_follow_priority_until_the_user_creates_one() -> None:
+    async def scenario(member: Member) -> None:
         high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
         await member.client.create(CLASSES, high)
         defaults = [{"priorityClassName": "high", "maxUnavailable": 1}, {"maxUnavailable": "50%"}]
@@ -153,11 +153,11 @@ def test_workloads_without_a_budget_get_one_by_their_priority_until_the_user_mak
         await asyncio.sleep(60)
         assert "batch-deployment" not in {one["metadata"]["name"] for one in (await member.client.list(OURS)).items}
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_node_that_served_badly_is_avoided_for_a_while_and_then_forgiven() -> None:
-    async def story(member: Member) -> None:
+def test_avoid_list_entry_expires() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         await asyncio.sleep(5)
         (pod,) = member.pods
@@ -177,11 +177,11 @@ def test_a_node_that_served_badly_is_avoided_for_a_while_and_then_forgiven() -> 
         await asyncio.sleep(600)
         assert not entries_of((await member.client.get(NODES, "", bad))["metadata"].get("annotations") or {})
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_node_is_avoided_for_another_pod_s_sake_only_until_that_has_a_node() -> None:
-    async def story(member: Member) -> None:
+def test_avoid_list_entry_ends_when_the_waiting_pod_is_scheduled() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1, cpu="1"))
         await asyncio.sleep(5)
         (small,) = member.pods
@@ -204,14 +204,14 @@ def test_a_node_is_avoided_for_another_pod_s_sake_only_until_that_has_a_node() -
             (await member.client.get(NODES, "", node["metadata"]["name"]))["metadata"].get("annotations") or {}
         )
 
-    in_a_member(story, fleet(nodes=2, cpu="2"))
+    in_a_member(scenario, fleet(nodes=2, cpu="2"))
 
 
 GATED = {"schedulingGates": [{"name": "later"}]}
 
 
-def test_an_avoid_entry_of_a_kind_that_we_do_not_know_lasts_its_time() -> None:
-    async def story(member: Member) -> None:
+def test_avoid_list_entry_of_an_unknown_owner_kind_lasts_until_its_expiry() -> None:
+    async def scenario(member: Member) -> None:
         owner = {"apiVersion": "example.com/v1", "kind": "Rollout", "name": "r", "uid": "r-uid", "controller": True}
         body = template("web")
         body["metadata"] |= {"name": "web-0", "namespace": "default", "ownerReferences": [owner]}
@@ -227,11 +227,11 @@ def test_an_avoid_entry_of_a_kind_that_we_do_not_know_lasts_its_time() -> None:
             (await member.client.get(NODES, "", pod.spec.node_name))["metadata"].get("annotations") or {}
         )
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_pods_of_a_kind_of_the_users_own_are_guarded_as_soon_as_it_says_which_they_are() -> None:
-    async def story(member: Member) -> None:
+def test_pods_of_a_scalable_custom_kind_get_a_default_budget() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(POLICIES, policy(defaultBudgets=[{"maxUnavailable": "25%"}]))
         await member.client.create(DEFINITIONS, games())
         await asyncio.sleep(10)
@@ -245,6 +245,6 @@ def test_pods_of_a_kind_of_the_users_own_are_guarded_as_soon_as_it_says_which_th
             await evict(member, "chess-2")
         await member.client.delete(GAMES, "default", "chess")
         await asyncio.sleep(60)
-        assert (await member.client.list(OURS)).items == []  # it went with its owner
+        assert (await member.client.list(OURS)).items == []  # it is deleted with its owner
 
-    in_a_member(story)
+    in_a_member(scenario)

@@ -16,25 +16,25 @@ def pod(**status: object) -> dict[str, object]:
     return {"status": {"containerStatuses": [{"name": "web", **status}]}}
 
 
-def test_a_running_container_tells_when_it_started_and_that_it_is_simulated() -> None:
-    said = output(pod(ready=True, state={"running": {"startedAt": "2030-01-01T00:00:00Z"}}), "web", previous=False)
-    assert said.splitlines() == [
+def test_log_of_running_container_has_start_time_and_simulation_notice() -> None:
+    log = output(pod(ready=True, state={"running": {"startedAt": "2030-01-01T00:00:00Z"}}), "web", previous=False)
+    assert log.splitlines() == [
         "2030-01-01T00:00:00Z web: started",
         "web: ready; it is simulated, no process runs here",
     ]
 
 
-def test_a_container_that_waits_after_a_crash_tells_how_it_ended_and_so_does_the_run_before() -> None:
+def test_log_of_crashed_container_and_of_previous_run_end_with_the_exit_code() -> None:
     crashed = pod(ready=False, state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState={"terminated": CRASHED})
-    again = pod(ready=False, state={"running": {"startedAt": "later"}}, lastState={"terminated": CRASHED})
+    restarted = pod(ready=False, state={"running": {"startedAt": "later"}}, lastState={"terminated": CRASHED})
     end = "2030-01-01T00:05:00Z web: OOMKilled, exit code 137"
     assert output(crashed, "web", previous=False).splitlines()[-1] == end
-    assert output(again, "web", previous=True).splitlines()[-1] == end
-    assert output(again, "web", previous=False) == "later web: started\n"
+    assert output(restarted, "web", previous=True).splitlines()[-1] == end
+    assert output(restarted, "web", previous=False) == "later web: started\n"
 
 
-def test_a_member_shows_logs_and_says_that_nothing_can_be_attached_to() -> None:
-    async def story(member: Member) -> None:
+def test_member_serves_logs_and_refuses_exec() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         await asyncio.sleep(30)
         path = f"/api/v1/namespaces/default/pods/{member.pods[0].name}"
@@ -48,4 +48,4 @@ def test_a_member_shows_logs_and_says_that_nothing_can_be_attached_to() -> None:
         assert b"is simulated: there is no process to exec to" in refused.body
         assert (await member.client.fetch(f"{path}/log?tailLines=few")).code == 400
 
-    in_a_member(story)
+    in_a_member(scenario)

@@ -24,8 +24,8 @@ def borne(ledger: Ledger, member: Member, app: str) -> Burden:
     return ledger.burdens(member._ground.clock.now())(pods_of(member, app)[0].traits.controller)
 
 
-def test_what_was_just_decided_counts_before_it_is_heard_of_and_only_once() -> None:
-    async def story(member: Member) -> None:
+def test_charged_victims_count_before_their_eviction_is_seen_and_only_once() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment("web", 3))
         await asyncio.sleep(5)
         ledger, now = await opened(member), member._ground.clock.now()
@@ -38,11 +38,11 @@ def test_what_was_just_decided_counts_before_it_is_heard_of_and_only_once() -> N
         ledger.give_back(again)
         assert (borne(ledger, member, "web").down, borne(ledger, member, "web").lately) == (1, 1)
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_evictions_by_anybody_are_read_from_what_was_told_of_them() -> None:
-    async def story(member: Member) -> None:
+def test_evictions_by_others_are_counted_from_events() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(SETS, statefulset("db", 3))
         await asyncio.sleep(20)
         metadata = {"name": "db-1", "namespace": "default"}
@@ -56,4 +56,4 @@ def test_evictions_by_anybody_are_read_from_what_was_told_of_them() -> None:
         await asyncio.sleep(3600)
         assert borne(await opened(member), member, "db")[1:4] == (3, 0, 0)
 
-    in_a_member(story)
+    in_a_member(scenario)

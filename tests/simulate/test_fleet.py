@@ -24,7 +24,7 @@ members:
 """
 
 
-def test_a_fleet_is_read_from_a_file(tmp_path: Path) -> None:
+def test_fleet_is_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(TEXT)
     plan = read_fleet(path)
@@ -39,7 +39,7 @@ def test_a_fleet_is_read_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("description", "reason"),
     [
         ({}, "no members"),
         ({"members": [{"name": "a"}, {"name": "a"}]}, "same name"),
@@ -50,9 +50,9 @@ def test_a_fleet_is_read_from_a_file(tmp_path: Path) -> None:
         ({"members": [{"name": "a"}], "binder": "dice"}, "pods or first-fit"),
     ],
 )
-def test_a_mistake_in_a_fleet_is_named(text: object, said: str) -> None:
-    with pytest.raises(InputFault, match=said):
-        parse_fleet(text)
+def test_invalid_fleet_is_rejected_with_the_reason(description: object, reason: str) -> None:
+    with pytest.raises(InputFault, match=reason):
+        parse_fleet(description)
 
 
 def test_the_default_fleet_has_three_members_in_two_regions() -> None:
@@ -61,7 +61,7 @@ def test_the_default_fleet_has_three_members_in_two_regions() -> None:
     assert len({member.region for member in members}) == 2
 
 
-def test_the_fleet_of_the_flows_is_as_recorded() -> None:
+def test_flows_fleet_is_as_recorded() -> None:
     sizes = [
         (m.name, len(list(m.node_plans())), m.region, m.zones, m.provider, m.labels) for m in flows_fleet().members
     ]
@@ -74,6 +74,6 @@ def test_the_fleet_of_the_flows_is_as_recorded() -> None:
     assert node.pool.amounts == {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 
-def test_large_fleets_beat_more_slowly() -> None:
+def test_large_fleets_have_longer_heartbeat_intervals() -> None:
     assert uniform_fleet(3, 3).heartbeat_seconds == 10
     assert uniform_fleet(100, 50).heartbeat_seconds == 100

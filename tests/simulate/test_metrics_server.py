@@ -17,8 +17,8 @@ POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 GREEDY = Load("greedy", selector=LabelSelector(match_labels={"app": "web"}), amounts={"cpu": 20000})
 
 
-def test_a_member_tells_what_its_nodes_and_pods_use() -> None:
-    async def story(member: Member) -> None:
+def test_member_serves_metrics_of_nodes_and_pods() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=2, cpu="500m"))
         await asyncio.sleep(10)
         pods = (await member.client.list(POD_METRICS, "default", labels="app=web")).items
@@ -31,15 +31,17 @@ def test_a_member_tells_what_its_nodes_and_pods_use() -> None:
         found = await member.client.fetch("/apis/metrics.k8s.io/v1beta1")
         assert {one["name"] for one in orjson.loads(found.body)["resources"]} == {"nodes", "pods"}
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_node_says_since_when_its_containers_wait_for_cpu_and_when_they_no_longer_do() -> None:
+def test_cpu_pressure_condition_follows_the_load_and_keeps_its_transition_time() -> None:
     async def pressure(member: Member, node: str) -> tuple[str, str] | None:
-        told = (await member.client.get(NODES, "", node))["status"]["conditions"]
-        return next(((one["status"], one["lastTransitionTime"]) for one in told if one["type"] == "CPUPressure"), None)
+        conditions = (await member.client.get(NODES, "", node))["status"]["conditions"]
+        return next(
+            ((one["status"], one["lastTransitionTime"]) for one in conditions if one["type"] == "CPUPressure"), None
+        )
 
-    async def story(member: Member) -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1, cpu="500m"))
         await asyncio.sleep(30)
         (node,) = {pod.spec.node_name for pod in member.pods}
@@ -50,24 +52,24 @@ def test_a_node_says_since_when_its_containers_wait_for_cpu_and_when_they_no_lon
         assert first is not None
         assert first[0] == "True"
         await member.press_node(node, "disk")
-        assert await pressure(member, node) == first  # the time is that of the change, not of the last word
+        assert await pressure(member, node) == first  # the time of the transition, not of the last report
         member.usage.clear("greedy")
         await asyncio.sleep(30)
         last = await pressure(member, node)
         assert last is not None
         assert last[0] == "False"
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_an_api_server_without_a_meter_serves_no_metrics() -> None:
+def test_api_server_without_metrics_server_serves_no_metrics() -> None:
     client = LocalClient(ApiServer(Store()))
 
-    async def asked() -> bool:
+    async def is_missing() -> bool:
         try:
             await client.list(NODE_METRICS)
         except NotFound:
             return True
         return False
 
-    assert asyncio.run(asked())
+    assert asyncio.run(is_missing())

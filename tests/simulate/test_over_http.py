@@ -10,7 +10,7 @@ from trimtab.clock import WallClock
 from trimtab.registry import discover
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import Manager
-from trimtab.runtime.reconciler import Surroundings
+from trimtab.runtime.view import Surroundings
 from trimtab.server.daemon import Daemon
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.fleet import PACES, MemberPlan
@@ -20,15 +20,15 @@ from trimtab.simulate.pod_scheduler import Binder
 from trimtab.simulate.workloads.registry import workloads
 
 
-def test_every_component_works_over_http_with_a_cache_of_its_own(tmp_path: Path) -> None:
-    async def life() -> None:
+def test_every_component_works_over_http_with_its_own_cache(tmp_path: Path) -> None:
+    async def run() -> None:
         discover(workload_modules)
         daemon = Daemon(tmp_path, "127.0.0.1", 0)
         await daemon.start()
         client, clock = KubeClient(load(daemon.kubeconfig)), WallClock()
         caches = [Cache(client) for _ in range(3)]
-        around = Surroundings(cache=caches[0], clock=clock, profile=TRIMTAB, members=Nobody())
-        manager = Manager(around, workloads.values())
+        state = Surroundings(cache=caches[0], clock=clock, profile=TRIMTAB, members=Nobody())
+        manager = Manager(state, workloads.values())
         plan = MemberPlan(name="far", nodes=2)
         shape = Shape("far", PACES["instant"])
         kubelets = Kubelets(caches[1], plan.node_plans(), shape, clock=clock, dice=random.Random(0))
@@ -48,4 +48,4 @@ def test_every_component_works_over_http_with_a_cache_of_its_own(tmp_path: Path)
         await client.close()
         await daemon.stop()
 
-    asyncio.run(life())
+    asyncio.run(run())

@@ -50,7 +50,7 @@ def spread_of(member: Member, app: str = "web") -> Counter[str]:
 
 
 async def crowd(member: Member, node: str, **more: Any) -> None:
-    """Everything on one node, as after the others were away."""
+    """Create a Deployment with all pods on one node, by cordoning the others meanwhile."""
     for other in member.kubelets.machines:
         if other != node:
             await member.cordon(other)
@@ -65,8 +65,8 @@ def last(member: Member) -> Plan:
     return member.rescheduler.last
 
 
-def test_pods_move_from_a_crowded_node_to_an_idle_one_and_then_it_is_quiet() -> None:
-    async def story(member: Member) -> None:
+def test_pods_move_from_a_full_node_to_idle_ones_and_then_stay() -> None:
+    async def scenario(member: Member) -> None:
         await crowd(member, "one-node-1", replicas=8, cpu="900m")
         await configure(member, "UnderutilisedNodes")
         await asyncio.sleep(1800)
@@ -79,11 +79,11 @@ def test_pods_move_from_a_crowded_node_to_an_idle_one_and_then_it_is_quiet() -> 
         await asyncio.sleep(7200)
         assert spread_of(member) == spread
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_the_conservative_preset_waits_for_age_and_confirmation_and_leaves_budgets_a_rest() -> None:
-    async def story(member: Member) -> None:
+def test_conservative_preset_requires_age_and_leaves_a_disruption_in_budgets() -> None:
+    async def scenario(member: Member) -> None:
         await crowd(member, "one-node-1", replicas=8, cpu="900m")
         await configure(member, "UnderutilisedNodes", preset="conservative")
         await asyncio.sleep(1500)
@@ -98,16 +98,16 @@ def test_the_conservative_preset_waits_for_age_and_confirmation_and_leaves_budge
         await asyncio.sleep(3600)
         assert len(spread_of(member)) > 1
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_pod_moves_when_a_node_appears_that_it_would_prefer() -> None:
-    async def story(member: Member) -> None:
-        wish = {
+def test_pod_moves_to_a_newly_preferred_node() -> None:
+    async def scenario(member: Member) -> None:
+        preference = {
             "weight": 100,
             "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]},
         }
-        affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+        affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
         await member.client.create(DEPLOYMENTS, deployment(replicas=2, affinity=affinity))
         await asyncio.sleep(10)
         target = next(node for node in member.kubelets.machines if node not in spread_of(member))
@@ -117,11 +117,11 @@ def test_a_pod_moves_when_a_node_appears_that_it_would_prefer() -> None:
         await asyncio.sleep(1800)
         assert spread_of(member) == {target: 2}
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_pod_leaves_a_node_that_has_become_forbidden() -> None:
-    async def story(member: Member) -> None:
+def test_pod_moves_off_a_node_that_violates_its_affinity() -> None:
+    async def scenario(member: Member) -> None:
         selector = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector}}
         for node in ("one-node-1", "one-node-2"):
@@ -133,11 +133,11 @@ def test_a_pod_leaves_a_node_that_has_become_forbidden() -> None:
         await asyncio.sleep(300)
         assert spread_of(member) == {"one-node-2": 2}
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_pod_that_crashes_only_here_is_moved_and_does_not_come_back_soon() -> None:
-    async def story(member: Member) -> None:
+def test_pod_that_crashes_on_one_node_only_is_moved_and_avoids_it() -> None:
+    async def scenario(member: Member) -> None:
         member.cast(Spell("bad", CRASH, node="one-node-1"))
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await configure(member, "PoorService")
@@ -145,11 +145,11 @@ def test_a_pod_that_crashes_only_here_is_moved_and_does_not_come_back_soon() -> 
         assert "one-node-1" not in spread_of(member)
         assert sum(spread_of(member).values()) == 3
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_pods_that_crash_everywhere_are_left_alone() -> None:
-    async def story(member: Member) -> None:
+def test_pods_that_crash_on_all_nodes_are_not_moved() -> None:
+    async def scenario(member: Member) -> None:
         member.cast(Spell("bad", CRASH))
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await configure(member, "PoorService")
@@ -158,11 +158,11 @@ def test_pods_that_crash_everywhere_are_left_alone() -> None:
         await asyncio.sleep(3600)
         assert sorted(pod.metadata.uid for pod in member.pods) == before
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_pod_that_lacks_memory_only_here_is_moved() -> None:
-    async def story(member: Member) -> None:
+def test_pod_that_is_oom_killed_on_one_node_only_is_moved() -> None:
+    async def scenario(member: Member) -> None:
         member.cast(Spell("bad", OUT_OF_MEMORY, node="one-node-2"))
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await configure(member, "PoorService")
@@ -170,11 +170,11 @@ def test_a_pod_that_lacks_memory_only_here_is_moved() -> None:
         assert "one-node-2" not in spread_of(member)
         assert sum(spread_of(member).values()) == 3
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_whoever_takes_more_than_its_share_leaves_a_node_under_pressure() -> None:
-    async def story(member: Member) -> None:
+def test_pod_that_exceeds_its_requests_is_moved_off_a_node_under_pressure() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment("greedy", replicas=1, cpu="500m"))
         await member.client.create(DEPLOYMENTS, deployment("calm", replicas=6, cpu="500m"))
         await asyncio.sleep(10)
@@ -188,11 +188,11 @@ def test_whoever_takes_more_than_its_share_leaves_a_node_under_pressure() -> Non
         await asyncio.sleep(60)
         assert list(spread_of(member, "greedy")) != [before]
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_small_pods_make_way_for_a_large_one_that_waits() -> None:
-    async def story(member: Member) -> None:
+def test_small_pods_are_moved_to_make_capacity_for_a_large_pending_pod() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment("small", replicas=6, cpu="1500m"))
         await asyncio.sleep(200)
         await configure(member, "Defragment")
@@ -201,11 +201,11 @@ def test_small_pods_make_way_for_a_large_one_that_waits() -> None:
         assert sum(spread_of(member, "large").values()) == 1
         assert sum(spread_of(member, "small").values()) == 6
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_node_that_is_used_little_is_emptied_when_the_others_have_room() -> None:
-    async def story(member: Member) -> None:
+def test_underutilised_node_is_emptied_when_the_others_have_capacity() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment("base", replicas=3, cpu="2"))
         await member.client.create(DEPLOYMENTS, deployment("web", replicas=2, cpu="500m"))
         await asyncio.sleep(10)
@@ -216,28 +216,28 @@ def test_a_node_that_is_used_little_is_emptied_when_the_others_have_room() -> No
         used = {pod.spec.node_name for pod in member.pods if pod.ready}
         assert len(used) == 2
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_bad_configuration_keeps_the_one_before_and_says_so() -> None:
-    async def story(member: Member) -> None:
+def test_invalid_configuration_keeps_the_previous_one_and_is_reported() -> None:
+    async def scenario(member: Member) -> None:
         await configure(member, "HardViolation")
         await asyncio.sleep(120)
         await put(member, {"rescheduler.yaml": "preset: reckless"})
         await asyncio.sleep(120)
         assert "no preset 'reckless'" in member.rescheduler.complaint
         assert member.rescheduler._config is not None
-        told = (await member.client.list(EVENTS, "kube-system")).items
-        assert any(one["reason"] == "BadConfiguration" and one["type"] == "Warning" for one in told)
+        events = (await member.client.list(EVENTS, "kube-system")).items
+        assert any(one["reason"] == "BadConfiguration" and one["type"] == "Warning" for one in events)
         await configure(member, "BetterAffinity")
         await asyncio.sleep(120)
         assert member.rescheduler.complaint == ""
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_policy_of_the_descheduler_is_obeyed() -> None:
-    async def story(member: Member) -> None:
+def test_descheduler_policy_is_followed() -> None:
+    async def scenario(member: Member) -> None:
         await crowd(member, "one-node-1", replicas=6)
         policy = {
             "apiVersion": "descheduler/v1alpha2",
@@ -248,11 +248,11 @@ def test_a_policy_of_the_descheduler_is_obeyed() -> None:
         await asyncio.sleep(600)
         assert spread_of(member) == {"one-node-1": 2, "one-node-2": 2, "one-node-3": 2}
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_rollout_is_not_disturbed_and_a_closed_node_is_left_to_its_drain() -> None:
-    async def story(member: Member) -> None:
+def test_pods_of_a_rollout_and_of_a_cordoned_node_are_not_moved() -> None:
+    async def scenario(member: Member) -> None:
         await crowd(member, "one-node-1", replicas=8, cpu="900m")
         await member.cordon("one-node-1")
         await configure(member, "UnderutilisedNodes")
@@ -266,17 +266,20 @@ def test_a_rollout_is_not_disturbed_and_a_closed_node_is_left_to_its_drain() -> 
         assert spread_of(member) == {"one-node-1": 8}
         assert any("is being rolled out" in one.reason for one in last(member).refused)
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
 async def state_of(member: Member) -> dict[str, Any]:
-    """What is written down for those who come after."""
+    """The persisted state: moves and conditions."""
     data = (await member.client.get(CONFIGS, "kube-system", "trimtab-rescheduler-state"))["data"]
-    return {"moves": orjson.loads(data["history.json"]).get("moves", []), "told": orjson.loads(data["conditions.json"])}
+    return {
+        "moves": orjson.loads(data["history.json"]).get("moves", []),
+        "conditions": orjson.loads(data["conditions.json"]),
+    }
 
 
 class Dying:
-    """A connection that breaks just when a pod is to be evicted."""
+    """A client whose connection fails on eviction."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -288,8 +291,8 @@ class Dying:
         raise OSError("the process is killed here")
 
 
-def test_a_move_is_written_down_before_it_is_made_and_forgotten_if_it_never_was() -> None:
-    async def story(member: Member) -> None:
+def test_move_is_recorded_before_eviction_and_dropped_if_it_never_happened() -> None:
+    async def scenario(member: Member) -> None:
         await crowd(member, "one-node-1", replicas=8, cpu="900m")
         await asyncio.sleep(200)
         await member.rescheduler.stop()
@@ -303,51 +306,51 @@ def test_a_move_is_written_down_before_it_is_made_and_forgotten_if_it_never_was(
         (written,) = (await state_of(member))["moves"]
         assert written["source"] == "one-node-1"
         after = another(member.inside)
-        assert (await after.round()).moves == ()  # who knows whether it is on its way
+        assert (await after.round()).moves == ()  # the pod may still be moving
         await asyncio.sleep(150)
         done = await after.round()
         assert [move.source for move in done.moves] == ["one-node-1"]
         (moved,) = (await state_of(member))["moves"]
         assert moved["pod"] == done.moves[0].pod.pod.metadata.uid
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_the_state_tells_of_a_bad_configuration_and_of_owners_that_are_left_alone() -> None:
-    async def story(member: Member) -> None:
+def test_state_reports_invalid_configuration_and_frozen_owners() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=3))
         await configure(member, "HardViolation")
         await asyncio.sleep(130)
         await put(member, {"rescheduler.yaml": "preset: reckless"})
         await asyncio.sleep(130)
-        accepted, frozen, _ = (await state_of(member))["told"]
+        accepted, frozen, _ = (await state_of(member))["conditions"]
         assert (accepted["status"], "reckless" in accepted["message"]) == ("False", True)
         assert frozen["status"] == "False"
         (owner,) = {pod.metadata.owner_references[0].uid for pod in member.pods}
         top = (await member.client.get(DEPLOYMENTS, "default", "web"))["metadata"]["uid"]
         assert owner != top
-        vain = {"owner": top, "source": "one-node-1", "outcome": "LandedBack", "at": "2026-01-01T00:00:00Z"}
+        wasted = {"owner": top, "source": "one-node-1", "outcome": "LandedBack", "at": "2026-01-01T00:00:00Z"}
         now = LoopClock().now().isoformat()
-        history = orjson.dumps({"moves": [{**vain, "at": now, "pod": str(n)} for n in range(3)]}).decode()
+        history = orjson.dumps({"moves": [{**wasted, "at": now, "pod": str(n)} for n in range(3)]}).decode()
         body = {"data": {"history.json": history}}
         await member.client.patch(CONFIGS, "kube-system", "trimtab-rescheduler-state", body)
         await member.rescheduler.stop()
         member.rescheduler = Rescheduler(member.inside, clock=LoopClock(), profile=TRIMTAB, embedded=True)
         await configure(member, "HardViolation")
         await member.rescheduler.round()
-        accepted, frozen, _ = (await state_of(member))["told"]
+        accepted, frozen, _ = (await state_of(member))["conditions"]
         assert accepted["status"] == "True"
         assert (frozen["status"], frozen["message"]) == ("True", top)
-        told = [
+        events = [
             one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "ReschedulingFrozen"
         ]
-        assert [one["involvedObject"]["name"] for one in told] == ["web"]
+        assert [one["involvedObject"]["name"] for one in events] == ["web"]
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
 def by_usage(**metrics: Any) -> dict[str, str]:
-    """A policy that counts what is used, and not what is requested."""
+    """A policy that counts usage instead of requests."""
     args = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}, "metricsUtilization": metrics}
     policy = {
         "apiVersion": "descheduler/v1alpha2",
@@ -364,10 +367,10 @@ def by_usage(**metrics: Any) -> dict[str, str]:
     return {"policy.yaml": yaml.safe_dump(policy)}
 
 
-def test_a_policy_may_count_what_is_used_and_a_short_peak_moves_nobody() -> None:
-    """Requests are even; one application uses four times what it asked for, first for a moment, then for good."""
+def test_policy_by_usage_moves_pods_but_not_on_a_short_peak() -> None:
+    """One application uses four times its requests, first for a short time, then permanently."""
 
-    async def story(member: Member) -> None:
+    async def scenario(member: Member) -> None:
         await crowd(member, "one-node-1", replicas=3, cpu="500m")
         await asyncio.sleep(120)
         await put(member, by_usage(source="KubernetesMetrics"))
@@ -380,25 +383,25 @@ def test_a_policy_may_count_what_is_used_and_a_short_peak_moves_nobody() -> None
         assert spread_of(member) == {"one-node-1": 3}
         member.usage.set(busy)
         await asyncio.sleep(900)
-        assert spread_of(member)["one-node-1"] == 2  # 4 of 8 CPUs are no more than half
+        assert spread_of(member)["one-node-1"] == 2  # 4 of 8 CPUs do not exceed the threshold
         assert last(member).notes == ()
         moved = [one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Rescheduled"]
         assert any("by what is measured" in one["message"] for one in moved)
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_policy_that_counts_what_is_used_says_so_where_nothing_tells() -> None:
-    async def story(member: Member) -> None:
+def test_policy_by_usage_is_off_without_metrics_and_reports_it() -> None:
+    async def scenario(member: Member) -> None:
         await put(member, by_usage(metricsServer=True))
         member.meter = None
         await asyncio.sleep(61)
-        said = "LowNodeUtilization is off: it counts what is really used, and nothing tells what one-node-1 uses"
-        assert last(member).notes == (said,)
-        limited = (await state_of(member))["told"][2]
-        assert (limited["status"], limited["message"]) == ("True", said)
+        message = "LowNodeUtilization is off: it counts what is really used, and nothing tells what one-node-1 uses"
+        assert last(member).notes == (message,)
+        limited = (await state_of(member))["conditions"][2]
+        assert (limited["status"], limited["message"]) == ("True", message)
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
 async def small_pool(member: Member, *, closed: bool) -> None:
@@ -406,10 +409,10 @@ async def small_pool(member: Member, *, closed: bool) -> None:
         await member.cordon(node, closed=closed)
 
 
-def test_the_room_that_one_step_of_a_plan_makes_is_kept_for_the_replacement_of_the_next() -> None:
-    """The large pod needs all of the big node; what runs there fits on a small one after another pod has left it."""
+def test_capacity_freed_by_one_step_of_a_plan_is_reserved_for_the_next() -> None:
+    """The large pod needs the whole big node; the pod there fits on a small node after another pod has left."""
 
-    async def story(member: Member) -> None:
+    async def scenario(member: Member) -> None:
         await small_pool(member, closed=True)
         await member.client.create(DEPLOYMENTS, deployment("middle", 1, cpu="3"))
         await asyncio.sleep(5)
@@ -429,11 +432,11 @@ def test_the_room_that_one_step_of_a_plan_makes_is_kept_for_the_replacement_of_t
         (goal,) = [pod.metadata.uid for pod in member.pods if pod.metadata.labels["app"] == "large"]
         (vacated,) = spread_of(member, "middle")
         assert ("middle", vacated) in promised
-        assert (vacated, goal) in lists  # who made way there stays away until the large pod has its node
-        told = [
+        assert (vacated, goal) in lists  # the evicted pod avoids the node until the large pod is scheduled
+        messages = [
             one["message"] for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Evicted"
         ]
-        assert sum("plan Defragment-" in one for one in told) == 2
+        assert sum("plan Defragment-" in one for one in messages) == 2
         await asyncio.sleep(60)
         for node in (await member.client.list(NODES)).items:
             assert entries_of(node["metadata"].get("annotations") or {}) == ()
@@ -442,11 +445,11 @@ def test_the_room_that_one_step_of_a_plan_makes_is_kept_for_the_replacement_of_t
         {"name": "big", "nodes": 1, "cpu": "8"},
         {"name": "small", "nodes": 2, "cpu": "4", "labels": {"size": "small"}},
     )
-    in_a_member(story, msgspec.convert({"members": [{"name": "one", "pools": pools}], "pace": "fast"}, FleetPlan))
+    in_a_member(scenario, msgspec.convert({"members": [{"name": "one", "pools": pools}], "pace": "fast"}, FleetPlan))
 
 
-def test_a_new_configuration_is_in_force_within_a_minute_however_long_the_rounds_are() -> None:
-    async def story(member: Member) -> None:
+def test_new_configuration_is_loaded_within_a_minute_whatever_the_interval() -> None:
+    async def scenario(member: Member) -> None:
         await crowd(member, "one-node-1", replicas=8, cpu="900m")
         await configure(member, "HardViolation", interval="12h")
         await asyncio.sleep(200)
@@ -455,11 +458,11 @@ def test_a_new_configuration_is_in_force_within_a_minute_however_long_the_rounds
         assert member.rescheduler.wishes == "UnderutilisedNodes: aggressive"
         assert len(spread_of(member)) > 1
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
 class Webhook:
-    """An API server whose webhook moves some pods itself, in its own time."""
+    """A client of an API server whose webhook moves some pods itself."""
 
     def __init__(self, client: Client) -> None:
         self._client, self.asked = client, []
@@ -472,8 +475,8 @@ class Webhook:
         raise TooManyRequests("admission webhook denied the request: Eviction triggered evacuation of the pod")
 
 
-def test_a_pod_that_somebody_else_moves_on_request_counts_as_on_its_way() -> None:
-    async def story(member: Member, *, announced: bool) -> tuple[int, str]:
+def test_pod_that_a_webhook_moves_on_request_counts_as_moving() -> None:
+    async def scenario(member: Member, *, announced: bool) -> tuple[int, str]:
         await crowd(member, "one-node-1", replicas=8, cpu="900m")
         for pod in member.pods if announced else ():
             note = {"metadata": {"annotations": {"descheduler.alpha.kubernetes.io/request-evict-only": ""}}}
@@ -481,20 +484,20 @@ def test_a_pod_that_somebody_else_moves_on_request_counts_as_on_its_way() -> Non
         await asyncio.sleep(300)
         config = read_config({"rescheduler.yaml": "{preset: aggressive, objectives: [{name: UnderutilisedNodes}]}"})
         webhook = Webhook(member.inside)
-        mover = Rescheduler(webhook, clock=LoopClock(), profile=TRIMTAB, embedded=True, fixed=config)
+        rescheduler = Rescheduler(webhook, clock=LoopClock(), profile=TRIMTAB, embedded=True, fixed=config)
         for _ in range(9):
-            await mover.round()
+            await rescheduler.round()
             await asyncio.sleep(60)
-        return len(webhook.asked), next(one.reason for one in mover.last.refused)
+        return len(webhook.asked), next(one.reason for one in rescheduler.last.refused)
 
-    asked, why = in_a_member(lambda member: story(member, announced=True))
+    asked, why = in_a_member(lambda member: scenario(member, announced=True))
     assert (asked, why) == (1, "1 of Deployment/web are on their way")
-    asked, why = in_a_member(lambda member: story(member, announced=False))
+    asked, why = in_a_member(lambda member: scenario(member, announced=False))
     assert asked == 9
 
 
-def test_on_a_cluster_that_is_not_ours_a_full_avoid_list_forgets_who_ends_first_and_says_so() -> None:
-    async def story(member: Member) -> None:
+def test_full_avoid_list_of_a_foreign_cluster_drops_the_earliest_expiry_and_reports_it() -> None:
+    async def scenario(member: Member) -> None:
         await crowd(member, "one-node-1", replicas=8, cpu="900m")
         await asyncio.sleep(200)
         now = LoopClock().now()
@@ -508,25 +511,25 @@ def test_on_a_cluster_that_is_not_ours_a_full_avoid_list_forgets_who_ends_first_
         note = {"metadata": {"annotations": {ANNOTATION: text_of(entries)}}}
         await member.client.patch(NODES, "", "one-node-1", note)
         config = read_config({"rescheduler.yaml": "{preset: aggressive, objectives: [{name: UnderutilisedNodes}]}"})
-        unmindful = Unmindful(member.inside)
-        found = await Rescheduler(unmindful, clock=LoopClock(), profile=TRIMTAB, fixed=config).round()
+        client = Unmindful(member.inside)
+        found = await Rescheduler(client, clock=LoopClock(), profile=TRIMTAB, fixed=config).round()
         assert found is not None
         assert len(found.moves) == 1
-        (noted,) = unmindful.patched  # the member forgets owners that do not exist, as soon as it looks
+        (noted,) = client.patched  # the member drops entries of owners that do not exist at its next check
         kept = {one.pod_signature.pod_controller.name for one in entries_of(noted["metadata"]["annotations"])}
         assert len(kept) == 32
         assert "job-0" not in kept
         assert "job-1" in kept
-        (told,) = [
+        (event,) = [
             one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "AvoidListFull"
         ]
-        assert told["message"] == "32 owners avoid this node; Job job-0 no longer does, to make room"
+        assert event["message"] == "32 owners avoid this node; Job job-0 no longer does, to make room"
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
 class Unmindful:
-    """An API server whose evictions know nothing of avoid lists, and what was patched there."""
+    """A client of an API server whose evictions ignore avoid lists; it records patches."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -546,19 +549,19 @@ class Unmindful:
         return answer
 
 
-def test_monitoring_is_told_of_moves_and_of_those_that_were_in_vain() -> None:
-    async def story(member: Member) -> dict[tuple[str, str], float]:
+def test_metrics_count_moves_and_wasted_moves() -> None:
+    async def scenario(member: Member) -> dict[tuple[str, str], float]:
         await crowd(member, "one-node-1", replicas=8, cpu="900m")
         await configure(member, "UnderutilisedNodes")
         await asyncio.sleep(900)
-        vain = Moved(owner="x", source="a", target="a", outcome="LandedBack", at=LoopClock().now())
-        member.rescheduler._history = member.rescheduler._history.with_moves([vain] * 3, LoopClock().now())
+        wasted = Moved(owner="x", source="a", target="a", outcome="LandedBack", at=LoopClock().now())
+        member.rescheduler._history = member.rescheduler._history.with_moves([wasted] * 3, LoopClock().now())
         return {(one.name, one.labels.get("outcome", "")): one.value for one in member.rescheduler.samples()}
 
-    told = in_a_member(story)
-    assert told["trimtab_rescheduler_moves", "Done"] == 2
-    assert told["trimtab_rescheduler_moves", "LandedBack"] == 3
-    assert told["trimtab_rescheduler_moves_wasted", ""] == 3
-    assert told["trimtab_rescheduler_owners_frozen", ""] == 1
-    assert told["trimtab_rescheduler_rounds_total", ""] >= 14
-    assert told["trimtab_rescheduler_configuration_refused", ""] == 0
+    metrics = in_a_member(scenario)
+    assert metrics["trimtab_rescheduler_moves", "Done"] == 2
+    assert metrics["trimtab_rescheduler_moves", "LandedBack"] == 3
+    assert metrics["trimtab_rescheduler_moves_wasted", ""] == 3
+    assert metrics["trimtab_rescheduler_owners_frozen", ""] == 1
+    assert metrics["trimtab_rescheduler_rounds_total", ""] >= 14
+    assert metrics["trimtab_rescheduler_configuration_refused", ""] == 0

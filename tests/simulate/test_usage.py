@@ -13,7 +13,7 @@ def pod(name: str, phase: str = "Running") -> Pod:
     )
 
 
-def test_a_pod_uses_half_of_what_it_asks_for_unless_told_otherwise() -> None:
+def test_pod_uses_half_of_its_requests_unless_a_load_is_set() -> None:
     usage = Usage()
     assert usage.of(pod("web")) == {"cpu": 500, "memory": 50 << 20}
     usage.set(Load("noisy", selector=LabelSelector(match_labels={"app": "web"}), amounts={"cpu": 3000}))
@@ -25,7 +25,7 @@ def test_a_pod_uses_half_of_what_it_asks_for_unless_told_otherwise() -> None:
     assert usage.of(pod("old", "Failed")) == {}
 
 
-def test_pods_that_want_more_cpu_than_there_is_all_get_the_same_part_of_it() -> None:
+def test_pods_of_an_overloaded_node_get_equal_fractions_of_their_cpu() -> None:
     usage, pods, room = Usage(), [pod("web"), pod("db")], {"cpu": 2000}
     assert [one["cpu"] for one in usage.shares(pods, room)] == [500, 500]
     assert usage.waiting(pods, room) == 0.0

@@ -1,4 +1,4 @@
-"""How the containers of a pod behave on a simulated node: how long they take, and what goes wrong with them."""
+"""How the containers of a pod behave on a simulated node: how long each phase takes, and how they fail."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -13,24 +13,24 @@ NOT_READY_ON = "fakelet/notready-on"
 
 
 class Behaviour(NamedTuple):
-    """What one pod will do."""
+    """Timing and failures of one pod."""
 
     start: float
     ready: float
     stop: float
     run: float | None
-    """Seconds until it ends well by itself; None is never."""
+    """Seconds until it exits successfully; None means never."""
     crash: float | None = None
-    """Seconds until it ends badly, each time it is started; None is never."""
+    """Seconds until it fails, counted from each start; None means never."""
     reason: str = "Error"
-    """Why it ends badly: `Error`, or `OOMKilled`."""
+    """Termination reason of the failure: `Error` or `OOMKilled`."""
     exit_code: int = 1
     healthy: bool = True
     """Whether it ever becomes ready."""
 
 
 class Spell(NamedTuple):
-    """Makes some pods behave otherwise than usual, as long as it lasts."""
+    """Changes the behaviour of the pods it selects, until it is removed."""
 
     name: str
     changes: Mapping[str, Any]
@@ -53,22 +53,22 @@ NEVER_READY: Mapping[str, Any] = {"healthy": False}
 
 
 def usual(pod: Pod, pace: Pace, dice: random.Random, cluster: str) -> Behaviour:
-    """What a pod does by the pace of its cluster and by what it says itself."""
+    """The behaviour that the pace of the cluster and the annotations of the pod define."""
 
-    def drawn(seconds: float) -> float:
-        """In steps, as kubelets look at their containers in steps: what happens together is told together."""
+    def with_jitter(seconds: float) -> float:
+        """Rounded to 0.1 s, because kubelets sync in intervals: pods that change together are reported together."""
         return round(seconds * (1 + pace.jitter * dice.random()), 1) if pace.jitter and seconds else seconds
 
     owner = pod.controller
     ends = pod.spec.restart_policy in ("Never", "OnFailure") and (owner is None or owner.kind == "Job")
-    plain = Behaviour(
-        drawn(pace.start),
-        drawn(pace.ready),
-        drawn(pace.stop),
-        drawn(pace.run) if ends else None,
+    behaviour = Behaviour(
+        with_jitter(pace.start),
+        with_jitter(pace.ready),
+        with_jitter(pace.stop),
+        with_jitter(pace.run) if ends else None,
         healthy=pod.metadata.labels.get(NOT_READY_ON) != cluster,
     )
-    return _as_it_says(pod, plain)
+    return _as_it_says(pod, behaviour)
 
 
 _READ: Mapping[str, Callable[[str], Any]] = {
@@ -83,12 +83,12 @@ _READ: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _as_it_says(pod: Pod, plain: Behaviour) -> Behaviour:
-    """Annotations `simulate.trimtab.dev/start: "5"` and their like; what cannot be read is passed over."""
+def _as_it_says(pod: Pod, behaviour: Behaviour) -> Behaviour:
+    """Apply annotations such as `simulate.trimtab.dev/start: "5"`; values that cannot be parsed are ignored."""
     for key, text in pod.metadata.annotations.items():
-        if key.startswith(ANNOTATION) and (read := _READ.get(field := key.removeprefix(ANNOTATION))):
+        if key.startswith(ANNOTATION) and (parse := _READ.get(field := key.removeprefix(ANNOTATION))):
             try:
-                plain = plain._replace(**{field.replace("-", "_"): read(text)})
+                behaviour = behaviour._replace(**{field.replace("-", "_"): parse(text)})
             except ValueError:
                 continue
-    return plain
+    return behaviour

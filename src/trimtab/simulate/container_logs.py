@@ -1,4 +1,4 @@
-"""What `kubectl logs` shows of a container that only pretends to run: its life, as its kubelet reported it."""
+"""The output of `kubectl logs` for a simulated container: its starts and ends, as its kubelet reported them."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from trimtab.api.value import Raw
 
 
 def output(pod: Raw, container: str, *, previous: bool) -> str:
-    """The lines of one container; those of the run before the present one when `previous` is asked for."""
+    """The log of one container; with `previous`, of its previous run."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     status: Raw = next((one for one in statuses if one.get("name") == container), {})
     return "".join(f"{line}\n" for line in lines(container, status, previous=previous))
@@ -22,8 +22,8 @@ def lines(container: str, status: Raw, *, previous: bool) -> Iterator[str]:
         yield started(container, running)
         if status.get("ready"):
             yield f"{container}: ready; it is simulated, no process runs here"
-    elif over := state.get("terminated"):
-        yield from ended(container, over)
+    elif terminated := state.get("terminated"):
+        yield from ended(container, terminated)
     else:
         yield from ended(container, before)
 
@@ -37,5 +37,5 @@ def ended(container: str, run: Raw | None) -> Iterator[str]:
         return
     if run.get("startedAt"):
         yield started(container, run)
-    why, code = run.get("reason") or "ended", run.get("exitCode", 0)
-    yield f"{run.get('finishedAt', '')} {container}: {why}, exit code {code}"
+    reason, code = run.get("reason") or "ended", run.get("exitCode", 0)
+    yield f"{run.get('finishedAt', '')} {container}: {reason}, exit code {code}"

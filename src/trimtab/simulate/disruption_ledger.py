@@ -1,4 +1,4 @@
-"""What the scheduler of a simulated cluster knows of owners: what they bore, by what was told and just decided, and what is due to them."""
+"""Recent disruptions of each owner and its share weight, as preemption in a simulated cluster counts them."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -20,16 +20,16 @@ from trimtab.runtime.cache import Cache
 from trimtab.simulate.workloads.owned_pods import PODS_OF, children
 
 READ: tuple[type[Object], ...] = (Event, Deployment, ReplicaSet, StatefulSet)
-"""What must be known before burdens can be told."""
+"""Types whose tables must be synced before recent disruptions can be counted."""
 WEIGHT = "trimtab.dev/share-weight"
-"""On a workload: how much it may have beside others of its priority, when equals may change places; 1 is usual."""
+"""Annotation on a workload: its share relative to others of equal priority under fair preemption; the default is 1."""
 OWNER_EVENTS = Index(
     "evictions from an owner", Event, lambda one: (one.involved_object.uid,) if one.reason == EVICTED else ()
 )
 
 
 class Top(NamedTuple):
-    """The owner that people know, how many pods it wants if that is known, and through whom it has them."""
+    """The topmost owner of a pod, its wanted replicas if known, and the controllers through which it owns pods."""
 
     uid: str
     replicas: int | None
@@ -38,31 +38,33 @@ class Top(NamedTuple):
 
 
 class Ledger:
-    """Evictions are told on their owner in one step with them, and for an hour: so burdens survive a restart.
+    """Counts the recent disruptions of owners.
 
-    What was decided here a moment ago may not have been heard yet: it is remembered by the pod, and counts once.
+    Every eviction writes an event about the owner in the same transaction, and the event lives for an hour: so the
+    count survives a restart. A preemption decided here may not be in the cache yet: it is remembered by pod uid, so
+    that it counts exactly once.
     """
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._taken: dict[str, tuple[str, datetime]] = {}
-        """Victims by uid: their controller, and when they were chosen."""
+        """Victims by uid: their controller, and when they were selected."""
 
     def take(self, victims: Iterable[Resident], now: datetime) -> frozenset[str]:
-        """These are about to go; returns those of whom that was not known, by uid."""
-        self._taken = {uid: (whose, at) for uid, (whose, at) in self._taken.items() if now - at < LATELY}
+        """Record that these pods are about to be evicted; returns the uids that were not recorded before."""
+        self._taken = {uid: (controller, at) for uid, (controller, at) in self._taken.items() if now - at < LATELY}
         chosen = {one.pod.metadata.uid: (one.traits.controller, now) for one in victims if one.traits.controller}
         fresh = frozenset(chosen.keys() - self._taken.keys())
         self._taken = chosen | self._taken
         return fresh
 
     def give_back(self, victims: Iterable[str]) -> None:
-        """These do not go after all."""
+        """Remove the record of these pods, because they are not evicted."""
         for uid in victims:
             self._taken.pop(uid, None)
 
     def burdens(self, now: datetime) -> Burdens:
-        """How owners stand at this moment; each is looked at once."""
+        """A function from controller to its recent disruptions at this moment; each controller is computed once."""
 
         @cache
         def of(controller: str) -> Burden:
@@ -71,7 +73,7 @@ class Ledger:
         return of
 
     def claimants(self) -> Callable[[str], Claimant]:
-        """Whose share counts when equals change places, by controller; each is looked at once."""
+        """A function from controller to the owner whose share counts under fair preemption; each is computed once."""
 
         @cache
         def of(controller: str) -> Claimant:
@@ -85,7 +87,7 @@ class Ledger:
         pods = [pod for uid in top.controllers for pod in self._cache.table_of(Pod).having(PODS_OF, uid)]
         pods = [pod for pod in pods if not pod.terminal]
         ends = dict(self._told(top.uid))
-        ends |= {uid: at for uid, (whose, at) in self._taken.items() if whose in top.controllers}
+        ends |= {uid: at for uid, (controller, at) in self._taken.items() if controller in top.controllers}
         staying = sum(pod.metadata.deletion_timestamp is None for pod in pods)
         return burden(top.uid, staying if top.replicas is None else top.replicas, pods, ends, now)
 
@@ -110,7 +112,7 @@ class Ledger:
 
 
 def _weight(owner: Object) -> float:
-    """What the owner says of itself; what cannot be read, or is not positive, is 1."""
+    """The share weight in the annotation; 1 if it cannot be parsed or is not positive."""
     try:
         weight = float(owner.metadata.annotations.get(WEIGHT, "1"))
     except ValueError:

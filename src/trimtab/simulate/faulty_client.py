@@ -1,4 +1,4 @@
-"""The line between a member cluster and the rest of the world, which may be cut, slow or ring unanswered."""
+"""A client of a member cluster that can inject connection failures, timeouts and delays."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -11,9 +11,10 @@ T = TypeVar("T")
 
 
 class Line:
-    """A Client that reaches another one, as well as the line allows.
+    """A Client that forwards to another one and injects faults.
 
-    A `lean` line leaves out who manages which field: the components of a cluster never ask, and it is half of an object.
+    With `omit_managed_fields` it removes `managedFields`: the components of a cluster never read them, and they are
+    half of an object.
     """
 
     def __init__(self, inner: Client, cluster: str, *, lean: bool = False) -> None:
@@ -24,7 +25,7 @@ class Line:
         self._silence = 0.0
         self._open: asyncio.Event | None = None
         self.delay = 0.0
-        """Seconds that every request takes longer."""
+        """Seconds added to every request."""
         self._watches: set[asyncio.Future[Any]] = set()
 
     @property
@@ -32,17 +33,17 @@ class Line:
         return self._fault is not None
 
     def break_off(self, *, silent_seconds: float = 0.0) -> None:
-        """From now on nothing gets through: refused at once, or a time-out after so many seconds of silence."""
+        """Let every request fail: refused at once, or timed out after so many seconds."""
         self._silence = silent_seconds
         self._fault = self._timed_out if silent_seconds else self._refused
-        for waiting in self._watches:
-            waiting.cancel()
+        for pending in self._watches:
+            pending.cancel()
 
     def mend(self) -> None:
         self._fault = None
 
     def hold(self) -> None:
-        """From now on every request waits, as a patient client would, until the line is let go."""
+        """Let every request wait until `resume`, as a client with retries would."""
         self._open = asyncio.Event()
 
     def let_go(self) -> None:
@@ -57,12 +58,12 @@ class Line:
         return TimeoutError(f"the API server of {self._cluster} does not answer")
 
     async def through(self, request: Callable[[], Awaitable[T]]) -> T:
-        """What comes back from the other end, if anything does."""
+        """Forward the request, unless a fault is injected."""
         await self._pass()
-        answer = await request()
-        if self._fault is not None:  # it was carried out, but nobody will ever hear of it
+        response = await request()
+        if self._fault is not None:  # the request was executed, but its response is lost
             raise self._fault()
-        return answer
+        return response
 
     async def _pass(self) -> None:
         if self._fault is not None:
@@ -94,34 +95,34 @@ class Line:
         changes = aiter(self._inner.watch(resource, namespace, revision=revision, labels=labels, fields=fields))
         while True:
             try:
-                news = await self._next(changes)
+                batch = await self._next(changes)
             except StopAsyncIteration:
                 return
             if self.delay:
                 await asyncio.sleep(self.delay)
-            yield [Change(change.type, _lean(change.object)) for change in news] if self._lean else news
+            yield [Change(change.type, _lean(change.object)) for change in batch] if self._lean else batch
 
     async def _next(self, changes: AsyncIterator[Sequence[Change]]) -> Sequence[Change]:
-        """The next news, unless the line is cut while we wait for them."""
-        waiting = asyncio.ensure_future(anext(changes))
-        self._watches.add(waiting)
+        """The next batch of events; raises the fault when the connection is cut while waiting."""
+        pending = asyncio.ensure_future(anext(changes))
+        self._watches.add(pending)
         try:
-            return await waiting
+            return await pending
         except asyncio.CancelledError:
-            if self._fault is None or not waiting.cancelled():
-                waiting.cancel()
+            if self._fault is None or not pending.cancelled():
+                pending.cancel()
                 raise
             raise self._fault() from None
         finally:
-            self._watches.discard(waiting)
+            self._watches.discard(pending)
 
     async def create(
         self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False, typed: bool = False
     ) -> Raw:
-        answer = await self.through(
+        response = await self.through(
             lambda: self._inner.create(resource, obj, manager=manager, dry_run=dry_run, typed=typed)
         )
-        return _lean(answer) if self._lean else answer
+        return _lean(response) if self._lean else response
 
     async def create_together(
         self, resource: Resource, objects: Sequence[Raw], *, manager: str = "trimtab"
@@ -147,7 +148,7 @@ class Line:
         force: bool = False,
         typed: bool = False,
     ) -> Raw:
-        answer = await self.through(
+        response = await self.through(
             lambda: self._inner.patch(
                 resource,
                 namespace,
@@ -160,7 +161,7 @@ class Line:
                 typed=typed,
             )
         )
-        return _lean(answer) if self._lean else answer
+        return _lean(response) if self._lean else response
 
     async def delete(
         self,
@@ -195,7 +196,7 @@ class Line:
         return await self.through(lambda: self._inner.fetch(path))
 
     async def close(self) -> None:
-        """The line goes with the world that owns it."""
+        """Nothing to close: the inner client belongs to the member."""
 
 
 def _lean(obj: Raw) -> Raw:

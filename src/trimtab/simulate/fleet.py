@@ -1,4 +1,4 @@
-"""The description of a simulated fleet, `fleet.yaml`: which members there are, of what size, and how fast pods start."""
+"""The format of `fleet.yaml`, which describes a simulated fleet: its members, their size, and how fast pods start."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,17 +12,17 @@ from trimtab.api.value import Field, QuantityText, Value
 from trimtab.errors import InputFault
 
 RENEWALS_PER_SECOND = 50
-"""All kubelets of a fleet together renew about so many leases a second at most."""
+"""Upper bound of lease renewals per second, over all kubelets of a fleet."""
 
 
 class Pace(Value, forbid_unknown_fields=True):
-    """How long things take on a node, in seconds."""
+    """Durations on a node, in seconds."""
 
-    start: Annotated[float, Field("From being bound to running.", minimum=0)] = 0.0
-    ready: Annotated[float, Field("From running to ready.", minimum=0)] = 0.0
-    stop: Annotated[float, Field("From being asked to end to being gone, within the grace period.", minimum=0)] = 0.0
-    run: Annotated[float, Field("How long a pod of a Job runs.", minimum=0)] = 1.0
-    jitter: Annotated[float, Field("By what part of itself each of these may be longer.", minimum=0)] = 0.0
+    start: Annotated[float, Field("Seconds from binding to running.", minimum=0)] = 0.0
+    ready: Annotated[float, Field("Seconds from running to ready.", minimum=0)] = 0.0
+    stop: Annotated[float, Field("Seconds from deletion to termination, within the grace period.", minimum=0)] = 0.0
+    run: Annotated[float, Field("Seconds that a pod of a Job runs.", minimum=0)] = 1.0
+    jitter: Annotated[float, Field("Fraction by which each of these may be longer.", minimum=0)] = 0.0
 
 
 PACES: Mapping[str, Pace] = {
@@ -42,26 +42,26 @@ class NodeTaint(Value, forbid_unknown_fields=True):
 class Pool(Value, forbid_unknown_fields=True):
     """Nodes of one size."""
 
-    nodes: Annotated[int, Field("How many.", minimum=0)] = 1
+    nodes: Annotated[int, Field("Number of nodes.", minimum=0)] = 1
     cpu: QuantityText = "8"
-    memory: Annotated[QuantityText | None, Field("4 GiB per cpu when not said.")] = None
+    memory: Annotated[QuantityText | None, Field("Default: 4 GiB per CPU.")] = None
     pods: int = 110
-    zone: Annotated[str, Field("By default the zones of the member in turn.")] = ""
-    name: Annotated[str, Field("Goes into the names of the nodes.")] = ""
+    zone: Annotated[str, Field("Default: the zones of the member, round robin.")] = ""
+    name: Annotated[str, Field("Part of the node names.")] = ""
     labels: dict[str, str] = {}
     taints: tuple[NodeTaint, ...] = ()
     resources: Annotated[dict[str, QuantityText], Field("Further resources, such as nvidia.com/gpu.")] = {}
 
     @property
     def amounts(self) -> dict[str, str]:
-        """What a node of this pool has, as it reports it."""
+        """The capacity that a node of this pool reports."""
         memory = self.memory if self.memory is not None else from_milli(milli(self.cpu) * (4 << 30), binary=True)
         further = {name: canonical(amount) for name, amount in sorted(self.resources.items())}
         return {"cpu": canonical(self.cpu), "memory": canonical(memory), "pods": str(self.pods), **further}
 
 
 class NodePlan(Value):
-    """One node to be."""
+    """One node to create."""
 
     name: str
     region: str
@@ -73,7 +73,7 @@ class MemberPlan(Value, forbid_unknown_fields=True):
     """One member cluster."""
 
     name: str
-    nodes: Annotated[int | None, Field("How many nodes of `cpu` and `memory`; or give `pools`.")] = None
+    nodes: Annotated[int | None, Field("Number of nodes of size `cpu` and `memory`; alternatively set `pools`.")] = None
     cpu: QuantityText = "8"
     memory: QuantityText | None = None
     pods: int = 110
@@ -82,9 +82,9 @@ class MemberPlan(Value, forbid_unknown_fields=True):
     zones: tuple[str, ...] = ()
     provider: str = ""
     labels: dict[str, str] = {}
-    pace: Annotated[str | Pace | None, Field("How fast pods start: a name, or the times. By default the fleet's.")] = (
-        None
-    )
+    pace: Annotated[
+        str | Pace | None, Field("How fast pods start: a name, or durations. Default: the pace of the fleet.")
+    ] = None
 
     @property
     def all_pools(self) -> tuple[Pool, ...]:
@@ -101,21 +101,23 @@ class MemberPlan(Value, forbid_unknown_fields=True):
 
 
 class FleetPlan(Value, forbid_unknown_fields=True):
-    """All members, and what they have in common."""
+    """All members, and their common settings."""
 
     members: tuple[MemberPlan, ...] = ()
     pace: str | Pace = "fast"
-    binder: Annotated[str, Field("`pods`: schedule as kube-scheduler does; `first-fit`: the first node with room.")] = (
-        "pods"
-    )
+    binder: Annotated[
+        str, Field("`pods`: schedule as kube-scheduler does; `first-fit`: the first node with enough capacity.")
+    ] = "pods"
     heartbeat: Annotated[
         float | None,
-        Field("Seconds between heartbeats of a node: 10, more in fleets of more than 500 nodes; 0 is none at all."),
+        Field(
+            "Seconds between heartbeats of a node: 10, more in fleets of more than 500 nodes; 0 disables heartbeats."
+        ),
     ] = None
 
     @property
     def size(self) -> int:
-        """How many nodes there are in all."""
+        """Number of nodes of all members."""
         return sum(pool.nodes for member in self.members for pool in member.all_pools)
 
     @property
@@ -139,7 +141,7 @@ def default_fleet() -> FleetPlan:
 
 
 def flows_fleet() -> FleetPlan:
-    """The members against which the flows of a live control plane were recorded, and how they behaved."""
+    """The fleet against which the flows of a live control plane were recorded."""
     return FleetPlan(
         members=(
             MemberPlan(name="member1", nodes=4, region="r1", zones=("z1",), provider="p1", labels={"tier": "a"}),
@@ -153,7 +155,7 @@ def flows_fleet() -> FleetPlan:
 
 
 def uniform_fleet(clusters: int, nodes: int) -> FleetPlan:
-    """So many members of so many nodes each, over as many regions as make groups of ten."""
+    """Equal members, ten per region, but at least two regions."""
     regions = max(2, clusters // 10)
     return FleetPlan(
         members=tuple(
@@ -170,7 +172,7 @@ def uniform_fleet(clusters: int, nodes: int) -> FleetPlan:
 
 
 def read_fleet(path: Path) -> FleetPlan:
-    """The fleet described in a file; `InputFault` says what is wrong with it."""
+    """The fleet described in a file; raises `InputError` with the reason if it is invalid."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -188,9 +190,9 @@ def parse_fleet(description: Any) -> FleetPlan:
     try:
         plan = msgspec.convert(description, FleetPlan, strict=False)
     except msgspec.ValidationError as error:
-        raise InputFault(f"the fleet cannot be read: {error}") from error
-    for complaint in _complaints(plan):
-        raise InputFault(complaint)
+        raise InputFault(f"the fleet is invalid: {error}") from error
+    for message in _complaints(plan):
+        raise InputFault(message)
     return plan
 
 
@@ -204,10 +206,10 @@ def _complaints(plan: FleetPlan) -> Iterator[str]:
         yield f"binder is {plan.binder!r}; it must be pods or first-fit"
     for owner, pace in [("the fleet", plan.pace), *((member.name, member.pace) for member in plan.members)]:
         if isinstance(pace, str) and pace not in PACES:
-            yield f"the pace of {owner} is {pace!r}; it must be one of {', '.join(PACES)}, or the times themselves"
+            yield f"the pace of {owner} is {pace!r}; it must be one of {', '.join(PACES)}, or durations"
     for member in plan.members:
         if member.pools and member.nodes is not None:
-            yield f"{member.name} has both nodes and pools; give one of them"
+            yield f"{member.name} has both nodes and pools; set only one of them"
         for pool in member.all_pools:
             yield from _size_complaints(member.name, pool)
 

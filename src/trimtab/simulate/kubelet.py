@@ -1,4 +1,4 @@
-"""Kubelets that only pretend: a client of any API server that registers nodes, keeps them alive and runs their pods."""
+"""Simulated kubelets: clients of any API server that register nodes, renew their leases and run pods."""
 
 import asyncio
 import contextlib
@@ -26,41 +26,41 @@ NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_PERIODS = 4
-"""A lease lasts for so many heartbeats, as it does with stock kubelets."""
+"""Lease duration in heartbeats, as with stock kubelets."""
 REJECTION_SECONDS = 5.0
-"""A rejected pod is replaced and rejected again: the pause keeps that from becoming a storm."""
+"""A rejected pod is replaced, and the replacement rejected again: the pause limits the rate."""
 WORTH_TELLING_SECONDS = 0.5
-"""A state that lasts shorter is not reported."""
+"""States that last shorter are not reported."""
 PARALLEL = 16
 VERSION = "v1.32.0"
 log = logging.getLogger("trimtab.kubelet")
 
 
 class Shape(NamedTuple):
-    """How the kubelets of a cluster are set up."""
+    """Settings of all kubelets of a cluster."""
 
     cluster: str
     pace: Pace
     heartbeat: float = 10.0
-    """Seconds between the heartbeats of each node; 0 is none at all."""
+    """Seconds between the heartbeats of each node; 0 disables heartbeats."""
 
 
 class Machine:
-    """One node as it really is, whatever it reports."""
+    """The actual state of one node, which may differ from its reported status."""
 
     def __init__(self, plan: NodePlan, number: int) -> None:
         self.plan = plan
         self.address = f"172.{16 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
         self.room: Amounts = amounts(plan.pool.amounts)
         self.uid = ""
-        """Of the node object that stands for it."""
+        """Uid of its Node object."""
         self.up = True
         self.pressures: set[str] = set()
-        """`memory`, `disk`, `pid`, `cpu`: what the node is short of."""
+        """Resources under pressure: `memory`, `disk`, `pid`, `cpu`."""
 
 
 class Kubelets:
-    """All kubelets of one cluster: one client, one queue of pods whose life goes on."""
+    """All kubelets of one cluster: one client, one work queue of pods."""
 
     def __init__(
         self,
@@ -85,10 +85,10 @@ class Kubelets:
         self._tasks: list[asyncio.Task[None]] = []
         self._zero = 0.0
 
-    # beginning and end
+    # start and stop
 
     async def start(self) -> None:
-        """Register every node, then run what is bound to them."""
+        """Register every node, then run the pods bound to them."""
         loop = asyncio.get_running_loop()
         self._zero = self._clock.now().timestamp() - loop.time()
         for machine in self.machines.values():
@@ -114,13 +114,13 @@ class Kubelets:
 
     @property
     def idle(self) -> bool:
-        """No pod's life has to be looked at right now; timers may be set."""
+        """Whether no pod is queued; timers may be pending."""
         return self._queue.idle
 
     async def _register(self, machine: Machine) -> None:
         try:
-            made = await self._client.create(NODES, node_object(machine, self._clock.now()), manager="kubelet")
-            machine.uid = made["metadata"]["uid"]
+            created = await self._client.create(NODES, node_object(machine, self._clock.now()), manager="kubelet")
+            machine.uid = created["metadata"]["uid"]
         except AlreadyExists:
             await self._report_ready(machine)
         if self._shape.heartbeat:
@@ -153,7 +153,7 @@ class Kubelets:
     # heartbeats
 
     async def _beat(self) -> None:
-        """All nodes of a cluster in one go, at a moment of their own."""
+        """Renew the leases of all nodes together, after a random initial delay per cluster."""
         await asyncio.sleep(self._shape.heartbeat * self._dice.random())
         while True:
             began = self._now()
@@ -163,7 +163,7 @@ class Kubelets:
             await asyncio.sleep(self._shape.heartbeat)
 
     async def _renew_all(self, *, after_silence: bool = False) -> None:
-        """After a silence, and where a node is not believed to be ready, its status is told as well."""
+        """Renew all leases; after missed heartbeats, or when a node is not reported ready, report its status too."""
         for name, machine in list(self.machines.items()):
             if machine.up:
                 with contextlib.suppress(ApiFault, OSError, TimeoutError):
@@ -182,43 +182,45 @@ class Kubelets:
         except NotFound:
             await self._new_lease(node)
         else:
-            if table := self._cache.known(LEASES.id):  # after a stall nobody may think of a lease that is renewed
+            if table := self._cache.known(
+                LEASES.id
+            ):  # after a stall no controller must act on an expired lease that has been renewed
                 table.put(lease)
 
-    # what may happen to nodes
+    # node faults
 
     def fail(self, node: str) -> None:
-        """The machine is gone from one moment to the next; nobody tells the API server."""
+        """Power the machine off; the API server is not notified."""
         self.machines[node].up = False
 
     async def recover(self, node: str) -> None:
-        """The machine is back; what ran there starts again, unless it has been sent away meanwhile."""
+        """Power the machine on: its pods restart, unless they were evicted meanwhile."""
         machine = self.machines[node]
         if machine.up:
             return
         machine.up = True
-        for life in self._lives.values():
-            if life.node == node:
-                life.interrupt(self._now())
+        for lifecycle in self._lives.values():
+            if lifecycle.node == node:
+                lifecycle.interrupt(self._now())
         if self._shape.heartbeat:
             await self._renew(node)
         await self._return(machine)
 
     async def _return(self, machine: Machine) -> None:
-        """After a silence: say that the node is well, and how its pods are."""
+        """Report the node ready and the status of its pods, after missed heartbeats."""
         await self._report_ready(machine)
-        for key, life in self._lives.items():
-            if life.node == machine.plan.name:
+        for key, lifecycle in self._lives.items():
+            if lifecycle.node == machine.plan.name:
                 self._queue.add(key)
 
     async def press(self, node: str, what: str, *, on: bool = True) -> None:
-        """The node becomes short of memory, disk, pid or cpu, or no longer is."""
+        """Set or clear pressure on memory, disk, pid or cpu."""
         machine = self.machines[node]
         machine.pressures = machine.pressures | {what} if on else machine.pressures - {what}
         await self._report_ready(machine)
 
     async def add(self, plan: NodePlan) -> None:
-        """Another machine joins the cluster."""
+        """Add a machine to the cluster."""
         machine = self.machines[plan.name] = Machine(plan, len(self.machines) + 1)
         await self._register(machine)
         for entry in list(self._cache.table(PODS).entries.values()):
@@ -226,36 +228,36 @@ class Kubelets:
                 self._heard(None, entry)
 
     async def remove(self, node: str) -> None:
-        """The machine leaves the cluster for good, and what ran there is gone."""
+        """Remove the machine from the cluster, with its pods."""
         await self._client.delete(NODES, "", node)
 
     def _node_heard(self, old: Entry | None, new: Entry | None) -> None:
-        """Nobody will ever report on the pods of a node that was deleted: they are removed."""
+        """Delete the pods of a deleted node: no kubelet reports on them any more."""
         if new is not None or old is None or old.name[1] not in self.machines:
             return
         if self.machines[old.name[1]].uid != old.raw["metadata"]["uid"]:
-            return  # late news of an earlier node of this name
+            return  # a late event of an earlier node with this name
         del self.machines[old.name[1]]
-        for key, life in self._lives.items():
-            if life.node == old.name[1]:
-                life.leaving_at = self._now()
+        for key, lifecycle in self._lives.items():
+            if lifecycle.node == old.name[1]:
+                lifecycle.leaving_at = self._now()
                 self._queue.add(key)
 
     async def claim(self, factor: float) -> None:
-        """Every node reports so many times what it really has; 1 is the truth."""
+        """Let every node report its capacity multiplied by this factor; 1 is the actual capacity."""
         for name, machine in self.machines.items():
-            told = {
+            reported = {
                 resource: str(int(amount * factor)) + ("m" if resource == "cpu" else "")
                 for resource, amount in machine.room.items()
             }
-            told = machine.plan.pool.amounts if factor == 1 else told
-            body = {"status": {"allocatable": told, "capacity": told}}
+            reported = machine.plan.pool.amounts if factor == 1 else reported
+            body = {"status": {"allocatable": reported, "capacity": reported}}
             await self._client.patch(NODES, "", name, body, subresource="status", manager="kubelet")
 
-    # what may happen to pods
+    # pod faults
 
     def cast(self, spell: Spell) -> None:
-        """From now on some pods behave otherwise; those that run are struck as well."""
+        """Change the behaviour of some pods, including those already running."""
         self.spells[spell.name] = spell
         self._feel(spell)
 
@@ -265,12 +267,12 @@ class Kubelets:
 
     def _feel(self, spell: Spell) -> None:
         now = self._now()
-        for key, life in self._lives.items():
+        for key, lifecycle in self._lives.items():
             entry = self._entry(key)
             if entry is not None and spell.holds(pod := cast("Pod", entry.typed)):
-                before, life.behaviour = life.behaviour, self._behaviour(pod)
-                if life.running_since is not None and before.crash != life.behaviour.crash:
-                    life.running_since = now - life.behaviour.ready  # the clock of the crash begins now
+                before, lifecycle.behaviour = lifecycle.behaviour, self._behaviour(pod)
+                if lifecycle.running_since is not None and before.crash != lifecycle.behaviour.crash:
+                    lifecycle.running_since = now - lifecycle.behaviour.ready  # the time until the crash starts now
                 self._queue.add(key)
 
     def _behaviour(self, pod: Pod) -> Behaviour:
@@ -280,7 +282,7 @@ class Kubelets:
                 behaviour = behaviour._replace(**self.spells[name].changes)
         return behaviour
 
-    # the lives of pods
+    # pod sync
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -301,40 +303,40 @@ class Kubelets:
         if node not in self.machines:
             return
         metadata = new.raw["metadata"]
-        life = self._lives.get(key)
-        if life is None or life.uid != metadata["uid"]:
+        lifecycle = self._lives.get(key)
+        if lifecycle is None or lifecycle.uid != metadata["uid"]:
             self._forget(key)
             self._begin(key, cast("Pod", new.typed))
-        elif metadata.get("deletionTimestamp") and life.leaving_at is None:
-            life.leaving_at = self._leaving_at(life, metadata)
+        elif metadata.get("deletionTimestamp") and lifecycle.leaving_at is None:
+            lifecycle.leaving_at = self._leaving_at(lifecycle, metadata)
             self._queue.add(key)
         elif new.raw["spec"].get("readinessGates"):
             self._queue.add(key)
 
-    def _leaving_at(self, life: Life, metadata: Raw) -> float:
+    def _leaving_at(self, lifecycle: Life, metadata: Raw) -> float:
         grace = float(metadata.get("deletionGracePeriodSeconds") or 0)
-        return self._now() + min(grace, life.behaviour.stop)
+        return self._now() + min(grace, lifecycle.behaviour.stop)
 
     def _begin(self, key: Key, pod: Pod) -> None:
         if pod.terminal and pod.metadata.deletion_timestamp is None:
             return
-        life = Life(pod, self._behaviour(pod), self._now(), self._wall)
+        lifecycle = Life(pod, self._behaviour(pod), self._now(), self._wall)
         if pod.metadata.deletion_timestamp is not None:
-            life.leaving_at = self._now() + life.behaviour.stop
-        self._lives[key] = life
-        needs = demand(pod).requests
-        machine = self.machines[life.node]
-        here = self._admitted.setdefault(life.node, {})
-        if pod.status.phase == "Running" or shortage(machine.room, here.values(), needs) is None:
-            here[key] = needs
+            lifecycle.leaving_at = self._now() + lifecycle.behaviour.stop
+        self._lives[key] = lifecycle
+        requests = demand(pod).requests
+        machine = self.machines[lifecycle.node]
+        here = self._admitted.setdefault(lifecycle.node, {})
+        if pod.status.phase == "Running" or shortage(machine.room, here.values(), requests) is None:
+            here[key] = requests
         else:
-            life.admitted = False
-        self._queue.add_after(key, 0.0 if life.admitted else REJECTION_SECONDS)
+            lifecycle.admitted = False
+        self._queue.add_after(key, 0.0 if lifecycle.admitted else REJECTION_SECONDS)
 
     def _forget(self, key: Key) -> None:
         self._queue.forget_timer(key)
-        if life := self._lives.pop(key, None):
-            self._admitted.get(life.node, {}).pop(key, None)
+        if lifecycle := self._lives.pop(key, None):
+            self._admitted.get(lifecycle.node, {}).pop(key, None)
 
     async def _run(self) -> None:
         limit = asyncio.Semaphore(PARALLEL)
@@ -357,7 +359,7 @@ class Kubelets:
             await self._live(key)
             self._queue.succeeded(key)
         except (NotFound, Conflict):
-            self._queue.retry(key)  # the news of what happened is on its way
+            self._queue.retry(key)  # the watch event about the change is still to come
         except (ApiFault, OSError, TimeoutError) as fault:
             log.warning("%s: cannot report %s: %s", self._shape.cluster, key, fault)
             self._queue.retry(key)
@@ -365,34 +367,34 @@ class Kubelets:
             self._queue.done(key)
 
     async def _live(self, key: Key) -> None:
-        life, entry = self._lives.get(key), self._entry(key)
-        if life is None or entry is None:
+        lifecycle, entry = self._lives.get(key), self._entry(key)
+        if lifecycle is None or entry is None:
             return
-        machine = self.machines.get(life.node)
+        machine = self.machines.get(lifecycle.node)
         if machine is None:
-            await self._let_go(life, entry)
+            await self._let_go(lifecycle, entry)
             return
         if not machine.up:
             return
-        if not life.admitted:
-            await self._reject(key, life, entry)
+        if not lifecycle.admitted:
+            await self._reject(key, lifecycle, entry)
             return
         now = self._now()
-        if life.leaving_at is not None and now + 1e-3 >= life.leaving_at:
-            await self._end(key, life, entry)
+        if lifecycle.leaving_at is not None and now + 1e-3 >= lifecycle.leaving_at:
+            await self._end(key, lifecycle, entry)
             return
-        due = life.advance(now)
+        due = lifecycle.advance(now)
         if due is None or due - now >= WORTH_TELLING_SECONDS:
-            await self._report(life, entry, now)
-        if life.ended is not None:
-            self._admitted.get(life.node, {}).pop(key, None)
-        waits = [moment for moment in (due, life.leaving_at) if moment is not None]
+            await self._report(lifecycle, entry, now)
+        if lifecycle.ended is not None:
+            self._admitted.get(lifecycle.node, {}).pop(key, None)
+        waits = [moment for moment in (due, lifecycle.leaving_at) if moment is not None]
         if waits:
             self._queue.add_after(key, min(waits) - now)
 
-    async def _report(self, life: Life, entry: Entry, now: float) -> None:
-        """The status, unless the API server has it already."""
-        status = life.status(entry.raw, now, self.machines[life.node].address)
+    async def _report(self, lifecycle: Life, entry: Entry, now: float) -> None:
+        """Write the status, unless the API server has it already."""
+        status = lifecycle.status(entry.raw, now, self.machines[lifecycle.node].address)
         present = entry.raw.get("status") or {}
         if all(_alike(present.get(field), value) for field, value in status.items()):
             return
@@ -400,61 +402,61 @@ class Kubelets:
 
     async def _write(self, entry: Entry, status: Raw) -> None:
         metadata = {"uid": entry.raw["metadata"]["uid"], "resourceVersion": entry.revision}
-        answer = await self._client.patch(
+        written = await self._client.patch(
             PODS, *entry.name, {"metadata": metadata, "status": status}, subresource="status", manager="kubelet"
         )
-        self._cache.table(PODS).put(answer)
+        self._cache.table(PODS).put(written)
 
-    async def _reject(self, key: Key, life: Life, entry: Entry) -> None:
-        """What the scheduler was told there is room for, there may be none."""
+    async def _reject(self, key: Key, lifecycle: Life, entry: Entry) -> None:
+        """Reject a pod that exceeds the actual capacity, which may be less than the scheduler sees."""
         pod = cast("Pod", entry.typed)
-        needs, machine = demand(pod).requests, self.machines[life.node]
-        here = self._admitted.setdefault(life.node, {})
-        lacking = shortage(machine.room, here.values(), needs)
-        if lacking is None:
-            life.admitted = True
-            here[key] = needs
+        requests, machine = demand(pod).requests, self.machines[lifecycle.node]
+        here = self._admitted.setdefault(lifecycle.node, {})
+        insufficient = shortage(machine.room, here.values(), requests)
+        if insufficient is None:
+            lifecycle.admitted = True
+            here[key] = requests
             self._queue.add(key)
             return
-        used = len(here) if lacking == "pods" else sum(other.get(lacking, 0) for other in here.values())
-        said = (
-            f"Pod was rejected: Node didn't have enough resource: {lacking}, requested: {needs.get(lacking, 1)}, "
-            f"used: {used}, capacity: {machine.room.get(lacking, 0)}"
+        used = len(here) if insufficient == "pods" else sum(other.get(insufficient, 0) for other in here.values())
+        message = (
+            f"Pod was rejected: Node didn't have enough resource: {insufficient}, "
+            f"requested: {requests.get(insufficient, 1)}, used: {used}, capacity: {machine.room.get(insufficient, 0)}"
         )
         del self._lives[key]
-        await self._write(entry, {"phase": "Failed", "reason": f"OutOf{lacking}", "message": said})
+        await self._write(entry, {"phase": "Failed", "reason": f"OutOf{insufficient}", "message": message})
 
-    async def _end(self, key: Key, life: Life, entry: Entry) -> None:
-        """The pod has stopped: say so to those who wait for it, and let it go."""
-        if entry.raw["metadata"].get("finalizers") and life.ended is None:
-            life.stop(self._now())
-            await self._report(life, entry, self._now())
-        await self._let_go(life, entry)
+    async def _end(self, key: Key, lifecycle: Life, entry: Entry) -> None:
+        """Report the end to owners that wait for it through finalizers, then delete the pod."""
+        if entry.raw["metadata"].get("finalizers") and lifecycle.ended is None:
+            lifecycle.stop(self._now())
+            await self._report(lifecycle, entry, self._now())
+        await self._let_go(lifecycle, entry)
 
-    async def _let_go(self, life: Life, entry: Entry) -> None:
+    async def _let_go(self, lifecycle: Life, entry: Entry) -> None:
         with contextlib.suppress(NotFound):
-            await self._client.delete(PODS, *entry.name, uid=life.uid, grace_seconds=0)
+            await self._client.delete(PODS, *entry.name, uid=lifecycle.uid, grace_seconds=0)
 
 
-def shortage(room: Mapping[str, int], others: Iterable[Mapping[str, int]], needs: Mapping[str, int]) -> str | None:
-    """The resource that a machine has not enough of for one more pod."""
+def shortage(room: Mapping[str, int], others: Iterable[Mapping[str, int]], requests: Mapping[str, int]) -> str | None:
+    """The first resource of which the machine has too little for one more pod; None if the pod fits."""
     others = list(others)
     if len(others) + 1 > room.get("pods", 0):
         return "pods"
-    for resource, amount in needs.items():
+    for resource, amount in requests.items():
         if amount + sum(other.get(resource, 0) for other in others) > room.get(resource, 0):
             return resource
     return None
 
 
 def _alike(present: object, wanted: object) -> bool:
-    """Equal, where an API server writes nothing for null and empty."""
+    """Whether the values are equal; an API server omits null and empty values."""
     if isinstance(wanted, dict):
-        there = present if isinstance(present, dict) else {}
-        return all(_alike(there.get(key), value) for key, value in wanted.items())
+        fields = present if isinstance(present, dict) else {}
+        return all(_alike(fields.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list):
-        there_too = present if isinstance(present, list) else []
-        return len(there_too) == len(wanted) and all(map(_alike, there_too, wanted))
+        items = present if isinstance(present, list) else []
+        return len(items) == len(wanted) and all(map(_alike, items, wanted))
     return present == wanted or (not present and not wanted)
 
 
@@ -468,7 +470,7 @@ PRESSURES = {
     "pid": ("PIDPressure", "KubeletHasInsufficientPID", "KubeletHasSufficientPID", "PID"),
 }
 CPU = ("CPUPressure", "ContainersWaitForCPU", "ContainersGetTheirCPU", "CPU")
-"""No stock kubelet has this condition; where one is, somebody looks at the pressure stall information of nodes."""
+"""A condition that no stock kubelet sets; in real clusters an agent derives it from pressure stall information."""
 
 
 def node_conditions(
@@ -476,21 +478,21 @@ def node_conditions(
 ) -> list[Raw]:
     since = {(one.type, one.status): one.last_transition_time for one in before}
 
-    def said(type_: str, status: str, reason: str, message: str) -> Raw:
+    def condition(type_: str, status: str, reason: str, message: str) -> Raw:
         times = {
             "lastHeartbeatTime": timestamp(now),
             "lastTransitionTime": timestamp(since.get((type_, status)) or now),
         }
         return {"type": type_, "status": status, **times, "reason": reason, "message": message}
 
-    told = []
-    looked_at = {"cpu": CPU} if "cpu" in pressures or any(one.type == CPU[0] for one in before) else {}
-    for name, (type_, short, enough, what) in {**PRESSURES, **looked_at}.items():
+    conditions = []
+    with_cpu = {"cpu": CPU} if "cpu" in pressures or any(one.type == CPU[0] for one in before) else {}
+    for name, (type_, short, enough, what) in {**PRESSURES, **with_cpu}.items():
         if name in pressures:
-            told.append(said(type_, "True", short, f"kubelet has insufficient {what} available"))
+            conditions.append(condition(type_, "True", short, f"kubelet has insufficient {what} available"))
         else:
-            told.append(said(type_, "False", enough, f"kubelet has sufficient {what} available"))
-    return [*told, said("Ready", "True", "KubeletReady", "kubelet is posting ready status")]
+            conditions.append(condition(type_, "False", enough, f"kubelet has sufficient {what} available"))
+    return [*conditions, condition("Ready", "True", "KubeletReady", "kubelet is posting ready status")]
 
 
 def node_object(machine: Machine, now: datetime) -> Raw:

@@ -1,4 +1,4 @@
-"""One simulated member cluster: an API server, its controllers, a pod scheduler, kubelets, and what can go wrong."""
+"""One simulated member cluster: API server, controllers, pod scheduler and kubelets, with fault injection."""
 
 import asyncio
 import contextlib
@@ -30,14 +30,14 @@ from trimtab.rescheduling.drain import Drain, Options
 from trimtab.rescheduling.rescheduler import Rescheduler
 from trimtab.runtime.cache import Cache
 from trimtab.runtime.manager import Manager
-from trimtab.runtime.reconciler import Surroundings
+from trimtab.runtime.view import Surroundings
 from trimtab.server.admission.member_budget_defaults import Inside
 from trimtab.server.admission.priority_quota import Quotas
 from trimtab.server.apiserver import ApiServer, Settings
 from trimtab.server.auth.certificates import write_secret
-from trimtab.server.http.messages import Answer, Ask, Stream
 from trimtab.server.local import LocalClient
 from trimtab.server.registry.resource_store import Computed
+from trimtab.server.request.messages import Answer, Ask, Stream
 from trimtab.simulate import workloads as workload_modules
 from trimtab.simulate.behaviour import Spell
 from trimtab.simulate.container_logs import output
@@ -53,46 +53,48 @@ from trimtab.store.index import Keep
 from trimtab.store.store import Store
 
 SHORT_MEMORY = Keep(revisions=4_000, seconds=60.0, size=1024 * 1024, memos=32)
-"""A fleet in one process cannot afford a long past per member."""
+"""A fleet in one process cannot afford a long history per member."""
 LOOKED_UP = (Lease, Namespace, PersistentVolumeClaim, PriorityClass, PriorityOrder)
-"""What controllers look up without being woken by it: it must be there before they begin."""
+"""Types that controllers read without being triggered by them: their tables are filled before controllers start."""
 HEARD_FIRST_SECONDS = 0.1
 FILLER = "simulate.trimtab.dev/filler"
 METERED = ("nodes.metrics.k8s.io", "pods.metrics.k8s.io")
 
 
 class Nobody:
-    """A member has no members of its own."""
+    """The member lookup of a member cluster, which has no members of its own."""
 
     def get(self, cluster: str) -> None:
         return None
 
 
 class Ground(NamedTuple):
-    """What all members of a world stand on."""
+    """What all members of a world share."""
 
     clock: Clock
     profile: Profile
     dice: random.Random
-    """Theirs alone."""
+    """One generator per member."""
     directory: Path | None = None
-    """Where members keep their data; None is in memory."""
+    """Directory of the members' data; None keeps it in memory."""
 
 
 class Member:
-    """A cluster that can be talked to through `client`, as from afar, and that lives on by itself."""
+    """A simulated cluster, reached from outside through `client`."""
 
-    def __init__(self, plan: MemberPlan, fleet: FleetPlan, ground: Ground) -> None:
+    def __init__(self, plan: MemberPlan, fleet: FleetPlan, environment: Ground) -> None:
         discover(workload_modules)
         discover(inside_modules)
         self.plan = plan
         self.name = plan.name
         self._fleet = fleet
-        self._ground = ground
-        self._dice = ground.dice
+        self._ground = environment
+        self._dice = environment.dice
         self.usage = Usage()
-        told = {id_: partial(self._metered, id_) for id_ in METERED}
-        self.server = _on_disk(ground, plan.name, told) if ground.directory else _in_memory(ground, told)
+        computed = {id_: partial(self._metered, id_) for id_ in METERED}
+        self.server = (
+            _on_disk(environment, plan.name, computed) if environment.directory else _in_memory(environment, computed)
+        )
         local = LocalClient(self.server)
         self._inside = Line(local, plan.name, lean=True)
         self._nodes = Line(local, plan.name, lean=True)
@@ -107,39 +109,39 @@ class Member:
 
     @property
     def client(self) -> Client:
-        """The cluster as the control plane and users reach it."""
+        """The client of the control plane and of users."""
         return self._outside
 
     @property
     def inside(self) -> Client:
-        """The cluster as its own components reach it: no partition cuts them off."""
+        """The client of the cluster's own components, which partitions do not affect."""
         return self._inside
 
     async def start(self) -> None:
-        ground, fleet = self._ground, self._fleet
+        environment, fleet = self._ground, self._fleet
         await self.server.start()
         self.cache = Cache(self._inside)
         for type_ in LOOKED_UP:
             self.cache.table_of(type_)
-        around = Surroundings(cache=self.cache, clock=ground.clock, profile=ground.profile, members=Nobody())
-        follow_scales(around)
-        self.manager = Manager(around, [*workloads.values(), *inside.values()])
+        state = Surroundings(cache=self.cache, clock=environment.clock, profile=environment.profile, members=Nobody())
+        follow_scales(state)
+        self.manager = Manager(state, [*workloads.values(), *inside.values()])
         shape = Shape(self.name, fleet.pace_of(self.plan), fleet.heartbeat_seconds)
         self.kubelets = Kubelets(
             self.cache,
             self.plan.node_plans(),
             shape,
-            clock=ground.clock,
-            dice=ground.dice,
+            clock=environment.clock,
+            dice=environment.dice,
             client=self._nodes,
         )
         self.binder = Binder(
-            self.cache, clock=ground.clock, profile=ground.profile, first_fit=fleet.binder == "first-fit"
+            self.cache, clock=environment.clock, profile=environment.profile, first_fit=fleet.binder == "first-fit"
         )
         self.rescheduler = Rescheduler(
-            self._inside, clock=ground.clock, profile=ground.profile, embedded=True, places=self.binder
+            self._inside, clock=environment.clock, profile=environment.profile, embedded=True, places=self.binder
         )
-        self.meter = Meter(self.usage, lambda: self.pods, self.kubelets, ground.clock)
+        self.meter = Meter(self.usage, lambda: self.pods, self.kubelets, environment.clock)
         await self.kubelets.start()
         await self.meter.start()
         await self.manager.start()
@@ -155,28 +157,28 @@ class Member:
         await self.manager.stop()
         await self.server.stop()
 
-    # the line to the cluster
+    # connectivity
 
     async def answer(self, ask: Ask) -> Answer | Stream:
-        """What the API server says to a request that comes from outside."""
+        """Handle a request from outside."""
         try:
             return await self._outside.through(lambda: self.server.handler.answer(ask))
         except OSError as fault:
             raise Unavailable(str(fault)) from fault
 
     def partition(self, *, silent_seconds: float = 0.0) -> None:
-        """Cut the cluster off: connections are refused, or ring unanswered for so long. Inside, life goes on."""
+        """Cut the cluster off: connections are refused, or time out after so many seconds. Inside, all runs on."""
         self._outside.break_off(silent_seconds=silent_seconds)
 
     def heal(self) -> None:
         self._outside.mend()
 
     def slow(self, seconds: float) -> None:
-        """Every request from outside takes so much longer; 0 is as before."""
+        """Delay every request from outside by so many seconds; 0 removes the delay."""
         self._outside.delay = seconds
 
     def stop_api(self) -> None:
-        """The API server is down: nobody reaches it, its own components wait for it."""
+        """Stop the API server: requests from outside fail, its own components wait."""
         if self._reopening is not None:
             self._reopening.cancel()
         self._outside.break_off()
@@ -184,7 +186,7 @@ class Member:
         self._nodes.hold()
 
     def start_api(self) -> None:
-        """The API server is back. Kubelets are heard before controllers, which would take their silence for death."""
+        """Start the API server again. Kubelets connect first: controllers would see expired leases and evict pods."""
         self._outside.mend()
         self._nodes.let_go()
         self._reopening = asyncio.get_running_loop().call_later(HEARD_FIRST_SECONDS, self._inside.let_go)
@@ -202,7 +204,7 @@ class Member:
         await self.kubelets.recover(node)
 
     async def press_node(self, node: str, what: str, *, on: bool = True) -> None:
-        """The node becomes short of `memory`, `disk`, `pid` or `cpu`, or no longer is."""
+        """Set or clear pressure on `memory`, `disk`, `pid` or `cpu`."""
         await self.kubelets.press(node, what, on=on)
 
     async def add_node(self, plan: NodePlan) -> None:
@@ -215,18 +217,18 @@ class Member:
         await self.inside.patch(NODES, "", node, {"spec": {"unschedulable": closed or None}}, manager="kubectl")
 
     async def drain(self, node: str) -> None:
-        """Close the node and evict what runs there, waiting for budgets as long as it takes."""
+        """Cordon the node and evict its pods, waiting for budgets as long as necessary."""
         options = Options(force=True, ignore_daemonsets=True, delete_emptydir_data=True)
         await Drain(self.inside, node, clock=self._ground.clock, options=options).run()
 
-    # room
+    # capacity
 
     async def claim(self, factor: float) -> None:
-        """Lie: every node reports so many times what its kubelet really admits; 1 is the truth."""
+        """Let every node report so many times the capacity that its kubelet admits; 1 is the actual capacity."""
         await self.kubelets.claim(factor)
 
     async def fill(self, part: float = 1.0) -> None:
-        """Take this part of the free room of every node away, with pods that belong to nobody."""
+        """Occupy this fraction of the free capacity of every node with filler pods."""
         for here in list(self.binder.fleet.hosts):
             needs = {name: int(here.free(name) * part) for name in ("cpu", "memory")}
             if any(amount > 0 for amount in needs.values()) and here.free_pods > 0:
@@ -234,7 +236,7 @@ class Member:
                     await self.inside.create(PODS, filler(here.name, needs), manager="filler")
 
     async def empty(self) -> None:
-        """Give back what `fill` took."""
+        """Delete the pods that `fill_nodes` created."""
         for pod in (await self.inside.list(PODS, "kube-system", labels=FILLER)).items:
             with contextlib.suppress(NotFound):
                 await self.inside.delete(PODS, "kube-system", pod["metadata"]["name"], grace_seconds=0)
@@ -242,7 +244,7 @@ class Member:
     # pods
 
     def cast(self, spell: Spell) -> None:
-        """Make some pods behave badly (see `simulate.behaviour`), until `lift`."""
+        """Change the behaviour of some pods (see `simulate.behaviour`), until `remove_override`."""
         self.kubelets.cast(spell)
 
     def lift(self, name: str) -> None:
@@ -250,39 +252,39 @@ class Member:
 
     @property
     def pods(self) -> list[Pod]:
-        """Every pod, as the components of the cluster see it."""
+        """Every pod, as cached by the components of the cluster."""
         table = self.cache.table(PODS)
         return [table.entries[name].typed for name in table.names()]  # type: ignore[misc]
 
     def _metered(self, id_: str) -> Iterable[Raw]:
-        """What `metrics.k8s.io` tells: nothing before the cluster lives."""
+        """The objects of `metrics.k8s.io`; none before the cluster has started."""
         return self.meter.sources()[id_]() if self.meter is not None else ()
 
     @property
     def idle(self) -> bool:
-        """No component has anything to do right now."""
+        """Whether no component has anything to do."""
         return self.manager.idle and self.binder.idle and self.kubelets.idle
 
 
-def _in_memory(ground: Ground, told: Mapping[str, Computed]) -> ApiServer:
-    """Lives and ends with the process; the same seed gives the same life."""
+def _in_memory(environment: Ground, computed: Mapping[str, Computed]) -> ApiServer:
+    """An API server without persistence; uids and keys come from the seed, so runs are repeatable."""
     settings = Settings(
-        clock=ground.clock,
-        new_uid=seeded_uids(ground.dice),
-        token_key=ground.dice.randbytes(32),
+        clock=environment.clock,
+        new_uid=seeded_uids(environment.dice),
+        token_key=environment.dice.randbytes(32),
         serves=of_a_member,
-        several_budgets=ground.profile.all_budgets_hold,
+        several_budgets=environment.profile.all_budgets_hold,
         output=output,
         plugins=(Inside(),),
         store_plugins=(Quotas,),
-        computed=told,
+        computed=computed,
     )
     return ApiServer(Store(SHORT_MEMORY), settings)
 
 
-def _on_disk(ground: Ground, name: str, told: Mapping[str, Computed]) -> ApiServer:
-    """Has more lives than one: no uid may come twice, and what was signed in an earlier life stays good."""
-    directory = cast("Path", ground.directory) / name
+def _on_disk(environment: Ground, name: str, computed: Mapping[str, Computed]) -> ApiServer:
+    """An API server that survives restarts: uids are random, so that none repeats, and the token key is stored."""
+    directory = cast("Path", environment.directory) / name
     store = Store.open(directory)
     key = directory / "service-account.key"
     if not key.exists():
@@ -290,20 +292,20 @@ def _on_disk(ground: Ground, name: str, told: Mapping[str, Computed]) -> ApiServ
     return ApiServer(
         store,
         Settings(
-            clock=ground.clock,
+            clock=environment.clock,
             token_key=key.read_bytes(),
             serves=of_a_member,
-            several_budgets=ground.profile.all_budgets_hold,
+            several_budgets=environment.profile.all_budgets_hold,
             output=output,
             plugins=(Inside(),),
             store_plugins=(Quotas,),
-            computed=told,
+            computed=computed,
         ),
     )
 
 
 def of_a_member(kind: Kind) -> bool:
-    """Kinds that a member cluster serves: those of Kubernetes, and ours that work inside one cluster."""
+    """Whether a member cluster serves this kind: those of Kubernetes, and ours that apply inside one cluster."""
     return kind.type.__module__.startswith("trimtab.api.kinds.native.") or kind.group == "trimtab.dev"
 
 
@@ -312,7 +314,7 @@ def seeded_uids(dice: random.Random) -> Callable[[], str]:
 
 
 def filler(node: str, needs: dict[str, int]) -> Raw:
-    """A pod of nobody that takes so much room on a node."""
+    """A pod without owner that occupies so much of a node."""
     requests = {"cpu": from_milli(needs["cpu"]), "memory": str(needs["memory"])}
     return {
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""The metrics server of a simulated cluster: tells what nodes and pods use, and when something has to wait for CPU."""
+"""The metrics server of a simulated cluster, which also sets CPU pressure on nodes."""
 
 import asyncio
 import contextlib
@@ -17,22 +17,22 @@ from trimtab.simulate.usage import Usage
 LOOKS_EVERY_SECONDS = 10.0
 WINDOW = "15s"
 TOO_MUCH = 40.0
-"""Percent of the time in which something waits, from which on a node says that it is under CPU pressure."""
+"""Percentage of waiting time above which a node reports CPU pressure."""
 
 
 class Meter:
-    """Reads off the usage of every pod when asked, and lets kubelets say when their node has too little CPU."""
+    """Computes the usage of nodes and pods on request, and sets CPU pressure periodically."""
 
     def __init__(self, usage: Usage, pods: Callable[[], Sequence[Pod]], kubelets: Kubelets, clock: Clock) -> None:
         self._usage, self._pods, self._kubelets, self._clock = usage, pods, kubelets, clock
         self._task: asyncio.Task[None] | None = None
 
     def sources(self) -> dict[str, Computed]:
-        """What the API server serves as `metrics.k8s.io`."""
+        """The sources of the resources that the API server serves as `metrics.k8s.io`."""
         return {"nodes.metrics.k8s.io": self.nodes, "pods.metrics.k8s.io": self.pods}
 
     async def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="meter")
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="metrics-server")
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -43,8 +43,8 @@ class Meter:
     def nodes(self) -> Iterator[Raw]:
         for name, pods, room in self._machines():
             used = self._usage.shares(pods, room)
-            together = {what: sum(one.get(what, 0) for one in used) for what in ("cpu", "memory")}
-            yield {"metadata": {"name": name}, **self._moment(), "usage": told(together)}
+            total = {what: sum(one.get(what, 0) for one in used) for what in ("cpu", "memory")}
+            yield {"metadata": {"name": name}, **self._moment(), "usage": told(total)}
 
     def pods(self) -> Iterator[Raw]:
         for _, pods, room in self._machines():
@@ -61,7 +61,7 @@ class Meter:
         return {"timestamp": timestamp(self._clock.now()), "window": WINDOW}
 
     def _machines(self) -> Iterator[tuple[str, list[Pod], Amounts]]:
-        """Machines that are up, with the pods that run there and what there really is."""
+        """Machines that are up, with their running pods and their actual capacity."""
         running: dict[str, list[Pod]] = {}
         for pod in self._pods():
             if pod.status.phase == "Running":
@@ -77,11 +77,11 @@ class Meter:
                 await self._look()
 
     async def _look(self) -> None:
-        pressed = {name for name, machine in self._kubelets.machines.items() if "cpu" in machine.pressures}
-        if not pressed and not self._usage.loaded:
-            return  # nobody uses more than usual
+        under_pressure = {name for name, machine in self._kubelets.machines.items() if "cpu" in machine.pressures}
+        if not under_pressure and not self._usage.loaded:
+            return  # all pods use the default
         short = {name for name, pods, room in self._machines() if self._usage.waiting(pods, room) > TOO_MUCH}
-        for name in sorted(pressed ^ short):
+        for name in sorted(under_pressure ^ short):
             await self._kubelets.press(name, "cpu", on=name in short)
 
 

@@ -1,4 +1,4 @@
-"""The life of one pod on its node, as a kubelet reports it: waiting, running, ready, crashing, ended."""
+"""The state of one pod on its node, as a kubelet reports it: waiting, running, ready, crashing, terminated."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -12,12 +12,12 @@ from trimtab.simulate.behaviour import Behaviour
 FIRST_BACKOFF_SECONDS = 10.0
 LONGEST_BACKOFF_SECONDS = 300.0
 FORGIVEN_AFTER_SECONDS = 600.0
-"""A container that ran for so long starts with a clean slate."""
+"""A container that ran for so long restarts without accumulated back-off."""
 SOON = 1e-3
 
 
 class Life:
-    """What a kubelet knows of one pod. Moments are seconds of the loop; `wall` turns them into times."""
+    """The kubelet's state of one pod. Times are loop seconds; `to_wall_time` converts them to wall-clock times."""
 
     def __init__(self, pod: Pod, behaviour: Behaviour, now: float, wall: Callable[[float], datetime]) -> None:
         self.uid = pod.metadata.uid
@@ -31,17 +31,17 @@ class Life:
         self.crashes = 0
         self.last: Raw | None = None
         self.ended: Raw | None = None
-        """How its containers ended for good."""
+        """The final termination state of its containers."""
         self.phase = "Pending"
         self.leaving_at: float | None = None
         self.admitted = True
         self._restart_policy = pod.spec.restart_policy or "Always"
-        if pod.status.phase == "Running":  # it was here before this kubelet was
+        if pod.status.phase == "Running":  # the pod started before this kubelet did
             self.running_since = now - behaviour.ready
             self.restarts = max((one.restart_count for one in pod.status.container_statuses), default=0)
 
     def advance(self, now: float) -> float | None:
-        """Live up to `now`; returns when something will change by itself."""
+        """Advance to `now`; returns the time of the next change, if any."""
         while self.ended is None:
             if self.running_since is None:
                 if now + SOON < self.resume_at:
@@ -80,14 +80,14 @@ class Life:
         self.resume_at = at + pause
 
     def interrupt(self, now: float) -> None:
-        """The machine went down and is back: what ran starts again."""
+        """Restart the containers, after the machine was down."""
         if self.ended is None and self.running_since is not None:
             self._exit(now, well=False)
             if self.ended is None:
                 self.crashes, self.resume_at = 0, now + self.behaviour.start
 
     def stop(self, now: float) -> None:
-        """End for good, because somebody said so."""
+        """Terminate on deletion."""
         self.running_since = None
         self.phase = "Failed"
         self.ended = {"exitCode": 137, "reason": "Error", "finishedAt": timestamp(self._wall(now))}
@@ -98,7 +98,7 @@ class Life:
         return now + SOON >= self.running_since + self.behaviour.ready
 
     def status(self, pod: Raw, now: float, address: str) -> Raw:
-        """The status of the pod, as far as it is the kubelet's."""
+        """The part of the pod status that the kubelet owns."""
         running = self.running_since is not None
         ready = self.ready(now) and self._gates_open(pod)
         started = running or self.last is not None
@@ -129,8 +129,8 @@ class Life:
         elif self.running_since is not None:
             state = {"running": {"startedAt": timestamp(self._wall(self.running_since))}}
         elif self.last is not None:
-            said = f"back-off {int(self._pause())}s restarting failed container={container['name']}"
-            state = {"waiting": {"reason": "CrashLoopBackOff", "message": said}}
+            message = f"back-off {int(self._pause())}s restarting failed container={container['name']}"
+            state = {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
         else:
             state = {"waiting": {"reason": "ContainerCreating"}}
         return {
@@ -149,32 +149,37 @@ class Life:
 
     def _conditions(self, pod: Raw, phase: str, *, ready: bool, containers_ready: bool, now: float) -> list[Raw]:
         present = {one["type"]: one for one in (pod.get("status") or {}).get("conditions") or ()}
-        why: dict[str, Any] = {}
+        reason_fields: dict[str, Any] = {}
         if phase == "Succeeded":
-            why = {"reason": "PodCompleted"}
+            reason_fields = {"reason": "PodCompleted"}
         elif not containers_ready:
             names = " ".join(one["name"] for one in pod["spec"]["containers"])
-            why = {"reason": "ContainersNotReady", "message": f"containers with unready status: [{names}]"}
+            reason_fields = {"reason": "ContainersNotReady", "message": f"containers with unready status: [{names}]"}
         elif not ready:
-            why = {"reason": "ReadinessGatesNotReady"}
-        told = {
+            reason_fields = {"reason": "ReadinessGatesNotReady"}
+        conditions = {
             "PodReadyToStartContainers": (phase != "Pending" and self.ended is None, {}),
             "Initialized": (True, {"reason": "PodCompleted"} if phase == "Succeeded" else {}),
-            "Ready": (ready, why),
-            "ContainersReady": (containers_ready, why if why.get("reason") != "ReadinessGatesNotReady" else {}),
+            "Ready": (ready, reason_fields),
+            "ContainersReady": (
+                containers_ready,
+                reason_fields if reason_fields.get("reason") != "ReadinessGatesNotReady" else {},
+            ),
         }
-        ours = []
-        for type_, (holds, reason) in told.items():
+        reported = []
+        for type_, (holds, reason) in conditions.items():
             status = "True" if holds else "False"
             before = present.get(type_)
             since = (
                 before["lastTransitionTime"] if before and before["status"] == status else timestamp(self._wall(now))
             )
-            ours.append({"type": type_, "status": status, "lastProbeTime": None, "lastTransitionTime": since, **reason})
-        return ours + [one for type_, one in present.items() if type_ not in told]
+            reported.append(
+                {"type": type_, "status": status, "lastProbeTime": None, "lastTransitionTime": since, **reason}
+            )
+        return reported + [one for type_, one in present.items() if type_ not in conditions]
 
 
 def pod_address(uid: str) -> str:
-    """An address of its own for every pod, always the same."""
+    """A stable address derived from the uid."""
     number = sum(uid.encode()) + int(uid.replace("-", "")[:8] or "0", 16)
     return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"

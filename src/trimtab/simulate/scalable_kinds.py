@@ -1,17 +1,17 @@
-"""Lets the controllers of a cluster see objects of the users' own kinds, as far as these kinds can be scaled."""
+"""Watches custom resources that have a scale subresource, so that the controllers of a cluster can read them."""
 
 from trimtab.api.kinds.native.extension import CustomResourceDefinition
 from trimtab.api.value import Raw
 from trimtab.client.client import Resource
 from trimtab.decide.pods.budgets.scalable_kinds import Scalable, scalables
 from trimtab.runtime.cache import Entry
-from trimtab.runtime.reconciler import Surroundings
+from trimtab.runtime.view import Surroundings
 
 
 def follow_scales(around: Surroundings) -> None:
-    """From now on every kind with a scale is watched as soon as it is defined, and forgotten when it goes."""
+    """Watch every custom kind with a scale subresource as soon as it is defined, and stop when it is removed."""
 
-    def heard(old: Entry | None, new: Entry | None) -> None:
+    def on_change(old: Entry | None, new: Entry | None) -> None:
         if new is not None:
             new.raw = without_schemas(new.raw)
         known = set(scalables([new.raw])) if new is not None else set()
@@ -22,7 +22,7 @@ def follow_scales(around: Surroundings) -> None:
             resource = around.resources[kind.api_version, kind.kind] = resource_of(kind)
             around.cache.table(resource)
 
-    around.cache.table_of(CustomResourceDefinition).listen(heard)
+    around.cache.table_of(CustomResourceDefinition).listen(on_change)
 
 
 def resource_of(kind: Scalable) -> Resource:
@@ -30,7 +30,7 @@ def resource_of(kind: Scalable) -> Resource:
 
 
 def without_schemas(definition: Raw) -> Raw:
-    """Schemas are most of a definition, and a fleet keeps those of every member in memory."""
+    """The CRD without schemas: they are most of it, and a fleet keeps the CRDs of every member in memory."""
     versions = [
         {key: value for key, value in one.items() if key != "schema"}
         for one in definition["spec"].get("versions") or ()

@@ -1,4 +1,4 @@
-"""What pods really use, as a metrics server would tell: by default a part of what they request."""
+"""Simulated resource usage of pods, as a metrics server reports it: by default a fraction of their requests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -9,17 +9,17 @@ from trimtab.decide.pods.fit.requests import Amounts, demand
 
 FULL = 100.0
 USUAL_PART = 0.5
-"""Of what it requests, a pod uses so much when nobody says otherwise."""
+"""Fraction of its requests that a pod uses by default."""
 
 
 class Load(NamedTuple):
-    """How much the pods it selects use, for as long as it lasts: absolute, or a part of their requests."""
+    """The usage of the pods it selects, while it is set: absolute, or a fraction of their requests."""
 
     name: str
     namespace: str = ""
     selector: LabelSelector = LabelSelector()
     amounts: Mapping[str, int] = {}
-    """CPU in thousandths, memory in bytes."""
+    """CPU in millicores, memory in bytes."""
     part: float | None = None
 
     def bears_on(self, pod: Pod) -> bool:
@@ -27,7 +27,7 @@ class Load(NamedTuple):
 
 
 class Usage:
-    """The loads of one cluster; the last one set that bears on a pod counts."""
+    """The loads of one cluster; of those that apply to a pod, the one set last counts."""
 
     def __init__(self) -> None:
         self._loads: dict[str, Load] = {}
@@ -40,7 +40,7 @@ class Usage:
         self._loads.pop(name, None)
 
     def of(self, pod: Pod) -> Amounts:
-        """What the pod uses now: CPU in thousandths, memory in bytes."""
+        """The current usage of the pod: CPU in millicores, memory in bytes."""
         if pod.status.phase != "Running":
             return {}
         requests = demand(pod).requests
@@ -51,17 +51,17 @@ class Usage:
 
     @property
     def loaded(self) -> bool:
-        """Whether anybody uses more or less than usual."""
+        """Whether any load is set."""
         return bool(self._loads)
 
     def shares(self, pods: Sequence[Pod], room: Amounts) -> list[Amounts]:
-        """What pods get that share a node: when they want more CPU than there is, all get the same part of it."""
+        """The usage of pods that share a node: if they want more CPU than it has, each gets the same fraction."""
         wanted = [self.of(pod) for pod in pods]
-        together = sum(one.get("cpu", 0) for one in wanted)
-        part = min(1.0, room.get("cpu", 0) / together) if together else 1.0
+        total = sum(one.get("cpu", 0) for one in wanted)
+        part = min(1.0, room.get("cpu", 0) / total) if total else 1.0
         return [one | {"cpu": int(part * one.get("cpu", 0))} for one in wanted]
 
     def waiting(self, pods: Iterable[Pod], room: Amounts) -> float:
-        """Percent of the CPU that pods of a node want and do not get."""
+        """Percentage of the wanted CPU that the pods of a node do not get."""
         wanted = sum(self.of(pod).get("cpu", 0) for pod in pods)
         return FULL * max(0, wanted - room.get("cpu", 0)) / wanted if wanted else 0.0

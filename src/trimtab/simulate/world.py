@@ -1,4 +1,4 @@
-"""A world of simulated member clusters in one process, on the wall clock or on a virtual one."""
+"""All simulated member clusters of a process, on the wall clock or on a virtual one."""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ from trimtab.simulate.member import Ground, Member
 
 
 class World:
-    """The members by name. All chance comes from one seed, so on a virtual loop a world lives the same life again."""
+    """The members by name. All randomness comes from one seed, so runs on a virtual loop are repeatable."""
 
     def __init__(
         self,
@@ -33,9 +33,9 @@ class World:
             self._found(plan)
 
     def _found(self, plan: MemberPlan) -> Member:
-        dice = random.Random(f"{self._seed}/{plan.name}")  # noqa: S311 - a simulation must be repeatable
-        ground = Ground(self._clock, self._profile, dice, self._directory)
-        member = Member(plan, self.fleet, ground)
+        rng = random.Random(f"{self._seed}/{plan.name}")  # noqa: S311 - a simulation must be repeatable
+        environment = Ground(self._clock, self._profile, rng, self._directory)
+        member = Member(plan, self.fleet, environment)
         self.members[plan.name] = member
         return member
 
@@ -56,13 +56,13 @@ class World:
         await asyncio.gather(*(member.stop() for member in self))
 
     async def add(self, plan: MemberPlan) -> Member:
-        """A new cluster comes into the world."""
+        """Add a member cluster and start it."""
         if plan.name in self.members:
-            raise ValueError(f"there is a member {plan.name} already")
+            raise ValueError(f"member {plan.name} already exists")
         member = self._found(plan)
         await member.start()
         return member
 
     async def remove(self, name: str) -> None:
-        """The cluster is gone, with all that ran there."""
+        """Stop the member cluster and remove it, with everything in it."""
         await self.members.pop(name).stop()

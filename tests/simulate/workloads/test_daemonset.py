@@ -11,18 +11,18 @@ def daemons(**more: object) -> dict[str, object]:
 
 
 def test_every_node_gets_exactly_one_pod() -> None:
-    async def story(member: Member) -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DAEMONSETS, daemons())
         await asyncio.sleep(5)
         assert sorted(pod.spec.node_name for pod in member.pods) == ["one-node-1", "one-node-2", "one-node-3"]
         seen = await status(member.client, DAEMONSETS, "agent")
         assert seen["numberReady"] == seen["desiredNumberScheduled"] == seen["numberAvailable"] == 3
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_node_that_repels_pods_loses_its_daemon() -> None:
-    async def story(member: Member) -> None:
+def test_daemon_pod_is_deleted_from_a_node_with_an_untolerated_taint() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DAEMONSETS, daemons())
         await asyncio.sleep(5)
         taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
@@ -30,11 +30,11 @@ def test_a_node_that_repels_pods_loses_its_daemon() -> None:
         await asyncio.sleep(5)
         assert sorted(pod.spec.node_name for pod in member.pods) == ["one-node-1", "one-node-3"]
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_an_update_takes_one_node_at_a_time() -> None:
-    async def story(member: Member) -> None:
+def test_rolling_update_replaces_one_node_at_a_time() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DAEMONSETS, daemons())
         await asyncio.sleep(10)
         await member.client.patch(DAEMONSETS, "default", "agent", new_image("app:2"), type="strategic")
@@ -44,4 +44,4 @@ def test_an_update_takes_one_node_at_a_time() -> None:
         assert {pod.spec.containers[0].image for pod in member.pods} == {"app:2"}
         assert (await status(member.client, DAEMONSETS, "agent"))["updatedNumberScheduled"] == 3
 
-    in_a_member(story, fleet(pace=Pace(start=1, ready=1, stop=1)))
+    in_a_member(scenario, fleet(pace=Pace(start=1, ready=1, stop=1)))

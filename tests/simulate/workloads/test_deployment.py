@@ -17,8 +17,8 @@ from trimtab.simulate.fleet import Pace
 from trimtab.simulate.member import Member
 
 
-def test_a_deployment_becomes_pods_and_says_so_as_kubernetes_does() -> None:
-    async def story(member: Member) -> None:
+def test_deployment_status_is_as_kubernetes_writes_it() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         await asyncio.sleep(2)
         (replicaset,) = (await member.client.list(REPLICASETS)).items
@@ -49,11 +49,11 @@ def test_a_deployment_becomes_pods_and_says_so_as_kubernetes_does() -> None:
         }
         assert [pod.ready for pod in member.pods] == [True, True]
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_new_image_rolls_out_without_losing_more_than_allowed() -> None:
-    async def story(member: Member) -> None:
+def test_rollout_respects_max_surge_and_max_unavailable() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=8))
         await asyncio.sleep(60)
         await member.client.patch(DEPLOYMENTS, "default", "web", new_image("app:2"), type="strategic")
@@ -70,11 +70,11 @@ def test_a_new_image_rolls_out_without_losing_more_than_allowed() -> None:
         assert made["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
         assert len((await member.client.list(REPLICASETS)).items) == 2
 
-    in_a_member(story, fleet(pace=Pace(start=2, ready=1, stop=1)))
+    in_a_member(scenario, fleet(pace=Pace(start=2, ready=1, stop=1)))
 
 
-def test_going_back_gives_the_old_template_a_new_revision() -> None:
-    async def story(member: Member) -> None:
+def test_rollback_gives_the_old_template_a_new_revision() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment())
         for image in ("app:2", "app:1"):
             await asyncio.sleep(5)
@@ -85,11 +85,11 @@ def test_going_back_gives_the_old_template_a_new_revision() -> None:
         sizes = sorted(one["spec"]["replicas"] for one in (await member.client.list(REPLICASETS)).items)
         assert sizes == [0, 3]
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_scaling_needs_no_new_replicaset() -> None:
-    async def story(member: Member) -> None:
+def test_scaling_creates_no_replicaset() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=2))
         for wanted in (7, 1, 0, 3):
             await asyncio.sleep(5)
@@ -99,11 +99,11 @@ def test_scaling_needs_no_new_replicaset() -> None:
             assert (await status(member.client, DEPLOYMENTS, "web")).get("replicas", 0) == wanted
         assert len((await member.client.list(REPLICASETS)).items) == 1
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_scaling_in_the_middle_of_a_roll_out_grows_both_sides() -> None:
-    async def story(member: Member) -> None:
+def test_scaling_during_a_rollout_scales_replicasets_proportionally() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=10))
         await asyncio.sleep(2)
         member.cast(Spell("broken", NEVER_READY))
@@ -117,11 +117,11 @@ def test_scaling_in_the_middle_of_a_roll_out_grows_both_sides() -> None:
         assert sum(after) == 25
         assert all(new > old for new, old in zip(after, before, strict=True))
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
 def test_recreate_never_runs_two_versions_at_once() -> None:
-    async def story(member: Member) -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(spec={"strategy": {"type": "Recreate"}}))
         await asyncio.sleep(10)
         await member.client.patch(DEPLOYMENTS, "default", "web", new_image("app:2"), type="strategic")
@@ -131,11 +131,11 @@ def test_recreate_never_runs_two_versions_at_once() -> None:
         assert {pod.spec.containers[0].image for pod in member.pods} == {"app:2"}
         assert len(member.pods) == 3
 
-    in_a_member(story, fleet(pace=Pace(start=1, stop=1)))
+    in_a_member(scenario, fleet(pace=Pace(start=1, stop=1)))
 
 
-def test_a_roll_out_that_stands_still_is_called_late() -> None:
-    async def story(member: Member) -> None:
+def test_rollout_without_progress_exceeds_its_deadline() -> None:
+    async def scenario(member: Member) -> None:
         member.cast(Spell("broken", NEVER_READY))
         await member.client.create(DEPLOYMENTS, deployment(spec={"progressDeadlineSeconds": 60}))
         await asyncio.sleep(50)
@@ -148,11 +148,11 @@ def test_a_roll_out_that_stands_still_is_called_late() -> None:
         done = condition(await status(member.client, DEPLOYMENTS, "web"), "Progressing")
         assert (done["status"], done["reason"]) == ("True", "NewReplicaSetAvailable")
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_pod_counts_as_available_only_after_min_ready_seconds() -> None:
-    async def story(member: Member) -> None:
+def test_pod_is_available_only_after_min_ready_seconds() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=2, spec={"minReadySeconds": 30}))
         await asyncio.sleep(10)
         seen = await status(member.client, DEPLOYMENTS, "web")
@@ -160,11 +160,11 @@ def test_a_pod_counts_as_available_only_after_min_ready_seconds() -> None:
         await asyncio.sleep(25)
         assert (await status(member.client, DEPLOYMENTS, "web"))["availableReplicas"] == 2
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_a_deleted_deployment_takes_its_pods_with_it() -> None:
-    async def story(member: Member) -> None:
+def test_deleting_a_deployment_deletes_its_pods() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment())
         await asyncio.sleep(5)
         await member.client.delete(DEPLOYMENTS, "default", "web")
@@ -173,11 +173,11 @@ def test_a_deleted_deployment_takes_its_pods_with_it() -> None:
         assert not (await member.client.list(REPLICASETS)).items
         assert not member.pods
 
-    in_a_member(story)
+    in_a_member(scenario)
 
 
-def test_only_as_many_old_replicasets_are_kept_as_the_history_says() -> None:
-    async def story(member: Member) -> None:
+def test_old_replicasets_beyond_the_history_limit_are_deleted() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(spec={"revisionHistoryLimit": 2}))
         for version in range(2, 8):
             await asyncio.sleep(5)
@@ -185,4 +185,4 @@ def test_only_as_many_old_replicasets_are_kept_as_the_history_says() -> None:
         await asyncio.sleep(5)
         assert len((await member.client.list(REPLICASETS)).items) == 3
 
-    in_a_member(story)
+    in_a_member(scenario)

@@ -7,8 +7,8 @@ from trimtab.errors import TooManyRequests
 from trimtab.simulate.member import Member
 
 
-def test_a_budget_says_how_many_pods_may_go_and_eviction_obeys_it() -> None:
-    async def story(member: Member) -> None:
+def test_budget_status_counts_allowed_disruptions_and_eviction_obeys_it() -> None:
+    async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=4))
         body = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
         await member.client.create(BUDGETS, workload("PodDisruptionBudget", "web", body, "policy/v1"))
@@ -32,4 +32,4 @@ def test_a_budget_says_how_many_pods_may_go_and_eviction_obeys_it() -> None:
         await asyncio.sleep(5)
         assert len([pod for pod in member.pods if pod.ready]) == 4
 
-    in_a_member(story)
+    in_a_member(scenario)

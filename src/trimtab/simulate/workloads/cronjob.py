@@ -1,4 +1,4 @@
-"""CronJobs: a Job whenever the time has come."""
+"""The CronJob controller: creates Jobs on schedule."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -47,12 +47,12 @@ def cronjob(wanted: CronJob, view: View) -> Iterator[Wish]:
 
 
 def _times(wanted: CronJob, after: datetime) -> Iterator[datetime]:
-    """When it is due after a moment; never when the schedule cannot be read."""
+    """The times at which it is due, after a moment; none when the schedule cannot be parsed."""
     return times(wanted.spec.schedule, wanted.spec.time_zone or "", after)
 
 
 def _due(wanted: CronJob, raw: Raw, now: datetime) -> datetime | None:
-    """The last time it should have run and has not."""
+    """The latest time at which it should have run and did not."""
     last = (raw.get("status") or {}).get("lastScheduleTime")
     since = datetime.fromisoformat(last) if last else wanted.metadata.creation_timestamp or now
     found = None
@@ -88,12 +88,12 @@ def _job(wanted: CronJob, raw: Raw, due: datetime) -> Raw:
 
 
 def _tidied(raw: Raw, jobs: list[Job]) -> Iterator[Wish]:
-    """Of the finished Jobs only the latest few are kept."""
-    for how, field, usual in (
+    """Delete finished Jobs beyond the history limits."""
+    for how, field, default in (
         ("Complete", "successfulJobsHistoryLimit", 3),
         ("Failed", "failedJobsHistoryLimit", 1),
     ):
-        kept = raw["spec"].get(field, usual)
+        kept = raw["spec"].get(field, default)
         finished = [one for one in jobs if one.finished(how)]
         for one in finished[: max(0, len(finished) - kept)]:
             yield Gone(one)

@@ -1,4 +1,4 @@
-"""DaemonSets: one pod on every node that wants it."""
+"""The DaemonSet controller: one pod on every eligible node."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -36,17 +36,17 @@ TOLERATED = (
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
-"""What a daemon puts up with, whatever its template says."""
+"""Tolerations that every daemon pod gets in addition to those of its template."""
 
 
 class Watchmen(NamedTuple):
-    """A DaemonSet with its pods by node, as it stands."""
+    """A DaemonSet and its pods by node."""
 
     wanted: DaemonSet
     raw: Raw
     past: History
     nodes: Sequence[Node]
-    """Those that should have a pod."""
+    """Nodes that should have a pod."""
     pods: dict[str, list[Pod]]
 
 
@@ -67,14 +67,14 @@ def _when_nodes_change(old: Node | None, new: Node | None, view: View) -> Iterat
     ],
 )
 def daemonset(wanted: DaemonSet, view: View) -> Iterator[Wish]:
-    watch = _survey(wanted, view)
+    state = _survey(wanted, view)
     if wanted.metadata.deletion_timestamp is None:
-        yield from watch.past.wishes
-        step = [*_missing(watch, view), *_surplus(watch)]
-        yield from step or _updated(watch, view)
-    yield from _report(watch, view)
-    in_use = {f"{wanted.name}-{pod.metadata.labels.get(HASH)}" for pods in watch.pods.values() for pod in pods}
-    yield from forgotten(watch.past, in_use, wanted.spec.revision_history_limit)
+        yield from state.past.wishes
+        step = [*_missing(state, view), *_surplus(state)]
+        yield from step or _updated(state, view)
+    yield from _report(state, view)
+    in_use = {f"{wanted.name}-{pod.metadata.labels.get(HASH)}" for pods in state.pods.values() for pod in pods}
+    yield from forgotten(state.past, in_use, wanted.spec.revision_history_limit)
 
 
 def _survey(wanted: DaemonSet, view: View) -> Watchmen:
@@ -100,7 +100,7 @@ def _should_run(spec: PodSpec, node: Node) -> bool:
 
 
 def _bound_for(pod: Pod) -> str:
-    """The node that an unbound daemon was made for."""
+    """The node for which an unbound daemon pod was created."""
     required = required_selector(pod.spec)
     for term in required.node_selector_terms if required else ():
         for rule in term.match_fields:
@@ -109,81 +109,81 @@ def _bound_for(pod: Pod) -> str:
     return ""
 
 
-def _missing(watch: Watchmen, view: View) -> Iterator[Wish]:
-    bare = [node for node in watch.nodes if not [pod for pod in watch.pods.get(node.name, ()) if not pod.terminal]]
-    for name, node in zip(fresh_names(watch.wanted, view, len(bare)), bare, strict=True):
-        yield Make(_pod(watch, name, node.name))
+def _missing(state: Watchmen, view: View) -> Iterator[Wish]:
+    uncovered = [node for node in state.nodes if not [pod for pod in state.pods.get(node.name, ()) if not pod.terminal]]
+    for name, node in zip(fresh_names(state.wanted, view, len(uncovered)), uncovered, strict=True):
+        yield Make(_pod(state, name, node.name))
 
 
-def _pod(watch: Watchmen, name: str, node: str) -> Raw:
-    """The scheduler binds it, but only to its own node."""
-    generation = (watch.raw["metadata"].get("annotations") or {}).get("deprecated.daemonset.template.generation")
-    labels = {HASH: watch.past.mark} | ({GENERATION: generation} if generation else {})
-    pod = pod_from(watch.raw["spec"]["template"], watch.wanted, Kid(name, labels))
+def _pod(state: Watchmen, name: str, node: str) -> Raw:
+    """A pod whose node affinity lets the scheduler bind it to this node only."""
+    generation = (state.raw["metadata"].get("annotations") or {}).get("deprecated.daemonset.template.generation")
+    labels = {HASH: state.past.mark} | ({GENERATION: generation} if generation else {})
+    pod = pod_from(state.raw["spec"]["template"], state.wanted, Kid(name, labels))
     spec = pod["spec"]
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     affinity = dict(spec.get("affinity") or {})
-    attraction = dict(affinity.get("nodeAffinity") or {})
-    attraction["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [term]}
+    node_affinity = dict(affinity.get("nodeAffinity") or {})
+    node_affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [term]}
     tolerations = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in TOLERATED]
     present = [one for one in spec.get("tolerations") or () if one not in tolerations]
-    own = {"affinity": {**affinity, "nodeAffinity": attraction}, "tolerations": present + tolerations}
-    return {**pod, "spec": {**spec, **own}}
+    additions = {"affinity": {**affinity, "nodeAffinity": node_affinity}, "tolerations": present + tolerations}
+    return {**pod, "spec": {**spec, **additions}}
 
 
-def _surplus(watch: Watchmen) -> Iterator[Wish]:
-    wanted = {node.name for node in watch.nodes}
-    for node, pods in watch.pods.items():
-        alive = sorted(living(pods), key=lambda pod: (not pod.spec.node_name, pod.metadata.name))
-        for pod in alive[1:] if node in wanted else alive:
+def _surplus(state: Watchmen) -> Iterator[Wish]:
+    wanted = {node.name for node in state.nodes}
+    for node, pods in state.pods.items():
+        active = sorted(living(pods), key=lambda pod: (not pod.spec.node_name, pod.metadata.name))
+        for pod in active[1:] if node in wanted else active:
             yield Gone(pod)
         for pod in pods:
             if pod.terminal and pod.metadata.deletion_timestamp is None:
                 yield Gone(pod)
 
 
-def _updated(watch: Watchmen, view: View) -> Iterator[Wish]:
-    """Pods of an older template leave, as many at a time as may be unavailable; broken ones leave at once."""
-    if watch.wanted.spec.update_strategy.type == "OnDelete":
+def _updated(state: Watchmen, view: View) -> Iterator[Wish]:
+    """Delete pods of older templates: unavailable ones at once, others within `maxUnavailable`."""
+    if state.wanted.spec.update_strategy.type == "OnDelete":
         return
-    how = watch.wanted.spec.update_strategy.rolling_update
-    most = max(1, share(how.max_unavailable if how else None, len(watch.nodes), up=True, default=1))
-    away = 0
+    rolling = state.wanted.spec.update_strategy.rolling_update
+    max_unavailable = max(1, share(rolling.max_unavailable if rolling else None, len(state.nodes), up=True, default=1))
+    unavailable = 0
     outdated: list[Pod] = []
-    for node in watch.nodes:
-        alive = living(watch.pods.get(node.name, ()))
-        if not any(_well(pod, watch, view) for pod in alive):
-            away += 1
-        outdated += [pod for pod in alive if pod.metadata.labels.get(HASH) != watch.past.mark]
+    for node in state.nodes:
+        active = living(state.pods.get(node.name, ()))
+        if not any(_well(pod, state, view) for pod in active):
+            unavailable += 1
+        outdated += [pod for pod in active if pod.metadata.labels.get(HASH) != state.past.mark]
     for pod in outdated:
-        if not _well(pod, watch, view):
+        if not _well(pod, state, view):
             yield Gone(pod)
-        elif away < most:
-            away += 1
+        elif unavailable < max_unavailable:
+            unavailable += 1
             yield Gone(pod)
 
 
-def _well(pod: Pod, watch: Watchmen, view: View) -> bool:
-    return seconds_to_available(pod, watch.wanted.spec.min_ready_seconds, view.now) == 0
+def _well(pod: Pod, state: Watchmen, view: View) -> bool:
+    return seconds_to_available(pod, state.wanted.spec.min_ready_seconds, view.now) == 0
 
 
-def _report(watch: Watchmen, view: View) -> Iterator[Wish]:
-    wanted = {node.name for node in watch.nodes}
-    here = [pod for node in watch.nodes for pod in living(watch.pods.get(node.name, ()))[:1]]
-    count = tally(here, watch.wanted.spec.min_ready_seconds, view.now)
-    astray = sum(bool(living(pods)) for node, pods in watch.pods.items() if node not in wanted)
-    updated = sum(pod.metadata.labels.get(HASH) == watch.past.mark for pod in here)
+def _report(state: Watchmen, view: View) -> Iterator[Wish]:
+    wanted = {node.name for node in state.nodes}
+    here = [pod for node in state.nodes for pod in living(state.pods.get(node.name, ()))[:1]]
+    count = tally(here, state.wanted.spec.min_ready_seconds, view.now)
+    misscheduled = sum(bool(living(pods)) for node, pods in state.pods.items() if node not in wanted)
+    updated = sum(pod.metadata.labels.get(HASH) == state.past.mark for pod in here)
     yield from with_status(
-        watch.raw,
+        state.raw,
         {
             "currentNumberScheduled": Always(len(here)),
-            "numberMisscheduled": Always(astray),
-            "desiredNumberScheduled": Always(len(watch.nodes)),
+            "numberMisscheduled": Always(misscheduled),
+            "desiredNumberScheduled": Always(len(state.nodes)),
             "numberReady": Always(count.ready),
-            "observedGeneration": watch.wanted.metadata.generation,
+            "observedGeneration": state.wanted.metadata.generation,
             "updatedNumberScheduled": updated,
             "numberAvailable": count.available,
-            "numberUnavailable": len(watch.nodes) - count.available,
+            "numberUnavailable": len(state.nodes) - count.available,
         },
     )
     if count.wait is not None:

@@ -1,4 +1,4 @@
-"""Deployments: ReplicaSets that take over from each other, a few pods at a time."""
+"""The Deployment controller: rolls out templates through ReplicaSets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -44,7 +44,7 @@ NO_DEADLINE = 2**31 - 1
 
 
 class Roll(NamedTuple):
-    """A Deployment with its ReplicaSets, as it stands."""
+    """A Deployment and its ReplicaSets."""
 
     wanted: Deployment
     raw: Raw
@@ -66,12 +66,12 @@ class Roll(NamedTuple):
 
     @property
     def surge(self) -> int:
-        """How many pods beyond the wanted number there may be."""
+        """Number of pods allowed beyond the wanted replicas."""
         return self._fenceposts()[0] if self.rolling else 0
 
     @property
     def slack(self) -> int:
-        """How many of the wanted pods may be unavailable."""
+        """Number of the wanted replicas that may be unavailable."""
         return min(self._fenceposts()[1], self.replicas) if self.rolling and self.replicas else 0
 
     def _fenceposts(self) -> tuple[int, int]:
@@ -82,14 +82,14 @@ class Roll(NamedTuple):
 
 
 def _when_old_pods_end(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
-    """A Recreate waits until the last old pod is gone."""
+    """Trigger the Deployment when a pod is deleted: Recreate waits for the last old pod."""
     if old is None or new is not None:
         return
     owner = old.controller
     parent = view.get(ReplicaSet, old.metadata.namespace, owner.name) if owner and owner.kind == "ReplicaSet" else None
-    for above in parent.metadata.owner_references if parent else ():
-        if above.controller and above.kind == "Deployment":
-            yield Key("deployments.apps", old.metadata.namespace, above.name)
+    for owner_ref in parent.metadata.owner_references if parent else ():
+        if owner_ref.controller and owner_ref.kind == "Deployment":
+            yield Key("deployments.apps", old.metadata.namespace, owner_ref.name)
 
 
 @workload(
@@ -100,32 +100,32 @@ def _when_old_pods_end(old: Pod | None, new: Pod | None, view: View) -> Iterator
 def deployment(wanted: Deployment, view: View) -> Iterator[Wish]:
     if wanted.metadata.deletion_timestamp is not None:
         return
-    roll = _survey(wanted, view)
-    if wanted.spec.paused or _was_scaled(roll):
-        yield from _rescaled(roll)
-        yield from _report(roll, view, progress=False)
+    state = _survey(wanted, view)
+    if wanted.spec.paused or _was_scaled(state):
+        yield from _rescaled(state)
+        yield from _report(state, view, progress=False)
         return
-    if roll.new is None:
-        if not roll.rolling and _still_running(roll, view):
-            yield from _shrunk_to_nothing(roll)
-            yield from _report(roll, view)
+    if state.new is None:
+        if not state.rolling and _still_running(state, view):
+            yield from _shrunk_to_nothing(state)
+            yield from _report(state, view)
             return
-        born = _newborn(roll)
-        yield Make(born)
-        yield _told(roll, born["metadata"]["name"], 0, born["spec"]["replicas"])
-        yield from _report(roll, view, born=born)
+        created = _newborn(state)
+        yield Make(created)
+        yield _told(state, created["metadata"]["name"], 0, created["spec"]["replicas"])
+        yield from _report(state, view, created=created)
         return
-    yield from _revision_kept(roll, view)
-    yield from _rolled(roll, view)
-    yield from _report(roll, view)
+    yield from _revision_kept(state, view)
+    yield from _rolled(state, view)
+    yield from _report(state, view)
 
 
 def _survey(wanted: Deployment, view: View) -> Roll:
     raw = raw_of(wanted, view)
-    kin = oldest_first(view.having(REPLICASETS, wanted.metadata.uid))
+    replicasets = oldest_first(view.having(REPLICASETS, wanted.metadata.uid))
     template = _without_hash(raw["spec"]["template"])
-    new = next((one for one in kin if _without_hash(raw_of(one, view)["spec"]["template"]) == template), None)
-    return Roll(wanted, raw, new, tuple(one for one in kin if one is not new))
+    new = next((one for one in replicasets if _without_hash(raw_of(one, view)["spec"]["template"]) == template), None)
+    return Roll(wanted, raw, new, tuple(one for one in replicasets if one is not new))
 
 
 def _without_hash(template: Raw) -> Raw:
@@ -151,149 +151,149 @@ def _revision(one: ReplicaSet) -> int:
     return _number(one.metadata.annotations.get(REVISION))
 
 
-# children
+# ReplicaSets
 
 
-def _newborn(roll: Roll) -> Raw:
-    """The ReplicaSet of today's template."""
-    meta, spec = roll.raw["metadata"], roll.raw["spec"]
-    collisions = (roll.raw.get("status") or {}).get("collisionCount") or 0
-    mark = safe_hash([_without_hash(spec["template"]), collisions])
+def _newborn(state: Roll) -> Raw:
+    """The ReplicaSet of the current template."""
+    meta, spec = state.raw["metadata"], state.raw["spec"]
+    collisions = (state.raw.get("status") or {}).get("collisionCount") or 0
+    template_hash = safe_hash([_without_hash(spec["template"]), collisions])
     template = spec["template"]
-    labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: mark}
-    selector = {**spec["selector"], "matchLabels": {**(spec["selector"].get("matchLabels") or {}), HASH: mark}}
+    labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: template_hash}
+    selector = {**spec["selector"], "matchLabels": {**(spec["selector"].get("matchLabels") or {}), HASH: template_hash}}
     body = {
-        "replicas": _room_for_new(roll, 0),
+        "replicas": _room_for_new(state, 0),
         "selector": selector,
         "template": {**template, "metadata": {**(template.get("metadata") or {}), "labels": labels}},
-        "minReadySeconds": roll.wanted.spec.min_ready_seconds,
+        "minReadySeconds": state.wanted.spec.min_ready_seconds,
     }
     return {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
         "metadata": {
-            "name": f"{meta['name']}-{mark}",
+            "name": f"{meta['name']}-{template_hash}",
             "namespace": meta["namespace"],
             "labels": labels,
             "annotations": {
                 **{k: v for k, v in (meta.get("annotations") or {}).items() if k not in NOT_COPIED},
-                REVISION: str(max(map(_revision, roll.old), default=0) + 1),
-                **_scale_notes(roll),
+                REVISION: str(max(map(_revision, state.old), default=0) + 1),
+                **_scale_notes(state),
             },
-            "ownerReferences": [owner_reference(roll.wanted)],
+            "ownerReferences": [owner_reference(state.wanted)],
         },
         "spec": {key: value for key, value in body.items() if value or key == "replicas"},
     }
 
 
-def _scale_notes(roll: Roll) -> dict[str, str]:
-    return {DESIRED: str(roll.replicas), MOST: str(roll.replicas + roll.surge)}
+def _scale_notes(state: Roll) -> dict[str, str]:
+    return {DESIRED: str(state.replicas), MOST: str(state.replicas + state.surge)}
 
 
-def _told(roll: Roll, name: str, before: int, after: int) -> Note:
+def _told(state: Roll, name: str, before: int, after: int) -> Note:
     way = "up" if after >= before else "down"
-    said = f"Scaled {way} replica set {name} from {before} to {after}"
-    return Note(ref(roll.wanted), "ScalingReplicaSet", said, "deployment-controller")
+    message = f"Scaled {way} replica set {name} from {before} to {after}"
+    return Note(ref(state.wanted), "ScalingReplicaSet", message, "deployment-controller")
 
 
-def _resized(roll: Roll, one: ReplicaSet, size: int) -> Iterator[Wish]:
-    """This ReplicaSet, with another size."""
-    annotations = {**one.metadata.annotations, **_scale_notes(roll)}
+def _resized(state: Roll, one: ReplicaSet, size: int) -> Iterator[Wish]:
+    """Scale this ReplicaSet."""
+    annotations = {**one.metadata.annotations, **_scale_notes(state)}
     if size == _size(one) and annotations == one.metadata.annotations:
         return
     yield one.but(metadata=one.metadata.but(annotations=annotations), spec=one.spec.but(replicas=size))
     if size != _size(one):
-        yield _told(roll, one.name, _size(one), size)
+        yield _told(state, one.name, _size(one), size)
 
 
-def _revision_kept(roll: Roll, view: View) -> Iterator[Wish]:
-    """A template that came back gets the newest revision again."""
-    if roll.new is None:
+def _revision_kept(state: Roll, view: View) -> Iterator[Wish]:
+    """Give the newest revision to a template that was rolled back to."""
+    if state.new is None:
         return
-    newest = str(max(max(map(_revision, roll.old), default=0) + 1, _revision(roll.new)))
-    annotations = roll.new.metadata.annotations
+    newest = str(max(max(map(_revision, state.old), default=0) + 1, _revision(state.new)))
+    annotations = state.new.metadata.annotations
     if annotations.get(REVISION) != newest:
         history = [part for part in (annotations.get(HISTORY), annotations.get(REVISION)) if part]
         changed = {**annotations, REVISION: newest} | ({HISTORY: ",".join(history)} if history else {})
-        yield roll.new.but(metadata=roll.new.metadata.but(annotations=changed))
+        yield state.new.but(metadata=state.new.metadata.but(annotations=changed))
 
 
-# rolling
+# rollout
 
 
-def _rolled(roll: Roll, view: View) -> Iterator[Wish]:
-    """One step towards the new ReplicaSet; the next beat takes the next."""
-    new = roll.new
+def _rolled(state: Roll, view: View) -> Iterator[Wish]:
+    """One step of the rollout; the next reconcile takes the next one."""
+    new = state.new
     if new is None:
         return
-    if not roll.rolling and _still_running(roll, view):
-        yield from _shrunk_to_nothing(roll)
+    if not state.rolling and _still_running(state, view):
+        yield from _shrunk_to_nothing(state)
         return
-    size = roll.replicas if _size(new) > roll.replicas else _room_for_new(roll, _size(new))
+    size = state.replicas if _size(new) > state.replicas else _room_for_new(state, _size(new))
     if size != _size(new):
-        yield from _resized(roll, new, size)
+        yield from _resized(state, new, size)
         return
-    step = list(_shrunk_old(roll, new)) if roll.rolling else []
+    step = list(_shrunk_old(state, new)) if state.rolling else []
     yield from step
-    if not step and _complete(roll):
-        yield from _cleaned(roll)
+    if not step and _complete(state):
+        yield from _cleaned(state)
 
 
-def _room_for_new(roll: Roll, present: int) -> int:
-    if not roll.rolling:
-        return roll.replicas
-    room = roll.replicas + roll.surge - _sizes(roll.all)
-    return present + min(room, roll.replicas - present) if room > 0 else present
+def _room_for_new(state: Roll, present: int) -> int:
+    if not state.rolling:
+        return state.replicas
+    room = state.replicas + state.surge - _sizes(state.all)
+    return present + min(room, state.replicas - present) if room > 0 else present
 
 
-def _shrunk_old(roll: Roll, new: ReplicaSet) -> Iterator[Wish]:
-    """Old pods leave as far as enough are available: those that are not well first."""
-    enough = roll.replicas - roll.slack
-    spare = _sizes(roll.all) - enough - (_size(new) - new.status.available_replicas)
-    if spare <= 0 or not _sizes(roll.old):
+def _shrunk_old(state: Roll, new: ReplicaSet) -> Iterator[Wish]:
+    """Scale old ReplicaSets down while enough pods are available; unavailable pods first."""
+    enough = state.replicas - state.slack
+    spare = _sizes(state.all) - enough - (_size(new) - new.status.available_replicas)
+    if spare <= 0 or not _sizes(state.old):
         return
-    sizes = {one.name: _size(one) for one in roll.old}
-    for one in roll.old:
-        unwell = max(0, _size(one) - one.status.available_replicas)
-        taken = min(spare, unwell)
+    sizes = {one.name: _size(one) for one in state.old}
+    for one in state.old:
+        unavailable = max(0, _size(one) - one.status.available_replicas)
+        taken = min(spare, unavailable)
         sizes[one.name] -= taken
         spare -= taken
-    left = sum(one.status.available_replicas for one in roll.all) - enough
-    for one in roll.old:
-        taken = max(0, min(left, sizes[one.name]))
+    available = sum(one.status.available_replicas for one in state.all) - enough
+    for one in state.old:
+        taken = max(0, min(available, sizes[one.name]))
         sizes[one.name] -= taken
-        left -= taken
-    for one in roll.old:
+        available -= taken
+    for one in state.old:
         if sizes[one.name] != _size(one):
-            yield from _resized(roll, one, sizes[one.name])
+            yield from _resized(state, one, sizes[one.name])
 
 
-def _still_running(roll: Roll, view: View) -> bool:
-    return any(not pod.terminal for one in roll.old for pod in view.having(PODS_OF, one.metadata.uid)) or bool(
-        _sizes(roll.old)
+def _still_running(state: Roll, view: View) -> bool:
+    return any(not pod.terminal for one in state.old for pod in view.having(PODS_OF, one.metadata.uid)) or bool(
+        _sizes(state.old)
     )
 
 
-def _shrunk_to_nothing(roll: Roll) -> Iterator[Wish]:
-    for one in roll.old:
+def _shrunk_to_nothing(state: Roll) -> Iterator[Wish]:
+    for one in state.old:
         if _size(one):
-            yield from _resized(roll, one, 0)
+            yield from _resized(state, one, 0)
 
 
-def _complete(roll: Roll) -> bool:
-    new = roll.new
+def _complete(state: Roll) -> bool:
+    new = state.new
     return (
         new is not None
-        and new.status.replicas == new.status.available_replicas == roll.replicas
-        and all(one.status.replicas == 0 for one in roll.old)
+        and new.status.replicas == new.status.available_replicas == state.replicas
+        and all(one.status.replicas == 0 for one in state.old)
     )
 
 
-def _cleaned(roll: Roll) -> Iterator[Wish]:
-    """Old ReplicaSets beyond the history that is kept go."""
-    limit = roll.wanted.spec.revision_history_limit
+def _cleaned(state: Roll) -> Iterator[Wish]:
+    """Delete old ReplicaSets beyond the history limit."""
+    limit = state.wanted.spec.revision_history_limit
     kept = 10 if limit is None else limit
-    idle = [one for one in roll.old if _size(one) == 0 and one.status.replicas == 0 and not _ending(one)]
+    idle = [one for one in state.old if _size(one) == 0 and one.status.replicas == 0 and not _ending(one)]
     for one in sorted(idle, key=_revision)[: max(0, len(idle) - kept)]:
         yield Gone(one)
 
@@ -305,47 +305,47 @@ def _ending(one: ReplicaSet) -> bool:
 # scaling
 
 
-def _was_scaled(roll: Roll) -> bool:
-    """The wanted number changed while ReplicaSets run: they are scaled before anything else."""
-    active = [one.metadata.annotations for one in roll.all if _size(one) > 0]
-    if not roll.rolling and len(active) > 1:
+def _was_scaled(state: Roll) -> bool:
+    """Whether the wanted replicas changed while ReplicaSets run: scaling comes before everything else."""
+    active = [one.metadata.annotations for one in state.all if _size(one) > 0]
+    if not state.rolling and len(active) > 1:
         return False
-    return any(DESIRED in notes and _number(notes[DESIRED]) != roll.replicas for notes in active)
+    return any(DESIRED in notes and _number(notes[DESIRED]) != state.replicas for notes in active)
 
 
-def _rescaled(roll: Roll) -> Iterator[Wish]:
-    active = [one for one in roll.all if _size(one) > 0]
+def _rescaled(state: Roll) -> Iterator[Wish]:
+    active = [one for one in state.all if _size(one) > 0]
     if len(active) <= 1:
-        only = active[0] if active else (roll.new or max(roll.all, key=_revision, default=None))
+        only = active[0] if active else (state.new or max(state.all, key=_revision, default=None))
         if only is not None:
-            yield from _resized(roll, only, roll.replicas)
+            yield from _resized(state, only, state.replicas)
         return
-    if roll.new is not None and _saturated(roll, roll.new):
-        for one in roll.old:
+    if state.new is not None and _saturated(state, state.new):
+        for one in state.old:
             if _size(one):
-                yield from _resized(roll, one, 0)
+                yield from _resized(state, one, 0)
         return
-    if roll.rolling:
-        for one, size in _proportions(roll, active):
-            yield from _resized(roll, one, size)
+    if state.rolling:
+        for one, size in _proportions(state, active):
+            yield from _resized(state, one, size)
 
 
-def _saturated(roll: Roll, new: ReplicaSet) -> bool:
+def _saturated(state: Roll, new: ReplicaSet) -> bool:
     return (
-        _size(new) == roll.replicas == new.status.available_replicas
-        and _number(new.metadata.annotations.get(DESIRED)) == roll.replicas
+        _size(new) == state.replicas == new.status.available_replicas
+        and _number(new.metadata.annotations.get(DESIRED)) == state.replicas
     )
 
 
-def _proportions(roll: Roll, active: Sequence[ReplicaSet]) -> list[tuple[ReplicaSet, int]]:
-    """Every ReplicaSet of a roll-out in progress grows or shrinks by its share; the largest takes what is left over."""
-    allowed = roll.replicas + roll.surge if roll.replicas else 0
+def _proportions(state: Roll, active: Sequence[ReplicaSet]) -> list[tuple[ReplicaSet, int]]:
+    """Scale every ReplicaSet of a rollout in progress proportionally; the largest takes the remainder."""
+    allowed = state.replicas + state.surge if state.replicas else 0
     more = allowed - _sizes(active)
     newest_first = list(reversed(oldest_first(active)))
     order = sorted(newest_first if more > 0 else oldest_first(active), key=_size, reverse=True)
     sizes, added = [], 0
     for one in order:
-        part = _share_of(roll, one)
+        part = _share_of(state, one)
         part = min(part, more - added) if more > 0 else max(part, more - added)
         added += part
         sizes.append(_size(one) + part)
@@ -353,48 +353,48 @@ def _proportions(roll: Roll, active: Sequence[ReplicaSet]) -> list[tuple[Replica
     return list(zip(order, sizes, strict=True))
 
 
-def _share_of(roll: Roll, one: ReplicaSet) -> int:
-    if not roll.replicas:
+def _share_of(state: Roll, one: ReplicaSet) -> int:
+    if not state.replicas:
         return -_size(one)
-    before = _number(one.metadata.annotations.get(MOST)) or roll.wanted.status.replicas or roll.replicas
-    return int(_size(one) * (roll.replicas + roll.surge) / before + 0.5) - _size(one)
+    before = _number(one.metadata.annotations.get(MOST)) or state.wanted.status.replicas or state.replicas
+    return int(_size(one) * (state.replicas + state.surge) / before + 0.5) - _size(one)
 
 
-# telling
+# status
 
 
-def _report(roll: Roll, view: View, *, progress: bool = True, born: Raw | None = None) -> Iterator[Wish]:
-    """The status, its conditions and the revision, all through the status path: that moves no generation."""
-    numbers = _numbers(roll, born)
-    conditions = list((roll.raw.get("status") or {}).get("conditions") or [])
-    conditions = _placed(conditions, _availability(roll, numbers, view.now))
-    if roll.wanted.spec.progress_deadline_seconds not in (None, NO_DEADLINE):
-        conditions = _with_pause(conditions, roll, view.now)
+def _report(state: Roll, view: View, *, progress: bool = True, created: Raw | None = None) -> Iterator[Wish]:
+    """Update status, conditions and revision, all through the status subresource, which keeps the generation."""
+    numbers = _numbers(state, created)
+    conditions = list((state.raw.get("status") or {}).get("conditions") or [])
+    conditions = _placed(conditions, _availability(state, numbers, view.now))
+    if state.wanted.spec.progress_deadline_seconds not in (None, NO_DEADLINE):
+        conditions = _with_pause(conditions, state, view.now)
         if progress:
-            conditions = _with_progress(conditions, roll, numbers, view, born)
-        if wait := _until_deadline(conditions, roll, view.now):
+            conditions = _with_progress(conditions, state, numbers, view, created)
+        if wait := _until_deadline(conditions, state, view.now):
             yield Again(wait)
-    conditions = _with_failure(conditions, roll, view.now)
-    status = {**(roll.raw.get("status") or {}), **numbers, "conditions": conditions}
-    status["observedGeneration"] = roll.wanted.metadata.generation
-    newest = born["metadata"]["annotations"][REVISION] if born else None
-    if newest is None and roll.new is not None:
-        newest = str(max(max(map(_revision, roll.old), default=0) + 1, _revision(roll.new)))
-    annotations = dict(roll.raw["metadata"].get("annotations") or {})
-    yield from with_status(roll.raw, status, annotations | ({REVISION: newest} if newest else {}))
+    conditions = _with_failure(conditions, state, view.now)
+    status = {**(state.raw.get("status") or {}), **numbers, "conditions": conditions}
+    status["observedGeneration"] = state.wanted.metadata.generation
+    newest = created["metadata"]["annotations"][REVISION] if created else None
+    if newest is None and state.new is not None:
+        newest = str(max(max(map(_revision, state.old), default=0) + 1, _revision(state.new)))
+    annotations = dict(state.raw["metadata"].get("annotations") or {})
+    yield from with_status(state.raw, status, annotations | ({REVISION: newest} if newest else {}))
 
 
-def _numbers(roll: Roll, born: Raw | None) -> dict[str, Any]:
-    total = sum(one.status.replicas for one in roll.all)
-    available = sum(one.status.available_replicas for one in roll.all)
-    asked = _sizes(roll.all) + (born["spec"]["replicas"] if born else 0)
+def _numbers(state: Roll, created: Raw | None) -> dict[str, Any]:
+    total = sum(one.status.replicas for one in state.all)
+    available = sum(one.status.available_replicas for one in state.all)
+    wanted = _sizes(state.all) + (created["spec"]["replicas"] if created else 0)
     return {
         "replicas": total,
-        "updatedReplicas": roll.new.status.replicas if roll.new else 0,
-        "readyReplicas": sum(one.status.ready_replicas for one in roll.all),
+        "updatedReplicas": state.new.status.replicas if state.new else 0,
+        "readyReplicas": sum(one.status.ready_replicas for one in state.all),
         "availableReplicas": available,
-        "unavailableReplicas": max(0, asked - available),
-        "terminatingReplicas": Always(sum(one.status.terminating_replicas or 0 for one in roll.all)),
+        "unavailableReplicas": max(0, wanted - available),
+        "terminatingReplicas": Always(sum(one.status.terminating_replicas or 0 for one in state.all)),
     }
 
 
@@ -414,7 +414,7 @@ def _found(conditions: Sequence[Raw], type_: str) -> Raw | None:
 
 
 def _placed(conditions: list[Raw], new: Raw) -> list[Raw]:
-    """With this condition, which goes to the end unless nothing about it is new."""
+    """Set this condition at the end of the list, unless its status and reason are unchanged."""
     present = _found(conditions, new["type"])
     if present is not None:
         if present["status"] == new["status"] and present["reason"] == new["reason"]:
@@ -424,8 +424,8 @@ def _placed(conditions: list[Raw], new: Raw) -> list[Raw]:
     return [*(one for one in conditions if one["type"] != new["type"]), new]
 
 
-def _availability(roll: Roll, numbers: Mapping[str, Any], now: datetime) -> Raw:
-    if numbers["availableReplicas"] >= roll.replicas - roll.slack:
+def _availability(state: Roll, numbers: Mapping[str, Any], now: datetime) -> Raw:
+    if numbers["availableReplicas"] >= state.replicas - state.slack:
         return _condition("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", now)
     return _condition(
         "Available", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.", now
@@ -433,36 +433,36 @@ def _availability(roll: Roll, numbers: Mapping[str, Any], now: datetime) -> Raw:
 
 
 def _with_progress(
-    conditions: list[Raw], roll: Roll, numbers: Mapping[str, Any], view: View, born: Raw | None
+    conditions: list[Raw], state: Roll, numbers: Mapping[str, Any], view: View, created: Raw | None
 ) -> list[Raw]:
-    if born is not None:
-        said = f'Created new replica set "{born["metadata"]["name"]}"'
-        return _placed(conditions, _condition("Progressing", "True", "NewReplicaSetCreated", said, view.now))
+    if created is not None:
+        message = f'Created new replica set "{created["metadata"]["name"]}"'
+        return _placed(conditions, _condition("Progressing", "True", "NewReplicaSetCreated", message, view.now))
     present = _found(conditions, "Progressing")
     settled = numbers["replicas"] == numbers["updatedReplicas"]
     if settled and present is not None and present["reason"] == "NewReplicaSetAvailable":
         return conditions
-    if present is None and roll.new is not None:
-        said = f'Found new replica set "{roll.new.name}"'
-        conditions = _placed(conditions, _condition("Progressing", "True", "FoundNewReplicaSet", said, view.now))
+    if present is None and state.new is not None:
+        message = f'Found new replica set "{state.new.name}"'
+        conditions = _placed(conditions, _condition("Progressing", "True", "FoundNewReplicaSet", message, view.now))
         present = _found(conditions, "Progressing")
-    subject = f'ReplicaSet "{roll.new.name}"' if roll.new else f'Deployment "{roll.wanted.name}"'
-    if numbers["updatedReplicas"] == numbers["replicas"] == numbers["availableReplicas"] == roll.replicas:
+    subject = f'ReplicaSet "{state.new.name}"' if state.new else f'Deployment "{state.wanted.name}"'
+    if numbers["updatedReplicas"] == numbers["replicas"] == numbers["availableReplicas"] == state.replicas:
         done = f"{subject} has successfully progressed."
         return _placed(conditions, _condition("Progressing", "True", "NewReplicaSetAvailable", done, view.now))
-    if _moved_on(roll, numbers):
-        going = _condition("Progressing", "True", "ReplicaSetUpdated", f"{subject} is progressing.", view.now)
+    if _moved_on(state, numbers):
+        progressing = _condition("Progressing", "True", "ReplicaSetUpdated", f"{subject} is progressing.", view.now)
         if present is not None and present["status"] == "True":
-            going["lastTransitionTime"] = present["lastTransitionTime"]
-        return [*(one for one in conditions if one["type"] != "Progressing"), going]
-    if present is not None and _overdue(present, roll, view.now):
+            progressing["lastTransitionTime"] = present["lastTransitionTime"]
+        return [*(one for one in conditions if one["type"] != "Progressing"), progressing]
+    if present is not None and _overdue(present, state, view.now):
         late = f"{subject} has timed out progressing."
         return _placed(conditions, _condition("Progressing", "False", "ProgressDeadlineExceeded", late, view.now))
     return conditions
 
 
-def _moved_on(roll: Roll, numbers: Mapping[str, Any]) -> bool:
-    before = roll.wanted.status
+def _moved_on(state: Roll, numbers: Mapping[str, Any]) -> bool:
+    before = state.wanted.status
     return bool(
         numbers["updatedReplicas"] > before.updated_replicas
         or numbers["replicas"] - numbers["updatedReplicas"] < before.replicas - before.updated_replicas
@@ -471,46 +471,46 @@ def _moved_on(roll: Roll, numbers: Mapping[str, Any]) -> bool:
     )
 
 
-def _deadline(present: Raw, roll: Roll) -> datetime:
-    seconds = roll.wanted.spec.progress_deadline_seconds or 0
+def _deadline(present: Raw, state: Roll) -> datetime:
+    seconds = state.wanted.spec.progress_deadline_seconds or 0
     return datetime.fromisoformat(present["lastUpdateTime"]) + timedelta(seconds=seconds)
 
 
-def _overdue(present: Raw, roll: Roll, now: datetime) -> bool:
+def _overdue(present: Raw, state: Roll, now: datetime) -> bool:
     if present["reason"] == "NewReplicaSetAvailable":
         return False
-    return present["reason"] == "ProgressDeadlineExceeded" or _deadline(present, roll) < now
+    return present["reason"] == "ProgressDeadlineExceeded" or _deadline(present, state) < now
 
 
-def _until_deadline(conditions: Sequence[Raw], roll: Roll, now: datetime) -> float | None:
-    """How long until a roll-out that stands still is called late; None when it has ended, well or not."""
+def _until_deadline(conditions: Sequence[Raw], state: Roll, now: datetime) -> float | None:
+    """Seconds until a rollout without progress times out; None when it has completed, failed or is paused."""
     present = _found(conditions, "Progressing")
     ended = ("NewReplicaSetAvailable", "ProgressDeadlineExceeded", "DeploymentPaused")
     if present is None or present["reason"] in ended:
         return None
-    return max(0.0, (_deadline(present, roll) - now).total_seconds()) + 1.0
+    return max(0.0, (_deadline(present, state) - now).total_seconds()) + 1.0
 
 
-def _with_pause(conditions: list[Raw], roll: Roll, now: datetime) -> list[Raw]:
-    """While paused no deadline runs; after it, a new one does."""
+def _with_pause(conditions: list[Raw], state: Roll, now: datetime) -> list[Raw]:
+    """Pausing suspends the progress deadline; resuming starts a new one."""
     present = _found(conditions, "Progressing")
     if present is not None and present["reason"] == "ProgressDeadlineExceeded":
         return conditions
     paused = present is not None and present["reason"] == "DeploymentPaused"
-    if roll.wanted.spec.paused and not paused:
+    if state.wanted.spec.paused and not paused:
         return _placed(
             conditions, _condition("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused", now)
         )
-    if paused and not roll.wanted.spec.paused:
-        said = "Deployment is resumed"
-        return _placed(conditions, _condition("Progressing", "Unknown", "DeploymentResumed", said, now))
+    if paused and not state.wanted.spec.paused:
+        message = "Deployment is resumed"
+        return _placed(conditions, _condition("Progressing", "Unknown", "DeploymentResumed", message, now))
     return conditions
 
 
-def _with_failure(conditions: list[Raw], roll: Roll, now: datetime) -> list[Raw]:
-    """Why pods cannot be made, as the ReplicaSets say."""
+def _with_failure(conditions: list[Raw], state: Roll, now: datetime) -> list[Raw]:
+    """Copy `ReplicaFailure` from the newest ReplicaSet that has it."""
     others = [one for one in conditions if one["type"] != "ReplicaFailure"]
-    for one in reversed(roll.all):
+    for one in reversed(state.all):
         for condition in one.status.conditions:
             if condition.type == "ReplicaFailure" and condition.status == "True":
                 failure = _condition("ReplicaFailure", "True", condition.reason, condition.message, now)

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: what each of them allows right now, told in its status."""
+"""The disruption controller: keeps the status of PodDisruptionBudgets up to date."""
 
 from collections.abc import Iterator
 
@@ -39,24 +39,28 @@ def _when_policy_changes(old: DisruptionPolicy | None, new: DisruptionPolicy | N
     wakes=[Wake(Pod, _when_pods_change), Wake(DisruptionPolicy, _when_policy_changes)],
 )
 def disruption(budget: PodDisruptionBudget, view: View) -> Iterator[Wish]:
-    crew = Crew(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))
-    asked = effective_budget(budget, Limit(budget.spec.min_available, budget.spec.max_unavailable), crew, view)
-    limit = Limit(asked.min_available, asked.max_unavailable)
-    status = next_status(budget, crew.pods, crew.controllers, view.now, limit)
-    status = status.but(conditions=with_capped(budget.but(status=status), asked, view.now))
-    yield from with_status(raw_of(budget, view), _shown(status), _annotations(budget, asked.rate))
+    workload_pods = Crew(view.all(Pod, budget.namespace), controllers_in(budget.namespace, view))
+    effective = effective_budget(
+        budget, Limit(budget.spec.min_available, budget.spec.max_unavailable), workload_pods, view
+    )
+    limit = Limit(effective.min_available, effective.max_unavailable)
+    status = next_status(budget, workload_pods.pods, workload_pods.controllers, view.now, limit)
+    status = status.but(conditions=with_capped(budget.but(status=status), effective, view.now))
+    yield from with_status(raw_of(budget, view), _shown(status), _annotations(budget, effective.rate))
     if status.disrupted_pods:
         until = min(status.disrupted_pods.values()) + DELETION_DEADLINE
         yield Again(max(0.0, (until - view.now).total_seconds()))
 
 
 def _annotations(budget: PodDisruptionBudget, rate: Rate | None) -> dict[str, str]:
-    """With the rate that holds, where the policy's floors make it another than was asked for."""
+    """The annotations with the effective rate, where the floors of the policy change the rate of the budget."""
     others = {key: text for key, text in budget.metadata.annotations.items() if key != EFFECTIVE_RATE}
-    holds = {EFFECTIVE_RATE: f"{rate.disruptions}/{rate.period}"} if rate not in (None, annotated_rate(budget)) else {}
-    return others | holds
+    effective = (
+        {EFFECTIVE_RATE: f"{rate.disruptions}/{rate.period}"} if rate not in (None, annotated_rate(budget)) else {}
+    )
+    return others | effective
 
 
 def _shown(status: PodDisruptionBudgetStatus) -> Raw:
-    shown: Raw = msgspec.json.decode(msgspec.json.encode(status))
-    return shown | {name: Always(shown.get(name, 0)) for name in COUNTS}
+    fields: Raw = msgspec.json.decode(msgspec.json.encode(status))
+    return fields | {name: Always(fields.get(name, 0)) for name in COUNTS}

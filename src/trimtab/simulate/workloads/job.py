@@ -1,4 +1,4 @@
-"""Jobs: pods that run until enough of them have succeeded."""
+"""The Job controller: runs pods until enough of them have succeeded."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -32,18 +32,18 @@ REACHED = ("CompletionsReached", "Reached expected number of succeeded pods")
 
 
 class Shift(NamedTuple):
-    """A Job with its pods, and what has been counted of them."""
+    """A Job, its pods, and the counts so far."""
 
     wanted: Job
     raw: Raw
     pods: Sequence[Pod]
     succeeded: int
-    """Counted already, their pods may be gone."""
+    """Counted already; their pods may be deleted."""
     failed: int
     noted: Raw
-    """Uids of pods that ended and are counted once they are let go: a crash in between counts none twice."""
+    """Uids of ended pods that count once their finalizer is removed: after a crash in between, none counts twice."""
     fresh: tuple[Pod, ...]
-    """Ended, and not yet noted."""
+    """Ended, and not yet among the uncounted."""
 
     @property
     def active(self) -> list[Pod]:
@@ -80,47 +80,47 @@ def _succeeded(pod: Pod) -> bool:
 
 @workload(Job, writes=["Pod", "status"], wakes=[when_child_changes(Job, Pod)])
 def job(wanted: Job, view: View) -> Iterator[Wish]:
-    shift = _survey(wanted, view)
+    state = _survey(wanted, view)
     if wanted.metadata.deletion_timestamp is not None or wanted.finished("Complete") or wanted.finished("Failed"):
-        yield from _released(shift, {pod.metadata.uid for pod in shift.pods})
+        yield from _released(state, {pod.metadata.uid for pod in state.pods})
         yield from _expired(wanted, view.now)
         return
-    verdict = _verdict(shift, view.now)
-    if not shift.fresh:
-        yield from _released(shift, {*shift.noted.get("succeeded", ()), *shift.noted.get("failed", ())})
-    if verdict is not None:
-        for pod in shift.active:
+    outcome = _verdict(state, view.now)
+    if not state.fresh:
+        yield from _released(state, {*state.noted.get("succeeded", ()), *state.noted.get("failed", ())})
+    if outcome is not None:
+        for pod in state.active:
             yield Gone(pod)
     else:
-        yield from _staffed(shift, view)
-    yield from _report(shift, verdict, view)
+        yield from _staffed(state, view)
+    yield from _report(state, outcome, view)
 
 
 def _survey(wanted: Job, view: View) -> Shift:
     raw = raw_of(wanted, view)
     pods = oldest_first(view.having(PODS_OF, wanted.metadata.uid))
-    noted = (raw.get("status") or {}).get("uncountedTerminatedPods") or {}
-    known = {*noted.get("succeeded", ()), *noted.get("failed", ())}
-    fresh = tuple(
+    uncounted = (raw.get("status") or {}).get("uncountedTerminatedPods") or {}
+    known = {*uncounted.get("succeeded", ()), *uncounted.get("failed", ())}
+    newly_ended = tuple(
         pod for pod in pods if TRACKING in pod.metadata.finalizers and _ended(pod) and pod.metadata.uid not in known
     )
-    return Shift(wanted, raw, pods, wanted.status.succeeded, wanted.status.failed, noted, fresh)
+    return Shift(wanted, raw, pods, wanted.status.succeeded, wanted.status.failed, uncounted, newly_ended)
 
 
 def _ended(pod: Pod) -> bool:
-    """Finished, or told to leave before it ever ran on a node."""
+    """Whether the pod finished, or was deleted before it was bound to a node."""
     return pod.terminal or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
 
 
-def _released(shift: Shift, uids: set[str]) -> Iterator[Wish]:
-    for pod in shift.pods:
+def _released(state: Shift, uids: set[str]) -> Iterator[Wish]:
+    for pod in state.pods:
         if pod.metadata.uid in uids and TRACKING in pod.metadata.finalizers:
             kept = tuple(name for name in pod.metadata.finalizers if name != TRACKING)
             yield pod.but(metadata=pod.metadata.but(finalizers=kept))
 
 
 class Verdict(NamedTuple):
-    """How the Job ends."""
+    """The final conditions of the Job."""
 
     how: str
     criterion: str
@@ -128,71 +128,71 @@ class Verdict(NamedTuple):
     message: str
 
 
-def _verdict(shift: Shift, now: datetime) -> Verdict | None:
-    limit = shift.wanted.spec.active_deadline_seconds
-    started = shift.wanted.status.start_time
+def _verdict(state: Shift, now: datetime) -> Verdict | None:
+    limit = state.wanted.spec.active_deadline_seconds
+    started = state.wanted.status.start_time
     if limit is not None and started is not None and now >= started + timedelta(seconds=limit):
-        said = "Job was active longer than specified deadline"
-        return Verdict("Failed", "FailureTarget", "DeadlineExceeded", said)
-    restarts = sum(status.restart_count for pod in shift.active for status in pod.status.container_statuses)
-    failures = shift.all_failed
-    if shift.wanted.spec.template.spec.restart_policy == "OnFailure" and shift.limit and restarts >= shift.limit:
-        failures = shift.limit + 1
-    if failures > shift.limit:
-        said = "Job has reached the specified backoff limit"
-        return Verdict("Failed", "FailureTarget", "BackoffLimitExceeded", said)
-    done = shift.all_succeeded
-    if shift.completions is None:
-        if done and not shift.active:
+        message = "Job was active longer than specified deadline"
+        return Verdict("Failed", "FailureTarget", "DeadlineExceeded", message)
+    restarts = sum(status.restart_count for pod in state.active for status in pod.status.container_statuses)
+    failures = state.all_failed
+    if state.wanted.spec.template.spec.restart_policy == "OnFailure" and state.limit and restarts >= state.limit:
+        failures = state.limit + 1
+    if failures > state.limit:
+        message = "Job has reached the specified backoff limit"
+        return Verdict("Failed", "FailureTarget", "BackoffLimitExceeded", message)
+    done = state.all_succeeded
+    if state.completions is None:
+        if done and not state.active:
             return Verdict("Complete", "SuccessCriteriaMet", *REACHED)
-    elif done >= shift.completions:
+    elif done >= state.completions:
         return Verdict("Complete", "SuccessCriteriaMet", *REACHED)
     return None
 
 
-def _staffed(shift: Shift, view: View) -> Iterator[Wish]:
-    """As many pods as may work side by side, and no more than there is work for."""
-    if shift.wanted.spec.suspend:
-        for pod in shift.active:
+def _staffed(state: Shift, view: View) -> Iterator[Wish]:
+    """Create or delete pods to match parallelism and the remaining completions."""
+    if state.wanted.spec.suspend:
+        for pod in state.active:
             yield Gone(pod)
         return
-    if shift.wanted.spec.active_deadline_seconds is not None:
-        started = shift.wanted.status.start_time or view.now
-        until = started + timedelta(seconds=shift.wanted.spec.active_deadline_seconds)
+    if state.wanted.spec.active_deadline_seconds is not None:
+        started = state.wanted.status.start_time or view.now
+        until = started + timedelta(seconds=state.wanted.spec.active_deadline_seconds)
         yield Again(max(0.0, (until - view.now).total_seconds()))
-    missing = _places(shift) - len(shift.active) - len(leaving(shift.pods))
-    for pod in sorted(shift.active, key=lambda one: one.ready)[: max(0, -(_places(shift) - len(shift.active)))]:
+    missing = _places(state) - len(state.active) - len(leaving(state.pods))
+    for pod in sorted(state.active, key=lambda one: one.ready)[: max(0, -(_places(state) - len(state.active)))]:
         yield Gone(pod)
     if missing <= 0:
         return
-    wait = _backoff(shift, view.now)
+    wait = _backoff(state, view.now)
     if wait > 0:
         yield Again(wait)
         return
-    for name, index in zip(fresh_names(shift.wanted, view, missing), _open_indexes(shift, missing), strict=False):
-        yield Make(_pod(shift, name, index))
+    for name, index in zip(fresh_names(state.wanted, view, missing), _open_indexes(state, missing), strict=False):
+        yield Make(_pod(state, name, index))
 
 
-def _places(shift: Shift) -> int:
-    if shift.completions is None:
-        return shift.parallelism if not shift.all_succeeded else min(shift.parallelism, len(shift.active))
-    return min(shift.parallelism, max(0, shift.completions - shift.all_succeeded))
+def _places(state: Shift) -> int:
+    if state.completions is None:
+        return state.parallelism if not state.all_succeeded else min(state.parallelism, len(state.active))
+    return min(state.parallelism, max(0, state.completions - state.all_succeeded))
 
 
-def _open_indexes(shift: Shift, count: int) -> Sequence[int | None]:
-    if not shift.indexed:
+def _open_indexes(state: Shift, count: int) -> Sequence[int | None]:
+    if not state.indexed:
         return [None] * count
-    taken = _indexes(shift.raw) | {
+    taken = _indexes(state.raw) | {
         int(index)
-        for pod in shift.pods
+        for pod in state.pods
         if not pod.terminal or _succeeded(pod)
         if (index := pod.metadata.annotations.get(INDEX, "")).isdigit()
     }
-    return [index for index in range(shift.completions or 0) if index not in taken][:count]
+    return [index for index in range(state.completions or 0) if index not in taken][:count]
 
 
 def _indexes(raw: Raw) -> set[int]:
-    """`0,2-4` as numbers."""
+    """The indexes of a text such as `0,2-4`."""
     found: set[int] = set()
     for part in filter(None, ((raw.get("status") or {}).get("completedIndexes") or "").split(",")):
         first, _, last = part.partition("-")
@@ -210,72 +210,72 @@ def _ranges(indexes: set[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
-def _backoff(shift: Shift, now: datetime) -> float:
-    """After failures the next pods come later and later."""
-    if not shift.all_failed:
+def _backoff(state: Shift, now: datetime) -> float:
+    """Seconds until the next pods may be created, with exponential back-off after failures."""
+    if not state.all_failed:
         return 0.0
     ends = [
         status.state.terminated.finished_at
-        for pod in shift.pods
+        for pod in state.pods
         if pod.status.phase == "Failed"
         for status in pod.status.container_statuses
         if status.state.terminated is not None and status.state.terminated.finished_at is not None
     ]
     if not ends:
         return 0.0
-    pause = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** (shift.all_failed - 1))
+    pause = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** (state.all_failed - 1))
     return (max(ends) + timedelta(seconds=pause) - now).total_seconds()
 
 
-def _pod(shift: Shift, name: str, index: int | None) -> Raw:
+def _pod(state: Shift, name: str, index: int | None) -> Raw:
     labels = {} if index is None else {INDEX: str(index)}
-    kid = Kid(name, labels, labels, finalizers=[TRACKING])
+    identity = Kid(name, labels, labels, finalizers=[TRACKING])
     if index is not None:
-        stem = f"{shift.wanted.name[:50]}-{index}"
-        kid = kid._replace(name=f"{stem}-{name.rpartition('-')[2]}", hostname=stem)
-    return pod_from(shift.raw["spec"]["template"], shift.wanted, kid)
+        stem = f"{state.wanted.name[:50]}-{index}"
+        identity = identity._replace(name=f"{stem}-{name.rpartition('-')[2]}", hostname=stem)
+    return pod_from(state.raw["spec"]["template"], state.wanted, identity)
 
 
-def _report(shift: Shift, verdict: Verdict | None, view: View) -> Iterator[Wish]:
-    """First the uids of pods that ended are noted, and in the next beat, when they are let go, they are counted."""
-    status: dict[str, Any] = dict(shift.raw.get("status") or {})
-    active = [] if verdict is not None else shift.active
-    final = verdict is not None and not shift.fresh
+def _report(state: Shift, outcome: Verdict | None, view: View) -> Iterator[Wish]:
+    """Update the status: ended pods are first listed as uncounted; the next reconcile removes finalizers and counts."""
+    status: dict[str, Any] = dict(state.raw.get("status") or {})
+    active = [] if outcome is not None else state.active
+    final = outcome is not None and not state.fresh
     status |= {
-        "conditions": _conditions(shift, verdict, view.now, final=final),
-        "startTime": "" if shift.wanted.spec.suspend else status.get("startTime") or timestamp(view.now),
+        "conditions": _conditions(state, outcome, view.now, final=final),
+        "startTime": "" if state.wanted.spec.suspend else status.get("startTime") or timestamp(view.now),
         "active": len(active),
-        "terminating": Always(len(leaving(shift.pods))),
+        "terminating": Always(len(leaving(state.pods))),
         "ready": Always(sum(pod.ready for pod in active)),
-        "uncountedTerminatedPods": Always(_noted(shift)),
+        "uncountedTerminatedPods": Always(_noted(state)),
     }
-    if not shift.fresh:
-        lost = len(shift.active) if verdict is not None and verdict.how == "Failed" else 0
-        status |= {"succeeded": shift.all_succeeded, "failed": shift.all_failed + lost}
-        if final and verdict is not None and verdict.how == "Complete":
+    if not state.fresh:
+        lost = len(state.active) if outcome is not None and outcome.how == "Failed" else 0
+        status |= {"succeeded": state.all_succeeded, "failed": state.all_failed + lost}
+        if final and outcome is not None and outcome.how == "Complete":
             status["completionTime"] = timestamp(view.now)
-    elif shift.indexed:
-        done = {int(pod.metadata.annotations[INDEX]) for pod in shift.fresh if _succeeded(pod)}
-        status["completedIndexes"] = _ranges(_indexes(shift.raw) | done)
-    yield from with_status(shift.raw, status)
+    elif state.indexed:
+        done = {int(pod.metadata.annotations[INDEX]) for pod in state.fresh if _succeeded(pod)}
+        status["completedIndexes"] = _ranges(_indexes(state.raw) | done)
+    yield from with_status(state.raw, status)
 
 
-def _noted(shift: Shift) -> Raw:
-    if not shift.fresh:
+def _noted(state: Shift) -> Raw:
+    if not state.fresh:
         return {}
-    noted = {
-        "succeeded": [*shift.noted.get("succeeded", ()), *(p.metadata.uid for p in shift.fresh if _succeeded(p))],
-        "failed": [*shift.noted.get("failed", ()), *(p.metadata.uid for p in shift.fresh if not _succeeded(p))],
+    uncounted = {
+        "succeeded": [*state.noted.get("succeeded", ()), *(p.metadata.uid for p in state.fresh if _succeeded(p))],
+        "failed": [*state.noted.get("failed", ()), *(p.metadata.uid for p in state.fresh if not _succeeded(p))],
     }
-    return {how: uids for how, uids in noted.items() if uids}
+    return {how: uids for how, uids in uncounted.items() if uids}
 
 
-def _conditions(shift: Shift, verdict: Verdict | None, now: datetime, *, final: bool) -> list[Raw]:
-    conditions = list((shift.raw.get("status") or {}).get("conditions") or [])
-    if verdict is not None:
-        for type_ in (verdict.criterion, verdict.how) if final else (verdict.criterion,):
-            conditions = _set(conditions, type_, "True", verdict.reason, verdict.message, now)
-    elif shift.wanted.spec.suspend:
+def _conditions(state: Shift, outcome: Verdict | None, now: datetime, *, final: bool) -> list[Raw]:
+    conditions = list((state.raw.get("status") or {}).get("conditions") or [])
+    if outcome is not None:
+        for type_ in (outcome.criterion, outcome.how) if final else (outcome.criterion,):
+            conditions = _set(conditions, type_, "True", outcome.reason, outcome.message, now)
+    elif state.wanted.spec.suspend:
         conditions = _set(conditions, "Suspended", "True", "JobSuspended", "Job suspended", now)
     elif any(one["type"] == "Suspended" for one in conditions):
         conditions = _set(conditions, "Suspended", "False", "JobResumed", "Job resumed", now)
@@ -298,14 +298,14 @@ def _set(conditions: list[Raw], type_: str, status: str, reason: str, message: s
 
 
 def _expired(wanted: Job, now: datetime) -> Iterator[Wish]:
-    """A finished Job that says how long it wants to be remembered goes after that."""
+    """Delete a finished Job after its TTL."""
     keep = wanted.spec.ttl_seconds_after_finished
     if keep is None or wanted.metadata.deletion_timestamp is not None:
         return
     ends = [one.last_transition_time for one in wanted.status.conditions if one.type in ("Complete", "Failed")]
     if ends and ends[0] is not None:
-        left = (ends[0] + timedelta(seconds=keep) - now).total_seconds()
-        if left > 0:
-            yield Again(left)
+        remaining = (ends[0] + timedelta(seconds=keep) - now).total_seconds()
+        if remaining > 0:
+            yield Again(remaining)
         else:
             yield Gone(wanted)

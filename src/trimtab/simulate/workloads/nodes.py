@@ -1,4 +1,4 @@
-"""Nodes whose kubelet has fallen silent: they are marked, and what runs there is sent away in time."""
+"""The node lifecycle controller: taints nodes by their conditions, and evicts pods from unreachable nodes."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ SILENT = "Kubelet stopped posting node status."
 
 
 def _changed(old: Node | None, new: Node) -> bool:
-    """Anything but a heartbeat."""
+    """Whether anything but the heartbeat changed."""
     return old is None or old.spec != new.spec or _states(old) != _states(new)
 
 
@@ -35,7 +35,7 @@ def _states(node: Node) -> dict[str, str]:
 
 
 def _when_pods_arrive(old: Pod | None, new: Pod | None, view: View) -> Iterator[Key]:
-    """Only a node with NoExecute taints cares who comes."""
+    """Trigger the node of a newly bound pod, if it has NoExecute taints."""
     if new is None or not new.spec.node_name or (old is not None and old.spec.node_name):
         return
     node = view.get(Node, "", new.spec.node_name)
@@ -71,7 +71,7 @@ def _ready(node: Node) -> str:
 
 
 def _silent_at(node: Node, view: View) -> datetime | None:
-    """When the node will have been silent for too long; None when it never said how often it speaks."""
+    """When the lease expires; None when there is no lease."""
     lease = view.get(Lease, LEASES, node.name)
     if lease is None or lease.spec.renew_time is None or not lease.spec.lease_duration_seconds:
         return None
@@ -80,21 +80,23 @@ def _silent_at(node: Node, view: View) -> datetime | None:
 
 def _given_up(node: Node, view: View) -> Iterator[Wish]:
     raw = raw_of(node, view)
-    said = {
+    unknown = {
         "status": "Unknown",
         "lastTransitionTime": timestamp(view.now),
         "reason": "NodeStatusUnknown",
         "message": SILENT,
     }
-    conditions = [{**one, **said} for one in raw["status"]["conditions"]]
+    conditions = [{**one, **unknown} for one in raw["status"]["conditions"]]
     yield Make({**raw, "status": {**raw["status"], "conditions": conditions}}, raw, "status")
 
 
 def _taints(node: Node, now: datetime) -> tuple[Taint, ...]:
-    """The taints that say in what state the node is, beside those that others have put there."""
+    """The taints that follow from the node's conditions, after the taints of others."""
     present = {(taint.key, taint.effect): taint for taint in node.spec.taints}
     wanted = [
-        (PRESSED[type_], "NoSchedule") for type_, told in _states(node).items() if type_ in PRESSED and told == "True"
+        (PRESSED[type_], "NoSchedule")
+        for type_, status in _states(node).items()
+        if type_ in PRESSED and status == "True"
     ]
     if node.spec.unschedulable:
         wanted.append((UNSCHEDULABLE, "NoSchedule"))
@@ -114,7 +116,7 @@ def _not_ready(pod: Pod, now: datetime) -> Pod:
 
 
 def _evicted(node: Node, view: View) -> Iterator[Wish]:
-    """Pods leave a node that does not tolerate them any longer."""
+    """Delete pods that do not tolerate the NoExecute taints of the node."""
     taints = [taint for taint in node.spec.taints if taint.effect == "NoExecute"]
     for pod in view.having(PODS_ON, node.name) if taints else ():
         if pod.metadata.deletion_timestamp is not None or pod.terminal:
@@ -130,7 +132,7 @@ def _evicted(node: Node, view: View) -> Iterator[Wish]:
 
 
 def _patience(pod: Pod, taints: list[Taint], now: datetime) -> float | None:
-    """How long the pod may stay; None is for ever."""
+    """Seconds that the pod may stay; None is without limit."""
     waits = []
     for taint in taints:
         covering = [one for one in pod.spec.tolerations if one.covers(taint)]
@@ -144,7 +146,7 @@ def _patience(pod: Pod, taints: list[Taint], now: datetime) -> float | None:
 
 
 def _disrupted(pod: Pod, now: datetime) -> Pod:
-    said = PodCondition(
+    disruption_target = PodCondition(
         type="DisruptionTarget",
         status="True",
         last_transition_time=now,
@@ -152,4 +154,4 @@ def _disrupted(pod: Pod, now: datetime) -> Pod:
         message="Taint manager: deleting due to NoExecute taint",
     )
     others = tuple(one for one in pod.status.conditions if one.type != "DisruptionTarget")
-    return pod.but(status=pod.status.but(conditions=(*others, said)))
+    return pod.but(status=pod.status.but(conditions=(*others, disruption_target)))

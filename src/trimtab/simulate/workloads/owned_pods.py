@@ -1,4 +1,4 @@
-"""How workloads make pods and other children, find them again, and count those that are well."""
+"""Shared parts of workload controllers: creating pods and other children, finding them, counting ready ones."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from trimtab.api.value import IntOrString, Key, Object, Raw
 from trimtab.controllers.contract import Index, Make, Ref, View, Wake
 
 SAFE = "bcdfghjklmnpqrstvwxz2456789"
-"""Letters and digits that make no words."""
+"""Letters and digits that cannot form words."""
 
 
 def _owner_uids(child: Object) -> Iterator[str]:
@@ -34,7 +34,7 @@ def children(type_: type[Any]) -> Index[Any]:
 
 
 def when_child_changes(parent: type[Object], child: type[Object]) -> Wake:
-    """Wake the parent whenever one of its children changes."""
+    """A trigger that enqueues the owner when one of its children changes."""
     kind = kind_of(parent)
 
     def keys(old: Object | None, new: Object | None, view: View) -> Iterator[Key]:
@@ -46,16 +46,16 @@ def when_child_changes(parent: type[Object], child: type[Object]) -> Wake:
     return Wake(child, keys)
 
 
-def ref(thing: Object) -> Ref:
-    kind = kind_of(thing)
-    return Ref(kind.api_version, kind.name, thing.metadata.namespace, thing.metadata.name, thing.metadata.uid)
+def ref(obj: Object) -> Ref:
+    kind = kind_of(obj)
+    return Ref(kind.api_version, kind.name, obj.metadata.namespace, obj.metadata.name, obj.metadata.uid)
 
 
-def raw_of(thing: Object, view: View) -> Raw:
-    """The object as it is on the wire; it is there, because `thing` was read from it."""
-    raw = view.raw(ref(thing))
+def raw_of(obj: Object, view: View) -> Raw:
+    """The object in wire form; it exists, because `obj` was read from it."""
+    raw = view.raw(ref(obj))
     if raw is None:
-        raise LookupError(f"{thing.metadata.name} is no longer in the view")
+        raise LookupError(f"{obj.metadata.name} is no longer in the view")
     return raw
 
 
@@ -71,9 +71,9 @@ def owner_reference(owner: Object) -> Raw:
     }
 
 
-def safe_hash(thing: Any, length: int = 10) -> str:
-    """A short name for a content."""
-    digest = hashlib.blake2b(orjson.dumps(thing, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
+def safe_hash(obj: Any, length: int = 10) -> str:
+    """A short hash of a JSON value."""
+    digest = hashlib.blake2b(orjson.dumps(obj, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
     number = int.from_bytes(digest, "big")
     letters = []
     for _ in range(length):
@@ -83,7 +83,7 @@ def safe_hash(thing: Any, length: int = 10) -> str:
 
 
 def fresh_names(owner: Object, view: View, count: int) -> list[str]:
-    """Names for new children: not drawn by lot, yet different at every moment."""
+    """Names for new children: deterministic, and different at every moment."""
     return [
         f"{owner.metadata.name[:57]}-{safe_hash([owner.metadata.uid, view.now.isoformat(), number], 5)}"
         for number in range(count)
@@ -91,7 +91,7 @@ def fresh_names(owner: Object, view: View, count: int) -> list[str]:
 
 
 class Kid(NamedTuple):
-    """What a pod gets beyond its template."""
+    """Metadata and host names that a pod gets in addition to its template."""
 
     name: str
     labels: Mapping[str, str] = {}
@@ -101,21 +101,21 @@ class Kid(NamedTuple):
     subdomain: str = ""
 
 
-def pod_from(template: Raw, owner: Object, kid: Kid) -> Raw:
-    """A pod by this template, owned by `owner`."""
+def pod_from(template: Raw, owner: Object, identity: Kid) -> Raw:
+    """A pod of this template, owned by `owner`."""
     metadata = template.get("metadata") or {}
     own: Raw = {
-        "name": kid.name,
+        "name": identity.name,
         "namespace": owner.metadata.namespace,
-        "labels": {**(metadata.get("labels") or {}), **kid.labels},
-        "annotations": {**(metadata.get("annotations") or {}), **kid.annotations},
-        "finalizers": [*(metadata.get("finalizers") or ()), *kid.finalizers],
+        "labels": {**(metadata.get("labels") or {}), **identity.labels},
+        "annotations": {**(metadata.get("annotations") or {}), **identity.annotations},
+        "finalizers": [*(metadata.get("finalizers") or ()), *identity.finalizers],
         "ownerReferences": [owner_reference(owner)],
         "generateName": f"{owner.metadata.name}-",
     }
     spec = {**template["spec"]}
-    if kid.hostname:
-        spec |= {"hostname": kid.hostname, "subdomain": kid.subdomain}
+    if identity.hostname:
+        spec |= {"hostname": identity.hostname, "subdomain": identity.subdomain}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -125,45 +125,45 @@ def pod_from(template: Raw, owner: Object, kid: Kid) -> Raw:
 
 
 class Always(NamedTuple):
-    """A value that is written also when it is zero or empty."""
+    """A status value that is written even when it is zero or empty."""
 
     value: Any
 
 
 def with_status(raw: Raw, status: Mapping[str, Any], annotations: Mapping[str, str] | None = None) -> Iterator[Make]:
-    """The wish for another status, and for annotations that travel with it; nothing when it is so already.
+    """Update the status, and annotations in the same write; no effect when nothing changes.
 
-    Zeros and empty lists are left out, as they are on the wire, unless they are `Always` written.
+    Zeros and empty lists are omitted, as on the wire, unless wrapped in `AlwaysWritten`.
     """
     present = raw.get("status") or {}
-    shown = {key: _plain(value) for key, value in status.items() if value or isinstance(value, Always)}
+    wanted = {key: _plain(value) for key, value in status.items() if value or isinstance(value, Always)}
     if annotations is None or annotations == (raw["metadata"].get("annotations") or {}):
         metadata = raw["metadata"]
-        if all(_same(key, shown, present) for key in shown.keys() | present.keys()):
+        if all(_same(key, wanted, present) for key in wanted.keys() | present.keys()):
             return
     else:
         metadata = {**raw["metadata"], "annotations": dict(annotations)}
-    yield Make({**raw, "metadata": metadata, "status": shown}, raw, "status")
+    yield Make({**raw, "metadata": metadata, "status": wanted}, raw, "status")
 
 
 def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Always) else value
 
 
-def _same(key: str, shown: Raw, present: Raw) -> bool:
-    """Equal, or neither says anything: what is not shown may stand there as a zero."""
-    if key in shown:
-        return key in present and bool(shown[key] == present[key])
+def _same(key: str, wanted: Raw, present: Raw) -> bool:
+    """Whether the field is unchanged; an omitted field may be present as zero."""
+    if key in wanted:
+        return key in present and bool(wanted[key] == present[key])
     return not present[key]
 
 
 def living(pods: Iterable[Pod]) -> list[Pod]:
-    """Pods that count as replicas: neither finished nor leaving."""
+    """Pods that count as replicas: neither finished nor terminating."""
     return [pod for pod in pods if not pod.terminal and pod.metadata.deletion_timestamp is None]
 
 
 def leaving(pods: Iterable[Pod]) -> list[Pod]:
-    """Pods that have been told to go and have not ended yet."""
+    """Pods that are being deleted and have not ended yet."""
     return [pod for pod in pods if not pod.terminal and pod.metadata.deletion_timestamp is not None]
 
 
@@ -175,7 +175,7 @@ def ready_since(pod: Pod) -> datetime | None:
 
 
 def seconds_to_available(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
-    """0 when the pod is available, else how long until it is if it stays ready; None when it is not ready."""
+    """0 when the pod is available, else the seconds until it is, if it stays ready; None when it is not ready."""
     if not pod.ready:
         return None
     since = ready_since(pod)
@@ -185,12 +185,12 @@ def seconds_to_available(pod: Pod, min_ready_seconds: int, now: datetime) -> flo
 
 
 class Tally(NamedTuple):
-    """How many pods are how well."""
+    """Counts of ready and available pods."""
 
     ready: int
     available: int
     wait: float | None
-    """Seconds until another one becomes available by itself."""
+    """Seconds until another pod becomes available."""
 
 
 def tally(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> Tally:
@@ -199,7 +199,7 @@ def tally(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> Tally:
 
 
 def share(value: IntOrString | None, total: int, *, up: bool, default: IntOrString) -> int:
-    """A count as it is, or a percentage of `total`, rounded up or down."""
+    """An absolute count, or a percentage of `total`, rounded up or down."""
     value = default if value is None else value
     if isinstance(value, str) and value.endswith("%"):
         part = int(value[:-1]) * total
@@ -211,6 +211,6 @@ def oldest_first(things: Iterable[Any]) -> list[Any]:
     return sorted(things, key=_age)
 
 
-def _age(thing: Any) -> tuple[str, str]:
-    created = thing.metadata.creation_timestamp
-    return (created.isoformat() if created else "", thing.metadata.name)
+def _age(obj: Any) -> tuple[str, str]:
+    created = obj.metadata.creation_timestamp
+    return (created.isoformat() if created else "", obj.metadata.name)

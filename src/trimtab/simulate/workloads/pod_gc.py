@@ -1,4 +1,4 @@
-"""Pods that have ended are kept for a while, but not without bound."""
+"""The pod garbage collector: limits the number of terminated pods."""
 
 from collections.abc import Iterator
 
@@ -18,6 +18,6 @@ def _ends(old: Pod | None, new: Pod) -> bool:
 
 @workload(Pod, writes=["Pod"], changed=_ends, name="pod-garbage")
 def pod_garbage(pod: Pod, view: View) -> Iterator[Wish]:
-    ended = view.having(ENDED, "yes")
-    for one in oldest_first(ended)[: max(0, len(ended) - MOST)]:
+    terminated = view.having(ENDED, "yes")
+    for one in oldest_first(terminated)[: max(0, len(terminated) - MOST)]:
         yield Gone(one)

@@ -1,4 +1,4 @@
-"""The controllers that every simulated cluster runs, kept apart from those of the control plane."""
+"""The registry of controllers that every simulated cluster runs, separate from those of the control plane."""
 
 from functools import partial
 

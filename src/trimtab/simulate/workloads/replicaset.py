@@ -1,4 +1,4 @@
-"""ReplicaSets: as many pods by one template as are asked for."""
+"""The ReplicaSet controller: keeps the wanted number of pods of one template."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -33,19 +33,19 @@ MOST_AT_ONCE = 500
 @workload(ReplicaSet, writes=["Pod", "status"], wakes=[when_child_changes(ReplicaSet, Pod)])
 def replicaset(wanted: ReplicaSet, view: View) -> Iterator[Wish]:
     pods = view.having(PODS_OF, wanted.metadata.uid)
-    alive = living(pods)
-    surplus = len(alive) - _replicas(wanted)
+    active = living(pods)
+    surplus = len(active) - _replicas(wanted)
     refused = view.fault is not None and view.fault.code == 403
     if refused:
-        # what is refused does not become true by asking again at once: say so first
-        yield from _status(wanted, pods, alive, view, refused=True)
+        # an immediate retry would be refused again: report the failure before creating pods
+        yield from _status(wanted, pods, active, view, refused=True)
     if wanted.metadata.deletion_timestamp is None:
         if surplus < 0:
             yield from _births(wanted, view, min(-surplus, MOST_AT_ONCE))
-        for pod in sacrificed(alive, surplus, view):
+        for pod in sacrificed(active, surplus, view):
             yield Gone(pod)
     if not refused:
-        yield from _status(wanted, pods, alive, view, refused=False)
+        yield from _status(wanted, pods, active, view, refused=False)
 
 
 def _replicas(wanted: ReplicaSet) -> int:
@@ -58,29 +58,29 @@ def _births(wanted: ReplicaSet, view: View, count: int) -> Iterator[Make]:
         yield Make(pod_from(template, wanted, Kid(name)))
 
 
-def sacrificed(alive: Sequence[Pod], surplus: int, view: View) -> list[Pod]:
-    """Whom it hurts least to lose: the same order in which Kubernetes chooses."""
+def sacrificed(active: Sequence[Pod], surplus: int, view: View) -> list[Pod]:
+    """The pods to delete when scaling down, in the order of Kubernetes."""
     if surplus <= 0:
         return []
-    crowd: dict[str, int] = {}
-    for pod in alive:
-        crowd[pod.spec.node_name] = crowd.get(pod.spec.node_name, 0) + 1
+    pods_on_node: dict[str, int] = {}
+    for pod in active:
+        pods_on_node[pod.spec.node_name] = pods_on_node.get(pod.spec.node_name, 0) + 1
 
     def rank(pod: Pod) -> tuple[object, ...]:
-        since, born = ready_since(pod) or EVER, pod.metadata.creation_timestamp or EVER
+        since, created = ready_since(pod) or EVER, pod.metadata.creation_timestamp or EVER
         return (
             bool(pod.spec.node_name),
             PHASES.get(pod.status.phase, 2),
             pod.ready,
             _cost(pod),
-            -crowd[pod.spec.node_name],
+            -pods_on_node[pod.spec.node_name],
             -since.timestamp() if since is not EVER else 0.0,
             -max((status.restart_count for status in pod.status.container_statuses), default=0),
-            -born.timestamp() if born is not EVER else 0.0,
+            -created.timestamp() if created is not EVER else 0.0,
             pod.metadata.name,
         )
 
-    return sorted(alive, key=rank)[:surplus]
+    return sorted(active, key=rank)[:surplus]
 
 
 def _cost(pod: Pod) -> int:
@@ -91,16 +91,16 @@ def _cost(pod: Pod) -> int:
 
 
 def _status(
-    wanted: ReplicaSet, pods: Sequence[Pod], alive: Sequence[Pod], view: View, *, refused: bool
+    wanted: ReplicaSet, pods: Sequence[Pod], active: Sequence[Pod], view: View, *, refused: bool
 ) -> Iterator[Wish]:
     raw = raw_of(wanted, view)
     labels = wanted.spec.template.metadata.labels
-    count = tally(alive, wanted.spec.min_ready_seconds, view.now)
+    count = tally(active, wanted.spec.min_ready_seconds, view.now)
     yield from with_status(
         raw,
         {
-            "replicas": Always(len(alive)),
-            "fullyLabeledReplicas": sum(labels.items() <= pod.metadata.labels.items() for pod in alive),
+            "replicas": Always(len(active)),
+            "fullyLabeledReplicas": sum(labels.items() <= pod.metadata.labels.items() for pod in active),
             "readyReplicas": count.ready,
             "availableReplicas": count.available,
             "terminatingReplicas": Always(len(leaving(pods))),

@@ -1,4 +1,4 @@
-"""The templates that a StatefulSet or DaemonSet has had, kept as ControllerRevisions."""
+"""ControllerRevisions: the template history of a StatefulSet or DaemonSet."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -13,12 +13,12 @@ REVISIONS = children(ControllerRevision)
 
 
 class History(NamedTuple):
-    """All revisions of one workload, and which of them is today's template."""
+    """All revisions of one workload, and the one of the current template."""
 
     name: str
-    """Of today's revision; whether it exists yet, `wishes` say."""
+    """Name of the current revision; `effects` create it if it does not exist."""
     mark: str
-    """The hash in its name, which pods of DaemonSets carry."""
+    """Hash in the name of the current revision; a label of DaemonSet pods."""
     known: Sequence[ControllerRevision]
     wishes: tuple[Wish, ...]
 
@@ -26,16 +26,16 @@ class History(NamedTuple):
 def history(owner: Object, view: View) -> History:
     raw = raw_of(owner, view)
     data = {"spec": {"template": {**raw["spec"]["template"], "$patch": "replace"}}}
-    mark = safe_hash(data)
-    name = f"{owner.metadata.name}-{mark}"
+    template_hash = safe_hash(data)
+    name = f"{owner.metadata.name}-{template_hash}"
     known = sorted(view.having(REVISIONS, owner.metadata.uid), key=lambda one: (one.revision, one.name))
     newest = max((one.revision for one in known), default=0)
-    today = next((one for one in known if one.name == name), None)
-    if today is None:
-        return History(name, mark, known, (Make(_revision(owner, raw, name, data, newest + 1)),))
-    if today.revision < newest:  # a template that came back
-        return History(name, mark, known, (today.but(revision=newest + 1),))
-    return History(name, mark, known, ())
+    current = next((one for one in known if one.name == name), None)
+    if current is None:
+        return History(name, template_hash, known, (Make(_revision(owner, raw, name, data, newest + 1)),))
+    if current.revision < newest:  # the template was rolled back to
+        return History(name, template_hash, known, (current.but(revision=newest + 1),))
+    return History(name, template_hash, known, ())
 
 
 def _revision(owner: Object, raw: Raw, name: str, data: Raw, number: int) -> Raw:
@@ -55,7 +55,7 @@ def _revision(owner: Object, raw: Raw, name: str, data: Raw, number: int) -> Raw
 
 
 def forgotten(past: History, in_use: set[str], limit: int | None) -> Iterator[Wish]:
-    """Old revisions beyond the history that is kept go, unless pods still run them."""
+    """Delete old revisions beyond the history limit, unless pods still use them."""
     idle = [one for one in past.known if one.name not in in_use and one.name != past.name]
     for one in idle[: max(0, len(idle) - (10 if limit is None else limit))]:
         yield Gone(one)

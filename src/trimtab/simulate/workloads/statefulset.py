@@ -1,4 +1,4 @@
-"""StatefulSets: pods with names that stay, made, updated and removed in order."""
+"""The StatefulSet controller: pods with stable names, created, updated and deleted in order."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from trimtab.simulate.workloads.revisions import HASH, REVISIONS, History, forgo
 
 
 class Row(NamedTuple):
-    """A StatefulSet with its pods by ordinal, as it stands."""
+    """A StatefulSet and its pods by ordinal."""
 
     wanted: StatefulSet
     raw: Raw
@@ -33,7 +33,7 @@ class Row(NamedTuple):
     pods: Mapping[int, Pod]
     past: History
     current: str
-    """The revision that pods below the partition keep, and that everybody has once an update is through."""
+    """The revision of pods below the partition, and of all pods once an update is complete."""
 
     @property
     def replicas(self) -> int:
@@ -63,21 +63,21 @@ class Row(NamedTuple):
     wakes=[when_child_changes(StatefulSet, Pod), when_child_changes(StatefulSet, ControllerRevision)],
 )
 def statefulset(wanted: StatefulSet, view: View) -> Iterator[Wish]:
-    row = _survey(wanted, view)
+    state = _survey(wanted, view)
     if wanted.metadata.deletion_timestamp is None:
-        yield from row.past.wishes
-        yield from _claims(row, view)
-        step = list(_made(row, view)) or list(_removed(row, view)) or list(_updated(row, view))
+        yield from state.past.wishes
+        yield from _claims(state, view)
+        step = list(_made(state, view)) or list(_removed(state, view)) or list(_updated(state, view))
         yield from step
-    yield from _report(row, view)
+    yield from _report(state, view)
     if wanted.metadata.deletion_timestamp is None:
-        in_use = {pod.metadata.labels.get(HASH, "") for pod in row.pods.values()} | {row.current}
-        yield from forgotten(row.past, in_use, wanted.spec.revision_history_limit)
+        in_use = {pod.metadata.labels.get(HASH, "") for pod in state.pods.values()} | {state.current}
+        yield from forgotten(state.past, in_use, wanted.spec.revision_history_limit)
 
 
 def _survey(wanted: StatefulSet, view: View) -> Row:
     raw = raw_of(wanted, view)
-    past = history(wanted, view)
+    revisions = history(wanted, view)
     stem = f"{wanted.name}-"
     pods = {}
     for pod in view.having(PODS_OF, wanted.metadata.uid):
@@ -85,93 +85,95 @@ def _survey(wanted: StatefulSet, view: View) -> Row:
         if pod.name.startswith(stem) and tail.isdigit():
             pods[int(tail)] = pod
     first = int((raw["spec"].get("ordinals") or {}).get("start") or 0)
-    return Row(wanted, raw, first, pods, past, wanted.status.current_revision or past.name)
+    return Row(wanted, raw, first, pods, revisions, wanted.status.current_revision or revisions.name)
 
 
-def _well(pod: Pod, row: Row, view: View) -> bool:
+def _well(pod: Pod, state: Row, view: View) -> bool:
     return (
         pod.metadata.deletion_timestamp is None
-        and seconds_to_available(pod, row.wanted.spec.min_ready_seconds, view.now) == 0
+        and seconds_to_available(pod, state.wanted.spec.min_ready_seconds, view.now) == 0
     )
 
 
-def _made(row: Row, view: View) -> Iterator[Wish]:
-    """Missing pods, lowest ordinal first; in order, the next one waits until all before it are well."""
-    for ordinal in row.ordinals:
-        pod = row.pods.get(ordinal)
+def _made(state: Row, view: View) -> Iterator[Wish]:
+    """Create missing pods, lowest ordinal first; in order, each waits until all before it are available."""
+    for ordinal in state.ordinals:
+        pod = state.pods.get(ordinal)
         if pod is None:
-            yield Make(_pod(row, ordinal, view))
+            yield Make(_pod(state, ordinal, view))
         elif pod.terminal and pod.metadata.deletion_timestamp is None:
             yield Gone(pod)
-        elif row.parallel or _well(pod, row, view):
+        elif state.parallel or _well(pod, state, view):
             continue
         elif pod.metadata.deletion_timestamp is None:
             return
-        if not row.parallel:
+        if not state.parallel:
             return
 
 
-def _removed(row: Row, view: View) -> Iterator[Wish]:
-    """Pods beyond the wanted number, highest ordinal first; in order, one at a time and only when the rest is well."""
-    staying = [pod for ordinal, pod in row.pods.items() if ordinal in row.ordinals]
-    for ordinal in sorted(set(row.pods) - set(row.ordinals), reverse=True):
-        pod = row.pods[ordinal]
-        if pod.metadata.deletion_timestamp is None and (row.parallel or all(_well(one, row, view) for one in staying)):
+def _removed(state: Row, view: View) -> Iterator[Wish]:
+    """Delete surplus pods, highest ordinal first; in order, one at a time and only when the others are available."""
+    staying = [pod for ordinal, pod in state.pods.items() if ordinal in state.ordinals]
+    for ordinal in sorted(set(state.pods) - set(state.ordinals), reverse=True):
+        pod = state.pods[ordinal]
+        if pod.metadata.deletion_timestamp is None and (
+            state.parallel or all(_well(one, state, view) for one in staying)
+        ):
             yield Gone(pod)
-        if not row.parallel:
+        if not state.parallel:
             return
 
 
-def _updated(row: Row, view: View) -> Iterator[Wish]:
-    """Pods of an older template, highest ordinal first, as many at a time as may be unavailable."""
-    if row.on_delete or len(row.pods) != row.replicas:
+def _updated(state: Row, view: View) -> Iterator[Wish]:
+    """Delete pods of older templates, highest ordinal first, within `maxUnavailable`."""
+    if state.on_delete or len(state.pods) != state.replicas:
         return
-    if not row.parallel and any(not _well(pod, row, view) for pod in row.pods.values()):
-        broken = [pod for pod in row.pods.values() if not _well(pod, row, view)]
-        if any(pod.metadata.labels.get(HASH) == row.past.name or pod.metadata.deletion_timestamp for pod in broken):
+    if not state.parallel and any(not _well(pod, state, view) for pod in state.pods.values()):
+        broken = [pod for pod in state.pods.values() if not _well(pod, state, view)]
+        if any(pod.metadata.labels.get(HASH) == state.past.name or pod.metadata.deletion_timestamp for pod in broken):
             return
-    rolling = row.wanted.spec.update_strategy.rolling_update
-    most = max(1, share(rolling.max_unavailable if rolling else None, row.replicas, up=True, default=1))
-    away = sum(not _well(pod, row, view) for pod in row.pods.values())
-    for ordinal in sorted(row.ordinals, reverse=True):
-        pod = row.pods[ordinal]
-        if ordinal - row.first < row.partition:
+    rolling = state.wanted.spec.update_strategy.rolling_update
+    max_unavailable = max(1, share(rolling.max_unavailable if rolling else None, state.replicas, up=True, default=1))
+    unavailable = sum(not _well(pod, state, view) for pod in state.pods.values())
+    for ordinal in sorted(state.ordinals, reverse=True):
+        pod = state.pods[ordinal]
+        if ordinal - state.first < state.partition:
             return
-        if pod.metadata.labels.get(HASH) == row.past.name:
+        if pod.metadata.labels.get(HASH) == state.past.name:
             continue
-        unwell = not _well(pod, row, view)
-        if not unwell and away >= most:
+        is_unavailable = not _well(pod, state, view)
+        if not is_unavailable and unavailable >= max_unavailable:
             return
         if pod.metadata.deletion_timestamp is None:
             yield Gone(pod)
-            away += not unwell
+            unavailable += not is_unavailable
 
 
-def _template_for(row: Row, ordinal: int, view: View) -> tuple[Raw, str]:
-    """Below the partition, and while nothing was updated yet, pods come back as they were."""
-    updating = row.current != row.past.name
-    if not updating or (not row.on_delete and ordinal - row.first >= row.partition):
-        return row.raw["spec"]["template"], row.past.name
-    for revision in view.having(REVISIONS, row.wanted.metadata.uid):
-        if revision.name == row.current:
+def _template_for(state: Row, ordinal: int, view: View) -> tuple[Raw, str]:
+    """The template and revision of a pod; below the partition, and before the update reached it, the old ones."""
+    updating = state.current != state.past.name
+    if not updating or (not state.on_delete and ordinal - state.first >= state.partition):
+        return state.raw["spec"]["template"], state.past.name
+    for revision in view.having(REVISIONS, state.wanted.metadata.uid):
+        if revision.name == state.current:
             kept = dict(raw_of(revision, view)["data"]["spec"]["template"])
             kept.pop("$patch", None)
-            return kept, row.current
-    return row.raw["spec"]["template"], row.past.name
+            return kept, state.current
+    return state.raw["spec"]["template"], state.past.name
 
 
-def _pod(row: Row, ordinal: int, view: View) -> Raw:
-    name = f"{row.wanted.name}-{ordinal}"
-    template, revision = _template_for(row, ordinal, view)
+def _pod(state: Row, ordinal: int, view: View) -> Raw:
+    name = f"{state.wanted.name}-{ordinal}"
+    template, revision = _template_for(state, ordinal, view)
     labels = {HASH: revision, "statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(ordinal)}
     pod = pod_from(
         template,
-        row.wanted,
-        Kid(name, labels, hostname=name, subdomain=row.wanted.spec.service_name),
+        state.wanted,
+        Kid(name, labels, hostname=name, subdomain=state.wanted.spec.service_name),
     )
     volumes = [
         {"name": claim["metadata"]["name"], "persistentVolumeClaim": {"claimName": _claim_name(claim, name)}}
-        for claim in row.raw["spec"].get("volumeClaimTemplates") or ()
+        for claim in state.raw["spec"].get("volumeClaimTemplates") or ()
     ]
     taken = {volume["name"] for volume in volumes}
     others = [volume for volume in pod["spec"].get("volumes") or () if volume["name"] not in taken]
@@ -182,45 +184,45 @@ def _claim_name(claim: Raw, pod: str) -> str:
     return f"{claim['metadata']['name']}-{pod}"
 
 
-def _claims(row: Row, view: View) -> Iterator[Wish]:
-    for claim in row.raw["spec"].get("volumeClaimTemplates") or ():
-        for ordinal in row.ordinals:
-            name = _claim_name(claim, f"{row.wanted.name}-{ordinal}")
-            if view.get(PersistentVolumeClaim, row.wanted.namespace, name) is None:
-                labels = (row.raw["spec"]["selector"] or {}).get("matchLabels") or {}
+def _claims(state: Row, view: View) -> Iterator[Wish]:
+    for claim in state.raw["spec"].get("volumeClaimTemplates") or ():
+        for ordinal in state.ordinals:
+            name = _claim_name(claim, f"{state.wanted.name}-{ordinal}")
+            if view.get(PersistentVolumeClaim, state.wanted.namespace, name) is None:
+                labels = (state.raw["spec"]["selector"] or {}).get("matchLabels") or {}
                 yield Make(
                     {
                         "apiVersion": "v1",
                         "kind": "PersistentVolumeClaim",
-                        "metadata": {"name": name, "namespace": row.wanted.namespace, "labels": labels},
+                        "metadata": {"name": name, "namespace": state.wanted.namespace, "labels": labels},
                         "spec": claim["spec"],
                     }
                 )
 
 
-def _report(row: Row, view: View) -> Iterator[Wish]:
-    pods = [pod for pod in row.pods.values() if not pod.terminal]
+def _report(state: Row, view: View) -> Iterator[Wish]:
+    pods = [pod for pod in state.pods.values() if not pod.terminal]
     here = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
-    count = tally(pods, row.wanted.spec.min_ready_seconds, view.now)
-    current = sum(pod.metadata.labels.get(HASH) == row.current for pod in here)
-    updated = sum(pod.metadata.labels.get(HASH) == row.past.name for pod in here)
-    revision = row.current
-    through = not row.on_delete and updated == len(pods) == count.ready == row.replicas
-    if through:
-        current, revision = updated, row.past.name
+    count = tally(pods, state.wanted.spec.min_ready_seconds, view.now)
+    current = sum(pod.metadata.labels.get(HASH) == state.current for pod in here)
+    updated = sum(pod.metadata.labels.get(HASH) == state.past.name for pod in here)
+    revision = state.current
+    complete = not state.on_delete and updated == len(pods) == count.ready == state.replicas
+    if complete:
+        current, revision = updated, state.past.name
     yield from with_status(
-        row.raw,
+        state.raw,
         {
-            "observedGeneration": row.wanted.metadata.generation,
+            "observedGeneration": state.wanted.metadata.generation,
             "replicas": Always(len(pods)),
             "readyReplicas": count.ready,
             "currentReplicas": current,
             "updatedReplicas": updated,
             "currentRevision": revision,
-            "updateRevision": row.past.name,
-            "collisionCount": Always((row.raw.get("status") or {}).get("collisionCount") or 0),
+            "updateRevision": state.past.name,
+            "collisionCount": Always((state.raw.get("status") or {}).get("collisionCount") or 0),
             "availableReplicas": Always(count.available),
-            "conditions": (row.raw.get("status") or {}).get("conditions") or [],
+            "conditions": (state.raw.get("status") or {}).get("conditions") or [],
         },
     )
     if count.wait is not None:

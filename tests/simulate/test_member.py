@@ -1,0 +1,132 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from simulate.fixtures import DEPLOYMENTS, NODES, PODS, deployment, fleet, in_a_member, status
+from trimtab.runtime.cache import Cache
+from trimtab.simulate.member import Member
+from trimtab.simulate.world import World
+
+
+def test_partitioned_member_is_unreachable_but_keeps_running() -> None:
+    async def scenario(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=2))
+        cache = Cache(member.client)
+        table = cache.table(PODS)
+        await asyncio.sleep(5)
+        assert len(table.entries) == 2
+        member.partition()
+        with pytest.raises(ConnectionError):
+            await member.client.get(DEPLOYMENTS, "default", "web")
+        await member.inside.patch(DEPLOYMENTS, "default", "web", {"spec": {"replicas": 4}})
+        await asyncio.sleep(30)
+        assert len(member.pods) == 4
+        assert len(table.entries) == 2
+        member.heal()
+        await asyncio.sleep(60)
+        assert len(table.entries) == 4
+        await cache.close()
+
+    in_a_member(scenario)
+
+
+def test_partition_with_timeout_delays_the_failure() -> None:
+    async def scenario(member: Member) -> None:
+        member.partition(silent_seconds=30)
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(TimeoutError):
+            await member.client.fetch("/readyz")
+        assert asyncio.get_running_loop().time() - began == 30
+        assert not member.reachable
+
+    in_a_member(scenario)
+
+
+def test_delay_is_added_to_requests() -> None:
+    async def scenario(member: Member) -> None:
+        member.slow(2.5)
+        began = asyncio.get_running_loop().time()
+        assert (await member.client.fetch("/readyz")).code == 200
+        assert asyncio.get_running_loop().time() - began == 2.5
+
+    in_a_member(scenario)
+
+
+def test_member_resumes_without_evictions_after_its_api_server_was_down() -> None:
+    async def scenario(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=2))
+        await asyncio.sleep(5)
+        member.stop_api()
+        revision = member.server.store.revision
+        with pytest.raises(ConnectionError):
+            await member.client.fetch("/readyz")
+        await asyncio.sleep(100)
+        assert member.server.store.revision == revision
+        member.start_api()
+        await member.client.patch(DEPLOYMENTS, "default", "web", {"spec": {"replicas": 3}})
+        for _ in range(100):
+            await asyncio.sleep(0.2)
+            assert sum(pod.ready for pod in member.pods) >= 2, "a silence of the API server is not the death of nodes"
+        assert (await status(member.client, DEPLOYMENTS, "web"))["readyReplicas"] == 3
+        nodes = (await member.client.list(NODES)).items
+        assert all(not node["spec"].get("taints") for node in nodes)
+
+    in_a_member(scenario)
+
+
+def test_filled_member_accepts_no_pods_until_fillers_are_deleted() -> None:
+    async def scenario(member: Member) -> None:
+        await member.fill()
+        await asyncio.sleep(2)
+        await member.client.create(DEPLOYMENTS, deployment(replicas=2))
+        await asyncio.sleep(5)
+        assert not (await status(member.client, DEPLOYMENTS, "web")).get("readyReplicas")
+        await member.empty()
+        await asyncio.sleep(5)
+        assert (await status(member.client, DEPLOYMENTS, "web"))["readyReplicas"] == 2
+
+    in_a_member(scenario)
+
+
+def test_drained_node_stays_empty() -> None:
+    async def scenario(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment(replicas=6))
+        await asyncio.sleep(5)
+        await member.drain("one-node-1")
+        await asyncio.sleep(5)
+        nodes_used = [pod.spec.node_name for pod in member.pods if pod.ready]
+        assert len(nodes_used) == 6
+        assert "one-node-1" not in nodes_used
+
+    in_a_member(scenario)
+
+
+def test_member_on_disk_keeps_its_objects_over_a_restart(tmp_path: Path) -> None:
+    async def run() -> list[str]:
+        world = World(fleet(), directory=tmp_path)
+        await world.start()
+        member = world["one"]
+        if not (await member.client.list(DEPLOYMENTS)).items:
+            await member.client.create(DEPLOYMENTS, deployment(replicas=2))
+        async with asyncio.timeout(20):
+            while (await status(member.client, DEPLOYMENTS, "web")).get("readyReplicas") != 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        names = [pod.name for pod in member.pods]
+        await world.stop()
+        return names
+
+    assert asyncio.run(run()) == asyncio.run(run())
+
+
+def test_garbage_collection_works_after_watches_fell_behind() -> None:
+    async def scenario(member: Member) -> None:
+        await member.client.create(DEPLOYMENTS, deployment())
+        await asyncio.sleep(5)
+        for number in range(5000):  # without a pause, so that no watch can keep up
+            await member.client.patch(NODES, "", "one-node-1", {"metadata": {"labels": {"storm": str(number)}}})
+        await member.client.delete(DEPLOYMENTS, "default", "web")
+        await asyncio.sleep(5)
+        assert not member.pods
+
+    in_a_member(scenario)

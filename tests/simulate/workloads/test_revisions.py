@@ -1,0 +1,39 @@
+import asyncio
+
+from simulate.fixtures import STATEFULSETS, in_a_member, new_image, statefulset
+from trimtab.client.client import Resource
+from trimtab.simulate.member import Member
+
+REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
+
+
+async def revision_numbers(member: Member) -> list[int]:
+    return sorted(one["revision"] for one in (await member.client.list(REVISIONS)).items)
+
+
+async def update(member: Member, image: str) -> None:
+    await member.client.patch(STATEFULSETS, "default", "db", new_image(image), type="strategic")
+    await asyncio.sleep(30)
+
+
+def test_old_revisions_beyond_the_history_limit_are_deleted() -> None:
+    async def scenario(member: Member) -> None:
+        await member.client.create(STATEFULSETS, statefulset(replicas=2, spec={"revisionHistoryLimit": 1}))
+        await asyncio.sleep(10)
+        for version in range(2, 5):
+            await update(member, f"app:{version}")
+        assert await revision_numbers(member) == [3, 4]
+
+    in_a_member(scenario)
+
+
+def test_rollback_reuses_the_revision_with_a_new_number() -> None:
+    async def scenario(member: Member) -> None:
+        await member.client.create(STATEFULSETS, statefulset(replicas=2))
+        await asyncio.sleep(10)
+        await update(member, "app:2")
+        assert await revision_numbers(member) == [1, 2]
+        await update(member, "app:1")
+        assert await revision_numbers(member) == [2, 3]
+
+    in_a_member(scenario)
