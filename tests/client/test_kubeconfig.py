@@ -1,4 +1,4 @@
-"""Credentials are found where kubectl users keep them."""
+"""Credentials are read from the same places as by kubectl."""
 
 import base64
 import json
@@ -36,19 +36,19 @@ def write(path, **user):
     return path
 
 
-def test_a_token_is_read(tmp_path) -> None:
+def test_token_is_read(tmp_path) -> None:
     found = load(write(tmp_path / "config", token="secret"))
     assert (found.server, found.token, found.ca, found.namespace) == ("https://127.0.0.1:6443", "secret", b"CA", "team")
 
 
-def test_paths_are_relative_to_the_file_that_names_them(tmp_path) -> None:
+def test_paths_are_relative_to_the_kubeconfig(tmp_path) -> None:
     (tmp_path / "me.crt").write_bytes(b"CRT")
     (tmp_path / "me.key").write_bytes(b"KEY")
     found = load(write(tmp_path / "config", **{"client-certificate": "me.crt", "client-key": "me.key"}))
     assert (found.cert, found.key) == (b"CRT", b"KEY")
 
 
-def test_a_token_file_is_read_again_as_it_is_rotated(tmp_path) -> None:
+def test_token_file_is_read_again_after_a_minute(tmp_path) -> None:
     (tmp_path / "token").write_text("first\n")
     source = TokenSource(load(write(tmp_path / "config", tokenFile="token")))
     assert source.current(NOON) == "first"
@@ -57,7 +57,7 @@ def test_a_token_file_is_read_again_as_it_is_rotated(tmp_path) -> None:
     assert source.current(NOON + timedelta(seconds=61)) == "second"
 
 
-def test_an_exec_plugin_is_asked_and_its_answer_kept_until_it_expires(tmp_path) -> None:
+def test_exec_plugin_token_is_cached_until_it_expires(tmp_path) -> None:
     counter = tmp_path / "calls"
     script = tmp_path / "plugin.py"
     answer = {"status": {"token": "from-plugin", "expirationTimestamp": "2030-01-01T13:00:00Z"}}
@@ -70,31 +70,31 @@ def test_an_exec_plugin_is_asked_and_its_answer_kept_until_it_expires(tmp_path) 
     assert counter.read_text() == "xx"
 
 
-def test_a_plugin_that_fails_is_named(tmp_path) -> None:
+def test_error_names_the_failing_plugin(tmp_path) -> None:
     plugin = {"command": "no-such-plugin"}
     with pytest.raises(InputFault, match="no-such-plugin"):
         TokenSource(load(write(tmp_path / "config", exec=plugin))).current(NOON)
 
 
-def test_the_first_file_wins(tmp_path, monkeypatch) -> None:
+def test_first_kubeconfig_wins(tmp_path, monkeypatch) -> None:
     first = write(tmp_path / "first", token="one")
     second = write(tmp_path / "second", token="two")
     monkeypatch.setenv("KUBECONFIG", f"{first}:{second}:{tmp_path / 'absent'}")
     assert load().token == "one"
 
 
-def test_an_unknown_context_names_those_there_are(tmp_path) -> None:
+def test_unknown_context_error_lists_the_contexts(tmp_path) -> None:
     with pytest.raises(InputFault, match="it has: here"):
         load(write(tmp_path / "config"), "there")
 
 
-def test_a_missing_file_is_named(tmp_path) -> None:
+def test_error_names_the_missing_file(tmp_path) -> None:
     with pytest.raises(InputFault, match="nowhere"):
         load(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "problem"),
     [
         ("clusters: [1]", "clusters must be a list of entries with a name and a cluster"),
         ("clusters: {a: b}", "clusters must be a list"),
@@ -104,9 +104,9 @@ def test_a_missing_file_is_named(tmp_path) -> None:
         ("", "no context ''"),
     ],
 )
-def test_what_is_no_kubeconfig_is_said_in_one_sentence(tmp_path, text, complaint) -> None:
+def test_invalid_kubeconfig_is_refused_with_a_reason(tmp_path, text, problem) -> None:
     (tmp_path / "config").write_text(text)
-    with pytest.raises(InputFault, match=complaint):
+    with pytest.raises(InputFault, match=problem):
         load(tmp_path / "config")
 
 
@@ -120,13 +120,13 @@ def cluster(tmp_path, **cluster):
     return tmp_path / "config"
 
 
-def test_a_server_must_be_a_url(tmp_path) -> None:
+def test_server_must_be_a_url(tmp_path) -> None:
     for fields in ({}, {"server": "nonsense"}):
-        with pytest.raises(InputFault, match="no server with https"):
+        with pytest.raises(InputFault, match="needs a server that starts with https"):
             load(cluster(tmp_path, **fields))
 
 
-def test_certificates_that_cannot_be_used_are_named(tmp_path) -> None:
+def test_unusable_certificates_are_refused_with_a_reason(tmp_path) -> None:
     server = "https://127.0.0.1:1"
     with pytest.raises(InputFault, match="not base64"):
         load(cluster(tmp_path, server=server, **{"certificate-authority-data": "!!!"}))
@@ -137,16 +137,16 @@ def test_certificates_that_cannot_be_used_are_named(tmp_path) -> None:
         load(cluster(tmp_path, server=server, **{"certificate-authority-data": nonsense})).ssl_context()
 
 
-def test_a_plugin_beside_the_kubeconfig_is_found_and_what_it_said_is_told(tmp_path) -> None:
+def test_relative_plugin_is_found_and_its_error_output_is_reported(tmp_path) -> None:
     script = tmp_path / "plugin"
     script.write_text("#!/bin/sh\necho 'log in first' >&2\nexit 3\n")
     script.chmod(0o700)
     source = TokenSource(load(write(tmp_path / "config", exec={"command": "./plugin", "args": ["--password=secret"]})))
-    with pytest.raises(InputFault, match="it ended with 3: log in first") as refused:
+    with pytest.raises(InputFault, match="it exited with code 3: log in first") as refusal:
         source.current(NOON)
-    assert "--password" not in str(refused.value)
+    assert "--password" not in str(refusal.value)
 
 
-def test_secrets_are_never_printed(tmp_path) -> None:
+def test_repr_of_credentials_has_no_secrets(tmp_path) -> None:
     found = load(write(tmp_path / "config", token="hush", **{"client-key-data": base64.b64encode(b"key").decode()}))
     assert repr(found) == "Credentials('https://127.0.0.1:6443')"

@@ -1,4 +1,4 @@
-"""Speaks to the server's edge without a socket."""
+"""A client that calls the ASGI application of an API server without a socket."""
 
 import asyncio
 from typing import Any, NamedTuple
@@ -14,6 +14,8 @@ ADMIN = User("admin", (MASTERS, AUTHENTICATED))
 
 
 class Answered(NamedTuple):
+    """The response to one request."""
+
     status: int
     headers: dict[str, str]
     body: bytes
@@ -23,7 +25,7 @@ class Answered(NamedTuple):
 
 
 class Wire:
-    """One server, and requests to it."""
+    """Sends requests to one server."""
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server
@@ -33,45 +35,48 @@ class Wire:
     ) -> Answered:
         raw = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
         path, _, query = path.partition("?")
-        told: dict[str, Any] = {"body": b"", "asked": False}
+        received: dict[str, Any] = {"body": b""}
+        body_sent = False
 
         async def receive() -> dict[str, Any]:
-            if not told["asked"]:
-                told["asked"] = True
+            nonlocal body_sent
+            if not body_sent:
+                body_sent = True
                 return {"type": "http.request", "body": raw}
             await asyncio.sleep(30)
             return {"type": "http.disconnect"}
 
         async def send(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                told["status"] = message["status"]
-                told["headers"] = {}
+                received["status"] = message["status"]
+                received["headers"] = {}
                 for key, value in message["headers"]:
-                    known = told["headers"].get(key.decode())
-                    told["headers"][key.decode()] = f"{known}\n{value.decode()}" if known else value.decode()
+                    earlier = received["headers"].get(key.decode())
+                    received["headers"][key.decode()] = f"{earlier}\n{value.decode()}" if earlier else value.decode()
             else:
-                told["body"] += message.get("body", b"")
+                received["body"] += message.get("body", b"")
 
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        header_names = {name.replace("_", "-"): value for name, value in headers.items()}
         scope = {
             "type": "http",
             "method": method,
             "path": path,
             "raw_path": path.encode("utf-8", "surrogateescape"),
             "query_string": query.encode("utf-8", "surrogateescape"),
-            "headers": [(key.encode(), value.encode("latin-1", "replace")) for key, value in named.items()],
+            "headers": [(key.encode(), value.encode("latin-1", "replace")) for key, value in header_names.items()],
             "server": ("127.0.0.1", 6443),
             "certificate_user": user,
         }
         await self.server.app(scope, receive, send)
-        return Answered(told["status"], told["headers"], told["body"])
+        return Answered(received["status"], received["headers"], received["body"])
 
 
-def with_wire(story, **settings):
-    """Run `story(wire)` against a fresh server in virtual time."""
+def with_wire(story, *, collects: bool = True, several_budgets: bool = False):
+    """Run `story(client)` against a new server in virtual time."""
 
     async def run():
-        server = ApiServer(Store(), Settings(clock=LoopClock(), **settings))
+        settings = Settings(clock=LoopClock(), collects=collects, several_budgets=several_budgets)
+        server = ApiServer(Store(), settings)
         await server.start()
         try:
             return await story(Wire(server))

@@ -1,4 +1,4 @@
-"""The client without HTTP, on the virtual loop, as controllers use it."""
+"""The in-process client on the virtual event loop, as controllers use it."""
 
 import asyncio
 
@@ -30,23 +30,23 @@ def config_map(name: str, **data: str) -> dict:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
 
 
-def live(story, *plugins):
-    """Run `story(client)` against a fresh server in virtual time."""
+def run_with_client(scenario, *plugins):
+    """Run `scenario(client)` against a new server in virtual time."""
 
     async def run():
         server = ApiServer(Store(), Settings(clock=LoopClock(), plugins=plugins))
         await server.start()
         client: Client = LocalClient(server)
         try:
-            return await story(client)
+            return await scenario(client)
         finally:
             await server.stop()
 
     return run_virtually(run())
 
 
-def test_what_was_created_can_be_read_and_listed() -> None:
-    async def story(client):
+def test_created_object_can_be_read_and_listed() -> None:
+    async def scenario(client):
         made = await client.create(CONFIG_MAPS, config_map("a", k="v"))
         assert (await client.get(CONFIG_MAPS, "default", "a")) == made
         listing = await client.list(CONFIG_MAPS, "default")
@@ -54,21 +54,21 @@ def test_what_was_created_can_be_read_and_listed() -> None:
         with pytest.raises(AlreadyExists):
             await client.create(CONFIG_MAPS, config_map("a"))
 
-    live(story)
+    run_with_client(scenario)
 
 
-def test_a_stale_replacement_is_a_conflict() -> None:
-    async def story(client):
+def test_replace_with_stale_resource_version_conflicts() -> None:
+    async def scenario(client):
         first = await client.create(CONFIG_MAPS, config_map("a", k="1"))
         await client.replace(CONFIG_MAPS, {**first, "data": {"k": "2"}})
         with pytest.raises(Conflict):
             await client.replace(CONFIG_MAPS, {**first, "data": {"k": "3"}})
 
-    live(story)
+    run_with_client(scenario)
 
 
-def test_a_watcher_sees_every_change_after_its_revision_once_and_in_order() -> None:
-    async def story(client):
+def test_watch_delivers_every_change_once_and_in_order() -> None:
+    async def scenario(client):
         start = (await client.list(CONFIG_MAPS)).revision
         await client.create(CONFIG_MAPS, config_map("a", k="1"))
         await client.patch(CONFIG_MAPS, "default", "a", {"data": {"k": "2"}})
@@ -80,11 +80,11 @@ def test_a_watcher_sees_every_change_after_its_revision_once_and_in_order() -> N
                 break
         assert seen == [("ADDED", "1"), ("MODIFIED", "2"), ("DELETED", "2")]
 
-    live(story)
+    run_with_client(scenario)
 
 
-def test_an_object_goes_when_its_owner_is_gone() -> None:
-    async def story(client):
+def test_object_is_deleted_after_its_owner() -> None:
+    async def scenario(client):
         owner = await client.create(CONFIG_MAPS, config_map("owner"))
         child = config_map("child")
         reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
@@ -95,11 +95,11 @@ def test_an_object_goes_when_its_owner_is_gone() -> None:
         with pytest.raises(NotFound):
             await client.get(CONFIG_MAPS, "default", "child")
 
-    live(story)
+    run_with_client(scenario)
 
 
-def test_an_orphan_outlives_its_owner() -> None:
-    async def story(client):
+def test_orphan_propagation_keeps_dependents() -> None:
+    async def scenario(client):
         owner = await client.create(CONFIG_MAPS, config_map("owner"))
         child = config_map("child")
         reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
@@ -111,11 +111,11 @@ def test_an_orphan_outlives_its_owner() -> None:
         with pytest.raises(NotFound):
             await client.get(CONFIG_MAPS, "default", "owner")
 
-    live(story)
+    run_with_client(scenario)
 
 
-def test_a_namespace_takes_its_contents_with_it() -> None:
-    async def story(client):
+def test_deleting_a_namespace_deletes_its_objects() -> None:
+    async def scenario(client):
         await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}})
         inside = config_map("a")
         inside["metadata"]["namespace"] = "x"
@@ -126,11 +126,11 @@ def test_a_namespace_takes_its_contents_with_it() -> None:
         with pytest.raises(NotFound):
             await client.get(NAMESPACES, "", "x")
 
-    live(story)
+    run_with_client(scenario)
 
 
-def test_a_bound_pod_is_given_time_to_end() -> None:
-    async def story(client):
+def test_deleting_a_scheduled_pod_starts_its_grace_period() -> None:
+    async def scenario(client):
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -145,11 +145,11 @@ def test_a_bound_pod_is_given_time_to_end() -> None:
         with pytest.raises(NotFound):
             await client.get(PODS, "default", "p")
 
-    live(story)
+    run_with_client(scenario)
 
 
-def test_a_pod_is_bound_once() -> None:
-    async def story(client):
+def test_second_binding_of_a_pod_conflicts() -> None:
+    async def scenario(client):
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -163,26 +163,26 @@ def test_a_pod_is_bound_once() -> None:
         with pytest.raises(Conflict):
             await client.submit(PODS, "default", "p", "binding", binding)
 
-    live(story)
+    run_with_client(scenario)
 
 
-def test_every_declared_kind_is_listed_among_the_resources() -> None:
-    async def story(client):
+def test_resources_lists_every_declared_kind() -> None:
+    async def scenario(client):
         found = {resource.id: resource for resource in await client.resources()}
         assert found["deployments.apps"].verbs[0] == "create"
         assert found["resourcebindings.work.karmada.io"].version == "v1alpha2"
         assert (await client.fetch("/readyz")).body == b"ok"
         assert (await client.fetch("/nothing")).code == 404
 
-    live(story)
+    run_with_client(scenario)
 
 
-def test_what_a_client_was_shown_stays_as_it_was_however_the_object_is_written_afterwards() -> None:
-    """A write builds on what the last one left decoded, which everybody who watches has seen, too."""
+def test_returned_objects_are_not_changed_by_later_writes() -> None:
+    """A write starts from the decoded object of the last write, which watchers share."""
 
-    async def story(client):
+    async def scenario(client):
         made = await client.create(CONFIG_MAPS, config_map("a", k="0", l="0"))
-        shown = [(made, orjson.dumps(made))]
+        returned = [(made, orjson.dumps(made))]
         for patch, kind in (
             ({"data": {"k": "1"}}, "merge"),
             ([{"op": "replace", "path": "/data/k", "value": "2"}, {"op": "remove", "path": "/data/l"}], "json"),
@@ -190,17 +190,17 @@ def test_what_a_client_was_shown_stays_as_it_was_however_the_object_is_written_a
             ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"k": "4"}}, "apply"),
         ):
             changed = await client.patch(CONFIG_MAPS, "default", "a", patch, type=kind, manager="m", force=True)
-            shown.append((changed, orjson.dumps(changed)))
-        await client.replace(CONFIG_MAPS, {**shown[-1][0], "data": {"k": "5"}})
-        assert [one["data"]["k"] for one, _ in shown] == ["0", "1", "2", "3", "4"]
-        assert all(orjson.dumps(one) == text for one, text in shown)
+            returned.append((changed, orjson.dumps(changed)))
+        await client.replace(CONFIG_MAPS, {**returned[-1][0], "data": {"k": "5"}})
+        assert [one["data"]["k"] for one, _ in returned] == ["0", "1", "2", "3", "4"]
+        assert all(orjson.dumps(one) == text for one, text in returned)
         assert (await client.get(CONFIG_MAPS, "default", "a"))["data"] == {"k": "5"}
 
-    live(story)
+    run_with_client(scenario)
 
 
-def test_only_a_typed_patch_says_the_status_with_the_object_and_only_where_no_webhook_has_a_say() -> None:
-    async def story(client):
+def test_typed_patch_writes_status_with_the_object_unless_webhooks_are_configured() -> None:
+    async def scenario(client):
         head = {"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding"}
         spec = {"resource": {"apiVersion": "v1", "kind": "Secret", "name": "s"}}
         await client.create(BINDINGS, {**head, "metadata": {"name": "b", "namespace": "default"}, "spec": spec})
@@ -219,31 +219,31 @@ def test_only_a_typed_patch_says_the_status_with_the_object_and_only_where_no_we
         await client.create(WEBHOOKS, hook)
         assert not client.takes_status
 
-    live(story)
+    run_with_client(scenario)
 
 
 class Counted:
-    """Has a say in the very step that writes a binding of this name."""
+    """An admission plugin that joins the transaction of bindings named `counted`."""
 
     def proviso(self, attributes, obj):
         return (lambda _: ()) if obj["metadata"]["name"] == "counted" else None
 
     async def validate(self, attributes, obj, old) -> None:
-        """Nothing is wrong with it."""
+        """Accepts every object."""
 
 
-def test_a_number_that_becomes_a_truth_value_is_written() -> None:
+def test_change_from_number_to_boolean_is_written() -> None:
     def manifests(value: object) -> dict:
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "free": value}
         return {"spec": {"workload": {"manifests": [manifest]}}}
 
-    async def story(client):
+    async def scenario(client):
         head = {"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work"}
         await client.create(WORKS, {**head, "metadata": {"name": "w", "namespace": "default"}, **manifests(1)})
         await client.patch(WORKS, "default", "w", manifests(True))
         assert (await client.get(WORKS, "default", "w"))["spec"]["workload"]["manifests"][0]["free"] is True
 
-    live(story)
+    run_with_client(scenario)
 
 
 def bindings(*names: str) -> list[dict]:
@@ -252,8 +252,8 @@ def bindings(*names: str) -> list[dict]:
     return [{**head, "metadata": {"name": name, "namespace": "default"}, "spec": spec} for name in names]
 
 
-def test_objects_created_together_are_told_of_together_and_are_what_they_would_be_one_by_one() -> None:
-    async def story(client):
+def test_create_together_sends_one_event_batch_and_equals_single_creates() -> None:
+    async def scenario(client):
         revision = (await client.list(BINDINGS)).revision
         made = await client.create_together(BINDINGS, bindings("a", "b"), manager="us")
         async for changes in client.watch(BINDINGS, revision=revision):
@@ -264,14 +264,14 @@ def test_objects_created_together_are_told_of_together_and_are_what_they_would_b
         together, single = ({k: v for k, v in one["metadata"].items() if k not in mine} for one in (made[0], alone))
         assert (together, made[0]["spec"]) == (single, alone["spec"])
 
-    live(story)
+    run_with_client(scenario)
 
 
 @pytest.mark.parametrize("second", ["there", "Not A Name", "counted", "a"])
-def test_none_is_created_where_one_would_be_refused_or_be_counted(second: str) -> None:
-    async def story(client):
+def test_create_together_creates_nothing_when_one_object_needs_its_own_create(second: str) -> None:
+    async def scenario(client):
         await client.create(BINDINGS, bindings("there")[0])
         assert await client.create_together(BINDINGS, bindings("a", second)) is None
         assert [one["metadata"]["name"] for one in (await client.list(BINDINGS)).items] == ["there"]
 
-    live(story, Counted())
+    run_with_client(scenario, Counted())

@@ -1,4 +1,4 @@
-"""Stories about the store are coroutines; they run on a plain loop, and each store is closed at the end."""
+"""Store tests are coroutines on a plain event loop; stores are closed at the end."""
 
 import asyncio
 import inspect
@@ -23,7 +23,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def on_disk(tmp_path: Path) -> Iterator[Callable[..., Store]]:
-    """Opens the store of this test's data directory; what is left open is closed at the end."""
+    """Opens a store in the data directory of the test and closes it at the end."""
     opened: list[Store] = []
 
     def open_store(keep: Keep = Keep(), directory: Path = tmp_path) -> Store:  # noqa: B008

@@ -44,27 +44,27 @@ asyncio.run(main())
 
 
 def run_until_killed(directory: Path, seconds: float) -> dict[str, tuple[int, int]]:
-    """What was acknowledged last, by writer, when the process died."""
+    """The last acknowledged write of each writer when the process is killed."""
     writers = subprocess.Popen([sys.executable, "-c", textwrap.dedent(WRITERS), str(directory)], stdout=subprocess.PIPE)
     assert writers.stdout is not None
     assert writers.stdout.readline() == b"ready 0 0\n"
     time.sleep(seconds)
     writers.send_signal(signal.SIGKILL)
     lines, _ = writers.communicate()
-    whole = (line.split() for line in lines.decode().split("\n")[:-1])
-    return {writer: (int(number), int(revision)) for writer, number, revision in whole}
+    complete = (line.split() for line in lines.decode().split("\n")[:-1])
+    return {writer: (int(number), int(revision)) for writer, number, revision in complete}
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_killed_at_random_moments_no_acknowledged_write_is_lost_and_none_is_half_there(tmp_path: Path) -> None:
+def test_killed_process_loses_no_acknowledged_write_and_leaves_no_partial_transaction(tmp_path: Path) -> None:
     seed = int(os.environ.get("TRIMTAB_SEED", "7"))
-    chance = random.Random(seed)
-    followed = 1  # a watcher that goes on from where it was before each crash
-    seen: list[int] = []
+    rng = random.Random(seed)
+    resumed_from = 1  # a watch that resumes after each crash
+    watched: list[int] = []
     for _ in range(ROUNDS):
-        acknowledged = run_until_killed(tmp_path, chance.uniform(0.05, 0.5))
+        acknowledged = run_until_killed(tmp_path, rng.uniform(0.05, 0.5))
 
-        async def look(acknowledged: dict[str, tuple[int, int]], followed: int) -> tuple[int, list[int]]:
+        async def check(acknowledged: dict[str, tuple[int, int]], resumed_from: int) -> tuple[int, list[int]]:
             store = Store.open(tmp_path)
             for writer, (number, revision) in acknowledged.items():
                 left, right, odd = (store.get(f"{PODS}{writer}-{part}") for part in ("left", "right", "odd"))
@@ -75,13 +75,13 @@ def test_killed_at_random_moments_no_acknowledged_write_is_lost_and_none_is_half
                 assert (odd is not None) == bool(int(left.value) % 2)
                 assert store.revision >= revision
             assert acknowledged
-            followed = max(followed, store.compacted)
-            watch = store.watch("/", followed, limit=100_000)
+            resumed_from = max(resumed_from, store.compacted)
+            watch = store.watch("/", resumed_from, limit=100_000)
             revisions = [event.revision for event in await watch.next(0)]
-            assert revisions == list(range(followed + 1, store.revision + 1))
+            assert revisions == list(range(resumed_from + 1, store.revision + 1))
             await store.close()
             return store.revision, revisions
 
-        followed, revisions = asyncio.run(look(acknowledged, followed))
-        seen += revisions
-    assert len(set(seen)) == len(seen)
+        resumed_from, revisions = asyncio.run(check(acknowledged, resumed_from))
+        watched += revisions
+    assert len(set(watched)) == len(watched)

@@ -7,14 +7,14 @@ from trimtab.store.records import Entry, Event
 paths = st.lists(st.text("ab/é", max_size=3), max_size=7).map(lambda parts: "/" + "/".join(parts))
 
 
-def test_a_key_stands_on_the_shelf_of_its_resource() -> None:
+def test_resource_prefix_is_the_group_and_resource_of_a_key() -> None:
     assert shelf_name("/registry/apps/deployments/default/web") == "/registry/apps/deployments/"
     assert shelf_name("/registry//nodes//n1") == "/registry//nodes/"
     assert shelf_name("/registry//nodes") == "/registry//nodes"
 
 
 @given(st.sets(paths, max_size=30), paths)
-def test_shelves_in_name_order_hold_all_keys_in_order(keys: set[str], prefix: str) -> None:
+def test_resources_in_prefix_order_hold_all_keys_in_order(keys: set[str], prefix: str) -> None:
     index = Index(Keep())
     index.apply([Event(key, n + 2, Entry(key, b"", n + 2, n + 2), None) for n, key in enumerate(keys)])
     expected = sorted(key for key in keys if key.startswith(prefix))
@@ -22,7 +22,7 @@ def test_shelves_in_name_order_hold_all_keys_in_order(keys: set[str], prefix: st
     assert index.count(prefix) == len(expected)
 
 
-def test_rows_that_only_the_forgotten_past_needs_are_stale() -> None:
+def test_compaction_returns_rows_that_only_dropped_history_needs() -> None:
     index = Index(Keep())
     index.restore(
         [
@@ -39,7 +39,7 @@ def test_rows_that_only_the_forgotten_past_needs_are_stale() -> None:
     assert index.compact(6) == [4]
 
 
-def test_a_shelf_that_is_empty_and_unwatched_is_cleared_away() -> None:
+def test_empty_and_unwatched_resource_is_removed() -> None:
     index = Index(Keep())
     key = "/registry/example.com/widgets/default/a"
     entry = Entry(key, b"", 2, 2)
@@ -48,7 +48,7 @@ def test_a_shelf_that_is_empty_and_unwatched_is_cleared_away() -> None:
     assert not index._shelves
 
 
-def test_history_that_was_too_long_when_it_was_written_is_cut_when_it_is_used() -> None:
+def test_restored_history_is_trimmed_to_the_limits() -> None:
     index = Index(Keep(revisions=16))
     index.restore([Row(n, "/a", b"", 2) for n in range(2, 102)], compacted=0)
     assert len(index.trim(0.0)) == 83
@@ -58,12 +58,12 @@ def test_history_that_was_too_long_when_it_was_written_is_cut_when_it_is_used() 
 @given(
     st.lists(st.sampled_from(["/registry/a/b/c", "/registry/a/d/c", "/other/e/f/g"]), max_size=12), st.integers(1, 13)
 )
-def test_who_watches_many_shelves_hears_all_in_order_however_far_behind(keys: list[str], seen: int) -> None:
+def test_events_of_several_resources_are_in_order_however_far_behind(keys: list[str], after: int) -> None:
     index = Index(Keep(memos=4))
     for n, key in enumerate(keys):
         entry = Entry(key, b"", n + 2, n + 2)
         index.apply([Event(key, n + 2, entry, index.entries.get(key))])
-    told, _ = index.since("/registry/", seen, limit=100)
-    assert [event.revision for event in told] == [
-        n + 2 for n, key in enumerate(keys) if key.startswith("/registry/") and n + 2 > seen
+    events, _ = index.since("/registry/", after, limit=100)
+    assert [event.revision for event in events] == [
+        n + 2 for n, key in enumerate(keys) if key.startswith("/registry/") and n + 2 > after
     ]

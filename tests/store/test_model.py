@@ -1,4 +1,4 @@
-"""The store against a model that is too simple to be wrong, in memory and on disk, through closing and opening."""
+"""The store compared with a simple model, in memory and on disk, across restarts."""
 
 import asyncio
 import tempfile
@@ -25,7 +25,7 @@ prefixes = st.sampled_from(PREFIXES)
 
 
 class Plan(NamedTuple):
-    """An operation whose expected revision is known only when it is tried."""
+    """An operation whose expected revision is resolved when it is run."""
 
     key: str
     value: bytes | None
@@ -33,13 +33,13 @@ class Plan(NamedTuple):
 
 
 plans = st.builds(
-    Plan, keys, st.one_of(st.none(), st.binary(max_size=40)), st.sampled_from(["any", "seen", "absent", "wrong"])
+    Plan, keys, st.one_of(st.none(), st.binary(max_size=40)), st.sampled_from(["any", "current", "absent", "wrong"])
 )
 transactions = st.lists(plans, min_size=1, max_size=3, unique_by=lambda plan: plan.key)
 
 
 class Model(RuleBasedStateMachine):
-    """States by revision, and every event ever told."""
+    """All states by revision, and all events."""
 
     open_store: Callable[["Model"], Store]
 
@@ -49,10 +49,10 @@ class Model(RuleBasedStateMachine):
         self.directory = tempfile.TemporaryDirectory()
         self.store = self.open_store()
         self.states: dict[int, dict[str, Entry]] = {1: {}}
-        self.now: dict[str, Entry] = {}
+        self.current: dict[str, Entry] = {}
         self.events: list[tuple[int, str, bytes | None, bytes | None]] = []
         self.compacted = 1
-        self.followers = {prefix: (self.store.watch(prefix), []) for prefix in PREFIXES}
+        self.watches = {prefix: (self.store.watch(prefix), []) for prefix in PREFIXES}
 
     def teardown(self) -> None:
         self.runner.run(self.store.close())
@@ -60,17 +60,17 @@ class Model(RuleBasedStateMachine):
         self.directory.cleanup()
 
     def operation(self, plan: Plan) -> Operation:
-        current = self.now.get(plan.key)
-        expected = {"any": None, "seen": current.mod_revision if current else 0, "absent": 0, "wrong": 10**9}
+        current = self.current.get(plan.key)
+        expected = {"any": None, "current": current.mod_revision if current else 0, "absent": 0, "wrong": 10**9}
         if plan.value is None:
             return Delete(plan.key, expected[plan.condition])
         return Put(plan.key, plan.value, expected[plan.condition])
 
-    def book(self, operations: list[Operation], written: Written) -> None:
-        """Follow one acknowledged transaction; it must have been allowed, and have done exactly this."""
+    def apply_transaction(self, operations: list[Operation], written: Written) -> None:
+        """Apply one acknowledged transaction to the model; its conditions must hold and its events must match."""
         events = list(written.events)
         for operation in operations:
-            current = self.now.get(operation.key)
+            current = self.current.get(operation.key)
             if operation.expected is not None:
                 assert operation.expected == (current.mod_revision if current else 0)
             if isinstance(operation, Delete) and current is None:
@@ -78,38 +78,38 @@ class Model(RuleBasedStateMachine):
             event = events.pop(0)
             assert (event.key, event.previous) == (operation.key, current)
             assert event.revision == max(self.states) + 1
-            self.follow(event, operation)
+            self.apply_event(event, operation)
         assert not events
 
-    def follow(self, event: Event, operation: Operation) -> None:
+    def apply_event(self, event: Event, operation: Operation) -> None:
         if isinstance(operation, Put):
             assert event.entry is not None
             created = event.previous.create_revision if event.previous else event.revision
             assert event.entry == Entry(operation.key, operation.value, event.revision, created)
-            self.now = self.now | {event.key: event.entry}
+            self.current = self.current | {event.key: event.entry}
         else:
             assert event.entry is None
-            self.now = {key: entry for key, entry in self.now.items() if key != event.key}
-        self.states[event.revision] = self.now
+            self.current = {key: entry for key, entry in self.current.items() if key != event.key}
+        self.states[event.revision] = self.current
         self.events.append((event.revision, event.key, event.value, event.prev_value))
 
     @rule(group=st.lists(transactions, min_size=1, max_size=6))
     def commit_together(self, group: list[list[Plan]]) -> None:
         """Concurrent transactions have the effect of some order: the order of their revisions."""
-        asked = [[self.operation(plan) for plan in transaction] for transaction in group]
+        requested = [[self.operation(plan) for plan in transaction] for transaction in group]
 
         async def together() -> list[Any]:
-            return await asyncio.gather(*map(self.store.commit, asked), return_exceptions=True)
+            return await asyncio.gather(*map(self.store.commit, requested), return_exceptions=True)
 
         outcomes = self.runner.run(together())
         done = [
             (outcome, operations)
-            for outcome, operations in zip(outcomes, asked, strict=True)
+            for outcome, operations in zip(outcomes, requested, strict=True)
             if isinstance(outcome, Written)
         ]
         for written, operations in sorted(done, key=lambda pair: (pair[0].revision, -len(pair[0].events))):
             if written.events:
-                self.book(operations, written)
+                self.apply_transaction(operations, written)
         for outcome in outcomes:
             if not isinstance(outcome, Written):
                 assert isinstance(outcome, Mismatch)
@@ -120,15 +120,15 @@ class Model(RuleBasedStateMachine):
     def close_and_open(self) -> None:
         self.runner.run(self.store.close())
         self.store = self.open_store()
-        for prefix, (watch, told) in self.followers.items():
+        for prefix, (watch, received) in self.watches.items():
             resumed = max(watch.revision, self.store.compacted)
-            told[:] = [event for event in self.told(prefix) if event[0] <= resumed]
-            self.followers[prefix] = (self.store.watch(prefix, resumed), told)
+            received[:] = [event for event in self.events_under(prefix) if event[0] <= resumed]
+            self.watches[prefix] = (self.store.watch(prefix, resumed), received)
 
     @rule(back=st.integers(0, 12))
     def compact(self, back: int) -> None:
         revision = max(self.states) - back
-        for watch, _ in self.followers.values():
+        for watch, _ in self.watches.values():
             revision = min(revision, watch.revision)
         self.store.compact(revision)
         self.compacted = max(self.compacted, revision)
@@ -160,34 +160,34 @@ class Model(RuleBasedStateMachine):
                 self.store.watch(prefix, revision)
             return
         events = self.runner.run(self.store.watch(prefix, revision).next(0))
-        told = [(event.revision, event.key, event.value, event.prev_value) for event in events]
-        assert told == [event for event in self.told(prefix) if event[0] > revision]
+        received = [(event.revision, event.key, event.value, event.prev_value) for event in events]
+        assert received == [event for event in self.events_under(prefix) if event[0] > revision]
 
     @rule(prefix=prefixes)
-    def follow_on(self, prefix: str) -> None:
-        watch, told = self.followers[prefix]
+    def read_next_events(self, prefix: str) -> None:
+        watch, received = self.watches[prefix]
         try:
             events = self.runner.run(watch.next(0))
         except errors.Expired:
             assert watch.revision < self.store.compacted
-            told[:] = self.told(prefix)
-            self.followers[prefix] = (self.store.watch(prefix), told)
+            received[:] = self.events_under(prefix)
+            self.watches[prefix] = (self.store.watch(prefix), received)
             return
-        told += ((event.revision, event.key, event.value, event.prev_value) for event in events)
-        assert told == self.told(prefix)
+        received += ((event.revision, event.key, event.value, event.prev_value) for event in events)
+        assert received == self.events_under(prefix)
         assert watch.revision == self.store.revision
 
-    def told(self, prefix: str) -> list[tuple[int, str, bytes | None, bytes | None]]:
+    def events_under(self, prefix: str) -> list[tuple[int, str, bytes | None, bytes | None]]:
         return [event for event in self.events if event[1].startswith(prefix)]
 
     @invariant()
-    def the_present_is_the_same(self) -> None:
-        assert self.store.list("/").entries == [self.now[key] for key in sorted(self.now)]
+    def current_state_matches_the_model(self) -> None:
+        assert self.store.list("/").entries == [self.current[key] for key in sorted(self.current)]
         assert self.store.revision == max(self.states)
         for key in KEYS:
-            assert self.store.get(key) == self.now.get(key)
+            assert self.store.get(key) == self.current.get(key)
         for prefix in PREFIXES:
-            assert self.store.count(prefix) == sum(key.startswith(prefix) for key in self.now)
+            assert self.store.count(prefix) == sum(key.startswith(prefix) for key in self.current)
 
 
 class InMemory(Model):
@@ -195,7 +195,7 @@ class InMemory(Model):
         return getattr(self, "store", None) or Store(Keep(revisions=20))
 
     def close_and_open(self) -> None:
-        """What is only in memory ends with its store."""
+        """A store in memory cannot be reopened."""
 
 
 class OnDisk(Model):

@@ -35,7 +35,7 @@ def connection(store: Store) -> sqlite3.Connection:
 
 
 def image(source: Path, target: Path) -> Path:
-    """The files as a crash at this moment would leave them; copied by another process, for this one holds locks."""
+    """A copy of the files as a crash would leave them now; another process copies, because this one holds locks."""
     target.mkdir()
     subprocess.run(["cp", *map(str, source.glob("store.db*")), str(target)], check=True)
     return target
@@ -45,7 +45,7 @@ def values(store: Store) -> dict[str, bytes]:
     return {entry.key.removeprefix(PODS): entry.value for entry in store.list(PODS).entries}
 
 
-async def test_nobody_else_can_read_the_files(on_disk: Open, tmp_path: Path) -> None:
+async def test_files_are_readable_only_by_the_user(on_disk: Open, tmp_path: Path) -> None:
     directory = tmp_path / "new" / "data"
     store = on_disk(directory=directory)
     await store.create(PODS + "a", b"")
@@ -53,7 +53,7 @@ async def test_nobody_else_can_read_the_files(on_disk: Open, tmp_path: Path) -> 
     assert modes == {"data": 0o700, "store.db": 0o600, "store.db-wal": 0o600}
 
 
-async def test_a_file_that_others_could_read_is_closed_to_them(on_disk: Open, tmp_path: Path) -> None:
+async def test_world_readable_file_becomes_private_on_open(on_disk: Open, tmp_path: Path) -> None:
     await on_disk().close()
     (tmp_path / "store.db").chmod(0o644)
     on_disk()
@@ -61,12 +61,12 @@ async def test_a_file_that_others_could_read_is_closed_to_them(on_disk: Open, tm
 
 
 async def test_every_commit_is_synced(on_disk: Open) -> None:
-    ask = connection(on_disk()).execute
-    assert ask("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert ask("PRAGMA synchronous").fetchone() == (2,)
+    execute = connection(on_disk()).execute
+    assert execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert execute("PRAGMA synchronous").fetchone() == (2,)
 
 
-async def test_a_second_process_is_turned_away_and_does_no_harm(on_disk: Open, tmp_path: Path) -> None:
+async def test_second_process_is_refused_and_changes_nothing(on_disk: Open, tmp_path: Path) -> None:
     store = on_disk()
     await store.create(PODS + "a", b"")
     second = run_python(
@@ -91,7 +91,7 @@ async def test_a_second_process_is_turned_away_and_does_no_harm(on_disk: Open, t
 
 
 @pytest.mark.parametrize("content", [b"# my notes\n" * 500, b"x", bytes(4096)])
-async def test_a_file_that_is_no_database_is_refused_and_left_alone(
+async def test_file_that_is_not_a_database_is_refused_and_unchanged(
     on_disk: Open, tmp_path: Path, content: bytes
 ) -> None:
     path = tmp_path / "store.db"
@@ -102,7 +102,7 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(
     assert path.read_bytes() == content
 
 
-async def test_the_database_of_another_program_is_refused_and_left_alone(on_disk: Open, tmp_path: Path) -> None:
+async def test_database_of_another_program_is_refused_and_unchanged(on_disk: Open, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     other = sqlite3.connect(path)
     other.execute("CREATE TABLE log (id)")
@@ -113,34 +113,34 @@ async def test_the_database_of_another_program_is_refused_and_left_alone(on_disk
     assert path.read_bytes() == content
 
 
-async def test_a_newer_format_is_refused(on_disk: Open, tmp_path: Path) -> None:
+async def test_newer_format_is_refused(on_disk: Open, tmp_path: Path) -> None:
     await on_disk().close()
     newer = sqlite3.connect(tmp_path / "store.db")
     newer.execute("PRAGMA user_version = 2")
     newer.close()
-    with pytest.raises(errors.StoreFault, match="has format 2, and this Trimtab writes format 1"):
+    with pytest.raises(errors.StoreFault, match="has format 2, but this Trimtab writes format 1"):
         on_disk()
 
 
-async def test_a_value_that_changed_on_disk_is_noticed(on_disk: Open, tmp_path: Path) -> None:
+async def test_changed_value_on_disk_is_detected(on_disk: Open, tmp_path: Path) -> None:
     store = on_disk()
     await store.create(PODS + "a", b"precious content")
     await store.close()
     path = tmp_path / "store.db"
     path.write_bytes(path.read_bytes().replace(b"precious", b"precioux"))
-    with pytest.raises(errors.StoreFault, match=r"is damaged .*revision 2 .*bring back a copy"):
+    with pytest.raises(errors.StoreFault, match=r"is damaged .*revision 2 .*restore a copy"):
         on_disk()
 
 
-@pytest.mark.parametrize("harm", ["truncate", "zero", "noise"])
-async def test_a_damaged_file_is_refused_with_a_clear_fault(on_disk: Open, tmp_path: Path, harm: str) -> None:
+@pytest.mark.parametrize("damage", ["truncate", "zero", "noise"])
+async def test_damaged_file_is_refused_and_unchanged(on_disk: Open, tmp_path: Path, damage: str) -> None:
     store = on_disk()
     await store.commit([Put(f"{PODS}{n}", os.urandom(3000)) for n in range(100)])
     await store.close()
     path = tmp_path / "store.db"
     content = bytearray(path.read_bytes())
     middle = len(content) // 2 // 4096 * 4096
-    match harm:
+    match damage:
         case "truncate":
             del content[middle:]
         case "zero":
@@ -153,40 +153,38 @@ async def test_a_damaged_file_is_refused_with_a_clear_fault(on_disk: Open, tmp_p
     assert path.read_bytes() == content
 
 
-async def test_a_log_without_its_file_is_kept(on_disk: Open, tmp_path: Path) -> None:
+async def test_write_ahead_log_without_its_database_is_kept(on_disk: Open, tmp_path: Path) -> None:
     store = on_disk(directory=tmp_path / "live")
     await store.create(PODS + "a", b"")
     crashed = image(tmp_path / "live", tmp_path / "crashed")
     (crashed / "store.db").unlink()
     log = (crashed / "store.db-wal").read_bytes()
     for _ in range(2):
-        with pytest.raises(errors.StoreFault, match=r"is damaged .*it is empty, yet its log store.db-wal is not"):
+        with pytest.raises(errors.StoreFault, match=r"is damaged .*it is empty, but its log store.db-wal is not"):
             on_disk(directory=crashed)
     assert (crashed / "store.db-wal").read_bytes() == log
 
 
-async def test_a_deletion_of_what_was_never_there_is_damage(on_disk: Open, tmp_path: Path) -> None:
+async def test_deletion_row_of_a_missing_key_is_damage(on_disk: Open, tmp_path: Path) -> None:
     store = on_disk()
     await store.create(PODS + "a", b"")
     await store.delete(PODS + "a")
     await store.close()
-    with sqlite3.connect(tmp_path / "store.db") as meddler:
-        meddler.execute("DELETE FROM log WHERE revision = 2")
-    meddler.close()
-    with pytest.raises(errors.StoreFault, match=r"is damaged .*which is not there"):
+    with sqlite3.connect(tmp_path / "store.db") as other:
+        other.execute("DELETE FROM log WHERE revision = 2")
+    other.close()
+    with pytest.raises(errors.StoreFault, match=r"is damaged .*which does not exist"):
         on_disk()
 
 
-async def test_a_data_directory_that_is_a_file_is_a_clear_fault(on_disk: Open, tmp_path: Path) -> None:
+async def test_data_directory_that_is_a_file_is_refused(on_disk: Open, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.StoreFault, match="cannot be opened for writing"):
         on_disk(directory=tmp_path / "file")
 
 
 @pytest.mark.parametrize("existing", [True, False])
-async def test_a_directory_without_write_permission_is_a_clear_fault(
-    on_disk: Open, tmp_path: Path, existing: bool
-) -> None:
+async def test_directory_without_write_permission_is_refused(on_disk: Open, tmp_path: Path, existing: bool) -> None:
     directory = tmp_path / "data"
     directory.mkdir()
     if existing:
@@ -202,7 +200,7 @@ async def test_a_directory_without_write_permission_is_a_clear_fault(
         from trimtab import errors
         from trimtab.store.store import Store
         if os.getuid() == 0:
-            os.setuid(65534)  # nothing is forbidden to root
+            os.setuid(65534)  # root ignores permissions
         try:
             Store.open(Path(sys.argv[1]))
         except errors.StoreFault as fault:
@@ -215,7 +213,7 @@ async def test_a_directory_without_write_permission_is_a_clear_fault(
     assert "make its directory writable" in outcome.stdout
 
 
-async def test_on_a_full_disk_reads_go_on_writes_fail_clearly_and_room_heals(on_disk: Open) -> None:
+async def test_full_disk_fails_writes_but_not_reads_until_space_is_freed(on_disk: Open) -> None:
     store = on_disk()
     await store.create(PODS + "kept", b"safe")
     connection(store).execute("PRAGMA max_page_count = 5")
@@ -226,7 +224,7 @@ async def test_on_a_full_disk_reads_go_on_writes_fail_clearly_and_room_heals(on_
         *(store.create(f"{PODS}{n}", bytes(5000)) for n in range(20)), return_exceptions=True
     )
     assert all(isinstance(outcome, errors.StoreFault) for outcome in outcomes)
-    assert "no room to write" in str(outcomes[0])
+    assert "no space left to write" in str(outcomes[0])
     assert store.fault is outcomes[0]
     assert (store.revision, values(store)) == (revision, {"kept": b"safe"})
     assert await watch.next(0) == []
@@ -240,11 +238,11 @@ async def test_on_a_full_disk_reads_go_on_writes_fail_clearly_and_room_heals(on_
     assert sorted(values(on_disk())) == ["0", "kept"]
 
 
-async def test_forgetting_history_makes_room_in_a_full_store(on_disk: Open) -> None:
+async def test_compaction_frees_space_in_a_full_store(on_disk: Open) -> None:
     store = on_disk()
     await store.commit([Put(f"{PODS}{n}", bytes(20_000)) for n in range(20)])
-    connection(store).execute("PRAGMA max_page_count = 1")  # SQLite takes it as: not beyond the present size
-    with pytest.raises(errors.StoreFault, match="no room"):
+    connection(store).execute("PRAGMA max_page_count = 1")  # SQLite reads it as: not beyond the current size
+    with pytest.raises(errors.StoreFault, match="no space left"):
         await store.create(PODS + "more", bytes(36_000))
     await store.commit([Delete(f"{PODS}{n}") for n in range(3)])
     store.compact(store.revision)
@@ -253,11 +251,11 @@ async def test_forgetting_history_makes_room_in_a_full_store(on_disk: Open) -> N
     assert on_disk().count(PODS) == 18
 
 
-def test_a_write_beyond_a_file_size_limit_is_refused_and_the_store_recovers(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_write_beyond_a_file_size_limit_fails_and_the_store_recovers(tmp_path: Path) -> None:
+    async def scenario() -> None:
         store = Store.open(tmp_path)
         acknowledged = 0
-        with pytest.raises(errors.StoreFault, match=r"could not be used|no room"):
+        with pytest.raises(errors.StoreFault, match=r"could not be used|no space left"):
             for acknowledged in range(1000):
                 await store.create(f"{PODS}{acknowledged}", bytes(2000))
         assert 0 < acknowledged == store.count(PODS)
@@ -269,13 +267,13 @@ def test_a_write_beyond_a_file_size_limit_is_refused_and_the_store_recovers(tmp_
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, unlimited[1]))
     try:
-        asyncio.run(story())
+        asyncio.run(scenario())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
 
 
 class Breaking:
-    """A connection whose statements fail as the disk under it would."""
+    """A connection whose statements fail with a disk error."""
 
     def __init__(self, real: sqlite3.Connection, word: str) -> None:
         self._real = real
@@ -291,7 +289,7 @@ class Breaking:
 
 
 @pytest.mark.parametrize("word", ["BEGIN", "DELETE", "UPDATE", "INSERT", "COMMIT"])
-async def test_wherever_a_commit_breaks_nothing_of_it_stays_and_the_next_one_works(on_disk: Open, word: str) -> None:
+async def test_failed_commit_leaves_nothing_behind_and_the_next_one_works(on_disk: Open, word: str) -> None:
     store = on_disk()
     for n in range(5):
         await store.commit([Put(PODS + "a", str(n).encode())])
@@ -307,12 +305,12 @@ async def test_wherever_a_commit_breaks_nothing_of_it_stays_and_the_next_one_wor
     journal._connection = real
     await store.create(PODS + "b", b"")
     await store.close()
-    again = on_disk()
-    assert (values(again), again.compacted) == ({"a": b"4", "b": b""}, 4)
-    assert [event.revision for event in await again.watch(PODS, 4).next()] == [5, 6, 7]
+    reopened = on_disk()
+    assert (values(reopened), reopened.compacted) == ({"a": b"4", "b": b""}, 4)
+    assert [event.revision for event in await reopened.watch(PODS, 4).next()] == [5, 6, 7]
 
 
-async def test_a_crash_at_any_moment_keeps_what_was_acknowledged(on_disk: Open, tmp_path: Path) -> None:
+async def test_crash_keeps_all_acknowledged_writes(on_disk: Open, tmp_path: Path) -> None:
     store = on_disk(Keep(revisions=20), tmp_path / "live")
     for n in range(60):
         await store.commit([Put(f"{PODS}{n % 7}", str(n).encode()), Put(PODS + "last", str(n).encode())])
@@ -321,31 +319,31 @@ async def test_a_crash_at_any_moment_keeps_what_was_acknowledged(on_disk: Open, 
             assert (values(after), after.revision) == (values(store), store.revision)
 
 
-async def test_a_torn_write_ahead_log_loses_only_its_torn_end(on_disk: Open, tmp_path: Path) -> None:
-    """Power loss may leave any part of the last, unacknowledged sectors; transactions stay whole."""
+async def test_torn_write_ahead_log_loses_only_its_torn_end(on_disk: Open, tmp_path: Path) -> None:
+    """Power loss may leave any part of the last, unacknowledged sectors; transactions stay atomic."""
     store = on_disk(directory=tmp_path / "live")
     for n in range(12):
         await store.commit([Put(PODS + "left", str(n).encode()), Put(PODS + "right", str(n).encode())])
-    whole = image(tmp_path / "live", tmp_path / "whole")
-    log = (whole / "store.db-wal").read_bytes()
-    seen: set[int] = set()
+    complete = image(tmp_path / "live", tmp_path / "complete")
+    log = (complete / "store.db-wal").read_bytes()
+    last_values: set[int] = set()
     for number, cut in enumerate(range(len(log), 3 * 4096, -3001)):
         torn = tmp_path / f"torn-{number}"
-        shutil.copytree(whole, torn)
+        shutil.copytree(complete, torn)
         rest = os.urandom(min(4096, len(log) - cut)) if number % 2 else b""
         (torn / "store.db-wal").write_bytes(log[:cut] + rest)
         after = on_disk(directory=torn)
         state = values(after)
         assert state.get("left") == state.get("right")
-        seen.add(int(state.get("left", b"-1")))
+        last_values.add(int(state.get("left", b"-1")))
         assert [event.revision for event in await after.watch(PODS, 1).next(0)] == list(range(2, after.revision + 1))
-    assert max(seen) == 11
-    assert len(seen) > 5
+    assert max(last_values) == 11
+    assert len(last_values) > 5
 
 
-def test_every_sentence_says_where_and_what_to_do() -> None:
+def test_every_sqlite_error_message_names_the_file_and_an_action() -> None:
     path = Path("/data/store.db")
     for code in range(1, 29):
         error = sqlite3.OperationalError("what SQLite says")
         error.sqlite_errorcode = code | (3 << 8)
-        assert re.match(r"(no room to write )?/data/store\.db .*: (\w+ )+", str(fault(path, error)))
+        assert re.match(r"(no space left to write )?/data/store\.db .*: (\w+ )+", str(fault(path, error)))

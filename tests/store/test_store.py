@@ -7,6 +7,7 @@ import pytest
 
 from trimtab import errors
 from trimtab.store.index import Keep
+from trimtab.store.records import Entry
 from trimtab.store.sqlite import Batch, Journal
 from trimtab.store.store import Store
 from trimtab.store.txn import Check, Delete, Draft, Mismatch, Operation, Put
@@ -20,7 +21,7 @@ def pod(name: str, namespace: str = "default") -> str:
     return f"{PODS}{namespace}/{name}"
 
 
-async def test_what_is_created_can_be_read_with_its_revisions(store: Store) -> None:
+async def test_created_entry_is_readable_with_its_revisions(store: Store) -> None:
     created = await store.create(pod("a"), b"one")
     updated = await store.update(pod("a"), b"two", created.mod_revision)
     assert created.mod_revision > 1
@@ -29,7 +30,7 @@ async def test_what_is_created_can_be_read_with_its_revisions(store: Store) -> N
     assert updated.mod_revision == created.mod_revision + 1 == store.revision
 
 
-async def test_a_deleted_key_is_gone_and_its_deletion_has_a_revision_of_its_own(store: Store) -> None:
+async def test_deletion_removes_the_key_and_takes_its_own_revision(store: Store) -> None:
     entry = await store.create(pod("a"), b"one")
     deletion = await store.delete(pod("a"), entry.mod_revision)
     assert store.get(pod("a")) is None
@@ -37,20 +38,20 @@ async def test_a_deleted_key_is_gone_and_its_deletion_has_a_revision_of_its_own(
     assert (deletion.type, deletion.previous, deletion.revision) == ("DELETED", entry, entry.mod_revision + 1)
 
 
-async def test_deleting_nothing_changes_nothing(store: Store) -> None:
+async def test_deleting_a_missing_key_takes_no_revision(store: Store) -> None:
     before = store.revision
     assert await store.delete(pod("ghost")) is None
     assert store.revision == before
 
 
-async def test_a_key_is_created_only_once(store: Store) -> None:
+async def test_creating_an_existing_key_is_a_mismatch(store: Store) -> None:
     entry = await store.create(pod("a"), b"one")
     with pytest.raises(Mismatch, match="was expected absent, but it is at revision 2") as refusal:
         await store.create(pod("a"), b"two")
     assert (refusal.value.key, refusal.value.current) == (pod("a"), entry)
 
 
-async def test_a_write_based_on_an_old_state_is_refused(store: Store) -> None:
+async def test_update_with_an_old_revision_is_a_mismatch(store: Store) -> None:
     old = await store.create(pod("a"), b"one")
     new = await store.update(pod("a"), b"two", old.mod_revision)
     with pytest.raises(Mismatch) as refusal:
@@ -62,7 +63,7 @@ async def test_a_write_based_on_an_old_state_is_refused(store: Store) -> None:
         await store.update(pod("ghost"), b"", 7)
 
 
-async def test_a_transaction_is_done_whole_or_not_at_all(store: Store) -> None:
+async def test_transaction_is_atomic(store: Store) -> None:
     budget = await store.create(BUDGET, b"1")
     entry = await store.create(pod("a"), b"")
     evict: list[Operation] = [Put(BUDGET, b"0", budget.mod_revision), Delete(pod("a"), entry.mod_revision)]
@@ -76,7 +77,7 @@ async def test_a_transaction_is_done_whole_or_not_at_all(store: Store) -> None:
     assert store.revision == written.revision
 
 
-async def test_of_many_who_write_the_same_key_at_once_exactly_one_wins(store: Store) -> None:
+async def test_exactly_one_of_many_concurrent_updates_succeeds(store: Store) -> None:
     entry = await store.create(pod("a"), b"")
     attempts = (store.update(pod("a"), bytes([n]), entry.mod_revision) for n in range(20))
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)
@@ -86,14 +87,14 @@ async def test_of_many_who_write_the_same_key_at_once_exactly_one_wins(store: St
     assert all(loser.current == winner for loser in losers)
 
 
-async def test_a_counter_that_many_debit_at_once_is_never_overdrawn(store: Store) -> None:
+async def test_concurrent_transactions_never_overdraw_a_counter(store: Store) -> None:
     await store.create(BUDGET, b"5")
 
     def debit(draft: Draft) -> list[Operation]:
         budget = draft.get(BUDGET)
         assert budget is not None
         if budget.value == b"0":
-            raise errors.TooManyRequests("the budget is spent")
+            raise errors.TooManyRequests("the budget is used up")
         return [Put(BUDGET, str(int(budget.value) - 1).encode())]
 
     outcomes = await asyncio.gather(*(store.transact(debit) for _ in range(12)), return_exceptions=True)
@@ -103,29 +104,29 @@ async def test_a_counter_that_many_debit_at_once_is_never_overdrawn(store: Store
     assert final.value == b"0"
 
 
-async def test_who_writes_a_turn_of_the_loop_later_is_written_in_one_go_with_the_first(
+async def test_write_one_loop_turn_later_joins_the_same_group_commit(
     on_disk: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups: list[int] = []
     write = Journal.write
 
-    def counted(journal: Journal, batch: Batch) -> None:
+    def count_events(journal: Journal, batch: Batch) -> None:
         groups.append(len(batch.events))
         write(journal, batch)
 
-    monkeypatch.setattr(Journal, "write", counted)
+    monkeypatch.setattr(Journal, "write", count_events)
     store = on_disk()
 
-    async def a_turn_later() -> None:
+    async def write_later() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         await store.create(pod("b"), b"")
 
-    await asyncio.gather(store.create(pod("a"), b""), a_turn_later())
+    await asyncio.gather(store.create(pod("a"), b""), write_later())
     assert groups == [2]
 
 
-async def test_a_transaction_sees_the_list_as_its_own_group_leaves_it(store: Store) -> None:
+async def test_transaction_lists_include_earlier_writes_of_its_group(store: Store) -> None:
     await store.commit([Put(pod("a"), b""), Put(pod("b"), b"")])
     counts: list[int] = []
 
@@ -141,7 +142,7 @@ async def test_a_transaction_sees_the_list_as_its_own_group_leaves_it(store: Sto
     assert [entry.key for entry in store.list(PODS).entries] == [pod("b"), pod("c"), pod("d")]
 
 
-async def test_one_bad_transaction_does_not_harm_those_written_with_it(store: Store) -> None:
+async def test_invalid_transaction_does_not_affect_others_of_its_group(store: Store) -> None:
     outcomes = await asyncio.gather(
         store.create(pod("a"), b"good"),
         store.create(pod("b"), "no bytes"),  # type: ignore[arg-type]
@@ -150,12 +151,11 @@ async def test_one_bad_transaction_does_not_harm_those_written_with_it(store: St
         store.create(pod("d"), b"good"),
         return_exceptions=True,
     )
-    kinds = [type(outcome).__name__ for outcome in outcomes]
-    assert kinds == ["Entry", "TypeError", "UnicodeEncodeError", "ValueError", "Entry"]
+    assert [type(outcome) for outcome in outcomes] == [Entry, TypeError, UnicodeEncodeError, ValueError, Entry]
     assert store.count(PODS) == 2
 
 
-async def test_whoever_stops_waiting_does_not_stop_the_store(store: Store) -> None:
+async def test_cancelled_caller_does_not_stop_the_store(store: Store) -> None:
     tasks = [asyncio.create_task(store.create(pod(str(n)), b"")) for n in range(4)]
     await asyncio.sleep(0)
     tasks[1].cancel()
@@ -168,20 +168,20 @@ async def test_nothing_is_visible_before_it_is_durable(on_disk: Open) -> None:
     store = on_disk()
     journal = store._journal
     assert journal is not None
-    seen: list[object] = []
+    visible: list[object] = []
     write = journal.write
 
-    def look_then_write(batch: object) -> None:
-        seen.append((store.get(pod("a")), store.count(PODS), store.revision))
+    def read_then_write(batch: object) -> None:
+        visible.append((store.get(pod("a")), store.count(PODS), store.revision))
         write(batch)  # type: ignore[arg-type]
 
-    journal.write = look_then_write  # type: ignore[method-assign, assignment]
+    journal.write = read_then_write  # type: ignore[method-assign, assignment]
     await store.create(pod("a"), b"")
-    assert seen == [(None, 0, 1)]
+    assert visible == [(None, 0, 1)]
     assert store.revision == 2
 
 
-async def test_many_writers_share_one_sync(on_disk: Open) -> None:
+async def test_concurrent_writers_share_one_commit(on_disk: Open) -> None:
     store = on_disk()
     journal = store._journal
     assert journal is not None
@@ -192,7 +192,7 @@ async def test_many_writers_share_one_sync(on_disk: Open) -> None:
     assert sizes == [200]
 
 
-async def test_a_list_is_in_key_order_and_stays_inside_its_prefix(store: Store) -> None:
+async def test_list_is_in_key_order_and_limited_to_its_prefix(store: Store) -> None:
     for key in (pod("b"), pod("a"), pod("a", "other"), "/registry//podtemplates/default/a", "/registry/x", "/z"):
         await store.create(key, key.encode())
     assert [entry.key for entry in store.list(PODS).entries] == [pod("a"), pod("b"), pod("a", "other")]
@@ -205,7 +205,7 @@ async def test_a_list_is_in_key_order_and_stays_inside_its_prefix(store: Store) 
     assert store.list("/registry//nothing/").entries == []
 
 
-async def test_pages_show_the_state_of_the_first_page(store: Store) -> None:
+async def test_pages_show_the_revision_of_the_first_page(store: Store) -> None:
     for name in "abcdef":
         await store.create(pod(name), name.encode())
     first = store.list(PODS, limit=2)
@@ -221,7 +221,7 @@ async def test_pages_show_the_state_of_the_first_page(store: Store) -> None:
     ]
 
 
-async def test_a_list_of_the_forgotten_past_or_of_the_future_is_refused(store: Store) -> None:
+async def test_list_at_a_compacted_or_future_revision_is_refused(store: Store) -> None:
     for n in range(5):
         await store.create(pod(str(n)), b"")
     store.compact(4)
@@ -233,21 +233,21 @@ async def test_a_list_of_the_forgotten_past_or_of_the_future_is_refused(store: S
     assert refusal.value.status()["details"]["retryAfterSeconds"] == 1
 
 
-async def test_history_is_bounded_by_its_number_of_revisions() -> None:
+async def test_history_is_limited_by_number_of_revisions() -> None:
     store = Store(Keep(revisions=100))
     for n in range(1000):
         await store.commit([Put(pod("a"), str(n).encode())])
     assert 100 <= store.revision - store.compacted <= 107
 
 
-async def test_history_is_bounded_by_the_size_of_what_was_replaced() -> None:
+async def test_history_is_limited_by_size_of_replaced_values() -> None:
     store = Store(Keep(size=100_000))
     for _ in range(1000):
         await store.commit([Put(pod("a"), bytes(1000))])
     assert 100 <= store.revision - store.compacted <= 110
 
 
-async def test_everything_is_there_after_closing_and_opening(on_disk: Open) -> None:
+async def test_state_and_history_survive_close_and_open(on_disk: Open) -> None:
     store = on_disk()
     kept = await store.create(pod("kept"), b"1")
     kept = await store.update(pod("kept"), b"2", kept.mod_revision)
@@ -255,31 +255,31 @@ async def test_everything_is_there_after_closing_and_opening(on_disk: Open) -> N
     await store.delete(pod("gone"))
     await store.close()
 
-    again = on_disk()
-    assert again.list("/").entries == [kept]
-    assert again.revision == store.revision
-    events = await again.watch(PODS, 1).next()
+    reopened = on_disk()
+    assert reopened.list("/").entries == [kept]
+    assert reopened.revision == store.revision
+    events = await reopened.watch(PODS, 1).next()
     assert [(e.type, e.key, e.prev_value, e.revision) for e in events] == [
         ("ADDED", pod("kept"), None, 2),
         ("MODIFIED", pod("kept"), b"1", 3),
         ("ADDED", pod("gone"), None, 4),
         ("DELETED", pod("gone"), b"", 5),
     ]
-    assert (await again.create(pod("next"), b"")).mod_revision == 6
+    assert (await reopened.create(pod("next"), b"")).mod_revision == 6
 
 
-async def test_a_revision_is_never_given_twice_even_if_the_last_one_is_forgotten(on_disk: Open) -> None:
+async def test_revision_is_never_reused_even_if_the_last_one_is_compacted(on_disk: Open) -> None:
     store = on_disk()
     await store.create(pod("a"), b"")
     await store.delete(pod("a"))
     store.compact(store.revision)
     await store.close()
-    again = on_disk()
-    assert (again.revision, again.compacted) == (3, 3)
-    assert (await again.create(pod("a"), b"")).mod_revision == 4
+    reopened = on_disk()
+    assert (reopened.revision, reopened.compacted) == (3, 3)
+    assert (await reopened.create(pod("a"), b"")).mod_revision == 4
 
 
-async def test_the_file_does_not_grow_with_the_number_of_writes(on_disk: Open, tmp_path: Path) -> None:
+async def test_file_size_does_not_grow_with_the_number_of_writes(on_disk: Open, tmp_path: Path) -> None:
     store = on_disk(Keep(revisions=64))
     for round_ in range(60):
         await asyncio.gather(*(store.commit([Put(pod(str(n)), bytes([round_]) * 4000)]) for n in range(50)))
@@ -288,7 +288,7 @@ async def test_the_file_does_not_grow_with_the_number_of_writes(on_disk: Open, t
     assert on_disk().count(PODS) == 50
 
 
-async def test_the_file_shrinks_when_most_is_deleted(on_disk: Open, tmp_path: Path) -> None:
+async def test_file_shrinks_after_most_keys_are_deleted(on_disk: Open, tmp_path: Path) -> None:
     store = on_disk(Keep(revisions=10))
     await store.commit([Put(pod(str(n)), bytes(8000)) for n in range(1000)])
     await store.commit([Delete(pod(str(n))) for n in range(1000)])
@@ -299,7 +299,7 @@ async def test_the_file_shrinks_when_most_is_deleted(on_disk: Open, tmp_path: Pa
     assert (tmp_path / "store.db").stat().st_size < 2_500_000
 
 
-async def test_closing_finishes_what_was_accepted_and_refuses_the_rest(on_disk: Open) -> None:
+async def test_close_finishes_accepted_writes_and_refuses_new_ones(on_disk: Open) -> None:
     store = on_disk()
     accepted = [asyncio.create_task(store.create(pod(str(n)), b"")) for n in range(10)]
     await asyncio.sleep(0)
@@ -310,7 +310,7 @@ async def test_closing_finishes_what_was_accepted_and_refuses_the_rest(on_disk: 
     assert on_disk().count(PODS) == 10
 
 
-async def test_ten_thousand_objects_cost_little_more_than_their_bytes() -> None:
+async def test_ten_thousand_objects_use_little_more_memory_than_their_bytes() -> None:
     store = Store()
     tracemalloc.start()
     try:
@@ -322,23 +322,23 @@ async def test_ten_thousand_objects_cost_little_more_than_their_bytes() -> None:
     assert used / 10_000 < 500 + 450
 
 
-def test_the_store_works_on_uvloop(tmp_path: Path) -> None:
+def test_store_works_on_uvloop(tmp_path: Path) -> None:
     uvloop = pytest.importorskip("uvloop")
 
-    async def story() -> None:
+    async def scenario() -> None:
         store = Store.open(tmp_path)
         await asyncio.gather(*(store.create(pod(str(n)), b"") for n in range(50)))
         assert len(await store.watch(PODS, 1).next()) == 50
         assert await store.watch(PODS).next(0.01) == []
         await store.close()
 
-    uvloop.run(story())
+    uvloop.run(scenario())
 
 
-def test_a_hundred_stores_in_memory_cost_next_to_nothing() -> None:
-    async def story() -> None:
+def test_in_memory_stores_have_no_writer_thread() -> None:
+    async def scenario() -> None:
         stores = [Store() for _ in range(100)]
         await asyncio.gather(*(store.create(pod("a"), b"") for store in stores))
         assert all(store._scribe is None for store in stores)
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -29,7 +29,7 @@ def test_every_changed_key_takes_the_next_revision() -> None:
     assert written.revision == 3
 
 
-def test_a_refused_transaction_leaves_nothing_behind() -> None:
+def test_refused_transaction_leaves_nothing_behind() -> None:
     draft = Draft(index_with())
     with pytest.raises(Mismatch):
         draft.run(proposal(Put("/a", b""), Check("/b", 7)))
@@ -37,18 +37,18 @@ def test_a_refused_transaction_leaves_nothing_behind() -> None:
     assert draft.get("/a") is None
 
 
-def test_a_transaction_may_build_on_an_earlier_one_of_its_group() -> None:
+def test_transaction_may_build_on_an_earlier_one_of_its_group() -> None:
     draft = Draft(index_with(Entry(KEY, b"old", 2, 2)))
     draft.run(proposal(Put(KEY, b"new")))
-    seen = draft.get(KEY)
-    assert seen is not None
-    assert (seen.value, seen.create_revision) == (b"new", 2)
+    entry = draft.get(KEY)
+    assert entry is not None
+    assert (entry.value, entry.create_revision) == (b"new", 2)
     written = draft.run(proposal(Delete(KEY)))
-    assert written.events[0].previous == seen
+    assert written.events[0].previous == entry
     assert draft.list("/registry/") == []
 
 
-def test_a_refusal_that_leans_on_an_unwritten_state_is_not_pronounced() -> None:
+def test_refusal_that_depends_on_a_pending_write_is_unsettled() -> None:
     draft = Draft(index_with(Entry(KEY, b"old", 2, 2)))
     draft.run(proposal(Put(KEY, b"new")))
     with pytest.raises(Unsettled):
@@ -57,7 +57,7 @@ def test_a_refusal_that_leans_on_an_unwritten_state_is_not_pronounced() -> None:
         draft.run(proposal(Put("/other", b"", 2)))
 
 
-async def test_nobody_is_refused_because_of_a_write_that_then_failed(on_disk: Callable[..., Store]) -> None:
+async def test_transaction_is_not_refused_because_of_a_write_that_failed(on_disk: Callable[..., Store]) -> None:
     store = on_disk()
     journal = store._journal
     assert journal is not None
@@ -65,7 +65,7 @@ async def test_nobody_is_refused_because_of_a_write_that_then_failed(on_disk: Ca
 
     def fail_once(batch: Batch) -> None:
         journal.write = write  # type: ignore[method-assign]
-        raise errors.StoreFault("the disk is full just now")
+        raise errors.StoreFault("the disk is full")
 
     journal.write = fail_once  # type: ignore[method-assign]
     first, second = await asyncio.gather(

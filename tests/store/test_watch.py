@@ -16,7 +16,7 @@ def pod(name: str, namespace: str = "default") -> str:
     return f"{PODS}{namespace}/{name}"
 
 
-async def test_a_watcher_sees_every_change_once_and_in_order(store: Store) -> None:
+async def test_watch_returns_every_change_once_and_in_order(store: Store) -> None:
     watch = store.watch(PODS)
     entry = await store.create(pod("a"), b"1")
     await store.update(pod("a"), b"2", entry.mod_revision)
@@ -31,16 +31,16 @@ async def test_a_watcher_sees_every_change_once_and_in_order(store: Store) -> No
     assert watch.revision == 4
 
 
-async def test_a_watch_can_be_resumed_between_any_two_events(store: Store) -> None:
+async def test_watch_can_be_resumed_between_any_two_events(store: Store) -> None:
     await store.commit([Put(pod(str(n)), b"") for n in range(6)])
     await store.commit([Delete(pod("3")), Put(pod("4"), b"x")])
-    everything = [*await store.watch(PODS, 1).next()]
-    for cut in range(len(everything)):
-        rest = await store.watch(PODS, everything[cut].revision).next(0)
-        assert [*rest] == everything[cut + 1 :]
+    all_events = [*await store.watch(PODS, 1).next()]
+    for cut in range(len(all_events)):
+        rest = await store.watch(PODS, all_events[cut].revision).next(0)
+        assert [*rest] == all_events[cut + 1 :]
 
 
-async def test_a_watch_hears_only_what_is_under_its_prefix(store: Store) -> None:
+async def test_watch_returns_only_events_under_its_prefix(store: Store) -> None:
     inside, wide, one = store.watch(PODS + "default/"), store.watch("/registry/"), store.watch(pod("a"))
     await store.commit([Put(pod("a"), b""), Put(pod("a", "other"), b""), Put("/registry/apps/deployments/x/y", b"")])
     assert [e.key for e in await inside.next()] == [pod("a")]
@@ -49,7 +49,7 @@ async def test_a_watch_hears_only_what_is_under_its_prefix(store: Store) -> None
     assert inside.revision == wide.revision == store.revision
 
 
-async def test_watchers_share_the_events_and_their_wire_form(store: Store) -> None:
+async def test_watches_share_events_and_their_memos(store: Store) -> None:
     first, second = store.watch(PODS), store.watch("/registry/")
     await store.create(pod("a"), b"")
     (event,) = await first.next()
@@ -58,7 +58,7 @@ async def test_watchers_share_the_events_and_their_wire_form(store: Store) -> No
     assert same.memo is event.memo
 
 
-async def test_a_wire_form_is_not_kept_for_ever() -> None:
+async def test_memo_of_an_old_event_is_dropped() -> None:
     store = Store()
     watch = store.watch(PODS)
     await store.create(pod("a"), b"")
@@ -68,7 +68,7 @@ async def test_a_wire_form_is_not_kept_for_ever() -> None:
     assert event.memo is None
 
 
-async def test_a_waiting_watcher_is_woken(store: Store) -> None:
+async def test_waiting_watch_wakes_up_on_a_write(store: Store) -> None:
     watch = store.watch(PODS)
     waiting = asyncio.create_task(watch.next())
     await asyncio.sleep(0.01)
@@ -77,15 +77,15 @@ async def test_a_waiting_watcher_is_woken(store: Store) -> None:
     assert len(await waiting) == 1
 
 
-async def test_a_batch_is_bounded_and_nothing_is_left_out(store: Store) -> None:
+async def test_watch_batches_are_limited_and_complete(store: Store) -> None:
     await store.commit([Put(pod(str(n)), b"") for n in range(10)])
     watch = store.watch(PODS, 1, limit=4)
     assert [len(await watch.next()) for _ in range(3)] == [4, 4, 2]
     assert watch.revision == store.revision
 
 
-def test_a_quiet_watch_reports_how_far_it_is_for_a_bookmark() -> None:
-    async def story() -> None:
+def test_idle_watch_returns_the_current_revision_for_a_bookmark() -> None:
+    async def scenario() -> None:
         store = Store()
         watch = store.watch(PODS)
         await store.create("/registry//nodes//n", b"")
@@ -93,10 +93,10 @@ def test_a_quiet_watch_reports_how_far_it_is_for_a_bookmark() -> None:
         assert watch.revision == store.revision
         assert asyncio.get_running_loop().time() == pytest.approx(60)
 
-    run_virtually(story())
+    run_virtually(scenario())
 
 
-async def test_a_watch_from_the_forgotten_past_is_refused(store: Store) -> None:
+async def test_watch_from_a_compacted_revision_is_refused(store: Store) -> None:
     await store.commit([Put(pod(str(n)), b"") for n in range(10)])
     store.compact(6)
     with pytest.raises(errors.Expired, match=r"too old resource version: 5 \(6\)"):
@@ -104,7 +104,7 @@ async def test_a_watch_from_the_forgotten_past_is_refused(store: Store) -> None:
     assert len(await store.watch(PODS, 6).next()) == 5
 
 
-async def test_a_watch_from_the_future_waits_for_it(store: Store) -> None:
+async def test_watch_from_a_future_revision_waits_for_it(store: Store) -> None:
     watch = store.watch(PODS, 4)
     for name in "abcd":
         await store.create(pod(name), b"")
@@ -112,7 +112,7 @@ async def test_a_watch_from_the_future_waits_for_it(store: Store) -> None:
 
 
 @pytest.mark.parametrize("prefix", [PODS, "/registry/"])
-async def test_a_slow_watcher_is_dropped_with_a_clear_fault(prefix: str) -> None:
+async def test_slow_watch_expires_with_an_error(prefix: str) -> None:
     store = Store(Keep(revisions=50))
     slow, quick = store.watch(prefix), store.watch(prefix)
     for n in range(200):
@@ -123,7 +123,7 @@ async def test_a_slow_watcher_is_dropped_with_a_clear_fault(prefix: str) -> None
 
 
 @pytest.mark.parametrize("prefix", ["/registry//secrets/", "/registry//s"])
-async def test_a_quiet_watcher_is_not_dropped_however_busy_the_others_are(prefix: str) -> None:
+async def test_idle_watch_does_not_expire_because_of_writes_elsewhere(prefix: str) -> None:
     store = Store(Keep(revisions=50))
     quiet = store.watch(prefix)
     waiting = asyncio.create_task(quiet.next())
@@ -134,17 +134,17 @@ async def test_a_quiet_watcher_is_not_dropped_however_busy_the_others_are(prefix
     assert [e.key for e in await waiting] == ["/registry//secrets/default/a"]
 
 
-async def test_watchers_that_time_out_or_leave_are_forgotten(store: Store) -> None:
+async def test_timed_out_and_cancelled_watches_are_removed_from_the_waiters(store: Store) -> None:
     for prefix in (PODS, "/registry/"):
         await store.watch(prefix).next(0)
-        leaving = asyncio.create_task(store.watch(prefix).next())
+        cancelled = asyncio.create_task(store.watch(prefix).next())
         await asyncio.sleep(0)
-        leaving.cancel()
-        await asyncio.gather(leaving, return_exceptions=True)
+        cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
         assert not store._index.waiters(prefix)
 
 
-async def test_closing_ends_every_watch(store: Store) -> None:
+async def test_close_ends_all_watches(store: Store) -> None:
     async def read() -> int:
         return sum([len(batch) async for batch in store.watch(PODS, 1)])
 
@@ -157,8 +157,8 @@ async def test_closing_ends_every_watch(store: Store) -> None:
         await store.watch(PODS).next()
 
 
-def test_history_is_kept_by_age_in_whatever_time_the_loop_has() -> None:
-    async def story() -> None:
+def test_history_is_limited_by_age_in_the_time_of_the_loop() -> None:
+    async def scenario() -> None:
         store = Store(Keep(seconds=600))
         for minute in itertools.count():
             await store.commit([Put(pod("a"), str(minute).encode())])
@@ -167,10 +167,10 @@ def test_history_is_kept_by_age_in_whatever_time_the_loop_has() -> None:
                 break
         assert 10 <= store.revision - store.compacted <= 12
 
-    run_virtually(story())
+    run_virtually(scenario())
 
 
-async def test_readers_and_writers_at_once_see_one_order(store: Store) -> None:
+async def test_concurrent_watches_see_one_order_of_writes(store: Store) -> None:
     async def read(watch_prefix: str) -> list[int]:
         revisions: list[int] = []
         async for batch in store.watch(watch_prefix, 1, limit=7):
@@ -190,18 +190,18 @@ async def test_readers_and_writers_at_once_see_one_order(store: Store) -> None:
         assert revisions == list(range(2, 402))
 
 
-def test_watchers_hear_in_the_order_they_came() -> None:
-    async def story() -> list[int]:
-        store, heard = Store(), []
+def test_watches_wake_up_in_the_order_they_started_to_wait() -> None:
+    async def scenario() -> list[int]:
+        store, woken = Store(), []
 
-        async def listen(number: int) -> None:
+        async def wait(number: int) -> None:
             await store.watch(PODS).next()
-            heard.append(number)
+            woken.append(number)
 
-        listeners = [asyncio.ensure_future(listen(number)) for number in range(50)]
+        waiting = [asyncio.ensure_future(wait(number)) for number in range(50)]
         await asyncio.sleep(0)
         await store.create(pod("a"), b"1")
-        await asyncio.gather(*listeners)
-        return heard
+        await asyncio.gather(*waiting)
+        return woken
 
-    assert run_virtually(story()) == list(range(50))
+    assert run_virtually(scenario()) == list(range(50))

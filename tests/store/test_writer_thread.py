@@ -1,4 +1,4 @@
-"""The thread that writes does one thing after the other, tells the loop, and ends with its owner."""
+"""The writer thread runs jobs in order, calls back in the loop, and ends with its owner."""
 
 import asyncio
 import gc
@@ -13,65 +13,65 @@ def fail() -> None:
     raise LookupError("no such page")
 
 
-def test_work_is_done_in_order_and_its_end_is_told_in_the_loop() -> None:
-    async def story() -> tuple[list[str], set[int]]:
-        scribe, said, where = Scribe(), list[str](), set[int]()
+def test_jobs_run_in_order_and_callbacks_run_in_the_loop() -> None:
+    async def scenario() -> tuple[list[str], set[int]]:
+        writer, done, threads = Scribe(), list[str](), set[int]()
         for name in "abc":
-            scribe.do(lambda name=name: said.append(name), lambda _: where.add(threading.get_ident()))
-        await scribe.done(lambda: said.append("last"))
-        scribe.stop()
-        return said, where
+            writer.do(lambda name=name: done.append(name), lambda _: threads.add(threading.get_ident()))
+        await writer.done(lambda: done.append("last"))
+        writer.stop()
+        return done, threads
 
-    assert asyncio.run(story()) == (["a", "b", "c", "last"], {threading.get_ident()})
+    assert asyncio.run(scenario()) == (["a", "b", "c", "last"], {threading.get_ident()})
 
 
-def test_what_fails_is_raised_where_it_is_waited_for_and_the_next_is_done() -> None:
-    async def story() -> list[str]:
-        scribe, said = Scribe(), list[str]()
+def test_failed_job_raises_in_its_caller_and_the_next_job_runs() -> None:
+    async def scenario() -> list[str]:
+        writer, done = Scribe(), list[str]()
         with pytest.raises(LookupError, match="no such page"):
-            await scribe.done(fail)
-        await scribe.done(lambda: said.append("went on"))
-        scribe.stop()
-        return said
+            await writer.done(fail)
+        await writer.done(lambda: done.append("next"))
+        writer.stop()
+        return done
 
-    assert asyncio.run(story()) == ["went on"]
+    assert asyncio.run(scenario()) == ["next"]
 
 
-def test_whoever_no_longer_waits_is_not_told_and_harms_nobody() -> None:
-    async def story() -> list[str]:
-        scribe, said, may_end = Scribe(), list[str](), threading.Event()
-        waiting = asyncio.ensure_future(scribe.done(lambda: said.append("slow") if may_end.wait(10) else None))
+def test_cancelled_caller_does_not_affect_later_jobs() -> None:
+    async def scenario() -> list[str]:
+        writer, done, may_end = Scribe(), list[str](), threading.Event()
+        waiting = asyncio.ensure_future(writer.done(lambda: done.append("slow") if may_end.wait(10) else None))
         await asyncio.sleep(0)
         waiting.cancel()
         may_end.set()
-        await scribe.done(lambda: said.append("next"))
-        scribe.stop()
-        return said
+        await writer.done(lambda: done.append("next"))
+        writer.stop()
+        return done
 
-    assert asyncio.run(story()) == ["slow", "next"]
+    assert asyncio.run(scenario()) == ["slow", "next"]
 
 
-def test_a_closed_loop_does_not_end_the_thread() -> None:
+def test_closed_loop_does_not_end_the_thread() -> None:
     may_end = threading.Event()
 
-    async def leave(scribe: Scribe) -> None:
-        scribe.do(lambda: may_end.wait(10) and None, print)
+    async def submit_only(writer: Scribe) -> None:
+        writer.do(lambda: may_end.wait(10) and None, print)
 
-    async def come_back(scribe: Scribe) -> str:
-        await scribe.done(lambda: None)
+    async def run_again(writer: Scribe) -> str:
+        await writer.done(lambda: None)
         return "answered"
 
-    scribe = Scribe()
-    asyncio.run(leave(scribe))
+    writer = Scribe()
+    asyncio.run(submit_only(writer))
     may_end.set()
-    assert asyncio.run(come_back(scribe)) == "answered"
-    scribe.stop()
+    assert asyncio.run(run_again(writer)) == "answered"
+    writer.stop()
 
 
-def test_a_scribe_that_nobody_holds_ends_its_thread() -> None:
-    scribe = Scribe()
-    thread = scribe._thread
-    del scribe
+def test_unreferenced_writer_ends_its_thread() -> None:
+    writer = Scribe()
+    thread = writer._thread
+    del writer
     gc.collect()
     thread.join(10)
     assert not thread.is_alive()

@@ -1,6 +1,6 @@
-"""What controllers need of an API server, whichever it is: the embedded one in process, or any other over HTTP.
+"""The interface of API server clients: the embedded server in process, or any other over HTTP.
 
-Objects travel as `Raw` (decoded JSON) and are never changed once handed over. Every refusal is an `errors.ApiFault`.
+Objects are passed as `Raw` (decoded JSON) and are never changed afterwards. Every refusal is an `errors.ApiFault`.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -17,7 +17,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 
 
 class Resource(NamedTuple):
-    """Where the objects of a kind live on an API server."""
+    """The REST path and names of a kind on an API server."""
 
     group: str
     version: str
@@ -54,21 +54,21 @@ EVENTS = Resource("", "v1", "events", "Event")
 
 
 class Listing(NamedTuple):
-    """All objects of a resource as they stood at one revision."""
+    """All objects of a resource at one revision."""
 
     items: Sequence[Raw]
     revision: str
 
 
 class Change(Struct, frozen=True):
-    """One line of a watch. A BOOKMARK carries only a revision; an ERROR is raised, never handed over."""
+    """One watch event. A BOOKMARK has only a revision; an ERROR is raised, never returned."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     object: Raw
 
 
 class Answer(NamedTuple):
-    """A plain HTTP answer, for the paths that are not objects (`/readyz`, `/version`)."""
+    """An HTTP response to a path that is not an object (`/readyz`, `/version`)."""
 
     code: int
     body: bytes
@@ -79,7 +79,7 @@ class Client(Protocol):
 
     @property
     def takes_status(self) -> bool:
-        """Whether a typed patch of an object may say its status as well: a server in this process writes both in one step."""
+        """Whether a typed patch may include the status: a server in this process writes both in one step."""
         ...
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw: ...
@@ -89,23 +89,23 @@ class Client(Protocol):
     def watch(
         self, resource: Resource, namespace: str = "", *, revision: str, labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[Change]]:
-        """Changes after `revision`, in batches as they come, until the server ends the watch."""
+        """Events after `revision`, in batches as they arrive, until the server ends the watch."""
         ...
 
     async def create(
         self, resource: Resource, obj: Raw, *, manager: str = "trimtab", dry_run: bool = False, typed: bool = False
     ) -> Raw:
-        """`typed`: it was written from a value of one of our types, and holds nothing that its kind does not know."""
+        """`typed`: the object was encoded from one of our types, so it has no unknown fields."""
         ...
 
     async def create_together(
         self, resource: Resource, objects: Sequence[Raw], *, manager: str = "trimtab"
     ) -> Sequence[Raw] | None:
-        """Create typed objects in one step; None, and nothing is created, where they have to be created one by one."""
+        """Create typed objects in one step; None, and nothing is created, if they must be created one by one."""
         ...
 
     async def record(self, events: Sequence[Raw]) -> None:
-        """Create whole core Events, each with a name of its own; one that is refused keeps none of the others away."""
+        """Create complete core Events, each with its own name; a refused one does not stop the others."""
         ...
 
     async def replace(
@@ -119,7 +119,7 @@ class Client(Protocol):
         name: str,
         patch: Any,
         *,
-        type: PatchType = "merge",  # noqa: A002 - it is what kubectl calls it
+        type: PatchType = "merge",  # noqa: A002 - kubectl's name for it
         subresource: str = "",
         manager: str = "trimtab",
         force: bool = False,
@@ -143,7 +143,7 @@ class Client(Protocol):
         ...
 
     async def resources(self) -> Sequence[Resource]:
-        """What the server serves, one entry per resource in its preferred version, with verbs."""
+        """The resources that the server serves, in their preferred version, with verbs."""
         ...
 
     async def fetch(self, path: str) -> Answer:

@@ -1,4 +1,4 @@
-"""Connections to one API server that carry request after request, with as little ado as HTTP allows."""
+"""HTTP/1.1 keep-alive connections to one API server."""
 
 import asyncio
 import ssl
@@ -12,20 +12,20 @@ import httptools
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 60.0
 LOOKS_PER_ANSWER = 12
-"""How often within those seconds it is looked who waits for too long."""
+"""How often within this time the waiting requests are checked."""
 IDLE_SECONDS = 60.0
-"""A line that was silent for longer may have been cut by somebody on the way, and is not used again."""
+"""A connection that was idle for longer may have been cut by a middlebox, and is not reused."""
 REPEATABLE = frozenset(("GET", "PUT", "DELETE"))
 PORTS = {"https": 443, "http": 80}
 HEEDED = frozenset((b"content-encoding", b"retry-after"))
 GZIP = 31
-"""What zlib calls a gzip stream."""
+"""The window bits with which zlib reads a gzip stream."""
 LARGEST_ANSWER = 512 << 20
-"""Unpacked; a list of a hundred thousand objects stays well below, and no server may fill our memory."""
+"""Decompressed; a list of a hundred thousand objects stays well below, and no server can exhaust our memory."""
 
 
 class Reply(NamedTuple):
-    """What a server answered."""
+    """The response of a server."""
 
     status: int
     body: bytes
@@ -33,7 +33,7 @@ class Reply(NamedTuple):
 
 
 class Broken(ConnectionError):
-    """A line ended before its answer; `silent` when not a byte of that had come."""
+    """A connection ended before its response; `unanswered` when no byte of it had arrived."""
 
     def __init__(self, why: str, *, silent: bool) -> None:
         super().__init__(why)
@@ -52,7 +52,7 @@ class Line(asyncio.Protocol):
         self._size = 0
         self._begun = False
         self.used = 0.0
-        """When it last took a request or fell silent; 0 while it has carried nothing yet."""
+        """When it last started or ended a request; 0 for a new connection."""
 
     @property
     def open(self) -> bool:
@@ -69,30 +69,30 @@ class Line(asyncio.Protocol):
         try:
             return await self._answer
         except BaseException:
-            self.close()  # half an answer may still be on its way
+            self.close()  # the rest of the response may still arrive
             raise
         finally:
             self.used = loop.time()
 
     def give_up(self) -> None:
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(TimeoutError("the server does not answer"))
+            self._answer.set_exception(TimeoutError("the server did not respond in time"))
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
-    # what the loop tells us
+    # callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # the loop gives protocols of streams nothing else
+        self._transport = transport  # type: ignore[assignment]  # stream protocols always get a Transport
 
     def data_received(self, data: bytes) -> None:
         self._begun = True
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as fault:
-            self._fail(f"the server does not speak HTTP: {fault}")
+        except httptools.HttpParserError as error:
+            self._fail(f"the response is not valid HTTP: {error}")
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -102,15 +102,15 @@ class Line(asyncio.Protocol):
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(Broken(why, silent=not self._begun))
 
-    # what the parser tells us
+    # callbacks of the parser
 
     def on_message_begin(self) -> None:
         if self._answer is None or self._answer.done():
-            self.close()  # what it says without being asked must not pass for the next answer
+            self.close()  # an unsolicited response must not be taken for the next one
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if (heeded := name.lower()) in HEEDED:
-            self._headers[heeded] = value.decode("latin-1")
+        if (header := name.lower()) in HEEDED:
+            self._headers[header] = value.decode("latin-1")
 
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
@@ -121,27 +121,27 @@ class Line(asyncio.Protocol):
 
     def _refuse(self) -> None:
         self._parts.clear()
-        self._fail(f"the answer is larger than {LARGEST_ANSWER >> 20} MiB")
+        self._fail(f"the response is larger than {LARGEST_ANSWER >> 20} MiB")
         self.close()
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
         if status < 200 or self._answer is None or self._answer.done():
-            return  # "go on", and no answer yet
+            return  # an informational response such as 100 Continue
         if not self._parser.should_keep_alive():
             self.close()
         body = b"".join(self._parts)
         if self._headers.get(b"content-encoding") == "gzip":
-            unpacking = zlib.decompressobj(GZIP)
-            body = unpacking.decompress(body, LARGEST_ANSWER)
-            if unpacking.unconsumed_tail:
+            decompressor = zlib.decompressobj(GZIP)
+            body = decompressor.decompress(body, LARGEST_ANSWER)
+            if decompressor.unconsumed_tail:
                 self._refuse()
                 return
         self._answer.set_result(Reply(status, body, self._headers.get(b"retry-after", "")))
 
 
 class Lines:
-    """At most so many lines to one server; whoever asks for another waits."""
+    """A limited number of connections to one server; further requests wait."""
 
     def __init__(self, server: str, *, trust: ssl.SSLContext | None, server_name: str = "", at_once: int = 64) -> None:
         parts = urlsplit(server)
@@ -157,69 +157,69 @@ class Lines:
         self._next_look: asyncio.TimerHandle | None = None
 
     async def ask(self, method: str, target: str, headers: dict[str, str], body: bytes = b"") -> Reply:
-        """One request and its answer; a connection that breaks is an OSError, one that hangs a TimeoutError."""
-        told = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        """Send one request and return its response; a broken connection is an OSError, a slow one a TimeoutError."""
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         length = f"Content-Length: {len(body)}\r\n" if body or method != "GET" else "Accept-Encoding: gzip\r\n"
-        head = f"{method} {self._prefix}{target} HTTP/1.1\r\n{self._common}{told}{length}\r\n"
+        head = f"{method} {self._prefix}{target} HTTP/1.1\r\n{self._common}{lines}{length}\r\n"
         async with self._free:
             return await self._carried(method, head.encode("latin-1") + body)
 
     async def _carried(self, method: str, request: bytes) -> Reply:
         while True:
-            line = self._rested() or await self._new()
-            fresh = not line.used
-            self._busy.add(line)
+            connection = self._rested() or await self._new()
+            is_new = not connection.used
+            self._busy.add(connection)
             if self._next_look is None:
                 self._look_later()
             try:
-                reply = await line.ask(request)
-            except Broken as fault:
-                # Cut while nobody used it: whoever may ask twice does so on a line of its own.
-                if fresh or not fault.silent or method not in REPEATABLE:
+                reply = await connection.ask(request)
+            except Broken as error:
+                # It was closed while idle: an idempotent request is repeated on another connection.
+                if is_new or not error.silent or method not in REPEATABLE:
                     raise
             else:
-                if line.open:
-                    self._idle.append(line)
+                if connection.open:
+                    self._idle.append(connection)
                 return reply
             finally:
-                self._busy.discard(line)
+                self._busy.discard(connection)
 
     def _look_later(self) -> None:
         self._next_look = asyncio.get_running_loop().call_later(ANSWER_SECONDS / LOOKS_PER_ANSWER, self._look)
 
     def _look(self) -> None:
-        """Give up who waits for too long: one alarm for all, for one of its own costs a request as much as reading its answer."""
+        """Time out slow requests. One timer serves all: a timer per request costs as much as reading its response."""
         self._next_look = None
-        latest = asyncio.get_running_loop().time() - ANSWER_SECONDS
-        for line in self._busy:
-            if line.used < latest:
-                line.give_up()
+        deadline = asyncio.get_running_loop().time() - ANSWER_SECONDS
+        for connection in self._busy:
+            if connection.used < deadline:
+                connection.give_up()
         if self._busy:
             self._look_later()
 
     def _rested(self) -> Line | None:
         now = asyncio.get_running_loop().time()
         while self._idle:
-            line = self._idle.pop()
-            if line.open and now - line.used < IDLE_SECONDS:
-                return line
-            line.close()
+            connection = self._idle.pop()
+            if connection.open and now - connection.used < IDLE_SECONDS:
+                return connection
+            connection.close()
         return None
 
     async def _new(self) -> Line:
         async with asyncio.timeout(CONNECT_SECONDS):
-            _, line = await asyncio.get_running_loop().create_connection(
+            _, connection = await asyncio.get_running_loop().create_connection(
                 Line,
                 self._host,
                 self._port,
                 ssl=self._trust,
                 server_hostname=self._server_name if self._trust is not None else None,
             )
-        return line
+        return connection
 
     def close(self) -> None:
         if self._next_look is not None:
             self._next_look.cancel()
-        for line in (*self._idle, *self._busy):
-            line.close()
+        for connection in (*self._idle, *self._busy):
+            connection.close()
         self._idle.clear()

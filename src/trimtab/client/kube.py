@@ -33,7 +33,7 @@ LONGEST_WAIT_SECONDS = 30
 LARGEST_EVENT = 16 << 20
 AT_ONCE = 64
 LINES = 12
-"""Connections that requests share: more would only shake hands, which costs as much as a dozen requests each."""
+"""Connections shared by requests: more would only add handshakes, and one costs as much as a dozen requests."""
 _PLAIN = "/:@!$&'()*+,;=~"
 WHOLE_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -46,12 +46,12 @@ _BY_CODE = {fault.code: fault for fault in reversed(_BY_REASON.values())}
 
 
 def fault_of(status: Raw, code: int) -> ApiFault:
-    """The fault that a `Status` object tells about."""
+    """The fault that a `Status` object describes."""
     details = status.get("details") or {}
     kind = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(code, ApiFault)
     causes = [Cause(c.get("reason", ""), c.get("message", ""), c.get("field", "")) for c in details.get("causes") or []]
     return kind(
-        status.get("message") or f"the server answered {code}",
+        status.get("message") or f"the server responded with status {code}",
         group=details.get("group", ""),
         kind=details.get("kind", ""),
         name=details.get("name", ""),
@@ -61,7 +61,7 @@ def fault_of(status: Raw, code: int) -> ApiFault:
 
 
 class KubeClient:
-    """One connection pool to one API server; reads JSON, sends JSON, waits when told to."""
+    """One connection pool to one API server; reads and sends JSON, and honours Retry-After."""
 
     def __init__(self, credentials: Credentials, clock: Clock | None = None, *, agent: str = "trimtab") -> None:
         self._credentials = credentials
@@ -83,7 +83,7 @@ class KubeClient:
 
     @property
     def _open_watches(self) -> aiohttp.ClientSession:
-        """A pool without a limit: every watch keeps a connection, and must never keep a request from having one."""
+        """A session without a limit: every watch occupies a connection, and must not block requests."""
         if self._watching is None:
             self._watching = self._connect(0)
         return self._watching
@@ -99,11 +99,11 @@ class KubeClient:
 
     async def _headers(self) -> dict[str, str]:
         try:
-            # An exec plugin may take its time; the loop must not wait with it.
+            # An exec plugin may be slow and must not block the loop.
             token = await asyncio.to_thread(self._token) if self._slow_token else self._token()
-        except InputFault as fault:
-            # It may give credentials again in a moment: to whoever asks, a refusal like any other.
-            raise Unauthorized(str(fault)) from fault
+        except InputFault as error:
+            # The plugin may succeed later: report it like any other refusal.
+            raise Unauthorized(str(error)) from error
         if self._tokens.cert and self._ssl is not None:
             load_client_certificate(self._ssl, *self._tokens.cert)
             self._tokens.cert = None
@@ -117,12 +117,12 @@ class KubeClient:
         return self._credentials.exec is not None
 
     def _kwargs(self) -> dict[str, Any]:
-        more: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if self._credentials.server_name:
-            more["server_hostname"] = self._credentials.server_name
+            options["server_hostname"] = self._credentials.server_name
         if self._credentials.proxy:
-            more["proxy"] = self._credentials.proxy
-        return more
+            options["proxy"] = self._credentials.proxy
+        return options
 
     def _url(self, path: str, query: Mapping[str, str | int]) -> str:
         return self._credentials.server + path + _query(query)
@@ -136,7 +136,7 @@ class KubeClient:
         content: str = "application/json",
         accept: str = "",
     ) -> bytes:
-        """One request; a server that names a time to come back is waited for, a few times."""
+        """Send one request; when the server sends Retry-After, wait and retry a few times."""
         encoded = orjson.dumps(body) if body is not None else None
         target = _target(path, query)
         for attempt in range(PATIENCE):
@@ -162,8 +162,8 @@ class KubeClient:
             return await self._lines.ask(method, target, {**self._about_us, **headers}, body or b"")
         url = URL(self._credentials.server + target, encoded=True)
         with _plain_faults():
-            async with self._open.request(method, url, data=body, headers=headers, **self._kwargs()) as answer:
-                return Reply(answer.status, await answer.read(), answer.headers.get("Retry-After", ""))
+            async with self._open.request(method, url, data=body, headers=headers, **self._kwargs()) as response:
+                return Reply(response.status, await response.read(), response.headers.get("Retry-After", ""))
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
         return _object(await self._ask("GET", resource.path(namespace, name)))
@@ -174,7 +174,7 @@ class KubeClient:
         while True:
             query = {"labelSelector": labels, "fieldSelector": fields, "limit": PAGE, "continue": token}
             page = _object(await self._ask("GET", resource.path(namespace), query))
-            # Lists leave apiVersion and kind out of their items; what we hand on is always a whole object.
+            # List items lack apiVersion and kind; callers get complete objects.
             type_of = {"apiVersion": resource.api_version, "kind": resource.kind}
             items.extend(type_of | item for item in page.get("items") or [])
             token = page["metadata"].get("continue", "")
@@ -200,13 +200,15 @@ class KubeClient:
                 headers=await self._headers(),
                 timeout=timeout,
                 **self._kwargs(),
-            ) as answer:
-                if answer.status >= 400:
-                    if answer.status == 401:
+            ) as response:
+                if response.status >= 400:
+                    if response.status == 401:
                         self._tokens.renew()
-                    raise _read_fault(Reply(answer.status, await answer.read(), answer.headers.get("Retry-After", "")))
+                    raise _read_fault(
+                        Reply(response.status, await response.read(), response.headers.get("Retry-After", ""))
+                    )
                 rest = b""
-                async for chunk in answer.content.iter_any():
+                async for chunk in response.content.iter_any():
                     lines = (rest + chunk).split(b"\n")
                     rest = lines.pop()
                     if len(rest) > LARGEST_EVENT:
@@ -228,14 +230,14 @@ class KubeClient:
     async def create_together(
         self, resource: Resource, objects: Sequence[Raw], *, manager: str = "trimtab"
     ) -> Sequence[Raw] | None:
-        """Kubernetes knows no such step."""
+        """Kubernetes has no such call."""
         return None
 
     async def record(self, events: Sequence[Raw]) -> None:
-        told = (self.create(EVENTS, event, manager=event["reportingComponent"]) for event in events)
-        for answer in await asyncio.gather(*told, return_exceptions=True):
-            if isinstance(answer, BaseException) and not isinstance(answer, ApiFault):
-                raise answer
+        creations = (self.create(EVENTS, event, manager=event["reportingComponent"]) for event in events)
+        for result in await asyncio.gather(*creations, return_exceptions=True):
+            if isinstance(result, BaseException) and not isinstance(result, ApiFault):
+                raise result
 
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
         metadata = obj["metadata"]
@@ -249,7 +251,7 @@ class KubeClient:
         name: str,
         patch: Any,
         *,
-        type: PatchType = "merge",  # noqa: A002 - it is what kubectl calls it
+        type: PatchType = "merge",  # noqa: A002 - kubectl's name for it
         subresource: str = "",
         manager: str = "trimtab",
         force: bool = False,
@@ -282,22 +284,22 @@ class KubeClient:
         return _object(await self._ask("POST", resource.path(namespace, name, subresource), body=obj))
 
     async def resources(self) -> Sequence[Resource]:
-        """Asked for every few seconds, so an answer that is the same as the last is not read again."""
-        said = (
+        """Called every few seconds, so a response equal to the last one is not decoded again."""
+        responses = (
             await self._ask("GET", "/api", accept=WHOLE_DISCOVERY),
             await self._ask("GET", "/apis", accept=WHOLE_DISCOVERY),
         )
-        if said == self._discovered[0]:
+        if responses == self._discovered[0]:
             return self._discovered[1]
-        core, others = map(_object, said)
+        core, others = map(_object, responses)
         if core.get("kind") == others.get("kind") == "APIGroupDiscoveryList":
             groups = [*(core.get("items") or []), *(others.get("items") or [])]
-            self._discovered = said, list(chain.from_iterable(map(_served, groups)))
+            self._discovered = responses, list(chain.from_iterable(map(_served, groups)))
             return self._discovered[1]
         return await self._resources_one_by_one(core["versions"], others["groups"])
 
     async def _resources_one_by_one(self, versions: Sequence[str], groups: Sequence[Raw]) -> Sequence[Resource]:
-        """What a server that does not tell everything at once serves."""
+        """Discovery for servers without aggregated discovery."""
         found: dict[tuple[str, str], Resource] = {}
         for version in versions:
             self._take_in(found, "", version, _object(await self._ask("GET", f"/api/{version}")))
@@ -308,7 +310,7 @@ class KubeClient:
                 try:
                     listing = _object(await self._ask("GET", f"/apis/{group['name']}/{version}"))
                 except ApiFault:
-                    continue  # an aggregated API may be away; the others still count
+                    continue  # an aggregated API may be unavailable; the others still count
                 self._take_in(found, group["name"], version, listing)
         return list(found.values())
 
@@ -328,7 +330,7 @@ class KubeClient:
     async def forward(
         self, method: str, path: str, query: Mapping[str, str], headers: Sequence[tuple[str, str]], body: bytes
     ) -> aiohttp.ClientResponse:
-        """Hand a whole request on, as it is but with our credentials; the answer is the caller's to read and close."""
+        """Forward a request unchanged except for our credentials; the caller reads and closes the response."""
         self.requests += 1
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=WATCH_SECONDS + 60)
         return await self._open.request(
@@ -350,21 +352,21 @@ class KubeClient:
 
 @contextmanager
 def _plain_faults() -> Iterator[None]:
-    """A connection that breaks is the same news whichever library noticed it."""
+    """Raise every connection failure as OSError, whichever library reports it."""
     try:
         yield
-    except aiohttp.ClientError as fault:
-        if isinstance(fault, OSError):
+    except aiohttp.ClientError as error:
+        if isinstance(error, OSError):
             raise
-        raise ConnectionError(str(fault) or type(fault).__name__) from fault
+        raise ConnectionError(str(error) or type(error).__name__) from error
 
 
 def _served(group: Raw) -> Iterator[Resource]:
-    """The resources of a group in aggregated discovery, each in the first version that has it: the preferred ones lead."""
+    """The resources of a group in aggregated discovery, each in the first, that is the preferred, version that has it."""
     name, seen = group["metadata"].get("name", ""), set()
     for version in group.get("versions") or []:
         if version.get("freshness") == "Stale":
-            continue  # an aggregated API may be away; the others still count
+            continue  # an aggregated API may be unavailable; the others still count
         for entry in version.get("resources") or []:
             kind = (entry.get("responseKind") or {}).get("kind", "")
             if kind and entry["resource"] not in seen:
@@ -377,9 +379,9 @@ def _object(text: bytes) -> Raw:
     try:
         decoded = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise ApiFault(f"the server did not answer with JSON: {error}") from error
+        raise ApiFault(f"the server did not respond with JSON: {error}") from error
     if not isinstance(decoded, dict):
-        raise ApiFault("the server did not answer with an object")
+        raise ApiFault("the server did not respond with a JSON object")
     return decoded
 
 
@@ -391,8 +393,8 @@ def _change(line: bytes) -> Change:
 
 
 def _query(given: Mapping[str, str | int]) -> str:
-    said = tuple([(key, value) for key, value in given.items() if value not in ("", None)])
-    return _encoded(said) if said else ""
+    present = tuple([(key, value) for key, value in given.items() if value not in ("", None)])
+    return _encoded(present) if present else ""
 
 
 @lru_cache(maxsize=64)
@@ -401,12 +403,12 @@ def _encoded(said: tuple[tuple[str, str | int], ...]) -> str:
 
 
 def _target(path: str, query: Mapping[str, str | int]) -> str:
-    """What stands in the first line of a request; names may have characters that must not stand there as they are."""
+    """The request target; object names may have characters that must be escaped."""
     return quote(path, safe=_PLAIN) + _query(query)
 
 
 def _wait(reply: Reply) -> int | None:
-    """How long an overloaded server asks us to wait before we ask the same again."""
+    """How many seconds an overloaded server asks us to wait before a retry."""
     overloaded = reply.status == 429 or reply.status >= 500
     return min(LONGEST_WAIT_SECONDS, int(reply.retry_after)) if overloaded and reply.retry_after.isdigit() else None
 

@@ -1,4 +1,4 @@
-"""Who we are to an API server: kubeconfig files, exec plugins, and the service account of a pod."""
+"""Credentials for API servers: kubeconfig files, exec plugins, and the service account of a pod."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ TOKEN_FILE_SECONDS = 60
 
 
 class Plugin(NamedTuple):
-    """A program that gives credentials."""
+    """A program that returns credentials."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -45,11 +45,11 @@ class Credentials(NamedTuple):
     namespace: str = "default"
 
     def __repr__(self) -> str:
-        """Never the secrets: what is printed ends up in logs."""
+        """Omits secrets: what is printed ends up in logs."""
         return f"Credentials({self.server!r})"
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """The TLS side; None for plain HTTP."""
+        """The TLS context; None for plain HTTP."""
         if not self.server.startswith("https:"):
             return None
         try:
@@ -68,7 +68,7 @@ class Credentials(NamedTuple):
 
 
 def load_client_certificate(context: ssl.SSLContext, cert: bytes, key: bytes) -> None:
-    """OpenSSL reads key pairs only from files, so they exist for a moment, readable by us alone."""
+    """OpenSSL reads key pairs only from files, so write a temporary one that only this user can read."""
     with tempfile.TemporaryDirectory(prefix="trimtab-") as folder:
         path = Path(folder) / "pair.pem"
         path.touch(mode=0o600)
@@ -77,7 +77,7 @@ def load_client_certificate(context: ssl.SSLContext, cert: bytes, key: bytes) ->
 
 
 def load(path: str | os.PathLike[str] | None = None, context: str = "") -> Credentials:
-    """The credentials of a context: of `path`, else of $KUBECONFIG, else ~/.kube/config, else of the pod we run in."""
+    """The credentials of a context from `path`, $KUBECONFIG, ~/.kube/config or the pod's service account, in this order."""
     if path:
         files = [Path(path)]
     elif listed := os.environ.get("KUBECONFIG"):
@@ -90,7 +90,7 @@ def load(path: str | os.PathLike[str] | None = None, context: str = "") -> Crede
 
 
 def in_cluster() -> Credentials:
-    """The service account that Kubernetes mounts into every pod; its token is read anew as it is rotated."""
+    """The service account that Kubernetes mounts into every pod; its token is re-read because it is rotated."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise InputFault("not running inside a cluster: KUBERNETES_SERVICE_HOST is not set")
@@ -104,7 +104,7 @@ def in_cluster() -> Credentials:
 
 
 def _merge(files: list[Path]) -> dict[str, Any]:
-    """Several files as kubectl reads them: the first to name an entry wins."""
+    """Merge several files as kubectl does: the first file that defines an entry wins."""
     merged: dict[str, Any] = {"clusters": {}, "users": {}, "contexts": {}, "current-context": ""}
     found = False
     for file in files:
@@ -147,19 +147,21 @@ def _entries(document: Mapping[str, Any], section: str, inner: str, file: Path) 
 
 
 def _resolve(config: dict[str, Any], context: str) -> Credentials:
-    chosen = context or config["current-context"]
-    if chosen not in config["contexts"]:
+    name = context or config["current-context"]
+    if name not in config["contexts"]:
         known = ", ".join(sorted(config["contexts"])) or "none"
-        raise InputFault(f"the kubeconfig has no context {chosen!r} (it has: {known})")
-    names, _ = config["contexts"][chosen]
+        raise InputFault(f"the kubeconfig has no context {name!r} (it has: {known})")
+    names, _ = config["contexts"][name]
     try:
         cluster, cluster_folder = config["clusters"][names["cluster"]]
         user, user_folder = config["users"].get(names.get("user", ""), ({}, Path()))
     except KeyError as missing:
-        raise InputFault(f"context {chosen!r} names a cluster that the kubeconfig does not have: {missing}") from None
+        raise InputFault(f"context {name!r} refers to a cluster that the kubeconfig does not have: {missing}") from None
     server = str(cluster.get("server", "")).rstrip("/")
     if not server.startswith(("https://", "http://")):
-        raise InputFault(f"the cluster of context {chosen!r} has no server with https:// or http://, but {server!r}")
+        raise InputFault(
+            f"the cluster of context {name!r} needs a server that starts with https:// or http://, not {server!r}"
+        )
     return Credentials(
         server=server,
         ca=_bytes(cluster, "certificate-authority", cluster_folder),
@@ -191,10 +193,10 @@ def _bytes(section: Mapping[str, Any], name: str, folder: Path) -> bytes:
 
 
 def _plugin(plugin: Any, folder: Path) -> Plugin:
-    """What is to be run for credentials; a relative path is meant from the file that names it, as for kubectl."""
+    """The exec plugin; a relative path is relative to the kubeconfig, as in kubectl."""
     command = plugin.get("command") if isinstance(plugin, dict) else None
     if not isinstance(command, str) or not command:
-        raise InputFault("the exec section of the kubeconfig names no command")
+        raise InputFault("the exec section of the kubeconfig has no command")
     variables = [entry for entry in plugin.get("env") or [] if isinstance(entry, dict)]
     return Plugin(
         command=str((folder / command).absolute()) if os.sep in command else command,
@@ -205,7 +207,7 @@ def _plugin(plugin: Any, folder: Path) -> Plugin:
 
 
 class TokenSource:
-    """The bearer token as it is now: fixed, from a file that is rotated, or from an exec plugin until it expires."""
+    """The current bearer token: fixed, from a file that is rotated, or from an exec plugin until it expires."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
@@ -226,16 +228,16 @@ class TokenSource:
         return self._held
 
     def renew(self) -> bool:
-        """Forget a token that the server refused; False where there is no other to be had."""
-        asked_for = self._until is not None
+        """Drop a token that the server refused; False if there is no other source."""
+        can_be_renewed = self._until is not None
         self._until = None
-        return asked_for
+        return can_be_renewed
 
     def _run_plugin(self, plugin: Plugin) -> None:
         info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
         try:
             # A list, never a shell: the kubeconfig names a program and its arguments, nothing else.
-            ran = subprocess.run(  # noqa: S603
+            process = subprocess.run(  # noqa: S603
                 [plugin.command, *plugin.args],
                 env=os.environ | plugin.env | {"KUBERNETES_EXEC_INFO": json.dumps(info)},
                 stdin=subprocess.DEVNULL,
@@ -243,11 +245,11 @@ class TokenSource:
                 timeout=EXEC_SECONDS,
                 check=True,
             )
-            status = json.loads(ran.stdout)["status"]
+            status = json.loads(process.stdout)["status"]
             expiry = status.get("expirationTimestamp")
             self._until = datetime.fromisoformat(expiry) if expiry else datetime.max.replace(tzinfo=UTC)
         except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise InputFault(f"the exec plugin {plugin.command!r} gave no credentials: {_why(error)}") from error
+            raise InputFault(f"the exec plugin {plugin.command!r} returned no credentials: {_why(error)}") from error
         self._held = status.get("token", "")
         if status.get("clientCertificateData"):
             self.cert = (status["clientCertificateData"].encode(), status.get("clientKeyData", "").encode())
@@ -261,10 +263,10 @@ def _token_in(file: str) -> str:
 
 
 def _why(error: Exception) -> str:
-    """What the plugin itself said, where it said something; never its arguments, which may be secret."""
+    """The plugin's own error message, if any; never its arguments, which may be secret."""
     if isinstance(error, subprocess.CalledProcessError):
-        said = error.stderr.decode(errors="replace").strip().splitlines()
-        return f"it ended with {error.returncode}" + (f": {said[-1][:300]}" if said else "")
+        lines = error.stderr.decode(errors="replace").strip().splitlines()
+        return f"it exited with code {error.returncode}" + (f": {lines[-1][:300]}" if lines else "")
     if isinstance(error, subprocess.TimeoutExpired):
-        return f"it did not answer within {EXEC_SECONDS} seconds"
+        return f"it did not finish within {EXEC_SECONDS} seconds"
     return str(error)

@@ -1,4 +1,4 @@
-"""What commands that talk to a fleet share: naming workloads, and reading typed objects."""
+"""Lookups shared by commands: typed lists, resources by kubectl names, and workload references."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
@@ -28,7 +28,7 @@ SHORT = {
 async def everything(
     client: Client, type_: type[T], namespace: str = "", *, fields: str = "", if_served: bool = False
 ) -> list[T]:
-    """All objects of a type, sorted by namespace and name; `if_served`: none where the server does not know the kind."""
+    """All objects of a type, sorted by namespace and name; `if_served`: empty if the server does not serve the kind."""
     kind = kind_of(type_)
     try:
         listing = await client.list(resource_of(kind), namespace, fields=fields)
@@ -37,23 +37,23 @@ async def everything(
             return []
         raise
     found = [cast("T", kind.decode(raw)) for raw in listing.items]
-    return sorted(found, key=lambda thing: (thing.namespace, thing.name))
+    return sorted(found, key=lambda obj: (obj.namespace, obj.name))
 
 
 def resource_named(word: str, served: Sequence[Resource]) -> Resource:
-    """The resource that people mean by `deploy`, `deployment`, `deployments` or `Deployment`."""
+    """The resource that users mean by `deploy`, `deployment`, `deployments` or `Deployment`."""
     wanted = SHORT.get(word.lower(), word).lower()
     for resource in served:
         if wanted in (resource.kind.lower(), resource.plural.lower(), resource.id):
             return resource
-    raise InputFault(f"the server knows no kind called {word!r}; write for example deploy/web or sts/db")
+    raise InputFault(f"the server serves no kind called {word!r}; use for example deploy/web or sts/db")
 
 
 async def reference(client: Client, text: str, namespace: str) -> dict[str, Any]:
-    """`deploy/web` as a rebalancer names it."""
+    """`deploy/web` as the object reference of a WorkloadRebalancer."""
     word, slash, name = text.partition("/")
     if not slash or not name:
-        raise InputFault(f"{text!r} names no workload; write for example deploy/web")
+        raise InputFault(f"{text!r} does not name a workload; use for example deploy/web")
     resource = resource_named(word, await client.resources())
     ref = {"apiVersion": resource.api_version, "kind": resource.kind, "name": name}
     return {**ref, "namespace": namespace} if resource.namespaced else ref

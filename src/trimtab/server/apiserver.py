@@ -1,4 +1,4 @@
-"""Builds an API server out of its rooms: `trimtab apiserver`, `trimtab up` and simulated members all start here."""
+"""Assembles an API server for `trimtab apiserver`, `trimtab up` and simulated member clusters."""
 
 import asyncio
 import logging
@@ -23,18 +23,18 @@ from trimtab.server.admission.builtin_defaults import Births
 from trimtab.server.admission.chain import Admission, Plugin
 from trimtab.server.admission.pdb_rate_history import Rememberings
 from trimtab.server.admission.priority_order import Priorities
+from trimtab.server.admission.rbac_escalation import Escalation
 from trimtab.server.admission.webhooks import GROUP as WEBHOOK_GROUP
 from trimtab.server.admission.webhooks import Webhooks
-from trimtab.server.auth.access_reviews import Reviews
 from trimtab.server.auth.authenticate import Authenticator, Tokens
 from trimtab.server.auth.authorize import GROUP as RBAC_GROUP
 from trimtab.server.auth.authorize import Authorizer
-from trimtab.server.auth.escalation import Escalation
 from trimtab.server.auth.user import Caller, User
 from trimtab.server.background.bootstrap import first_objects
 from trimtab.server.background.garbage_collector import Collector
 from trimtab.server.discovery.discovery import Discovery
 from trimtab.server.discovery.openapi import OpenApi
+from trimtab.server.http.access_reviews import Reviews
 from trimtab.server.http.asgi import Edge
 from trimtab.server.http.dispatch import Handler
 from trimtab.server.http.nonresource_paths import Landing
@@ -43,7 +43,7 @@ from trimtab.server.registry.crds import CRD, PREFIX, Definitions, complaints
 from trimtab.server.registry.object_schema import Fitter
 from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import Computed, Verbs
-from trimtab.server.registry.resources import Catalogue, Served
+from trimtab.server.resources import Catalogue, Served
 from trimtab.server.storage.uids import random_uid
 from trimtab.server.subresources.dispatch import Output, Subresources
 from trimtab.store.store import Store
@@ -56,30 +56,30 @@ log = logging.getLogger("trimtab.server")
 
 
 class Settings(NamedTuple):
-    """What may differ between servers."""
+    """Settings of one API server."""
 
     clock: Clock = WallClock()
     static_tokens: Mapping[str, User] = {}
     token_key: bytes = b""
     plugins: Sequence[Plugin] = ()
-    """Further admission, such as policy admission in `trimtab up`."""
+    """Further admission plugins, such as policy admission in `trimtab up`."""
     store_plugins: Sequence[Callable[[Store], Plugin]] = ()
-    """Further admission that looks at what is stored."""
+    """Constructors of further admission plugins that read the store."""
     new_uid: Callable[[], str] = random_uid
     collects: bool = True
-    """Clean up after deletions, as a controller manager does beside a kube-apiserver."""
+    """Run the garbage collector and expire events, as kube-controller-manager and kube-apiserver do."""
     several_budgets: bool = False
-    """Ask all budgets of a pod, where Kubernetes refuses to judge."""
+    """Check all budgets of a pod on eviction; Kubernetes rejects the eviction of a pod with more than one."""
     output: Output | None = None
-    """What containers have written; without it there are no kubelets to ask."""
+    """Source of container logs; None when there is no kubelet."""
     serves: Callable[[Kind], bool] = lambda _: True
-    """Which of the declared kinds: a member cluster has none of the control plane's."""
+    """Selects the kinds to serve; a member cluster serves none of the control plane's."""
     computed: Mapping[str, Computed] = {}
-    """Who tells the objects of kinds that are never stored, by the kind's id; without a teller they are not served."""
+    """Sources of computed, never stored objects by kind id; a metrics kind without a source is not served."""
 
 
 class ApiServer:
-    """One API server over one store, with its background duties."""
+    """One API server with its store and its background tasks."""
 
     def __init__(self, store: Store, settings: Settings = Settings()) -> None:  # noqa: B008 - a frozen value
         discover(kind_modules)
@@ -87,12 +87,8 @@ class ApiServer:
         self.catalogue = Catalogue()
         self.fitter = Fitter(rules(), {CRD: complaints})
         self.authorizer = Authorizer(store)
-        plugins: list[Plugin] = [Births(store), Priorities(store), Escalation(store, self.authorizer)]
-        if settings.several_budgets:
-            plugins += [Rememberings(), Doubts(store)]
         self.webhooks = Webhooks(store)
-        plugins += [*(make(store) for make in settings.store_plugins), *settings.plugins, self.webhooks]
-        self.admission = Admission(store.get, plugins)
+        self.admission = Admission(store.get, self._admission_plugins(settings))
         self.verbs = Verbs(store, self.catalogue, settings.clock, self.admission, self.fitter, new_uid=settings.new_uid)
         self.verbs.computed.update(settings.computed)
         self.verbs.after_writes[RBAC_GROUP] = self.authorizer.forget
@@ -100,15 +96,33 @@ class ApiServer:
         tokens = Tokens(settings.token_key or secrets.token_bytes(32), store.get)
         self.authenticator = Authenticator(tokens, settings.static_tokens, settings.clock.now)
         self.patcher = Patcher(self.verbs)
-        self.subresources = Subresources(
-            self.verbs, self.patcher, tokens, several_budgets=settings.several_budgets, output=settings.output
-        )
         self.tells: list[Callable[[], Iterable[Sample]]] = []
-        """What those who build this server into something larger have to say in its metrics."""
+        """Sources of further metric samples, added by programs that embed the server."""
         self.landing = Landing(
             self.catalogue, Discovery(self.catalogue), OpenApi(self.catalogue), self._checks(), self._metrics
         )
-        self.handler = Handler(
+        self.subresources = Subresources(
+            self.verbs, self.patcher, tokens, several_budgets=settings.several_budgets, output=settings.output
+        )
+        self.handler = self._request_handler()
+        self.definitions = Definitions(self.verbs, self.fitter)
+        self.app = Edge(self.handler)
+        self._collects = settings.collects
+        self._duties: list[asyncio.Task[None]] = []
+        self._kinds = [kind for kind in kinds.values() if _is_served(kind, settings)]
+        for kind in self._kinds:
+            for served in served_by(kind):
+                self.catalogue.add(served)
+
+    def _admission_plugins(self, settings: Settings) -> list[Plugin]:
+        """All admission plugins in the order in which they run; webhooks come last."""
+        plugins: list[Plugin] = [Births(self.store), Priorities(self.store), Escalation(self.store, self.authorizer)]
+        if settings.several_budgets:
+            plugins += [Rememberings(), Doubts(self.store)]
+        return [*plugins, *(make(self.store) for make in settings.store_plugins), *settings.plugins, self.webhooks]
+
+    def _request_handler(self) -> Handler:
+        return Handler(
             self.verbs,
             self.landing,
             self.authenticator,
@@ -117,22 +131,10 @@ class ApiServer:
             reviews=Reviews(self.verbs, self.authenticator, self.authorizer),
             patcher=self.patcher,
         )
-        self.definitions = Definitions(self.verbs, self.fitter)
-        self.app = Edge(self.handler)
-        self._collects = settings.collects
-        self._duties: list[asyncio.Task[None]] = []
-        self._kinds = [
-            kind
-            for kind in kinds.values()
-            if settings.serves(kind) and (kind.group != METRICS_GROUP or kind.id in settings.computed)
-        ]
-        for kind in self._kinds:
-            for served in served_by(kind):
-                self.catalogue.add(served)
 
     def _metrics(self) -> str:
         counts = {served.storage: self.store.count(served.prefix) for served in self.catalogue.stored()}
-        further = [sample for tell in self.tells for sample in tell()]
+        further = [sample for source in self.tells for sample in source()]
         return self.app.requests.text(counts, self.app.watchers, self.store.revision, further)
 
     def _checks(self) -> dict[str, Callable[[], bool]]:
@@ -142,7 +144,7 @@ class ApiServer:
         return self.store.fault is None
 
     async def start(self) -> None:
-        """Write what a new server needs, then begin the background duties."""
+        """Write the bootstrap objects and CRDs, then start the background tasks."""
         await self.verbs.seed((*first_objects(), *map(_definition, self._declared())), Caller(agent="kube-apiserver"))
         self.definitions.load()
         self._begin(self.definitions.follow)
@@ -151,16 +153,16 @@ class ApiServer:
             self._begin(self._expire_events)
 
     def _declared(self) -> list[Kind]:
-        """Kinds of ours that are not yet in the store as definitions."""
+        """Custom kinds whose CRD is not in the store yet."""
         return [kind for kind in self._kinds if kind.custom and self.store.get(f"{PREFIX}{kind.id}") is None]
 
-    def _begin(self, duty: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task = asyncio.get_running_loop().create_task(_anew(duty))
+    def _begin(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.get_running_loop().create_task(_anew(run))
         task.add_done_callback(_ended)
         self._duties.append(task)
 
     async def _expire_events(self) -> None:
-        """Events tell of the last hour."""
+        """Delete events that were last observed more than an hour ago."""
         while True:
             await asyncio.sleep(_EVENT_SWEEP_SECONDS)
             oldest = timestamp(self.verbs.clock.now() - _EVENT_LIFE)
@@ -169,20 +171,24 @@ class ApiServer:
                 await self.store.delete(entry.key)
 
     async def stop(self) -> None:
-        for duty in self._duties:
-            duty.cancel()
+        for task in self._duties:
+            task.cancel()
         await asyncio.gather(*self._duties, return_exceptions=True)
         await self.store.close()
 
 
-def _ended(duty: asyncio.Task[None]) -> None:
-    """A duty ends only with the server; any other end is a fault that somebody must see."""
-    if not duty.cancelled() and (fault := duty.exception()) is not None and not isinstance(fault, Unavailable):
-        log.error("a duty of the API server ended", exc_info=fault)
+def _is_served(kind: Kind, settings: Settings) -> bool:
+    return settings.serves(kind) and (kind.group != METRICS_GROUP or kind.id in settings.computed)
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    """Log a background task that failed; tasks otherwise end only with the server."""
+    if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, Unavailable):
+        log.error("background task of the API server failed", exc_info=error)
 
 
 def _last_seen(value: bytes) -> str:
-    """When an event was written or seen last, whichever is later."""
+    """The time at which an event was created or last observed, whichever is later."""
     event = orjson.loads(value)
     series = event.get("series") or {}
     moments = (
@@ -194,11 +200,11 @@ def _last_seen(value: bytes) -> str:
     return max(moment or "" for moment in moments)
 
 
-async def _anew(duty: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """A duty that fell behind what the store remembers begins again, with a look at everything."""
+async def _anew(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a task again from a full list when its watch has expired."""
     while True:
         try:
-            await duty()
+            await run()
         except Expired:
             continue
         else:
@@ -206,13 +212,13 @@ async def _anew(duty: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def served_by(kind: Kind) -> list[Served]:
-    """Every version in which a declared kind is served."""
+    """The served resource of every version of a kind."""
     return [_in_version(kind, version) for version in (kind.version, *kind.other_versions)]
 
 
 def _in_version(kind: Kind, version: str) -> Served:
     other = kind.other_versions.get(version, OtherVersion())
-    if kind.id == "events.events.k8s.io":  # the newer form of what the core group stores
+    if kind.id == "events.events.k8s.io":  # stored as v1 Events of the core group
         return Served(kind, version, schema=dict, stored_as="events", outward=to_events_v1, inward=to_core)
     return Served(
         kind,
@@ -224,8 +230,8 @@ def _in_version(kind: Kind, version: str) -> Served:
 
 
 def _definition(kind: Kind) -> Raw:
-    """A kind of ours as the definition that clients look for."""
-    made = crd(kind)
-    for version in made["spec"]["versions"]:
+    """The CRD of a custom kind, with every version served."""
+    definition = crd(kind)
+    for version in definition["spec"]["versions"]:
         version["served"] = True
-    return made
+    return definition

@@ -1,4 +1,4 @@
-"""An API server that lives in a data directory: its certificates, its store, its socket and its kubeconfig."""
+"""An API server with its data directory: certificates, store, TLS listener and kubeconfig."""
 
 import secrets
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from trimtab.store.store import Store
 
 
 def _secret(path: Path, size: int = 32) -> bytes:
-    """A secret of ours, made at the first start."""
+    """The secret in the file, generated on the first start."""
     if not path.exists():
         write_secret(path, secrets.token_hex(size).encode())
     return path.read_bytes().strip()
@@ -41,9 +41,9 @@ class Daemon:
         )
         self.api = ApiServer(store, settings)
         self.app: Any = self.api.app
-        """What is served; may be wrapped before the start."""
+        """The ASGI application to serve; may be wrapped before `start`."""
         self.siblings: dict[str, str] = {}
-        """Further API servers on the same socket, by name: the paths below which they are served."""
+        """Path prefixes of further API servers on the same listener, by name."""
         self._listener: Listener | None = None
 
     @property

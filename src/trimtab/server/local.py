@@ -1,4 +1,4 @@
-"""A client without HTTP: the same verbs, called in process, on any event loop and without threads."""
+"""A client that calls an API server in process, without HTTP and threads, on any event loop."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -7,22 +7,22 @@ import orjson
 
 from trimtab.api.value import Raw
 from trimtab.client.client import EVENTS, Change, Listing, PatchType, Propagation, Resource
-from trimtab.client.client import Answer as Fetched
+from trimtab.client.client import Answer as ClientResponse
 from trimtab.errors import ApiFault
+from trimtab.server import api_errors
 from trimtab.server.apiserver import ApiServer
 from trimtab.server.auth.user import SYSTEM, Caller, User
 from trimtab.server.http.asgi import fault_answer
-from trimtab.server.http.body_decoding import Body
-from trimtab.server.http.messages import Answer, Ask
-from trimtab.server.http.negotiation import JSON
-from trimtab.server.http.options import DeleteOptions, ListOptions, WriteOptions
-from trimtab.server.registry import api_errors
 from trimtab.server.registry.object_schema import Wanted
 from trimtab.server.registry.patch_requests import JSON_PATCH, KNOWN, MERGE, STRATEGIC
 from trimtab.server.registry.resource_store import Outcome
-from trimtab.server.registry.resources import Served, Where
 from trimtab.server.registry.selector_matching import EVERYTHING, Choice, choose
 from trimtab.server.registry.watch import seen
+from trimtab.server.request.body_decoding import Body
+from trimtab.server.request.messages import Answer, Ask
+from trimtab.server.request.negotiation import JSON
+from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
+from trimtab.server.resources import Served, Where
 from trimtab.server.storage.object_codec import decoded, unpack
 from trimtab.store.records import Event
 
@@ -30,7 +30,7 @@ _MEDIA = {"merge": MERGE, "json": JSON_PATCH, "strategic": STRATEGIC}
 
 
 class LocalClient:
-    """One API server in this process, as one user; what the user may do is not asked."""
+    """A client of an API server in the same process, as one user and without RBAC checks."""
 
     def __init__(self, server: ApiServer, user: User = SYSTEM) -> None:
         self._server = server
@@ -52,7 +52,7 @@ class LocalClient:
 
     @property
     def takes_status(self) -> bool:
-        """Unless webhooks may have a say: they know an object and its status by two paths."""
+        """False when webhooks are configured, because they match an object and its status separately."""
         return not self._server.webhooks.configured
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Raw:
@@ -67,8 +67,8 @@ class LocalClient:
     ) -> AsyncIterator[Sequence[Change]]:
         where = self._where(resource, namespace)
         choice = choose(where.served, labels, fields)
-        following = self._verbs.store.watch(where.served.under(where.namespace), int(revision))
-        async for events in following:
+        event_batches = self._verbs.store.watch(where.served.under(where.namespace), int(revision))
+        async for events in event_batches:
             changes = [change for event in events if (change := _change(event, where.served, choice)) is not None]
             if changes:
                 yield changes
@@ -78,18 +78,18 @@ class LocalClient:
     ) -> Raw:
         metadata = obj.get("metadata") or {}
         where, caller = self._where(resource, metadata.get("namespace") or ""), self._caller(manager)
-        understood = self._understood(where.served, obj, caller, typed=typed)
+        decoded_object = self._understood(where.served, obj, caller, typed=typed)
         options = WriteOptions(manager, dry_run, "Ignore")
-        return _written(await self._verbs.create(where, Wanted(understood), options, caller))
+        return _written(await self._verbs.create(where, Wanted(decoded_object), options, caller))
 
     async def create_together(
         self, resource: Resource, objects: Sequence[Raw], *, manager: str = "trimtab"
     ) -> Sequence[Raw] | None:
-        """Where one is refused, who creates them one by one learns which, and why."""
+        """None when one object is rejected; creating them one by one then shows which and why."""
         served, caller = self._where(resource).served, self._caller(manager)
         try:
-            understood = [self._understood(served, obj, caller, typed=True) for obj in objects]
-            outcomes = await self._verbs.create_together(served, understood, WriteOptions(manager), caller)
+            decoded_objects = [self._understood(served, obj, caller, typed=True) for obj in objects]
+            outcomes = await self._verbs.create_together(served, decoded_objects, WriteOptions(manager), caller)
         except ApiFault:
             return None
         return [_written(outcome) for outcome in outcomes] or None
@@ -104,8 +104,8 @@ class LocalClient:
 
     async def replace(self, resource: Resource, obj: Raw, *, subresource: str = "", manager: str = "trimtab") -> Raw:
         where, caller = self._at(resource, obj, subresource), self._caller(manager)
-        understood = self._verbs.fitter.understand(where.served, Body(obj, []), "Ignore", caller)
-        return _written(await self._verbs.update(where, understood, WriteOptions(manager), caller))
+        decoded_object = self._verbs.fitter.understand(where.served, Body(obj, []), "Ignore", caller)
+        return _written(await self._verbs.update(where, decoded_object, WriteOptions(manager), caller))
 
     async def patch(
         self,
@@ -114,7 +114,7 @@ class LocalClient:
         name: str,
         patch: Any,
         *,
-        type: PatchType = "merge",  # noqa: A002 - it is what kubectl calls it
+        type: PatchType = "merge",  # noqa: A002 - the name of the kubectl option
         subresource: str = "",
         manager: str = "trimtab",
         force: bool = False,
@@ -150,37 +150,39 @@ class LocalClient:
         return await self._asked("POST", resource.path(namespace, name, subresource), obj, JSON)
 
     async def _asked(self, method: str, path: str, body: Any, media: str) -> Raw:
-        ask = Ask(method, path, {}, {"content-type": media}, body=orjson.dumps(body), certificate_user=self._user)
-        answer = await self._server.handler.answer(ask)
-        found: Raw = orjson.loads(answer.body) if isinstance(answer, Answer) and answer.body else {}
+        request = Ask(method, path, {}, {"content-type": media}, body=orjson.dumps(body), certificate_user=self._user)
+        response = await self._server.handler.answer(request)
+        found: Raw = orjson.loads(response.body) if isinstance(response, Answer) and response.body else {}
         return found
 
     async def resources(self) -> Sequence[Resource]:
-        found = []
+        resources_found = []
         for served in self._server.catalogue:
             if self._server.catalogue.preferred(served.group, served.resource) is served:
                 kind = served.kind
-                found.append(
+                resources_found.append(
                     Resource(served.group, served.version, kind.plural, kind.name, kind.namespaced, served.verbs)
                 )
-        return found
+        return resources_found
 
-    async def fetch(self, path: str) -> Fetched:
+    async def fetch(self, path: str) -> ClientResponse:
         path, _, query = path.partition("?")
         pairs = (pair.partition("=") for pair in query.split("&") if pair)
-        ask = Ask("GET", path, {key: value for key, _, value in pairs}, {}, certificate_user=self._user)
+        request = Ask("GET", path, {key: value for key, _, value in pairs}, {}, certificate_user=self._user)
         try:
-            answer = await self._server.handler.answer(ask)
+            response = await self._server.handler.answer(request)
         except ApiFault as fault:
-            answer = fault_answer(fault)
-        return Fetched(answer.code, answer.body) if isinstance(answer, Answer) else Fetched(200, b"")
+            response = fault_answer(fault)
+        return (
+            ClientResponse(response.code, response.body) if isinstance(response, Answer) else ClientResponse(200, b"")
+        )
 
     async def close(self) -> None:
-        """Nothing to close: the server lives on without this client."""
+        """Nothing to close: the client does not own the server."""
 
 
 def _written(outcome: Outcome) -> Raw:
-    """What a write made of an object; who watches it has decoded it already."""
+    """The object after a write; reuses the decoded form that watchers share."""
     found = outcome.found
     if found.event is None or found.event.entry is None:
         return found.raw()
@@ -188,7 +190,7 @@ def _written(outcome: Outcome) -> Raw:
 
 
 def _change(event: Event, served: Served, choice: Choice) -> Change | None:
-    """What a watcher is told; objects are decoded once for all who watch without a choice."""
+    """The change for a watcher, None when nothing matches; watchers without a selector share one decoded object."""
     if choice is EVERYTHING:
         return Change(event.type, decoded(event, served))
     found = seen(event, choice)

@@ -1,4 +1,4 @@
-"""Several API servers behind one socket: each under a path of its own, such as `/clusters/member1`."""
+"""Serves several API servers on one listener, each below a path prefix such as `/clusters/member1`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from trimtab.server.http.asgi import Edge, Receive, Scope, Send
 
 
 class Mount:
-    """An ASGI application that hands a request to the server its path begins with, else to the main one."""
+    """An ASGI application that routes a request by its path prefix, by default to the main server."""
 
     def __init__(self, main: Edge, others: Mapping[str, Edge]) -> None:
         self._main = main
@@ -15,9 +15,9 @@ class Mount:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope.get("path", "")
-        for prefix, edge in self._others.items():
+        for prefix, application in self._others.items():
             if path == prefix or path.startswith(f"{prefix}/"):
-                await edge(_below(scope, prefix), receive, send)
+                await application(_below(scope, prefix), receive, send)
                 return
         await self._main(scope, receive, send)
 

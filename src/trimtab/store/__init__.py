@@ -1,1 +1,1 @@
-"""The durable, watchable log of keys and bytes on which the embedded API server stands."""
+"""A durable, watchable key-value store with etcd-like revisions, used by the embedded API server."""

@@ -1,4 +1,4 @@
-"""The current state and the recent past in memory: every read and every watch is answered from here."""
+"""The current state and the recent history in memory; every read and every watch is served from here."""
 
 import asyncio
 from bisect import bisect_left, bisect_right, insort
@@ -11,22 +11,22 @@ from typing import NamedTuple
 from trimtab import errors
 from trimtab.store.records import Entry, Event, Page
 
-FIRST_REVISION = 1  # of the empty store; the first write takes 2, so that 0 and 1 never name an object
+FIRST_REVISION = 1  # of the empty store; the first write gets 2, so that 0 and 1 never name an object
 
 revision_of = attrgetter("revision")
 
 
 class Keep(NamedTuple):
-    """How much of the past is kept; whichever bound is reached first compacts."""
+    """How much history is kept; the limit that is reached first triggers compaction."""
 
     revisions: int = 20_000
     seconds: float = 600.0
-    size: int = 16 * 1024 * 1024  # bytes of values that newer ones replaced
-    memos: int = 128  # of the latest events, that keep what watchers made of them for each other
+    size: int = 16 * 1024 * 1024  # bytes of values that were replaced by newer ones
+    memos: int = 128  # the latest events keep the encodings that watchers share
 
 
 class Row(NamedTuple):
-    """One line of the durable log; no value means the key was deleted."""
+    """One row of the durable log; a row without a value deletes its key."""
 
     revision: int
     key: str
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A moment in the past: everything up to `revision` had happened by `time`."""
+    """A point in the history: everything up to `revision` had happened by `time`."""
 
     time: float
     revision: int
@@ -43,9 +43,9 @@ class Mark(NamedTuple):
 
 
 def shelf_name(key: str) -> str:
-    """`/registry/<group>/<resource>/` of a key; a key or prefix with fewer segments names its own shelf.
+    """`/registry/<group>/<resource>/` of a key; a key or prefix with fewer segments is its own prefix.
 
-    No shelf's name is the beginning of another shelf's keys, so shelves in name order hold all keys in order.
+    No resource prefix is the beginning of a key of another resource, so prefixes in name order hold all keys in order.
     """
     parts = key.split("/", 4)
     return key if len(parts) < 5 else key[: len(key) - len(parts[4])]
@@ -64,7 +64,7 @@ def too_large(asked: int, current: int) -> errors.TimedOut:
 
 
 class Shelf:
-    """The keys of one resource in order, its kept events, and who waits for the next one."""
+    """The sorted keys of one resource, its kept events, and the watchers that wait for the next event."""
 
     __slots__ = ("events", "keys", "name", "trimmed", "waiters")
 
@@ -72,11 +72,13 @@ class Shelf:
         self.name = name
         self.keys: list[str] = []
         self.events: list[Event] = []
-        self.trimmed = trimmed  # up to here events may have been dropped
-        self.waiters: dict[asyncio.Future[bool], None] = {}  # in the order they came, so that a life can be repeated
+        self.trimmed = trimmed  # events up to this revision may have been dropped
+        self.waiters: dict[
+            asyncio.Future[bool], None
+        ] = {}  # a dict keeps them in order, so that runs in virtual time are repeatable
 
     def span(self, prefix: str) -> tuple[int, int]:
-        """Where the keys that begin so begin and end."""
+        """The range of the keys that start with `prefix`."""
         size = len(prefix)
         first = bisect_left(self.keys, prefix)
         return first, bisect_right(self.keys, prefix, first, key=lambda key: key[:size])
@@ -105,7 +107,7 @@ class Shelf:
 
 
 class Index:
-    """All entries by key, shelves of sorted keys, and the kept history. Knows only what is durable."""
+    """All entries by key, sorted keys per resource, and the kept history. It contains only durable writes."""
 
     def __init__(self, keep: Keep) -> None:
         self.entries: dict[str, Entry] = {}
@@ -114,13 +116,13 @@ class Index:
         self.closed = False
         self._keep = keep
         self._shelves: dict[str, Shelf] = {}
-        self._broad = Shelf("", 0)  # where those wait who watch more than one shelf
+        self._broad = Shelf("", 0)  # waiters of watches that cover more than one resource
         self._marks: deque[Mark] = deque()
         self._superseded = 0
-        self._latest: deque[Event] = deque()  # of all shelves, with what watchers have made of them
+        self._latest: deque[Event] = deque()  # events of all resources whose memo is kept
 
     def restore(self, rows: Iterable[Row], compacted: int) -> None:
-        """Play the durable log; rows up to `compacted` are the ground, later ones are also history."""
+        """Replay the durable log; rows up to `compacted` only restore state, later ones are also history."""
         self.revision = self.compacted = max(compacted, FIRST_REVISION)
         for row in rows:
             event = self._replay(row)
@@ -129,20 +131,20 @@ class Index:
                 self._set_mark(0.0)
         for key in self.entries:
             self._shelf(key).keys.append(key)
-        for shelf in self._shelves.values():
-            shelf.keys.sort()
+        for resource in self._shelves.values():
+            resource.keys.sort()
 
     def apply(self, events: Iterable[Event]) -> None:
-        """Make durable events visible and wake who watches them."""
+        """Make durable events visible and wake the watches that wait for them."""
         touched: dict[str, Shelf] = {}
         for event in events:
-            shelf = self._shelf(event.key)
-            self._place(shelf, event)
-            self._remember(shelf, event)
-            touched[shelf.name] = shelf
+            resource = self._shelf(event.key)
+            self._place(resource, event)
+            self._remember(resource, event)
+            touched[resource.name] = resource
         self._broad.wake()
-        for shelf in touched.values():
-            shelf.wake()
+        for resource in touched.values():
+            resource.wake()
 
     def page(self, prefix: str, start_after: str | None, limit: int | None, at_revision: int | None) -> Page:
         revision = self.revision if at_revision is None else at_revision
@@ -152,36 +154,36 @@ class Index:
             raise too_old(revision, self.compacted)
         found: list[Entry] = []
         remaining = 0
-        for shelf in self._shelves_under(prefix):
-            room = limit - len(found) if limit else None
-            some, more = self._part(shelf, prefix, start_after, room, revision)
-            found += some
-            remaining += more
+        for resource in self._shelves_under(prefix):
+            missing = limit - len(found) if limit else None
+            entries, further = self._part(resource, prefix, start_after, missing, revision)
+            found += entries
+            remaining += further
         return Page(found, revision, remaining)
 
     def count(self, prefix: str) -> int:
-        if prefix.count("/") == 4 and prefix.endswith("/"):  # a whole shelf, or none
+        if prefix.count("/") == 4 and prefix.endswith("/"):  # one whole resource
             whole = self._shelves.get(prefix)
             return len(whole.keys) if whole is not None else 0
-        return sum(len(range(*shelf.span(prefix))) for shelf in self._shelves_under(prefix))
+        return sum(len(range(*resource.span(prefix))) for resource in self._shelves_under(prefix))
 
     def since(self, prefix: str, revision: int, limit: int) -> tuple[Sequence[Event], int]:
-        """The events after `revision`, at most `limit`, and the revision up to which they tell everything."""
+        """The events after `revision`, at most `limit`, and the revision up to which they are complete."""
         found = self._events_after(prefix, revision)
         if len(found) > limit:
             return found[:limit], found[limit - 1].revision
         return found, max(revision, self.revision)
 
     def waiters(self, prefix: str) -> dict[asyncio.Future[bool], None]:
-        """Where to leave a future that becomes True when something under `prefix` may have changed."""
+        """The futures to set when something under `prefix` may have changed; a caller adds its own."""
         return (self._shelf(prefix) if prefix.count("/") >= 4 else self._broad).waiters
 
     def trim(self, now: float) -> list[int]:
-        """Compact what the bounds no longer keep; the revisions of the rows that nobody needs any more."""
+        """Compact the history that the limits no longer keep; returns the revisions of log rows that can be deleted."""
         self._set_mark(now)
         target = self.revision - self._keep.revisions
         if target - self.compacted < self._keep.revisions // 16:
-            target = 0  # by the handful, so that a write rarely pays for it
+            target = 0  # compact in larger steps, so that few writes pay for it
         while self._marks and self._outlived(self._marks[0], now):
             target = max(target, self._marks.popleft().revision)
         return self.compact(target)
@@ -191,39 +193,41 @@ class Index:
             return []
         self.compacted = min(revision, self.revision)
         stale: list[int] = []
-        for shelf in list(self._shelves.values()):
-            for event in shelf.drop_until(self.compacted):
+        for resource in list(self._shelves.values()):
+            for event in resource.drop_until(self.compacted):
                 if event.previous is not None:
                     stale.append(event.previous.mod_revision)
                 if event.entry is None:
                     stale.append(event.revision)
-            if not (shelf.keys or shelf.events or shelf.waiters):
-                del self._shelves[shelf.name]
+            if not (resource.keys or resource.events or resource.waiters):
+                del self._shelves[resource.name]
         return stale
 
     def close(self) -> None:
         self.closed = True
-        for shelf in (self._broad, *self._shelves.values()):
-            shelf.wake()
+        for resource in (self._broad, *self._shelves.values()):
+            resource.wake()
 
     def _shelf(self, key: str) -> Shelf:
         name = shelf_name(key)
-        shelf = self._shelves.get(name)
-        if shelf is None:
-            shelf = self._shelves[name] = Shelf(name, self.compacted)
-        return shelf
+        resource = self._shelves.get(name)
+        if resource is None:
+            resource = self._shelves[name] = Shelf(name, self.compacted)
+        return resource
 
     def _shelves_under(self, prefix: str) -> Iterator[Shelf]:
         if prefix.count("/") >= 4:
-            shelf = self._shelves.get(shelf_name(prefix))
-            return iter(()) if shelf is None else iter((shelf,))
+            resource = self._shelves.get(shelf_name(prefix))
+            return iter(()) if resource is None else iter((resource,))
         return (self._shelves[name] for name in sorted(self._shelves) if name.startswith(prefix))
 
     def _replay(self, row: Row) -> Event:
         previous = self.entries.pop(row.key, None)
         if row.value is None and previous is None:
-            raise LookupError(f"revision {row.revision} deletes {row.key}, which is not there")
-        key = row.key if previous is None else previous.key  # one string per key, however often it was written
+            raise LookupError(f"revision {row.revision} deletes {row.key}, which does not exist")
+        key = (
+            row.key if previous is None else previous.key
+        )  # share one string per key, however often the key was written
         entry = None
         if row.value is not None:
             entry = self.entries[key] = Entry(key, row.value, row.revision, row.created)
@@ -255,12 +259,12 @@ class Index:
         if before:
             kept = [key for key in keys if key not in before]
             keys = sorted(kept + [key for key, entry in before.items() if entry is not None])
-        shown = keys if room is None else keys[:room]
+        page = keys if room is None else keys[:room]
         entries = self.entries
-        return [before.get(key) or entries[key] for key in shown], len(keys) - len(shown)
+        return [before.get(key) or entries[key] for key in page], len(keys) - len(page)
 
     def _as_of(self, shelf: Shelf, prefix: str, start_after: str | None, revision: int) -> dict[str, Entry | None]:
-        """What the keys that changed after `revision` held then."""
+        """The values at `revision` of the keys that changed after it."""
         before: dict[str, Entry | None] = {}
         for event in shelf.since(revision):
             if event.key.startswith(prefix) and (start_after is None or event.key > start_after):
@@ -270,27 +274,29 @@ class Index:
     def _events_after(self, prefix: str, revision: int) -> Sequence[Event]:
         if prefix.count("/") >= 4:
             name = shelf_name(prefix)
-            shelf = self._shelves.get(name)
-            if shelf is None:
+            resource = self._shelves.get(name)
+            if resource is None:
                 return ()
-            # A shelf where nothing was dropped since owes its quiet watcher nothing, however far others have come.
-            if revision < shelf.trimmed:
+            # Nothing was dropped from this resource since then, so a slow watch of it misses nothing.
+            if revision < resource.trimmed:
                 raise too_old(revision, self.compacted)
-            events = shelf.since(revision)
+            events = resource.since(revision)
             return events if name == prefix else [event for event in events if event.key.startswith(prefix)]
         if revision < self.compacted:
             raise too_old(revision, self.compacted)
-        if self._latest and self._latest[0].revision <= revision + 1:  # whoever keeps up need not look at every shelf
+        if (
+            self._latest and self._latest[0].revision <= revision + 1
+        ):  # a watch that keeps up need not read every resource
             latest = takewhile(lambda event: event.revision > revision, reversed(self._latest))
             return [event for event in latest if event.key.startswith(prefix)][::-1]
-        shelves = (shelf for name, shelf in self._shelves.items() if name.startswith(prefix))
-        return sorted((event for shelf in shelves for event in shelf.since(revision)), key=revision_of)
+        resources = (resource for name, resource in self._shelves.items() if name.startswith(prefix))
+        return sorted((event for resource in resources for event in resource.since(revision)), key=revision_of)
 
     def _set_mark(self, now: float) -> None:
         if self._marks:
             last = self._marks[-1]
-            grown = self._superseded - last.superseded >= self._keep.size / 16
-            if not grown and now - last.time < self._keep.seconds / 64:
+            has_grown = self._superseded - last.superseded >= self._keep.size / 16
+            if not has_grown and now - last.time < self._keep.seconds / 64:
                 return
         self._marks.append(Mark(now, self.revision, self._superseded))
 

@@ -1,4 +1,4 @@
-"""The words of the store: what a key holds, what happened to it, and one page of a list."""
+"""The values of the store: an entry, an event, and a page of a list."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """What a key holds. The revisions stand beside the bytes, so nobody has to write them into the bytes."""
+    """The value of a key and its revisions. The revisions are not part of the stored bytes."""
 
     key: str
     value: bytes
@@ -15,13 +15,13 @@ class Entry(Struct, frozen=True, gc=False):
 
 
 class Event(Struct, eq=False, gc=False):
-    """One change of one key, shared by all who watch it."""
+    """One change of one key, shared by all its watchers."""
 
     key: str
     revision: int
     entry: Entry | None
     previous: Entry | None
-    memo: Any = None  # whoever first makes the wire form leaves it here for the others; forgotten after a while
+    memo: Any = None  # encodings that watchers share; dropped after a number of newer events
 
     @property
     def type(self) -> Literal["ADDED", "MODIFIED", "DELETED"]:
@@ -35,7 +35,7 @@ class Event(Struct, eq=False, gc=False):
 
     @property
     def shown(self) -> bytes:
-        """What a watcher of the key is shown: what it holds now, or what it held last."""
+        """The current value, or the last one of a deleted key."""
         entry = self.entry or self.previous
         return entry.value if entry else b""
 
@@ -45,7 +45,7 @@ class Event(Struct, eq=False, gc=False):
 
 
 class Page(NamedTuple):
-    """A part of a list: `revision` is the state it shows, `remaining` how many entries follow."""
+    """Part of a list: `revision` is the state it was read at, `remaining` the number of entries that follow."""
 
     entries: list[Entry]
     revision: int

@@ -1,4 +1,4 @@
-"""The durable log: one SQLite file that only ever says what was acknowledged, or says clearly what is wrong with it."""
+"""The durable log in one SQLite file, which holds exactly the acknowledged writes."""
 
 import contextlib
 import os
@@ -15,9 +15,9 @@ from trimtab.store.records import Event
 FILE_NAME = "store.db"
 APPLICATION_ID = 0x54524D54
 FORMAT = 1
-HEADER_SIZE = 100  # of any SQLite file
+HEADER_SIZE = 100  # the header of any SQLite file
 ROWS_PER_STATEMENT = 64
-PAGE_SIZE = 16 * 1024  # of a new file: an object or two fill a small page, and every page is written on its own
+PAGE_SIZE = 16 * 1024  # of a new file; an object or two fill a small page, and every page is written separately
 PAGES_PER_CHECKPOINT = 256
 FREE_PAGES_KEPT = 64
 PAGES_PER_VACUUM = 256
@@ -35,7 +35,7 @@ SCHEMA = (
 
 
 class Batch(NamedTuple):
-    """One group commit: new events, rows that nobody needs any more, and how far history is compacted."""
+    """One group commit: new events, rows to delete, and the compacted revision."""
 
     events: Sequence[Event]
     stale: Sequence[int]
@@ -43,13 +43,13 @@ class Batch(NamedTuple):
 
 
 class Journal:
-    """The open file. One thread at a time may use it; another process finds it locked."""
+    """The open file. Only one thread at a time may use it; another process finds it locked."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE_NAME
         _prepare(directory, self.path)
         try:
-            # The lock is SQLite's own: it ends with the process, however that ends, and no child inherits it.
+            # SQLite's own lock ends with the process, however that ends, and no child inherits it.
             self._connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
             raise fault(self.path, error) from error
@@ -77,7 +77,7 @@ class Journal:
                 yield Row(revision, key, value, created)
 
     def write(self, batch: Batch) -> None:
-        """Make the batch durable, or raise and leave the file as it was."""
+        """Make the batch durable, or raise and leave the file unchanged."""
         with self._faults():
             try:
                 self._write(batch)
@@ -93,27 +93,27 @@ class Journal:
     def _open(self) -> None:
         execute = self._connection.execute
         execute("PRAGMA locking_mode = EXCLUSIVE")
-        new = self._recognise()
-        if new:
+        is_new = self._recognise()
+        if is_new:
             execute(f"PRAGMA page_size = {PAGE_SIZE}")
             execute("PRAGMA auto_vacuum = INCREMENTAL")
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")
-        execute("PRAGMA cache_size = -512")  # the index in memory is the cache; this one only sees appends
+        execute("PRAGMA cache_size = -512")  # the index in memory is the cache; SQLite only appends
         execute(f"PRAGMA wal_autocheckpoint = {PAGES_PER_CHECKPOINT}")
         execute("PRAGMA journal_size_limit = 4194304")
-        execute("BEGIN IMMEDIATE")  # finds out now, not at the first write, whether the file may be written
-        for statement in SCHEMA if new else ():
+        execute("BEGIN IMMEDIATE")  # fails now, not at the first write, if the file is not writable
+        for statement in SCHEMA if is_new else ():
             execute(statement)
         execute("COMMIT")
-        if new:
+        if is_new:
             _sync_directory(self.path.parent)
-        (verdict,) = execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
-            raise damaged(self.path, verdict)
+        (result,) = execute("PRAGMA quick_check(1)").fetchone()
+        if result != "ok":
+            raise damaged(self.path, result)
 
     def _recognise(self) -> bool:
-        """Whether the file is new; a file of somebody else is refused before anything in it is touched."""
+        """Whether the file is new; a file of another program is refused before anything in it is changed."""
         execute = self._connection.execute
         (application,) = execute("PRAGMA application_id").fetchone()
         (version,) = execute("PRAGMA user_version").fetchone()
@@ -121,39 +121,39 @@ class Journal:
             return False
         if application == APPLICATION_ID:
             raise errors.StoreFault(
-                f"{self.path} has format {version}, and this Trimtab writes format {FORMAT}: "
+                f"{self.path} has format {version}, but this Trimtab writes format {FORMAT}: "
                 "use the Trimtab that wrote it, or another data directory; nothing was changed"
             )
         (tables,) = execute("SELECT count(*) FROM sqlite_master").fetchone()
         if application or version or tables:
-            raise _foreign(self.path, "it is the SQLite file of another program")
+            raise _foreign(self.path, "it is a SQLite file of another program")
         return True
 
     def _write(self, batch: Batch) -> None:
         execute = self._connection.execute
         if not batch.stale and len(batch.events) <= ROWS_PER_STATEMENT:
-            # One statement is its own transaction: one call that leaves the interpreter to others while it syncs.
+            # One statement is its own transaction, and one call that releases the interpreter lock while it syncs.
             execute(_insert(len(batch.events)), _parameters(batch.events))
             return
         execute("BEGIN IMMEDIATE")
-        if batch.stale:  # first, so that their room is there for the new rows
+        if batch.stale:  # deleted first, so that the new rows can reuse their pages
             numbers = f"[{','.join(map(str, batch.stale))}]"
             execute("DELETE FROM log WHERE revision IN (SELECT value FROM json_each(?))", (numbers,))
             execute("UPDATE mark SET compacted = ?", (batch.compacted,))
         for start in range(0, len(batch.events), ROWS_PER_STATEMENT):
-            some = batch.events[start : start + ROWS_PER_STATEMENT]
-            execute(_insert(len(some)), _parameters(some))
+            chunk = batch.events[start : start + ROWS_PER_STATEMENT]
+            execute(_insert(len(chunk)), _parameters(chunk))
         execute("COMMIT")
 
     def _shrink(self) -> None:
-        """Give free pages back to the file system, some at a time."""
+        """Return free pages to the file system, a limited number at a time."""
         execute = self._connection.execute
         (free,) = execute("PRAGMA freelist_count").fetchone()
         (pages,) = execute("PRAGMA page_count").fetchone()
         if free > max(FREE_PAGES_KEPT, pages // 4):
-            # The batch is durable already; a full disk here only means that the file shrinks another time.
+            # The batch is already durable; when the disk is full, the file shrinks at a later write.
             with contextlib.suppress(sqlite3.OperationalError):
-                # This pragma frees one page a step, and only a script is stepped to its end.
+                # This pragma frees one page per step, and only executescript runs all steps.
                 self._connection.executescript(f"PRAGMA incremental_vacuum({PAGES_PER_VACUUM})")
 
     @contextlib.contextmanager
@@ -165,7 +165,7 @@ class Journal:
 
 
 def fault(path: Path, error: sqlite3.Error) -> errors.StoreFault:
-    """What SQLite says, as a sentence for the person who has to do something about it."""
+    """The SQLite error as a message that says what to do."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return errors.StoreFault(
@@ -177,21 +177,21 @@ def fault(path: Path, error: sqlite3.Error) -> errors.StoreFault:
             return damaged(path, str(error))
         case sqlite3.SQLITE_FULL:
             return errors.StoreFault(
-                f"no room to write {path} (the disk or a quota is full): free some; "
-                "until then reads go on, writes are refused and nothing acknowledged is lost"
+                f"no space left to write {path} (the disk or a quota is full): free some space; "
+                "until then reads work, writes are refused and no acknowledged write is lost"
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return _unwritable(path, str(error))
         case _:
             return errors.StoreFault(
-                f"{path} could not be used ({error}): look at the disk and its free space; "
-                "nothing acknowledged is lost, and the next write tries again"
+                f"{path} could not be used ({error}): check the disk and its free space; "
+                "no acknowledged write is lost, and the next write tries again"
             )
 
 
 def damaged(path: Path, detail: str) -> errors.StoreFault:
     return errors.StoreFault(
-        f"{path} is damaged ({detail}): bring back a copy of the data directory, or move it away to start empty; "
+        f"{path} is damaged ({detail}): restore a copy of the data directory, or move it away to start empty; "
         "nothing was changed"
     )
 
@@ -210,7 +210,7 @@ def _unwritable(path: Path, detail: str) -> errors.StoreFault:
 
 
 def _prepare(directory: Path, path: Path) -> None:
-    """A directory and an empty file that nobody else may read; SQLite gives its side files the same mode."""
+    """Create the directory and an empty file, readable only by this user; SQLite copies the mode to its side files."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -223,19 +223,19 @@ def _prepare(directory: Path, path: Path) -> None:
 
 
 def _look_at_size(path: Path) -> None:
-    """Refuse what SQLite would take for a new file and overwrite."""
+    """Refuse a file that SQLite would take for a new one and overwrite."""
     size = path.stat().st_size
     log = path.with_name(path.name + "-wal")
     if size == 0 and log.exists() and log.stat().st_size:
-        raise damaged(path, f"it is empty, yet its log {log.name} is not")
+        raise damaged(path, f"it is empty, but its log {log.name} is not")
     if 0 < size < HEADER_SIZE:
         raise _foreign(path, "it is not a SQLite file")
 
 
 def _sync_directory(directory: Path) -> None:
-    """Make the new names durable: the file's in its directory, and the directory's in its parent."""
-    for place in (directory, directory.parent):
-        descriptor = os.open(place, os.O_RDONLY)
+    """Make the new names durable: the file in its directory, and the directory in its parent."""
+    for folder in (directory, directory.parent):
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
@@ -243,7 +243,7 @@ def _sync_directory(directory: Path) -> None:
 
 
 def _insert(rows: int) -> str:
-    return f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?)'] * rows)}"  # noqa: S608 - only question marks vary
+    return f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?)'] * rows)}"  # noqa: S608 - only the number of placeholders varies
 
 
 def _parameters(events: Sequence[Event]) -> list[int | str | bytes | None]:

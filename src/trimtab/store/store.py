@@ -1,4 +1,28 @@
-"""The store: one order of writes, acknowledged when durable, read and watched from memory."""
+"""The store: one order of writes, acknowledged when durable, read and watched from memory.
+
+The problem: an API server needs compare-and-swap writes, a total order of changes for watches, and durability. One
+fsync per object would limit the server to the sync rate of the disk.
+
+How a write goes:
+1. `transact` queues a proposal: a function from the newest state to operations. `commit` is the case of fixed operations.
+2. After a few turns of the event loop the queue is staged in order on a `Draft`, the durable state plus the transactions
+   of this group. Each proposal sees the ones before it, so no write comes between its reads and its writes.
+3. The `WriterThread` appends the whole group to the SQLite log in one SQLite transaction, with one fsync (group commit).
+   Transactions that arrive meanwhile form the next group; only one group is in progress at a time.
+4. Back in the event loop the events are applied to the `MemoryIndex`, watches wake up, and the callers get their results.
+
+Every changed key takes the next revision, so a watch can resume between any two events. Watches read the history of the
+index in memory; a slow watch never delays a writer, and gets `Expired` when its revision is compacted.
+
+The invariant: the index contains exactly what is durable. Nothing is visible, acknowledged or watched before its group is
+on disk, and a group is written as a whole or not at all. Therefore a refusal must not depend on a staged transaction,
+which may still fail: such a transaction (`UnsettledWrite`) is queued again for the next group. When a write fails, all
+transactions of its group fail, the index stays as it was, and the next group tries again.
+
+Why like this: reads and watches cost no I/O and need no locks, because all state belongs to one event loop; only the
+append runs in the thread. Without a journal (tests, simulations) a transaction is applied at once.
+Alternatives that were tried or left out: docs/decisions/store.md.
+"""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
@@ -18,7 +42,7 @@ TURNS_TO_JOIN = 4
 
 
 class _Waiting(NamedTuple):
-    """A transaction in the queue, and who waits for its end."""
+    """A queued transaction and the future of its result."""
 
     propose: Proposal
     outcome: "asyncio.Future[Written]"
@@ -27,12 +51,11 @@ class _Waiting(NamedTuple):
 class Store:
     """Keys like `/registry/<group>/<resource>/<namespace>/<name>`, values of bytes; used from one event loop.
 
-    Every changed key takes the next revision, so a watch can be resumed between any two events.
     Without a journal everything is in memory and a commit ends without waiting, also in virtual time.
     """
 
     def __init__(self, keep: Keep = Keep(), journal: Journal | None = None) -> None:  # noqa: B008 - a frozen value
-        self.fault: errors.StoreFault | None = None  # why the last write failed; None again once one succeeds
+        self.fault: errors.StoreFault | None = None  # why the last write failed; None again after a successful one
         self._index = Index(keep)
         self._journal = journal
         self._scribe = Scribe() if journal else None
@@ -45,7 +68,7 @@ class Store:
 
     @classmethod
     def open(cls, directory: Path, keep: Keep = Keep()) -> Self:  # noqa: B008 - a frozen value
-        """The store in a data directory, made if it is not there; `errors.StoreFault` if it cannot be used."""
+        """The store in a data directory, created if it does not exist; `errors.StoreFault` if it cannot be used."""
         journal = Journal(directory)
         store = cls(keep, journal)
         try:
@@ -72,28 +95,28 @@ class Store:
     def list(
         self, prefix: str, *, start_after: str | None = None, limit: int | None = None, at_revision: int | None = None
     ) -> Page:
-        """Entries in key order; no limit (or 0) means all, no revision means now."""
+        """Entries in key order; no limit (or 0) means all, no revision means the current one."""
         return self._index.page(prefix, start_after, limit, at_revision)
 
     def count(self, prefix: str) -> int:
         return self._index.count(prefix)
 
     def watch(self, prefix: str, from_revision: int | None = None, *, limit: int = 1000) -> Watch:
-        """Events after `from_revision` (by default: from now on), at most `limit` at a time."""
+        """Events after `from_revision` (default: the current revision), at most `limit` at a time."""
         revision = self.revision if from_revision is None else from_revision
         if revision < self.compacted:
             raise too_old(revision, self.compacted)
         return Watch(self._index, prefix, revision, limit)
 
     def commit(self, operations: Iterable[Operation]) -> Coroutine[Any, Any, Written]:
-        """All operations or none; raises `Mismatch` where a condition does not hold."""
+        """All operations or none; raises `RevisionMismatch` when a condition does not hold."""
         staged = tuple(operations)
         return self.transact(lambda _: staged)
 
     async def transact(self, propose: Proposal) -> Written:
-        """Commit what `propose` makes of the newest state; nobody writes between its reads and its writes.
+        """Commit the operations that `propose` derives from the newest state; no other write comes between.
 
-        It may be called more than once, must not wait, and may raise to refuse.
+        It may be called more than once, must not block, and may raise to refuse.
         """
         if self._closing:
             raise errors.Unavailable("the store is shutting down")
@@ -114,12 +137,12 @@ class Store:
         return _entry(await self.commit([Put(key, value, expected)]))
 
     async def delete(self, key: str, expected: int | None = None) -> Event | None:
-        """The deletion, or None if there was nothing to delete."""
+        """The deletion, or None if the key did not exist."""
         written = await self.commit([Delete(key, expected)])
         return written.events[0] if written.events else None
 
     def compact(self, revision: int) -> None:
-        """Forget what happened up to `revision`; the bounds of `Keep` do the same without being asked."""
+        """Drop the history up to `revision`; the limits of `Retention` do the same automatically."""
         self._stale += self._index.compact(revision)
         if self._journal is None:
             self._stale.clear()
@@ -127,7 +150,7 @@ class Store:
             self._kick()
 
     async def close(self) -> None:
-        """Finish what was accepted, accept nothing more, end all watches."""
+        """Finish accepted transactions, refuse new ones, end all watches."""
         if self._closing:
             return
         self._closing = True
@@ -140,15 +163,15 @@ class Store:
         self._index.close()
 
     def _kick(self) -> None:
-        """Start a group commit, unless one is under way."""
+        """Start a group commit, unless one is in progress."""
         if not self._busy:
             self._busy = True
             self._gather(TURNS_TO_JOIN)
 
     def _gather(self, turns: int) -> None:
-        """Let the loop turn a few times before the group is written: whoever writes meanwhile joins it.
+        """Let the loop run a few turns before the group is written, so that concurrent writers join it.
 
-        A busy loop has much to do in a turn, and many join; an idle one turns at once, and nobody waits.
+        In a busy loop a turn takes long and many writers join; in an idle loop the turns take no time.
         """
         if turns:
             asyncio.get_running_loop().call_soon(self._gather, turns - 1)
@@ -168,18 +191,18 @@ class Store:
         self._scribe.do(partial(self._journal.write, batch), partial(self._finish, group, batch))
 
     def _judge(self, draft: Draft) -> Sequence[tuple[_Waiting, Written]]:
-        """Stage the queue in its order; refuse at once what the durable state refuses."""
-        waiting, self._queue = self._queue, []
+        """Stage the queue in order; refuse at once what the durable state refuses."""
+        queued, self._queue = self._queue, []
         group: list[tuple[_Waiting, Written]] = []
-        for transaction in waiting:
+        for transaction in queued:
             if transaction.outcome.done():
-                continue  # whoever asked has gone
+                continue  # the caller was cancelled
             try:
                 group.append((transaction, draft.run(transaction.propose)))
             except Unsettled:
                 self._queue.append(transaction)
-            except Exception as refusal:  # noqa: BLE001 - not swallowed: it is raised where the transaction was asked for
-                transaction.outcome.set_exception(refusal)
+            except Exception as error:  # noqa: BLE001 - raised to the caller of the transaction
+                transaction.outcome.set_exception(error)
         return group
 
     def _finish(self, group: Sequence[tuple[_Waiting, Written]], batch: Batch, failure: Exception | None) -> None:
@@ -209,7 +232,7 @@ class Store:
             self._stale += stale
 
     def _rest(self) -> None:
-        """Go on with the next group, after those just answered had their turn to join it."""
+        """Start the next group, after the callers just answered had a turn to join it."""
         self._busy = False
         if self._queue:
             self._kick()
@@ -217,7 +240,7 @@ class Store:
             self._idle.set_result(None)
 
     def _now(self) -> float:
-        """Seconds since the first write after opening: history found on disk is as old as that."""
+        """Seconds since the first write after opening; history found on disk counts as that old."""
         now = asyncio.get_running_loop().time()
         if self._born is None:
             self._born = now

@@ -1,4 +1,4 @@
-"""Transactions: operations with their conditions, judged one after another against the newest state."""
+"""Transactions: operations with conditions, checked one after another against the newest state."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -13,24 +13,24 @@ ABSENT = 0  # as an expected revision: the key must not exist
 
 
 class Put(Struct, frozen=True):
-    """Write a key; `expected` is the mod_revision it must have, `ABSENT`, or None for whatever it is."""
+    """Write a key; `expected` is the required mod_revision, `ABSENT`, or None for any."""
 
     key: str
     value: bytes
     expected: int | None = None
     memo: dict[str, Any] | None = None
-    """What the writer has already made of the value, for those who watch."""
+    """Encodings of the value that the writer already has, for watchers."""
 
 
 class Delete(Struct, frozen=True):
-    """Remove a key; one that is not there stays that way and takes no revision, unless it was expected."""
+    """Delete a key; a key that does not exist takes no revision, and is an error only if a revision was expected."""
 
     key: str
     expected: int | None = None
 
 
 class Check(Struct, frozen=True):
-    """Let the transaction pass only if the key still has this mod_revision (or is `ABSENT`)."""
+    """Fail the transaction unless the key still has this mod_revision (or is `ABSENT`)."""
 
     key: str
     expected: int
@@ -40,33 +40,33 @@ Operation = Put | Delete | Check
 
 
 class Written(Struct, frozen=True):
-    """What a transaction did: its events in the order of its operations, and the store's revision with it."""
+    """The events of a transaction in the order of its operations, and the store's revision after it."""
 
     revision: int
     events: tuple[Event, ...]
 
 
 class Mismatch(errors.Conflict):
-    """A condition did not hold: `current` is what the key holds now."""
+    """A condition did not hold; `current` is the current entry of the key."""
 
     def __init__(self, key: str, expected: int, current: Entry | None) -> None:
-        wanted = f"at revision {expected}" if expected else "absent"
+        required = f"at revision {expected}" if expected else "absent"
         found = f"it is at revision {current.mod_revision}" if current else "it does not exist"
-        super().__init__(f"{key} was expected {wanted}, but {found}")
+        super().__init__(f"{key} was expected {required}, but {found}")
         self.key = key
         self.expected = expected
         self.current = current
 
 
 class Unsettled(Exception):
-    """A refusal that leans on a write which may still fail: ask again when that write is settled."""
+    """A refusal that depends on a write which is not durable yet: retry when that write has ended."""
 
 
 class Draft:
-    """The next state in the making: the durable one plus the transactions of one group commit.
+    """The durable state plus the transactions staged for one group commit.
 
-    A transaction may build on an earlier one of its group, for they are written together or not at all. It may
-    not be refused because of one: nobody outside may learn of a write that could still fail.
+    A transaction may build on an earlier one of its group, because the group is written as a whole or not at all. It must
+    not be refused because of one: a caller must not learn of a write that may still fail.
     """
 
     def __init__(self, index: Index) -> None:
@@ -93,7 +93,7 @@ class Draft:
         return [found[key] for key in sorted(found)]
 
     def run(self, propose: "Proposal") -> Written:
-        """Judge and stage one transaction; if it is refused, nothing of it stays."""
+        """Check and stage one transaction; a refused transaction leaves nothing behind."""
         self._leans = False
         try:
             operations = tuple(propose(self))
@@ -128,7 +128,9 @@ class Draft:
         entry, memo = None, None
         if isinstance(operation, Put):
             memo = operation.memo
-            key = key if previous is None else previous.key  # one string per key, however often it is written
+            key = (
+                key if previous is None else previous.key
+            )  # share one string per key, however often the key is written
             entry = Entry(key, operation.value, revision, previous.create_revision if previous else revision)
         elif previous is None:
             return None

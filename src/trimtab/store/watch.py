@@ -1,4 +1,4 @@
-"""Watching: a place in the history that moves on as its reader does."""
+"""Watch of a key prefix: a position in the shared history."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from trimtab.store.records import Event
 class Watch:
     """Events under a prefix after a revision, in order, each once.
 
-    It has no queue that could fill up: it reads the one history all watchers share. A reader too slow for the kept
-    history gets `errors.Expired`; no writer ever waits for a reader.
+    There is no queue per watch that could fill up: all watches read the one shared history. A reader that is slower than
+    the kept history gets `errors.Expired`; a writer never waits for a reader.
     """
 
     def __init__(self, index: Index, prefix: str, revision: int, limit: int) -> None:
@@ -25,7 +25,7 @@ class Watch:
     async def next(self, seconds: float | None = None) -> Sequence[Event]:
         """The next events, or none after `seconds` without one.
 
-        Either way everything up to `revision` has then been told, so it is fit for a bookmark.
+        Either way all events up to `revision` have been returned, so it can be sent as a bookmark.
         """
         deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
         waiting = True
@@ -50,15 +50,15 @@ class Watch:
         """Wait until something may have changed; False when the deadline came first."""
         loop = asyncio.get_running_loop()
         change: asyncio.Future[bool] = loop.create_future()
-        alarm = None if deadline is None else loop.call_at(deadline, _ring, change)
+        timer = None if deadline is None else loop.call_at(deadline, _ring, change)
         waiters = self._index.waiters(self._prefix)
         waiters[change] = None
         try:
             return await change
         finally:
             waiters.pop(change, None)
-            if alarm is not None:
-                alarm.cancel()
+            if timer is not None:
+                timer.cancel()
 
 
 def _ring(change: "asyncio.Future[bool]") -> None:

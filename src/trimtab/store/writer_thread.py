@@ -1,4 +1,4 @@
-"""The thread that writes: what takes long is done beside the event loop, in the order in which it was asked for."""
+"""The thread that writes to disk, in submission order, so that the event loop does not block."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from threading import Thread
 from typing import NamedTuple
 
 Ended = Callable[[Exception | None], object]
-"""Told in the loop how the work ended: why it failed, or None."""
+"""Called in the event loop when a job has ended, with the exception or None."""
 
 
 class _Job(NamedTuple):
@@ -21,14 +21,14 @@ class _Job(NamedTuple):
         failure = None
         try:
             self.work()
-        except Exception as caught:  # noqa: BLE001 - not swallowed: it is told to whoever asked for the work
-            failure = caught
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+        except Exception as error:  # noqa: BLE001 - passed to the callback
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed, nobody waits any more
             self.loop.call_soon_threadsafe(self.ended, failure)
 
 
 class Scribe:
-    """One thread; an executor would do, if it did not make two futures with locks of their own for every commit."""
+    """One thread. An executor would make two futures with their own locks for every commit."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
@@ -40,19 +40,19 @@ class Scribe:
         self._jobs.put(_Job(asyncio.get_running_loop(), work, ended))
 
     async def done(self, work: Callable[[], None]) -> None:
-        """Do it and wait for its end."""
+        """Submit the job and wait until it has ended."""
         outcome: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
-        def ended(failure: Exception | None) -> None:
-            if not outcome.done():  # whoever waited may have gone
+        def set_outcome(failure: Exception | None) -> None:
+            if not outcome.done():  # the waiting task may be cancelled
                 outcome.set_result(failure)
 
-        self.do(work, ended)
+        self.do(work, set_outcome)
         if (failure := await outcome) is not None:
             raise failure
 
     def stop(self) -> None:
-        """End the thread, once it has done what it was asked for."""
+        """End the thread after the jobs already submitted."""
         self._jobs.put(None)
         self._thread.join()
 
@@ -60,4 +60,4 @@ class Scribe:
 def _work_through(jobs: "SimpleQueue[_Job | None]") -> None:
     while (job := jobs.get()) is not None:
         job.run()
-        del job  # so that while it waits it keeps nothing alive
+        del job  # so that nothing is kept alive while waiting

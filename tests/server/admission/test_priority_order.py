@@ -5,14 +5,14 @@ ORDERS = "/apis/trimtab.dev/v1alpha1/priorityorders"
 ORDER = {"apiVersion": "trimtab.dev/v1alpha1", "kind": "PriorityOrder", "metadata": {"name": "default"}}
 
 
-async def level(wire: Wire, name: str, value: int):
+async def create_class(wire: Wire, name: str, value: int):
     return await wire("POST", CLASSES, {"metadata": {"name": name}, "value": value})
 
 
-def test_a_name_may_be_put_between_two_others_when_its_value_does_not_contradict() -> None:
-    async def story(wire: Wire) -> None:
+def test_order_is_accepted_unless_it_contradicts_class_values() -> None:
+    async def scenario(wire: Wire) -> None:
         for name, value in (("critical", 1000), ("normal", 500), ("between", 500)):
-            assert (await level(wire, name, value)).status == 201
+            assert (await create_class(wire, name, value)).status == 201
         order = {**ORDER, "spec": {"names": ["critical", "between", "normal"]}}
         assert (await wire("POST", ORDERS, order)).status == 201
         wrong = {"spec": {"names": ["normal", "critical"]}}
@@ -20,21 +20,21 @@ def test_a_name_may_be_put_between_two_others_when_its_value_does_not_contradict
         assert refused.status == 422
         assert "normal" in refused.json()["details"]["causes"][0]["message"]
 
-    with_wire(story)
+    with_wire(scenario)
 
 
-def test_a_class_that_contradicts_the_order_is_told_which_values_would_do() -> None:
-    async def story(wire: Wire) -> None:
+def test_class_that_contradicts_the_order_is_refused_with_the_allowed_values() -> None:
+    async def scenario(wire: Wire) -> None:
         for name, value in (("critical", 1000), ("normal", 500)):
-            assert (await level(wire, name, value)).status == 201
+            assert (await create_class(wire, name, value)).status == 201
         order = {**ORDER, "spec": {"names": ["critical", "late", "normal"]}}
         assert (await wire("POST", ORDERS, order)).status == 201
         for value, bound in ((3, "at least 500"), (2000, "at most 1000")):
-            refused = await level(wire, "late", value)
+            refused = await create_class(wire, "late", value)
             assert refused.status == 422
             (cause,) = refused.json()["details"]["causes"]
             assert cause["field"] == "value"
             assert bound in cause["message"]
-        assert (await level(wire, "late", 700)).status == 201
+        assert (await create_class(wire, "late", 700)).status == 201
 
-    with_wire(story)
+    with_wire(scenario)

@@ -18,8 +18,8 @@ def pod(name: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_of_many_who_want_the_last_places_of_a_quota_exactly_so_many_get_them(on_disk: bool, tmp_path: Path) -> None:
-    async def life() -> tuple[list[int], int]:
+def test_concurrent_pods_never_exceed_the_quota(on_disk: bool, tmp_path: Path) -> None:
+    async def scenario() -> tuple[list[int], int]:
         store = Store.open(tmp_path) if on_disk else Store()
         server = ApiServer(store, Settings(collects=False, store_plugins=(Quotas,)))
         await server.start()
@@ -28,12 +28,12 @@ def test_of_many_who_want_the_last_places_of_a_quota_exactly_so_many_get_them(on
             await wire("POST", QUOTAS, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "3"}}})
         ).status == 201
         try:
-            answers = await asyncio.gather(*(wire("POST", PODS, pod(f"p{number}")) for number in range(20)))
+            responses = await asyncio.gather(*(wire("POST", PODS, pod(f"p{number}")) for number in range(20)))
             dry = await wire("POST", f"{PODS}?dryRun=All", pod("dry"))
             assert dry.status == Forbidden.code
             assert "exceeded quota: few, requested: pods=1, used: pods=3, limited: pods=3" in dry.json()["message"]
-            return sorted(answer.status for answer in answers), store.count("/registry/core/pods/")
+            return sorted(response.status for response in responses), store.count("/registry/core/pods/")
         finally:
             await server.stop()
 
-    assert asyncio.run(life()) == ([201] * 3 + [403] * 17, 3)
+    assert asyncio.run(scenario()) == ([201] * 3 + [403] * 17, 3)

@@ -1,4 +1,4 @@
-"""Others may change or refuse a write, over HTTPS, when a configuration says so."""
+"""Admission webhooks may change or refuse a write."""
 
 import asyncio
 import base64
@@ -19,9 +19,9 @@ RULE = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "res
 
 
 async def review(request: web.Request) -> web.Response:
-    """Labels everything, and refuses what is called `bad`."""
-    asked = (await request.json())["request"]
-    response = {"uid": asked["uid"], "allowed": asked["name"] != "bad"}
+    """Labels every object, and refuses objects named `bad`."""
+    admission_request = (await request.json())["request"]
+    response = {"uid": admission_request["uid"], "allowed": admission_request["name"] != "bad"}
     if not response["allowed"]:
         response["status"] = {"code": 403, "message": "it is bad"}
     elif request.path == "/mutate":
@@ -44,8 +44,8 @@ def configuration(kind: str, url: str, bundle: bytes, **more: object) -> dict:
     return {**head, "webhooks": [webhook]}
 
 
-def with_hook(directory: Path, story) -> None:
-    """Run `story(wire, url, bundle)` beside a webhook on a real socket."""
+def with_webhook(directory: Path, scenario) -> None:
+    """Run `scenario(wire, url, bundle)` with a webhook on a real socket."""
 
     async def run() -> None:
         authority = ensure_authority(directory, [])
@@ -61,7 +61,7 @@ def with_hook(directory: Path, story) -> None:
         server = ApiServer(Store())
         await server.start()
         try:
-            await story(Wire(server), f"https://127.0.0.1:{port}", authority.certificate.read_bytes())
+            await scenario(Wire(server), f"https://127.0.0.1:{port}", authority.certificate.read_bytes())
         finally:
             await server.stop()
             await runner.cleanup()
@@ -69,20 +69,20 @@ def with_hook(directory: Path, story) -> None:
     asyncio.run(run())
 
 
-def test_a_mutating_webhook_changes_what_is_stored(tmp_path: Path) -> None:
-    async def story(wire: Wire, url: str, bundle: bytes) -> None:
+def test_mutating_webhook_changes_the_stored_object(tmp_path: Path) -> None:
+    async def scenario(wire: Wire, url: str, bundle: bytes) -> None:
         hooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
         body = configuration("MutatingWebhookConfiguration", f"{url}/mutate", bundle)
         assert (await wire("POST", hooks, body)).status == 201
-        told = await wire("POST", CONFIG_MAPS, {"metadata": {"name": "x"}})
-        assert told.json()["metadata"]["labels"] == {"seen": "yes"}
-        assert told.headers["warning"] == '299 - "labelled"'
+        response = await wire("POST", CONFIG_MAPS, {"metadata": {"name": "x"}})
+        assert response.json()["metadata"]["labels"] == {"seen": "yes"}
+        assert response.headers["warning"] == '299 - "labelled"'
 
-    with_hook(tmp_path, story)
+    with_webhook(tmp_path, scenario)
 
 
-def test_a_validating_webhook_refuses(tmp_path: Path) -> None:
-    async def story(wire: Wire, url: str, bundle: bytes) -> None:
+def test_validating_webhook_refuses_an_object(tmp_path: Path) -> None:
+    async def scenario(wire: Wire, url: str, bundle: bytes) -> None:
         hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
         body = configuration("ValidatingWebhookConfiguration", f"{url}/validate", bundle)
         assert (await wire("POST", hooks, body)).status == 201
@@ -91,22 +91,24 @@ def test_a_validating_webhook_refuses(tmp_path: Path) -> None:
         assert refused.status == 403
         assert refused.json()["message"] == 'admission webhook "hook.example.com" denied the request: it is bad'
 
-    with_hook(tmp_path, story)
+    with_webhook(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(("policy", "status"), [("Fail", 500), ("Ignore", 201)])
-def test_a_webhook_that_cannot_be_reached_counts_as_its_policy_says(tmp_path: Path, policy: str, status: int) -> None:
-    async def story(wire: Wire, url: str, bundle: bytes) -> None:
+def test_failure_policy_decides_when_a_webhook_is_unreachable(tmp_path: Path, policy: str, status: int) -> None:
+    async def scenario(wire: Wire, url: str, bundle: bytes) -> None:
         hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-        gone = configuration("ValidatingWebhookConfiguration", "https://127.0.0.1:9/x", bundle, failurePolicy=policy)
-        assert (await wire("POST", hooks, gone)).status == 201
+        unreachable = configuration(
+            "ValidatingWebhookConfiguration", "https://127.0.0.1:9/x", bundle, failurePolicy=policy
+        )
+        assert (await wire("POST", hooks, unreachable)).status == 201
         assert (await wire("POST", CONFIG_MAPS, {"metadata": {"name": "x"}})).status == status
 
-    with_hook(tmp_path, story)
+    with_webhook(tmp_path, scenario)
 
 
-def test_a_webhook_is_asked_from_the_moment_it_is_configured_until_it_is_not_any_more(tmp_path: Path) -> None:
-    async def story(wire: Wire, url: str, bundle: bytes) -> None:
+def test_webhook_is_called_only_while_it_is_configured(tmp_path: Path) -> None:
+    async def scenario(wire: Wire, url: str, bundle: bytes) -> None:
         hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
         bad = {"metadata": {"name": "bad"}}
         assert (await wire("POST", CONFIG_MAPS, bad)).status == 201
@@ -116,4 +118,4 @@ def test_a_webhook_is_asked_from_the_moment_it_is_configured_until_it_is_not_any
         await wire("DELETE", f"{hooks}/hook")
         assert (await wire("POST", CONFIG_MAPS, bad)).status == 201
 
-    with_hook(tmp_path, story)
+    with_webhook(tmp_path, scenario)

@@ -1,4 +1,4 @@
-"""What happens to those who depend on something that is deleted."""
+"""Garbage collection of dependents."""
 
 import asyncio
 
@@ -18,50 +18,50 @@ async def make(wire: Wire, name: str, owner: dict | None = None, *, blocks: bool
     return (await wire("POST", CONFIG_MAPS, body)).json()
 
 
-async def seen_during(wire: Wire, *acts) -> list[tuple[str, str]]:
-    """The events that a watcher sees while these things happen, one after another."""
+async def events_during(wire: Wire, *actions) -> list[tuple[str, str]]:
+    """The watch events while the actions run one after another."""
     version = (await wire("GET", CONFIG_MAPS)).json()["metadata"]["resourceVersion"]
     path = f"{CONFIG_MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=10"
     watching = asyncio.ensure_future(wire("GET", path))
     await asyncio.sleep(0.1)
-    for act in acts:
-        await act()
+    for action in actions:
+        await action()
         await asyncio.sleep(1)
     events = [orjson.loads(line) for line in (await watching).body.splitlines()]
     return [(event["type"], event["object"]["metadata"]["name"]) for event in events]
 
 
 def delete(wire: Wire, name: str, policy: str):
-    async def act() -> None:
+    async def action() -> None:
         assert (await wire("DELETE", f"{CONFIG_MAPS}/{name}", {"propagationPolicy": policy})).status == 200
 
-    return act
+    return action
 
 
-def test_in_the_background_the_owner_goes_first() -> None:
-    async def story(wire: Wire) -> None:
+def test_background_deletion_removes_the_owner_first() -> None:
+    async def scenario(wire: Wire) -> None:
         await make(wire, "child", await make(wire, "owner"))
-        seen = await seen_during(wire, delete(wire, "owner", "Background"))
-        assert seen == [("DELETED", "owner"), ("DELETED", "child")]
+        events = await events_during(wire, delete(wire, "owner", "Background"))
+        assert events == [("DELETED", "owner"), ("DELETED", "child")]
 
-    with_wire(story)
+    with_wire(scenario)
 
 
-def test_in_the_foreground_the_owner_waits_for_its_dependents() -> None:
-    async def story(wire: Wire) -> None:
+def test_foreground_deletion_waits_for_dependents() -> None:
+    async def scenario(wire: Wire) -> None:
         owner = await make(wire, "owner")
         child = await make(wire, "child", owner)
         await make(wire, "grandchild", child)
-        seen = await seen_during(wire, delete(wire, "owner", "Foreground"))
-        assert seen[0] == ("MODIFIED", "owner")
-        gone = [name for kind, name in seen if kind == "DELETED"]
-        assert gone == ["grandchild", "child", "owner"]
+        events = await events_during(wire, delete(wire, "owner", "Foreground"))
+        assert events[0] == ("MODIFIED", "owner")
+        deleted = [name for kind, name in events if kind == "DELETED"]
+        assert deleted == ["grandchild", "child", "owner"]
 
-    with_wire(story)
+    with_wire(scenario)
 
 
-def test_a_dependent_with_a_finalizer_holds_its_owner_back() -> None:
-    async def story(wire: Wire) -> None:
+def test_dependent_with_a_finalizer_blocks_foreground_deletion() -> None:
+    async def scenario(wire: Wire) -> None:
         await make(wire, "child", await make(wire, "owner"), finalizers=["example.com/x"])
 
         async def release() -> None:
@@ -69,49 +69,49 @@ def test_a_dependent_with_a_finalizer_holds_its_owner_back() -> None:
             patch = [{"op": "remove", "path": "/metadata/finalizers"}]
             await wire("PATCH", f"{CONFIG_MAPS}/child", patch, content_type="application/json-patch+json")
 
-        seen = await seen_during(wire, delete(wire, "owner", "Foreground"), release)
-        assert [name for kind, name in seen if kind == "DELETED"] == ["child", "owner"]
+        events = await events_during(wire, delete(wire, "owner", "Foreground"), release)
+        assert [name for kind, name in events if kind == "DELETED"] == ["child", "owner"]
 
-    with_wire(story)
+    with_wire(scenario)
 
 
-def test_orphans_lose_their_owner_and_stay() -> None:
-    async def story(wire: Wire) -> None:
+def test_orphaned_dependents_stay_without_owner() -> None:
+    async def scenario(wire: Wire) -> None:
         await make(wire, "child", await make(wire, "owner"))
-        seen = await seen_during(wire, delete(wire, "owner", "Orphan"))
-        assert seen == [("MODIFIED", "owner"), ("MODIFIED", "child"), ("DELETED", "owner")]
+        events = await events_during(wire, delete(wire, "owner", "Orphan"))
+        assert events == [("MODIFIED", "owner"), ("MODIFIED", "child"), ("DELETED", "owner")]
 
-    with_wire(story)
+    with_wire(scenario)
 
 
-def test_a_dependent_of_several_stays_while_one_of_them_is_left() -> None:
-    async def story(wire: Wire) -> None:
+def test_dependent_stays_while_one_of_its_owners_exists() -> None:
+    async def scenario(wire: Wire) -> None:
         first, second = await make(wire, "first"), await make(wire, "second")
         child = await make(wire, "child", first)
         more = {"apiVersion": "v1", "kind": "ConfigMap", "name": "second", "uid": second["metadata"]["uid"]}
         child["metadata"]["ownerReferences"].append(more)
         await wire("PUT", f"{CONFIG_MAPS}/child", child)
-        seen = await seen_during(wire, delete(wire, "first", "Background"), delete(wire, "second", "Background"))
-        assert seen == [("DELETED", "first"), ("DELETED", "second"), ("DELETED", "child")]
+        events = await events_during(wire, delete(wire, "first", "Background"), delete(wire, "second", "Background"))
+        assert events == [("DELETED", "first"), ("DELETED", "second"), ("DELETED", "child")]
 
-    with_wire(story)
+    with_wire(scenario)
 
 
-def test_a_dependent_of_somebody_who_never_was_goes_too() -> None:
-    async def story(wire: Wire) -> None:
-        await make(wire, "child", {"metadata": {"name": "ghost", "uid": "never-was"}})
+def test_dependent_of_a_missing_owner_is_deleted() -> None:
+    async def scenario(wire: Wire) -> None:
+        await make(wire, "child", {"metadata": {"name": "missing", "uid": "missing"}})
         await asyncio.sleep(2)
         assert (await wire("GET", f"{CONFIG_MAPS}/child")).status == 404
 
-    with_wire(story)
+    with_wire(scenario)
 
 
-def test_a_dependent_of_a_kind_that_is_not_served_stays() -> None:
-    async def story(wire: Wire) -> None:
+def test_dependent_of_an_unserved_kind_stays() -> None:
+    async def scenario(wire: Wire) -> None:
         owner = {"apiVersion": "example.com/v1", "kind": "Rollout", "name": "r", "uid": "r"}
         body = {"metadata": {"name": "child", "ownerReferences": [owner]}}
         assert (await wire("POST", CONFIG_MAPS, body)).status == 201
         await asyncio.sleep(2)
         assert (await wire("GET", f"{CONFIG_MAPS}/child")).status == 200
 
-    with_wire(story)
+    with_wire(scenario)

@@ -1,4 +1,4 @@
-"""Pages for probes and scrapers."""
+"""Plain text pages for probes and metric scrapers."""
 
 import asyncio
 from typing import Any
@@ -6,32 +6,32 @@ from typing import Any
 from trimtab.server.http.probe_pages import Pages
 
 
-def told(method: str, path: str) -> tuple[int, bytes]:
-    said: list[dict[str, Any]] = []
+def fetch(method: str, path: str) -> tuple[int, bytes]:
+    messages: list[dict[str, Any]] = []
 
     async def send(message: Any) -> None:
-        said.append(dict(message))
+        messages.append(dict(message))
 
     async def receive() -> Any:
-        raise AssertionError("nobody reads the body of such a request")
+        raise AssertionError("the body of a probe request must not be read")
 
     pages = Pages({"/healthz": lambda: (200, "ok\n"), "/readyz": lambda: (503, "not yet\n")})
     asyncio.run(pages({"type": "http", "method": method, "path": path}, receive, send))
-    return said[0]["status"], said[1]["body"]
+    return messages[0]["status"], messages[1]["body"]
 
 
-def test_a_page_answers_with_its_code_and_text() -> None:
-    assert told("GET", "/healthz") == (200, b"ok\n")
-    assert told("GET", "/readyz") == (503, b"not yet\n")
+def test_get_returns_code_and_text_of_the_page() -> None:
+    assert fetch("GET", "/healthz") == (200, b"ok\n")
+    assert fetch("GET", "/readyz") == (503, b"not yet\n")
 
 
-def test_head_gets_the_code_without_the_text() -> None:
-    assert told("HEAD", "/readyz") == (503, b"")
+def test_head_returns_code_without_body() -> None:
+    assert fetch("HEAD", "/readyz") == (503, b"")
 
 
-def test_a_path_that_is_not_there_names_those_that_are() -> None:
-    assert told("GET", "/health") == (404, b"there is /healthz, /readyz\n")
+def test_unknown_path_lists_the_available_paths() -> None:
+    assert fetch("GET", "/health") == (404, b"available paths: /healthz, /readyz\n")
 
 
-def test_nothing_can_be_written() -> None:
-    assert told("POST", "/healthz")[0] == 405
+def test_post_is_not_allowed() -> None:
+    assert fetch("POST", "/healthz")[0] == 405

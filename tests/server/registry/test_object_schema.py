@@ -1,4 +1,4 @@
-"""Objects of every shape are accepted or refused with a reason; none makes a check stumble."""
+"""Objects of every shape are accepted or refused with a reason; none crashes a validation."""
 
 import asyncio
 from typing import Any
@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 from schema_objects import Case, definitions, drawn, full
 
+from server.asgi import Wire, with_wire
+from server.config_maps import CONFIG_MAPS
 from trimtab.errors import ApiFault
 from trimtab.runtime.declarations import learn_everything
 from trimtab.server.apiserver import ApiServer, Settings
+from trimtab.server.http.asgi import BODY_LIMIT
 from trimtab.server.local import LocalClient
 from trimtab.server.registry.object_schema import Fitter
-from trimtab.server.registry.resources import Catalogue
+from trimtab.server.resources import Catalogue
 from trimtab.store.store import Store
 
 DEFINITIONS = list(definitions())
@@ -30,50 +33,89 @@ METADATA = {
 }
 
 
-def judged(cases: list[Case]) -> list[ApiFault | None]:
+def refusals_of(cases: list[Case]) -> list[ApiFault | None]:
     """The refusal of each case, or None where it is accepted."""
 
-    async def judge() -> list[ApiFault | None]:
+    async def create_all() -> list[ApiFault | None]:
         learn_everything()
         server = ApiServer(Store(), Settings())
         await server.start()
         client = LocalClient(server)
         served = {(r.api_version, r.kind): r for r in await client.resources()}
-        answers: list[ApiFault | None] = []
+        refusals: list[ApiFault | None] = []
         for case in cases:
             try:
                 await client.create(served[case.obj["apiVersion"], case.obj["kind"]], case.obj, dry_run=True)
-                answers.append(None)
+                refusals.append(None)
             except ApiFault as fault:
-                answers.append(fault)
+                refusals.append(fault)
         await server.stop()
-        return answers
+        return refusals
 
-    return asyncio.run(judge())
+    return asyncio.run(create_all())
 
 
-def test_a_full_object_of_every_kind_is_in_order() -> None:
+def test_complete_object_of_every_kind_is_accepted() -> None:
     cases = [case for definition in DEFINITIONS for case in full(definition)]
-    refused = [f"{case.said}: {fault}" for case, fault in zip(cases, judged(cases), strict=True) if fault]
+    refused = [f"{case.said}: {fault}" for case, fault in zip(cases, refusals_of(cases), strict=True) if fault]
     assert not refused, "\n".join(refused)
 
 
-def test_what_is_written_from_a_type_of_ours_holds_nothing_that_its_schema_does_not_know() -> None:
-    """So that a server in the same process need not look for it, when a controller writes."""
-    fitter, served = Fitter(), {(one.api_version, one.kind.name): one for one in catalogue_of_everything()}
+def test_typed_objects_have_only_fields_of_their_schema() -> None:
+    """A server in the same process relies on it and does not look for unknown fields."""
+    object_schema, served = Fitter(), {(found.api_version, found.kind.name): found for found in full_catalogue()}
     for definition in DEFINITIONS:
         for case in full(definition):
-            one = served[case.obj["apiVersion"], case.obj["kind"]]
-            written = one.kind.encode(one.kind.decode({**case.obj, "metadata": METADATA}))
-            assert fitter.read(one, written) == (written, []), case.said
+            resource = served[case.obj["apiVersion"], case.obj["kind"]]
+            written = resource.kind.encode(resource.kind.decode({**case.obj, "metadata": METADATA}))
+            assert object_schema.read(resource, written) == (written, []), case.said
 
 
-def catalogue_of_everything() -> Catalogue:
+def full_catalogue() -> Catalogue:
     learn_everything()
     return ApiServer(Store(), Settings()).catalogue
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition["spec"]["names"]["kind"])
-def test_with_one_thing_wrong_it_is_accepted_or_refused_and_nothing_else(definition: dict[str, Any]) -> None:
-    codes = {fault.code for fault in judged(list(drawn(definition))) if fault}
+def test_object_with_one_wrong_field_is_accepted_or_refused(definition: dict[str, Any]) -> None:
+    codes = {fault.code for fault in refusals_of(list(drawn(definition))) if fault}
     assert codes <= {400, 422}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason"),
+    [
+        (b"", 400, "BadRequest"),
+        (b"{", 400, "BadRequest"),
+        (b"[]", 400, "BadRequest"),
+        (b'{"kind": 5}', 400, "BadRequest"),
+        (b'{"metadata":{"name":"\xff\xfe"}}', 422, "Invalid"),
+        (b"[" * 100_000, 400, "BadRequest"),
+        (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, 400, "BadRequest"),
+        (b'{"metadata":{"name":"Bad_Name"}}', 422, "Invalid"),
+        (b'{"metadata":{"name":"x"},"data":{"k":1}}', 400, "BadRequest"),
+        (b'{"data":"' + b"x" * BODY_LIMIT + b'"}', 413, "RequestEntityTooLarge"),
+    ],
+)
+def test_bad_bodies_are_refused_with_a_status(body: bytes, status: int, reason: str) -> None:
+    async def scenario(wire: Wire) -> None:
+        response = await wire("POST", CONFIG_MAPS, body, content_type="application/json")
+        assert (response.status, response.json()["reason"]) == (status, reason)
+
+    with_wire(scenario)
+
+
+@pytest.mark.parametrize(("validation", "status"), [("Strict", 400), ("Warn", 201), ("Ignore", 201), ("", 201)])
+def test_unknown_fields_are_refused_warned_about_or_dropped(validation: str, status: int) -> None:
+    async def scenario(wire: Wire) -> None:
+        body = b'{"metadata":{"name":"x"},"data":{"a":"1","a":"2"},"frob":1}'
+        response = await wire("POST", f"{CONFIG_MAPS}?fieldValidation={validation}", body)
+        assert response.status == status
+        warnings = response.headers.get("warning", "")
+        if validation in {"Warn", ""}:
+            assert r'299 - "unknown field \"frob\""' in warnings
+            assert r'299 - "duplicate field \"data.a\""' in warnings
+        else:
+            assert not warnings
+
+    with_wire(scenario)

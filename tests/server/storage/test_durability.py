@@ -1,4 +1,4 @@
-"""What was acknowledged survives a process that is killed without warning; what was not is there whole or not at all."""
+"""Acknowledged writes survive SIGKILL; other writes are stored completely or not at all."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ LOST = (OSError, TimeoutError, asyncio.IncompleteReadError)
 
 
 class Server:
-    """`trimtab apiserver` in a process of its own, killed with SIGKILL and started again on the same data."""
+    """`trimtab apiserver` in its own process, killed with SIGKILL and restarted on the same data."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -55,42 +55,42 @@ class Server:
 
 
 class Ledger:
-    """What the writers were told, and what the watcher was shown."""
+    """The responses to the writers, and the events of the watch."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[str, str] = {}
-        """Name to the last value that the server confirmed."""
-        self.begun: dict[str, str] = {}
-        """Name to a value that was sent and never answered."""
-        self.shown: dict[str, str] = {}
-        self.seen_revisions: list[int] = []
+        """The last acknowledged value by name."""
+        self.unacknowledged: dict[str, str] = {}
+        """Values that were sent but not acknowledged, by name."""
+        self.watched: dict[str, str] = {}
+        self.watched_revisions: list[int] = []
         self.revision = ""
 
 
-async def write(client: KubeClient, ledger: Ledger, writer: int, turn: int) -> None:
-    """Create objects and change them, as fast as the server takes them; a value stands twice in each object."""
+async def write(client: KubeClient, log: Ledger, writer: int, turn: int) -> None:
+    """Create objects and change them, as fast as the server allows; each object has its value twice."""
     count = 0
     while True:
         name, value = f"w{writer}-{turn}-{count // 3}", f"{turn}.{writer}.{count}"
         data = {"one": value, "two": value}
-        ledger.begun[name] = value
+        log.unacknowledged[name] = value
         if count % 3 == 0:
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}}
             await client.create(CONFIGS, body | {"data": data})
         else:
             await client.patch(CONFIGS, "default", name, {"data": data})
-        ledger.acknowledged[name] = value
-        del ledger.begun[name]
+        log.acknowledged[name] = value
+        del log.unacknowledged[name]
         count += 1
 
 
-async def watch(client: KubeClient, ledger: Ledger) -> None:
-    async for changes in client.watch(CONFIGS, revision=ledger.revision):
+async def watch(client: KubeClient, log: Ledger) -> None:
+    async for changes in client.watch(CONFIGS, revision=log.revision):
         for change in changes:
-            ledger.revision = change.object["metadata"]["resourceVersion"]
+            log.revision = change.object["metadata"]["resourceVersion"]
             if change.type != "BOOKMARK" and change.object["metadata"]["namespace"] == "default":
-                ledger.seen_revisions.append(int(ledger.revision))
-                ledger.shown[change.object["metadata"]["name"]] = (change.object.get("data") or {}).get("one", "")
+                log.watched_revisions.append(int(log.revision))
+                log.watched[change.object["metadata"]["name"]] = (change.object.get("data") or {}).get("one", "")
 
 
 async def until_killed(work, *arguments) -> None:
@@ -103,25 +103,25 @@ async def state(client: KubeClient) -> dict[str, str]:
     for obj in (await client.list(CONFIGS, "default")).items:
         data = obj.get("data") or {}
         if obj["metadata"]["name"].startswith("w"):
-            assert data["one"] == data["two"], "half of a write is visible"
+            assert data["one"] == data["two"], "part of a write is visible"
             found[obj["metadata"]["name"]] = data["one"]
     return found
 
 
-def check(ledger: Ledger, found: dict[str, str]) -> None:
-    for name, value in ledger.acknowledged.items():
-        allowed = {value, ledger.begun.get(name, value)}
+def check(log: Ledger, found: dict[str, str]) -> None:
+    for name, value in log.acknowledged.items():
+        allowed = {value, log.unacknowledged.get(name, value)}
         assert found.get(name) in allowed, f"{name} was acknowledged as {value} and is {found.get(name)}"
-    for name in found.keys() - ledger.acknowledged.keys():
-        assert found[name] == ledger.begun[name]
+    for name in found.keys() - log.acknowledged.keys():
+        assert found[name] == log.unacknowledged[name]
 
 
-async def catch_up(client: KubeClient, ledger: Ledger, found: dict[str, str]) -> None:
-    """The watcher goes on where it was: in the end it has been shown everything, each change once."""
-    watching = asyncio.ensure_future(watch(client, ledger))
+async def catch_up(client: KubeClient, log: Ledger, found: dict[str, str]) -> None:
+    """Resume the watch until it has returned every change."""
+    watching = asyncio.ensure_future(watch(client, log))
     try:
         async with asyncio.timeout(20):
-            while {name: ledger.shown.get(name) for name in found} != found:
+            while {name: log.watched.get(name) for name in found} != found:
                 assert not watching.done() or watching.exception() is None
                 await asyncio.sleep(0.01)
     finally:
@@ -130,32 +130,31 @@ async def catch_up(client: KubeClient, ledger: Ledger, found: dict[str, str]) ->
             await watching
 
 
-def test_no_acknowledged_write_is_lost_however_often_the_server_is_killed(tmp_path) -> None:
-    dice = random.Random(20260301)
+def test_no_acknowledged_write_is_lost_when_the_server_is_killed(tmp_path) -> None:
+    rng = random.Random(20260301)
 
-    async def story() -> None:
-        ledger = Ledger()
+    async def scenario() -> None:
+        log = Ledger()
         for turn in range(ROUNDS):
             server = Server(tmp_path / "data")
             async with server as client:
                 found = await state(client)
-                check(ledger, found)
-                ledger.acknowledged, ledger.begun = dict(found), {}
-                if not ledger.revision:
-                    ledger.revision = (await client.list(CONFIGS)).revision
+                check(log, found)
+                log.acknowledged, log.unacknowledged = dict(found), {}
+                if not log.revision:
+                    log.revision = (await client.list(CONFIGS)).revision
                 try:
-                    await catch_up(client, ledger, found)
+                    await catch_up(client, log, found)
                 except Expired:
-                    raise AssertionError("a watcher that was away for a second lost its place") from None
+                    raise AssertionError("a watch could not be resumed after a second") from None
                 tasks = [
-                    asyncio.ensure_future(until_killed(write, client, ledger, writer, turn))
-                    for writer in range(WRITERS)
+                    asyncio.ensure_future(until_killed(write, client, log, writer, turn)) for writer in range(WRITERS)
                 ]
-                tasks.append(asyncio.ensure_future(until_killed(watch, client, ledger)))
-                await asyncio.sleep(dice.uniform(0.05, 0.4))
+                tasks.append(asyncio.ensure_future(until_killed(watch, client, log)))
+                await asyncio.sleep(rng.uniform(0.05, 0.4))
                 server.kill()
                 await asyncio.wait_for(asyncio.gather(*tasks), 30)
-        assert len(ledger.acknowledged) > ROUNDS
-        assert ledger.seen_revisions == sorted(set(ledger.seen_revisions)), "a change was shown twice or out of order"
+        assert len(log.acknowledged) > ROUNDS
+        assert log.watched_revisions == sorted(set(log.watched_revisions)), "a change was sent twice or out of order"
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""A server that is killed in the middle of evictions has debited exactly what it ended: neither more nor less."""
+"""A server killed during evictions has debited the budget exactly for the evicted pods."""
 
 import asyncio
 import random
@@ -13,10 +13,10 @@ from trimtab.errors import ApiFault
 PODS = Resource("", "v1", "pods", "Pod")
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 COUNT, ALLOWED = 40, 25
-LIVES = 3
+ROUNDS = 3
 
 
-async def prepared(client: KubeClient) -> None:
+async def create_pods_and_budget(client: KubeClient) -> None:
     for number in range(COUNT):
         spec = {"nodeName": "a", "containers": [{"name": "c", "image": "c"}]}
         metadata = {"name": f"web-{number}", "namespace": "default", "labels": {"app": "web"}}
@@ -32,8 +32,8 @@ async def prepared(client: KubeClient) -> None:
     await client.patch(BUDGETS, "default", "web", {"status": status}, subresource="status")
 
 
-async def evicted(client: KubeClient, name: str) -> bool:
-    """Whether it was granted, as far as anybody heard."""
+async def evict(client: KubeClient, name: str) -> bool:
+    """Whether the eviction was acknowledged."""
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
     try:
         await client.submit(PODS, "default", name, "eviction", body)
@@ -42,35 +42,35 @@ async def evicted(client: KubeClient, name: str) -> bool:
     return True
 
 
-async def ending(client: KubeClient) -> set[str]:
+async def terminating_pods(client: KubeClient) -> set[str]:
     pods = (await client.list(PODS, "default")).items
     return {pod["metadata"]["name"] for pod in pods if pod["metadata"].get("deletionTimestamp")}
 
 
-def test_a_server_killed_between_debit_and_end_has_done_both_or_neither(tmp_path: Path) -> None:
-    async def life() -> None:
-        dice = random.Random(7)
+def test_killed_server_has_debited_exactly_the_evicted_pods(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        rng = random.Random(7)
         granted: set[str] = set()
         server = Server(tmp_path)
         async with server as client:
-            await prepared(client)
-        for _ in range(LIVES):
+            await create_pods_and_budget(client)
+        for _ in range(ROUNDS):
             async with server as client:
-                left = sorted({f"web-{number}" for number in range(COUNT)} - await ending(client))
-                wave = dice.sample(left, 12)
-                asked = [asyncio.ensure_future(evicted(client, name)) for name in wave]
-                await asyncio.sleep(dice.uniform(0.0, 0.06))
+                remaining = sorted({f"web-{number}" for number in range(COUNT)} - await terminating_pods(client))
+                batch = rng.sample(remaining, 12)
+                evictions = [asyncio.ensure_future(evict(client, name)) for name in batch]
+                await asyncio.sleep(rng.uniform(0.0, 0.06))
                 server.kill()
-                answers = await asyncio.gather(*asked)
-                granted |= {name for name, answer in zip(wave, answers, strict=True) if answer}
+                results = await asyncio.gather(*evictions)
+                granted |= {name for name, acknowledged in zip(batch, results, strict=True) if acknowledged}
             async with server as client:
                 status: dict[str, Any] = (await client.get(BUDGETS, "default", "web"))["status"]
-                gone = await ending(client)
-                assert granted <= gone
-                assert set(status.get("disruptedPods") or {}) == gone
-                assert ALLOWED - status["disruptionsAllowed"] == len(gone)
+                terminating = await terminating_pods(client)
+                assert granted <= terminating
+                assert set(status.get("disruptedPods") or {}) == terminating
+                assert ALLOWED - status["disruptionsAllowed"] == len(terminating)
         async with server as client:
-            await asyncio.gather(*(evicted(client, f"web-{number}") for number in range(COUNT)))
-            assert len(await ending(client)) == ALLOWED
+            await asyncio.gather(*(evict(client, f"web-{number}") for number in range(COUNT)))
+            assert len(await terminating_pods(client)) == ALLOWED
 
-    asyncio.run(life())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""Doubts: a budget that can never let a pod go, or that cannot be read, is accepted, and its author is told so."""
+"""Warnings for disruption budgets that can never be satisfied or that cannot be parsed; they are accepted anyway."""
 
 import msgspec
 
@@ -18,11 +18,11 @@ _BUDGETS: dict[str, type[PodDisruptionBudget] | type[DisruptionBudget]] = {
     "disruptionbudgets.trimtab.dev": DisruptionBudget,
 }
 _POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
-NEVER = "it never lets a pod go, and nodes with its pods cannot be drained"
+NEVER = "it never allows an eviction, and nodes with its pods cannot be drained"
 
 
 class Doubts:
-    """An admission plugin that refuses nothing."""
+    """An admission plugin that only warns."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -36,10 +36,8 @@ class Doubts:
             return
         if (rate := _rate(obj)) is not None and rate != _rate(old) and read_rate(rate) is None:
             name = obj["metadata"].get("name", "")
-            said = (
-                f"the annotation {RATE} is not understood: {rate}; write for example 1/1h (1..1000 in a length of time)"
-            )
-            attributes.caller.warn(f"{name}: {said}; until then it lets no pod go")
+            problem = f"the annotation {RATE} cannot be parsed: {rate}; use for example 1/1h (1 to 1000 per duration)"
+            attributes.caller.warn(f"{name}: {problem}; until then it allows no eviction")
         if old is not None and old.get("spec") == obj.get("spec"):
             return
         budget = msgspec.convert(obj, type_, strict=False)
@@ -53,13 +51,13 @@ class Doubts:
             attributes.caller.warn(f"{budget.name}: {self._never()}")
         elif isinstance(limit.min_available, int) and 0 < count <= limit.min_available:
             attributes.caller.warn(
-                f"{budget.name}: {limit.min_available} must be available and {count} are there; {self._never()}"
+                f"{budget.name}: {limit.min_available} pods must be available and {count} exist; {self._never()}"
             )
 
     def _never(self) -> str:
         entry = self._store.get(_POLICY)
         has_floors = entry is not None and b'"minMaxUnavailable"' in entry.value
-        return NEVER + (", unless a floor of the DisruptionPolicy lets go of more" if has_floors else "")
+        return NEVER + (", unless a floor of the DisruptionPolicy allows more" if has_floors else "")
 
     def _matched(self, namespace: str, selector: LabelSelector | None) -> int:
         if selector is None:
@@ -69,5 +67,5 @@ class Doubts:
 
 
 def _rate(budget: Raw | None) -> str | None:
-    """The rate that a PodDisruptionBudget is annotated with."""
+    """The rate annotation of a PodDisruptionBudget."""
     return ((budget or {}).get("metadata", {}).get("annotations") or {}).get(RATE)

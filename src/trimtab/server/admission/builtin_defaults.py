@@ -1,4 +1,4 @@
-"""What Kubernetes adds to its own kinds when they are born, beyond defaults: priorities, tolerations, addresses."""
+"""The admission defaults of native kinds: Priority, DefaultTolerationSeconds, cluster IPs, node ports, node taints."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.native.defaults import job_selector
 from trimtab.api.quantity import parse
 from trimtab.api.value import Raw
+from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
-from trimtab.server.registry import api_errors
 from trimtab.server.storage.object_codec import labels_of
 from trimtab.store.store import Store
 
@@ -28,7 +28,7 @@ _COMPLETED = {"services", "pods", "nodes", "jobs.batch"}
 
 
 class Births:
-    """An admission plugin for the kinds of Kubernetes itself."""
+    """An admission plugin for native kinds."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -51,50 +51,52 @@ class Births:
     def _pod(self, attributes: Attributes, obj: Raw) -> Raw:
         spec = {**obj.get("spec", {})}
         given = spec.get("priorityClassName") or ""
-        chosen = given or self._class_by_rule(attributes, obj)
-        if chosen != given and self._store.get(f"{_CLASSES}{chosen}") is None:
-            why = f"a rule of the DisruptionPolicy default gives it the PriorityClass {chosen}, which does not exist"
+        class_name = given or self._class_by_rule(attributes, obj)
+        if class_name != given and self._store.get(f"{_CLASSES}{class_name}") is None:
+            why = (
+                f"a rule of the DisruptionPolicy default gives it the PriorityClass {class_name}, which does not exist"
+            )
             raise api_errors.forbidden("pods", "", attributes.where.name, why)
-        spec |= self._priority(attributes, {**spec, "priorityClassName": chosen})
+        spec |= self._priority(attributes, {**spec, "priorityClassName": class_name})
         spec["tolerations"] = _tolerating(spec.get("tolerations") or [])
         status = {"phase": "Pending", **obj.get("status", {}), "qosClass": quality(spec)}
         return {**obj, "spec": spec, "status": status}
 
     def _priority(self, attributes: Attributes, spec: Raw) -> Raw:
-        """The priority of the pod's class, or of the class that is everybody's."""
+        """The priority of the pod's class, or of the global default class."""
         name = spec.get("priorityClassName") or ""
         if name:
             entry = self._store.get(f"{_CLASSES}{name}")
             if entry is None:
                 why = f"no PriorityClass with name {name} was found"
                 raise api_errors.forbidden("pods", "", attributes.where.name, why)
-            chosen = orjson.loads(entry.value)
+            priority_class = orjson.loads(entry.value)
         else:
-            chosen = min(self._global_classes(), key=lambda found: found["value"], default={})
-        found: Raw = {"priority": chosen.get("value", 0)}
-        if chosen:
-            found["priorityClassName"] = chosen["metadata"]["name"]
-        policy = spec.get("preemptionPolicy") or chosen.get("preemptionPolicy") or "PreemptLowerPriority"
+            priority_class = min(self._global_classes(), key=lambda found: found["value"], default={})
+        fields: Raw = {"priority": priority_class.get("value", 0)}
+        if priority_class:
+            fields["priorityClassName"] = priority_class["metadata"]["name"]
+        policy = spec.get("preemptionPolicy") or priority_class.get("preemptionPolicy") or "PreemptLowerPriority"
         given = spec.get("priority")
-        if given is not None and given != found["priority"]:
-            why = f"the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {found['priority']} from the given PriorityClass name"
+        if given is not None and given != fields["priority"]:
+            why = f"the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {fields['priority']} from the given PriorityClass name"
             raise api_errors.forbidden("pods", "", attributes.where.name, why)
-        return {**found, "preemptionPolicy": policy}
+        return {**fields, "preemptionPolicy": policy}
 
     def _class_by_rule(self, attributes: Attributes, pod: Raw) -> str:
-        """The class that the first fitting rule of the DisruptionPolicy gives to a pod that names none."""
+        """The class of the first matching rule of the DisruptionPolicy, for a pod without a class."""
         spec = pod.get("spec") or {}
         entry = self._store.get(_POLICY)
         if entry is None:
             return ""
         policy = cast("DisruptionPolicy", kind_of(DisruptionPolicy).decode(entry.value))
         namespace = self._store.get(f"/registry/core/namespaces/{attributes.where.namespace}")
-        place = labels_of(namespace.value) if namespace is not None else {}
+        namespace_labels = labels_of(namespace.value) if namespace is not None else {}
         labels, account = pod["metadata"].get("labels") or {}, spec.get("serviceAccountName") or "default"
         for rule in policy.spec.priority_rules:
-            here = rule.namespace_selector is None or rule.namespace_selector.matches(place)
-            meant = rule.pod_selector is None or rule.pod_selector.matches(labels)
-            if here and meant and rule.service_account in ("", account):
+            namespace_matches = rule.namespace_selector is None or rule.namespace_selector.matches(namespace_labels)
+            pod_matches = rule.pod_selector is None or rule.pod_selector.matches(labels)
+            if namespace_matches and pod_matches and rule.service_account in ("", account):
                 return rule.priority_class_name
         return ""
 
@@ -104,7 +106,7 @@ class Births:
                 yield orjson.loads(entry.value)
 
     def _service(self, obj: Raw, old: Raw | None) -> Raw:
-        """Addresses and node ports of a service, which it keeps as long as it wants any."""
+        """Assign cluster IPs and node ports of a service, and keep the ones it has."""
         spec: Raw = {**obj.get("spec", {})}
         if spec.get("type") == "ExternalName":
             return obj
@@ -129,20 +131,24 @@ class Births:
         return next(address for address in free if address not in taken)
 
     def _with_node_ports(self, spec: Raw, before: Raw) -> list[Raw]:
-        taken = {port.get("nodePort") for known in self._specs() for port in known.get("ports") or ()}
-        had = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in before.get("ports") or ()}
+        taken = {port.get("nodePort") for other in self._specs() for port in other.get("ports") or ()}
+        previous = {
+            (port.get("port"), port.get("protocol")): port.get("nodePort") for port in before.get("ports") or ()
+        }
         free = (port for port in _NODE_PORTS if port not in taken)
         return [
             {
                 **port,
-                "nodePort": port.get("nodePort") or had.get((port.get("port"), port.get("protocol"))) or next(free),
+                "nodePort": port.get("nodePort")
+                or previous.get((port.get("port"), port.get("protocol")))
+                or next(free),
             }
             for port in spec.get("ports") or ()
         ]
 
 
 def _tolerating(tolerations: list[Raw]) -> list[Raw]:
-    """Every pod may stay a while on a node that has just become unreachable."""
+    """Every pod tolerates a not-ready or unreachable node for a while."""
     added = list(tolerations)
     for key in _TOLERATED:
         covered = any(t.get("key", "") in {key, ""} and t.get("effect", "") in {"NoExecute", ""} for t in tolerations)
@@ -162,21 +168,21 @@ def _node(obj: Raw) -> Raw:
 
 
 def quality(spec: Raw) -> str:
-    """The quality of service class that a pod's requests and limits make."""
+    """The QoS class that follows from a pod's requests and limits."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    wants = [container.get("resources") or {} for container in containers]
-    asked = [_counted(want.get("requests")) for want in wants]
-    capped = [_counted(want.get("limits")) for want in wants]
-    if not any(asked) and not any(capped):
+    resources = [container.get("resources") or {} for container in containers]
+    requests = [_counted(amounts.get("requests")) for amounts in resources]
+    limits = [_counted(amounts.get("limits")) for amounts in resources]
+    if not any(requests) and not any(limits):
         return "BestEffort"
     if all(
         limit and set(limit) == {"cpu", "memory"} and limit == request
-        for limit, request in zip(capped, asked, strict=True)
+        for limit, request in zip(limits, requests, strict=True)
     ):
         return "Guaranteed"
     return "Burstable"
 
 
 def _counted(amounts: Raw | None) -> dict[str, object]:
-    found = {key: parse(value) for key, value in (amounts or {}).items() if key in {"cpu", "memory"}}
-    return {key: value for key, value in found.items() if value}
+    parsed = {key: parse(value) for key, value in (amounts or {}).items() if key in {"cpu", "memory"}}
+    return {key: value for key, value in parsed.items() if value}

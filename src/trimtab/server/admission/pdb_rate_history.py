@@ -1,4 +1,4 @@
-"""What a budget of Kubernetes remembers of its rate is not its author's to forget."""
+"""Keeps the rate history of PodDisruptionBudgets across updates."""
 
 from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
@@ -7,14 +7,14 @@ from trimtab.server.admission.chain import Attributes
 
 
 class Rememberings:
-    """An admission plugin: whoever writes a PodDisruptionBudget anew does not wipe out when pods went under it."""
+    """An admission plugin: an update of a PodDisruptionBudget does not delete its annotation of recent disruptions."""
 
     def concerns(self, kind: Kind, operation: str) -> bool:
         return kind.id == "poddisruptionbudgets.policy"
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        kept = ((old or {}).get("metadata", {}).get("annotations") or {}).get(RECENT)
-        noted = obj["metadata"].get("annotations") or {}
-        if kept is None or noted.get(RECENT) == kept:
+        history = ((old or {}).get("metadata", {}).get("annotations") or {}).get(RECENT)
+        annotations = obj["metadata"].get("annotations") or {}
+        if history is None or annotations.get(RECENT) == history:
             return obj
-        return {**obj, "metadata": {**obj["metadata"], "annotations": {**noted, RECENT: kept}}}
+        return {**obj, "metadata": {**obj["metadata"], "annotations": {**annotations, RECENT: history}}}

@@ -1,4 +1,4 @@
-"""What the admission webhooks of our peers would fill in and refuse, as the kinds declare it."""
+"""The defaults and validations of the admission webhooks of Karmada and OCM, as the kinds declare them."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,7 +6,7 @@ from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.errors import Cause, Forbidden
 from trimtab.server.admission.chain import Attributes
-from trimtab.server.registry.api_errors import all_said
+from trimtab.server.api_errors import all_said
 from trimtab.server.storage.uids import random_uid
 
 PROTECTED = "resourcetemplate.karmada.io/deletion-protected"
@@ -21,18 +21,18 @@ PERMANENT_IDS = {
         "karmada.io/cluster-propagation-policy-controller",
     ),
 }
-"""Policies are known for ever by an id of their own, and say goodbye before they go."""
+"""Policies get a permanent-id label and a finalizer."""
 
 
 class PolicyAdmission:
-    """One link of the chain; `trimtab up` has it, a bare `trimtab apiserver` does not."""
+    """An admission plugin; `trimtab up` has it, a bare `trimtab apiserver` does not."""
 
     def __init__(self, new_id: Callable[[], str] = random_uid) -> None:
         self._new_id = new_id
 
     def concerns(self, kind: Kind, operation: str) -> bool:
-        ruled = kind.admission_defaults or kind.admission_validators or kind.id in PERMANENT_IDS
-        return bool(ruled) or operation == "DELETE"
+        has_rules = kind.admission_defaults or kind.admission_validators or kind.id in PERMANENT_IDS
+        return bool(has_rules) or operation == "DELETE"
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
         if attributes.where.subresource:
@@ -54,8 +54,8 @@ class PolicyAdmission:
         served, subresource = attributes.where.served, attributes.where.subresource
         if attributes.operation == "DELETE":
             if old is not None and (old["metadata"].get("labels") or {}).get(PROTECTED) == "Always":
-                said = f"This resource is protected, please make sure to remove the label: {PROTECTED}"
-                raise Forbidden(f'admission webhook "{PROTECTION}" denied the request: {said}', details=False)
+                message = f"This resource is protected, please make sure to remove the label: {PROTECTED}"
+                raise Forbidden(f'admission webhook "{PROTECTION}" denied the request: {message}', details=False)
             return
         if obj is None or subresource or obj["metadata"].get("deletionTimestamp"):
             return
@@ -67,6 +67,6 @@ class PolicyAdmission:
 
 
 def denied(singular: str, group: str, causes: Sequence[Cause]) -> Forbidden:
-    """The words of an upstream webhook: what is wrong, and where."""
+    """The refusal in the words of an upstream webhook."""
     webhook = f"{singular}.karmada.io" if group.endswith("karmada.io") else f"{singular}.{group}"
     return Forbidden(f'admission webhook "{webhook}" denied the request: {all_said(causes)}', details=False)

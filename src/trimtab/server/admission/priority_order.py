@@ -1,4 +1,4 @@
-"""The order of priorities: names in it must not contradict the values of their classes."""
+"""A PriorityOrder must not contradict the values of its PriorityClasses."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -9,8 +9,8 @@ import orjson
 from trimtab.api.kind import Kind
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
+from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
-from trimtab.server.registry import api_errors
 from trimtab.store.store import Store
 
 _CLASSES, _ORDER = "/registry/scheduling.k8s.io/priorityclasses/", "/registry/trimtab.dev/priorityorders/default"
@@ -18,7 +18,7 @@ _PRIORITY_CLASSES, _ORDERS = "priorityclasses.scheduling.k8s.io", "priorityorder
 
 
 class Priorities:
-    """An admission plugin for PriorityOrders, and for classes that an order names already."""
+    """An admission plugin for PriorityOrders and for the classes they name."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -40,8 +40,8 @@ class Priorities:
             self._refuse(attributes, [_misvalued(own, *pair) for pair in found if own in (pair[0].name, pair[1].name)])
 
     def _values(self) -> dict[str, int]:
-        stored = [orjson.loads(entry.value) for entry in self._store.list(_CLASSES).entries]
-        return {one["metadata"]["name"]: one.get("value", 0) for one in stored}
+        classes = [orjson.loads(entry.value) for entry in self._store.list(_CLASSES).entries]
+        return {obj["metadata"]["name"]: obj.get("value", 0) for obj in classes}
 
     def _refuse(self, attributes: Attributes, causes: Sequence[Cause]) -> None:
         if causes:
@@ -55,14 +55,14 @@ class _Level(NamedTuple):
 
 
 def _contradictions(names: Sequence[str], values: Mapping[str, int]) -> list[tuple[_Level, _Level]]:
-    """Neighbours of which the one that should matter more has the lower value."""
+    """Neighbours of which the higher one has the lower value."""
     known = [_Level(name, values[name]) for name in names if name in values]
     return [(higher, lower) for higher, lower in pairwise(known) if higher.value < lower.value]
 
 
 def _misplaced(higher: _Level, lower: _Level) -> Cause:
-    said = f"stands above {lower.name}, but its value {higher.value} is lower than {lower.value}"
-    return Cause("FieldValueInvalid", f"Invalid value: {api_errors.quoted(higher.name)}: {said}", "spec.names")
+    message = f"is above {lower.name} in the order, but its value {higher.value} is lower than {lower.value}"
+    return Cause("FieldValueInvalid", f"Invalid value: {api_errors.quoted(higher.name)}: {message}", "spec.names")
 
 
 def _misvalued(own: str, higher: _Level, lower: _Level) -> Cause:
@@ -70,7 +70,5 @@ def _misvalued(own: str, higher: _Level, lower: _Level) -> Cause:
     value, bound = (
         (higher.value, f"at least {lower.value}") if own == higher.name else (lower.value, f"at most {higher.value}")
     )
-    said = (
-        f"the PriorityOrder default puts {higher.name} above {lower.name}; give it {bound}, or change the order first"
-    )
-    return Cause("FieldValueInvalid", f"Invalid value: {value}: {said}", "value")
+    message = f"the PriorityOrder default has {higher.name} above {lower.name}; use a value of {bound}, or change the order first"
+    return Cause("FieldValueInvalid", f"Invalid value: {value}: {message}", "value")

@@ -1,4 +1,4 @@
-"""Quotas per priority: a namespace may use only so much, and some priorities only where a quota speaks of them."""
+"""Resource quotas per priority: limits per namespace, and priorities that need a quota."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.kinds.native.quota import ResourceQuota
 from trimtab.api.value import Raw
 from trimtab.decide.pods.budgets.priority_quota import covers, excess
+from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
-from trimtab.server.registry import api_errors
 from trimtab.server.storage.staged_objects import Desk
 from trimtab.store.store import Store
 from trimtab.store.txn import Draft, Operation, Proposal
@@ -21,9 +21,9 @@ _POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
 
 
 class Quotas:
-    """An admission plugin that counts what is stored, so that it is right also when nobody keeps the status.
+    """An admission plugin that counts stored pods, so that it does not depend on the quota status.
 
-    It counts in the step that writes the pod: of two who want the last place, one gets it.
+    It counts in the transaction that writes the pod, so only one of two concurrent pods gets the last place.
     """
 
     def __init__(self, store: Store) -> None:
@@ -56,7 +56,7 @@ def _check(desk: Desk, pod: Pod, name: str) -> None:
     if pod.spec.priority_class_name in limited and not any(quota.spec.scope_selector for quota in quotas):
         why = f"insufficient quota to match these scopes: [{{PriorityClass In [{pod.spec.priority_class_name}]}}]"
         raise api_errors.forbidden("pods", "", name, why)
-    there = [one for _, one in desk.all(Pod, f"{_PODS}{pod.namespace}/")] if quotas else []
+    pods = [other for _, other in desk.all(Pod, f"{_PODS}{pod.namespace}/")] if quotas else []
     for quota in quotas:
-        if (found := excess(quota, pod, there)) is not None:
+        if (found := excess(quota, pod, pods)) is not None:
             raise api_errors.forbidden("pods", "", name, found.message)

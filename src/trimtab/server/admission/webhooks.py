@@ -1,4 +1,4 @@
-"""Admission webhooks: others may change or refuse a write, over HTTPS, as their configurations say."""
+"""Calls the admission webhooks of MutatingWebhookConfigurations and ValidatingWebhookConfigurations."""
 
 import asyncio
 import base64
@@ -14,8 +14,8 @@ from trimtab.api.patch.json_patch import apply_json_patch
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 from trimtab.api.value import Raw
 from trimtab.errors import ApiFault, BadRequest, Invalid
+from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
-from trimtab.server.registry import api_errors
 from trimtab.server.storage.object_codec import labels_of
 from trimtab.server.storage.uids import random_uid
 from trimtab.store.store import Store
@@ -29,7 +29,7 @@ _LIMIT = 8 * 1024 * 1024
 
 
 class _Failed(Exception):
-    """The webhook could not be asked; the text says why."""
+    """The webhook could not be called; the text says why."""
 
 
 class Hook(NamedTuple):
@@ -40,9 +40,10 @@ class Hook(NamedTuple):
 
     def concerns(self, attributes: Attributes) -> bool:
         served, sub = attributes.where.served, attributes.where.subresource
-        named = f"{served.resource}/{sub}" if sub else served.resource
+        resource = f"{served.resource}/{sub}" if sub else served.resource
         return any(
-            _covers(rule, attributes.operation, served.group, served.version, named) for rule in self._rules(attributes)
+            _covers(rule, attributes.operation, served.group, served.version, resource)
+            for rule in self._rules(attributes)
         )
 
     def _rules(self, attributes: Attributes) -> Iterator[Raw]:
@@ -55,12 +56,12 @@ class Hook(NamedTuple):
 def _covers(rule: Raw, operation: str, group: str, version: str, resource: str) -> bool:
     resources = rule.get("resources") or ()
     parent, _, sub = resource.partition("/")
-    wanted = {resource, "*/*", f"{parent}/*", f"*/{sub}"} if sub else {resource, "*", "*/*"}
+    patterns = {resource, "*/*", f"{parent}/*", f"*/{sub}"} if sub else {resource, "*", "*/*"}
     return (
         bool({"*", operation} & set(rule.get("operations") or ()))
         and bool({"*", group} & set(rule.get("apiGroups") or ()))
         and bool({"*", version} & set(rule.get("apiVersions") or ()))
-        and bool(wanted & set(resources))
+        and bool(patterns & set(resources))
     )
 
 
@@ -75,13 +76,13 @@ def _selects(selector: Raw | None, labels: Raw) -> bool:
 
 
 class Webhooks:
-    """An admission plugin that asks every webhook concerned."""
+    """An admission plugin that calls every matching webhook."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def concerns(self, kind: Kind, operation: str) -> bool:
-        """Nothing until somebody configures webhooks, and never these themselves: none may make itself unremovable."""
+        """Nothing while no webhook is configured, and never the configurations, so that each can be deleted."""
         return kind.group != GROUP and self.configured
 
     @property
@@ -122,16 +123,16 @@ class Webhooks:
             await asyncio.gather(*(self._ask(hook, attributes, obj, old) for hook in hooks))
 
     async def _ask(self, hook: Hook, attributes: Attributes, obj: Raw | None, old: Raw | None) -> Raw | None:
-        """The response of a webhook that allows; None when it could not be asked and may be passed over."""
+        """The response of a webhook that allows; None when it could not be called and its failurePolicy is Ignore."""
         if attributes.dry_run and hook.spec.get("sideEffects") not in {"None", "NoneOnDryRun"}:
             raise BadRequest(f'admission webhook "{hook.name}" does not support dry run: its side effects are unknown')
         review = _review(attributes, obj, old)
         try:
             response = await self._call(hook, review)
-        except _Failed as failed:
+        except _Failed as error:
             if hook.spec.get("failurePolicy", "Fail") == "Ignore":
                 return None
-            raise api_errors.internal(f'failed calling webhook "{hook.name}": {failed}') from None
+            raise api_errors.internal(f'failed calling webhook "{hook.name}": {error}') from None
         for text in response.get("warnings") or ():
             attributes.caller.warn(str(text))
         if not response.get("allowed"):
@@ -147,8 +148,7 @@ class Webhooks:
         except TimeoutError:
             raise _Failed(f'failed to call webhook: Post "{url}": context deadline exceeded') from None
         try:
-            answer = orjson.loads(body)
-            response = answer["response"]
+            response = orjson.loads(body)["response"]
         except (ValueError, KeyError, TypeError):
             raise _Failed("received invalid webhook response: it is not an AdmissionReview with a response") from None
         if not isinstance(response, dict) or response.get("uid") != review["request"]["uid"]:
@@ -172,8 +172,8 @@ def _trust(hook: Hook) -> ssl.SSLContext:
     try:
         text = base64.b64decode(bundle).decode() if bundle else None
         return ssl.create_default_context(cadata=text)
-    except (ValueError, ssl.SSLError) as bad:
-        raise _Failed(f"unable to load root certificates: {bad}") from None
+    except (ValueError, ssl.SSLError) as error:
+        raise _Failed(f"unable to load root certificates: {error}") from None
 
 
 async def _post(url: str, body: Raw, context: ssl.SSLContext) -> bytes:
@@ -183,11 +183,11 @@ async def _post(url: str, body: Raw, context: ssl.SSLContext) -> bytes:
             aiohttp.ClientSession() as session,
             session.post(
                 url, data=orjson.dumps(body), ssl=context, headers={"Content-Type": "application/json"}
-            ) as answer,
+            ) as response,
         ):
-            content: bytes = await answer.content.read(_LIMIT)
-            if answer.status != 200:
-                raise _Failed(f"failed to call webhook: the server answered {answer.status}")
+            content: bytes = await response.content.read(_LIMIT)
+            if response.status != 200:
+                raise _Failed(f"failed to call webhook: the server responded with status {response.status}")
             return content
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise _Failed(f'failed to call webhook: Post "{url}": {error}') from None
@@ -220,16 +220,18 @@ def _review(attributes: Attributes, obj: Raw | None, old: Raw | None) -> Raw:
 def _patched(hook: Hook, obj: Raw, response: Raw) -> Raw:
     try:
         patch: Any = orjson.loads(base64.b64decode(response["patch"]))
-        changed = apply_json_patch(obj, patch)
-    except (ValueError, BadRequest, Invalid) as bad:
-        raise api_errors.internal(f'admission webhook "{hook.name}" sent a patch that does not apply: {bad}') from None
-    if not isinstance(changed, dict) or not isinstance(changed.get("metadata"), dict):
+        patched = apply_json_patch(obj, patch)
+    except (ValueError, BadRequest, Invalid) as error:
+        raise api_errors.internal(
+            f'admission webhook "{hook.name}" sent a patch that does not apply: {error}'
+        ) from None
+    if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
         raise api_errors.internal(f'admission webhook "{hook.name}" sent a patch that leaves no object')
-    return changed
+    return patched
 
 
 def _denied(name: str, status: Raw) -> ApiFault:
-    said = f'admission webhook "{name}" denied the request'
+    message = f'admission webhook "{name}" denied the request'
     why = status.get("message") or status.get("reason")
     kind = _FAULTS.get(status.get("code") or 400, BadRequest)
-    return kind(f"{said}: {why}" if why else f"{said} without explanation")
+    return kind(f"{message}: {why}" if why else f"{message} without explanation")

@@ -1,4 +1,4 @@
-"""Who sent a request: client certificates, bearer tokens, service accounts, or nobody."""
+"""Authenticates requests: client certificates, static and service account tokens, or anonymous."""
 
 import base64
 import binascii
@@ -29,7 +29,7 @@ def _decoded(text: str) -> bytes:
 
 
 class Claims(NamedTuple):
-    """What a service account token says."""
+    """The claims of a service account token."""
 
     namespace: str
     name: str
@@ -38,11 +38,11 @@ class Claims(NamedTuple):
     issued: int
     expires: int
     bound: Raw | None = None
-    """The object that must still exist for the token to be good: kind, name, uid."""
+    """Kind, name and uid of the object that must exist for the token to be valid."""
 
 
 class Tokens:
-    """Makes and reads service account tokens, signed with a key that never leaves the data directory."""
+    """Issues and verifies service account tokens, signed with a key that never leaves the data directory."""
 
     def __init__(self, key: bytes, lookup: Lookup) -> None:
         self._key = key
@@ -53,15 +53,15 @@ class Tokens:
 
     def issue(self, claims: Claims) -> str:
         account: Raw = {"name": claims.name, "uid": claims.uid}
-        inside: Raw = {"namespace": claims.namespace, "serviceaccount": account}
+        claims_body: Raw = {"namespace": claims.namespace, "serviceaccount": account}
         if claims.bound:
-            inside[claims.bound["kind"].lower()] = {"name": claims.bound["name"], "uid": claims.bound["uid"]}
+            claims_body[claims.bound["kind"].lower()] = {"name": claims.bound["name"], "uid": claims.bound["uid"]}
         body = {
             "aud": list(claims.audiences),
             "exp": claims.expires,
             "iat": claims.issued,
             "iss": ISSUER,
-            "kubernetes.io": inside,
+            "kubernetes.io": claims_body,
             "nbf": claims.issued,
             "sub": f"system:serviceaccount:{claims.namespace}:{claims.name}",
         }
@@ -70,7 +70,7 @@ class Tokens:
         return f"{text}.{self._signature(text)}"
 
     def read(self, token: str, now: datetime, audiences: Sequence[str] = (ISSUER,)) -> User | None:
-        """The account of a token that is genuine, in time, meant for us, and whose account still exists."""
+        """The user of a token with a valid signature, lifetime and audience whose bound objects exist; else None."""
         text, _, signature = token.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signature(text).encode()):
             return None
@@ -78,23 +78,25 @@ class Tokens:
             body = orjson.loads(_decoded(text.partition(".")[2]))
         except (ValueError, binascii.Error):
             return None
-        inside = body["kubernetes.io"]
+        claims = body["kubernetes.io"]
         if body["exp"] <= now.timestamp() or not set(audiences) & set(body["aud"]):
             return None
-        if not self._alive(inside):
+        if not self._alive(claims):
             return None
-        namespace, account = inside["namespace"], inside["serviceaccount"]
+        namespace, account = claims["namespace"], claims["serviceaccount"]
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
         extra: list[tuple[str, tuple[str, ...]]] = []
         for kind in ("pod", "node", "secret"):
-            if bound := inside.get(kind):
-                extra += [(f"authentication.kubernetes.io/{kind}-{key}", (bound[key],)) for key in ("name", "uid")]
+            if bound_object := claims.get(kind):
+                extra += [
+                    (f"authentication.kubernetes.io/{kind}-{key}", (bound_object[key],)) for key in ("name", "uid")
+                ]
         return User(body["sub"], groups, account["uid"], tuple(extra))
 
-    def _alive(self, inside: Raw) -> bool:
-        namespace = inside["namespace"]
-        wanted = [("serviceaccounts", inside["serviceaccount"])]
-        wanted += [(f"{kind}s", inside[kind]) for kind in ("pod", "secret") if kind in inside]
+    def _alive(self, claims: Raw) -> bool:
+        namespace = claims["namespace"]
+        wanted = [("serviceaccounts", claims["serviceaccount"])]
+        wanted += [(f"{kind}s", claims[kind]) for kind in ("pod", "secret") if kind in claims]
         for resource, reference in wanted:
             entry = self._lookup(f"/registry/core/{resource}/{namespace}/{reference['name']}")
             if entry is None or f'"uid":"{reference["uid"]}"'.encode() not in entry.value:
@@ -103,17 +105,17 @@ class Tokens:
 
 
 def user_of_certificate(certificate: Mapping[str, Any] | None) -> User | None:
-    """CN is the user, every O a group; None without a certificate."""
+    """The user of a client certificate: CN is the name, every O a group; None without a certificate."""
     if not certificate:
         return None
-    facts = [pair for part in certificate.get("subject", ()) for pair in part]
-    name = next((value for key, value in facts if key == "commonName"), "")
-    groups = tuple(value for key, value in facts if key == "organizationName")
+    attributes = [pair for part in certificate.get("subject", ()) for pair in part]
+    name = next((value for key, value in attributes if key == "commonName"), "")
+    groups = tuple(value for key, value in attributes if key == "organizationName")
     return User(name, (*groups, AUTHENTICATED)) if name else None
 
 
 class Authenticator:
-    """Finds the user of a request."""
+    """Determines the user of a request."""
 
     def __init__(self, tokens: Tokens, static: Mapping[str, User], now: Callable[[], datetime]) -> None:
         self.tokens = tokens
@@ -125,7 +127,7 @@ class Authenticator:
         return known or self.tokens.read(token, self._now(), audiences)
 
     def user(self, authorization: str, certificate_user: User | None) -> User:
-        """A wrong token is refused even where nobody would be welcome."""
+        """The user of a request; an invalid token is rejected even where anonymous requests are allowed."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() == "bearer" and token.strip():
             user = self.of_token(token.strip())

@@ -1,4 +1,4 @@
-"""Who may do what: role-based access control over the roles and bindings in the store."""
+"""Role-based access control over the roles and bindings in the store."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _CACHE_LIMIT = 20_000
 
 
 class Action(NamedTuple):
-    """What somebody wants to do: something to a resource, or something to a path."""
+    """A verb on a resource or on a non-resource path."""
 
     verb: str
     group: str = ""
@@ -69,30 +69,30 @@ def _is_subject(subject: Raw, user: User, namespace: str) -> bool:
 
 
 class Authorizer:
-    """Answers from what it remembers until a role or binding changes."""
+    """Decides with RBAC and caches decisions until a role or binding changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._answers: dict[tuple[User, Action], bool] = {}
 
     def forget(self) -> None:
-        """A role or binding has changed."""
+        """Clear the cache after a role or binding changed."""
         self._answers.clear()
 
     def allows(self, user: User, action: Action) -> bool:
         if MASTERS in user.groups:
             return True
-        asked = (user, action)
-        answer = self._answers.get(asked)
-        if answer is None:
+        key = (user, action)
+        allowed = self._answers.get(key)
+        if allowed is None:
             if len(self._answers) > _CACHE_LIMIT:
                 self._answers.clear()
             rules = self.rules(user, action.namespace)
-            answer = self._answers[asked] = any(rule_allows(rule, action) for rule in rules)
-        return answer
+            allowed = self._answers[key] = any(rule_allows(rule, action) for rule in rules)
+        return allowed
 
     def rules(self, user: User, namespace: str) -> Iterator[Raw]:
-        """Every rule that holds for the user, cluster-wide and in the namespace."""
+        """Every rule that applies to the user, cluster-wide and in the namespace."""
         yield from self._bound(user, "clusterrolebindings", "")
         if namespace:
             yield from self._bound(user, "rolebindings", namespace)
@@ -134,7 +134,7 @@ class Authorizer:
 
 
 def denial(user: User, action: Action) -> str:
-    """Why not, in the words of Kubernetes."""
+    """The message of a denied request, as Kubernetes words it."""
     if action.path:
         return f'User "{user.name}" cannot {action.verb} path "{action.path}"'
     where = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"

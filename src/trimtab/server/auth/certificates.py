@@ -1,4 +1,4 @@
-"""An authority of our own: it signs the server's certificate and those of the first clients."""
+"""The certificate authority that signs the server's and the administrator's certificate."""
 
 import importlib
 import os
@@ -17,7 +17,7 @@ _NAMES = (
 
 
 class Authority(NamedTuple):
-    """Where the certificates of a data directory lie."""
+    """Paths of the certificates and keys in a data directory."""
 
     directory: Path
 
@@ -30,27 +30,27 @@ class Authority(NamedTuple):
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
-    draft = path.with_suffix(path.suffix + f".{secrets.token_hex(4)}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    """Write a file atomically that only its owner can read."""
+    temporary = path.with_suffix(path.suffix + f".{secrets.token_hex(4)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
-    draft.replace(path)
+    temporary.replace(path)
 
 
 def ensure_authority(directory: Path, addresses: Sequence[str]) -> Authority:
-    """The authority in `directory`, made at the first start, with a server certificate for these addresses."""
+    """The authority in `directory`, created on the first start, with a server certificate for these addresses."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     authority = Authority(directory)
     wanted = "\n".join(sorted({*_NAMES, "127.0.0.1", "::1", "10.96.0.1", *addresses}))
-    named = directory / "server.names"
-    if authority.certificate.exists() and named.exists() and named.read_text() == wanted:
+    names_file = directory / "server.names"
+    if authority.certificate.exists() and names_file.exists() and names_file.read_text() == wanted:
         return authority
     signing = importlib.import_module("trimtab.server.auth.signing")
     if not authority.certificate.exists():
         signing.make_authority(authority)
         signing.issue(authority, "admin", "trimtab-admin", ["system:masters"])
-    if not named.exists() or named.read_text() != wanted:
+    if not names_file.exists() or names_file.read_text() != wanted:
         signing.issue(authority, "server", "trimtab-apiserver", [], wanted.split("\n"))
-        write_secret(named, wanted.encode())
+        write_secret(names_file, wanted.encode())
     return authority

@@ -1,4 +1,4 @@
-"""The file that lets kubectl and every other client in."""
+"""Writes the administrator's kubeconfig."""
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ def _inline(path: Path) -> str:
 
 
 def write_kubeconfig(path: Path, authority: Authority, servers: Mapping[str, str]) -> None:
-    """A kubeconfig for the administrator, with everything inside; only its owner can read it.
+    """Write a self-contained kubeconfig for the administrator that only its owner can read.
 
     There is a context for each server, by its name; the first one is the current context.
     """

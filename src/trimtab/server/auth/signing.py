@@ -1,4 +1,4 @@
-"""Makes keys and signs certificates; loaded only when one is missing, because cryptography is heavy."""
+"""Creates keys and signs certificates; imported only when one is missing, because importing cryptography is slow."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _YEARS = timedelta(days=3650)
 
 
 def make_authority(authority: Authority) -> None:
-
+    """Create the key and the self-signed certificate of the authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "trimtab-ca")])
     certificate = (
@@ -28,8 +28,7 @@ def make_authority(authority: Authority) -> None:
 
 
 def issue(authority: Authority, file: str, common_name: str, groups: Sequence[str], names: Sequence[str] = ()) -> None:
-    """Sign a certificate and keep it with its key; with `names` it is a server's, else a client's."""
-
+    """Sign a certificate and save it with its key; for a server when it has `names`, else for a client."""
     signer_certificate, signer_key = authority.pair("ca")
     issuer = x509.load_pem_x509_certificate(signer_certificate.read_bytes())
     signer = serialization.load_pem_private_key(signer_key.read_bytes(), None)
@@ -51,7 +50,6 @@ def issue(authority: Authority, file: str, common_name: str, groups: Sequence[st
 
 
 def _general_name(name: str) -> x509.GeneralName:
-
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
@@ -59,7 +57,6 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -73,7 +70,6 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
 
 
 def _usage(*, authority: bool) -> x509.KeyUsage:
-
     return x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=authority,
@@ -88,7 +84,6 @@ def _usage(*, authority: bool) -> x509.KeyUsage:
 
 
 def _save(authority: Authority, file: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-
     certificate_path, key_path = authority.pair(file)
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

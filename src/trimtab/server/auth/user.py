@@ -1,4 +1,4 @@
-"""Who asks, and what they should be told beside the answer."""
+"""The user of a request and the warnings for its response."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ MASTERS = "system:masters"
 
 
 class User(NamedTuple):
-    """As authentication found them, or as they chose to act."""
+    """The authenticated or impersonated user."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -19,22 +19,22 @@ class User(NamedTuple):
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def info(self) -> dict[str, object]:
-        """The `UserInfo` of reviews and of webhooks."""
-        found: dict[str, object] = {"username": self.name}
+        """The `UserInfo` of reviews and webhooks."""
+        info: dict[str, object] = {"username": self.name}
         if self.uid:
-            found["uid"] = self.uid
+            info["uid"] = self.uid
         if self.groups:
-            found["groups"] = list(self.groups)
+            info["groups"] = list(self.groups)
         if self.extra:
-            found["extra"] = {key: list(values) for key, values in self.extra}
-        return found
+            info["extra"] = {key: list(values) for key, values in self.extra}
+        return info
 
 
 SYSTEM = User("system:apiserver", (MASTERS, AUTHENTICATED))
 
 
 class Caller(msgspec.Struct):
-    """One request's author; warnings gather here and travel as headers."""
+    """The user and client of one request; collects the warnings for the response headers."""
 
     user: User = SYSTEM
     agent: str = "trimtab"

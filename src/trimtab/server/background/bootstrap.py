@@ -1,4 +1,4 @@
-"""What a new API server holds before anybody has written to it: namespaces, roles and priority classes."""
+"""The initial objects of a new API server: namespaces, roles and priority classes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -154,7 +154,7 @@ def _roles() -> Iterator[Raw]:
 
 
 def first_objects() -> Iterator[Raw]:
-    """In the order in which they may be created."""
+    """All initial objects, in an order in which they can be created."""
     for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     yield from _roles()

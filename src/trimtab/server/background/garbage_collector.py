@@ -1,4 +1,4 @@
-"""Cleans up after deletions: dependents of what is gone, owners that wait for them, contents of ending namespaces."""
+"""Garbage collection: dependents of deleted owners, owners that wait for them, contents of terminating namespaces."""
 
 import asyncio
 import logging
@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from trimtab.api.value import Raw
 from trimtab.errors import ApiFault, Conflict, NotFound
 from trimtab.server.auth.user import Caller
-from trimtab.server.http.options import DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.registry.object_schema import Wanted
 from trimtab.server.registry.resource_store import Verbs
-from trimtab.server.registry.resources import Catalogue, Served, Where
+from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
+from trimtab.server.resources import Catalogue, Served, Where
 from trimtab.store.records import Event
 
-log = logging.getLogger("trimtab.collect")
+log = logging.getLogger("trimtab.garbage_collector")
 
 ROOT = "/registry/"
 _NAMESPACES = "/registry/core/namespaces/"
@@ -56,7 +56,7 @@ def _meta(value: bytes) -> _Meta:
 
 
 class Task(NamedTuple):
-    """Something that has to be looked at."""
+    """An object to check."""
 
     what: str
     """`dependent`, `owner` or `namespace`."""
@@ -64,7 +64,7 @@ class Task(NamedTuple):
 
 
 class Collector:
-    """One pass over every change; what cannot be done yet is tried again."""
+    """Watches all changes; tasks that cannot be done yet are retried."""
 
     def __init__(self, verbs: Verbs) -> None:
         self._verbs = verbs
@@ -72,24 +72,24 @@ class Collector:
         self._dependents: dict[str, set[str]] = {}
         self._owners: dict[str, tuple[str, ...]] = {}
         self._awaited: set[str] = set()
-        """Uids of owners that stay until their dependents are gone, or no longer theirs."""
+        """Uids of owners in deletion that wait for their dependents."""
         self._caller = Caller(agent="kube-controller-manager")
 
     async def run(self) -> None:
         store = self._verbs.store
-        for memory in (self._dependents, self._owners, self._awaited):
-            memory.clear()  # who begins again may have missed the end of an owner
+        for cache in (self._dependents, self._owners, self._awaited):
+            cache.clear()  # after a restart the deletion of an owner may have been missed
         watch = store.watch(ROOT, store.revision)
-        waiting = dict.fromkeys(self._first_look())
+        tasks = dict.fromkeys(self._first_look())
         while True:
-            waiting = dict.fromkeys(await self._undone(list(waiting)))
-            for event in await watch.next(_RETRY_SECONDS if waiting else None):
+            tasks = dict.fromkeys(await self._undone(list(tasks)))
+            for event in await watch.next(_RETRY_SECONDS if tasks else None):
                 if self._matters(event):
-                    waiting.update(dict.fromkeys(self._noticed(event)))
+                    tasks.update(dict.fromkeys(self._noticed(event)))
 
     async def _undone(self, tasks: list[Task]) -> list[Task]:
-        """Do them, many at once so that they share commits; those that have to wait are left."""
-        # Nearly every dependent is new and has its owner: that is seen here, without a task for each.
+        """Process the tasks concurrently, so that they share commits; returns those to retry."""
+        # Nearly every dependent is new and has its owner: check that here, without a task for each.
         tasks = [task for task in tasks if task.what != "dependent" or self._end_of(task.key) is not None]
         done: list[bool] = []
         for start in range(0, len(tasks), _TOGETHER):
@@ -102,7 +102,7 @@ class Collector:
                 yield from self._about(entry.key, _meta(entry.value))
 
     def _matters(self, event: Event) -> bool:
-        """Whether anything may have to be cleaned up because of it: for most events a look at the bytes says no."""
+        """Whether an event may need work: for most events a look at the bytes says no."""
         entry = event.entry
         return entry is None or (
             b'"ownerReferences":' in entry.value or b'"deletionTimestamp":' in entry.value or event.key in self._owners
@@ -111,21 +111,21 @@ class Collector:
     def _noticed(self, event: Event) -> Iterator[Task]:
         value = event.value
         if value is None:
-            gone = _meta(event.prev_value or b"")
+            deleted = _meta(event.prev_value or b"")
             yield from self._waiting_owners(event)
             self._forget(event.key)
-            self._awaited.discard(gone.uid)
-            for key in sorted(self._dependents.get(gone.uid, ())):
+            self._awaited.discard(deleted.uid)
+            for key in sorted(self._dependents.get(deleted.uid, ())):
                 yield Task("dependent", key)
-            if gone.namespace:
-                yield from self._ending(gone.namespace)
+            if deleted.namespace:
+                yield from self._ending(deleted.namespace)
             return
         yield from self._waiting_owners(event)
         yield from self._about(event.key, _meta(value))
 
     def _about(self, key: str, meta: _Meta) -> Iterator[Task]:
         owners = tuple(owner.uid for owner in meta.owner_references or ())
-        if owners != self._owners.get(key, ()):  # the end of an owner it has had before is news of its own
+        if owners != self._owners.get(key, ()):  # the deletion of a former owner has its own event
             self._forget(key)
             if owners:
                 self._owners[key] = owners
@@ -141,14 +141,14 @@ class Collector:
 
     def _forget(self, key: str) -> None:
         for uid in self._owners.pop(key, ()):
-            known = self._dependents.get(uid)
-            if known:
-                known.discard(key)
-                if not known:
+            dependents = self._dependents.get(uid)
+            if dependents:
+                dependents.discard(key)
+                if not dependents:
                     del self._dependents[uid]
 
     def _waiting_owners(self, event: Event) -> Iterator[Task]:
-        """Owners in foreground deletion look again when a dependent changed or went."""
+        """Owners in foreground deletion are checked again when a dependent changed or was deleted."""
         before = event.prev_value
         if before is None or self._awaited.isdisjoint(self._owners.get(event.key, ())):
             return
@@ -164,7 +164,7 @@ class Collector:
             yield Task("namespace", entry.key)
 
     def _find(self, owner: _Owner, namespace: str) -> tuple[Where, bytes] | None:
-        """The owner itself, if an object of its name and uid exists."""
+        """The owner, if an object with its name and uid exists."""
         served = self._served(owner)
         if served is None:
             return None
@@ -175,7 +175,7 @@ class Collector:
         return where, entry.value
 
     def _served(self, owner: _Owner) -> Served | None:
-        """The kind of an owner, in the version that it names or in another."""
+        """The kind of an owner, in the version of the reference or in another."""
         if (found := self._catalogue.of_kind(owner.api_version, owner.kind)) is not None:
             return found
         group = owner.api_version.rpartition("/")[0]
@@ -190,27 +190,27 @@ class Collector:
         return Where(served, namespace, name)
 
     async def _done(self, task: Task) -> bool:
-        """Do what a task asks for; False to look again later."""
-        act = {"dependent": self._dependent, "owner": self._owner, "namespace": self._namespace}[task.what]
+        """Process a task; False to retry later."""
+        handler = {"dependent": self._dependent, "owner": self._owner, "namespace": self._namespace}[task.what]
         try:
-            return await act(task.key)
+            return await handler(task.key)
         except NotFound:
             return True
         except Conflict:
             return False
         except ApiFault as fault:
-            log.warning("clean-up has to wait", extra={"key": task.key, "why": fault.message})
+            log.warning("garbage collection failed and will be retried", extra={"key": task.key, "why": fault.message})
             return False
 
     async def _dependent(self, key: str) -> bool:
-        """Delete an object none of whose owners is left."""
-        where, end = self._where(key), self._end_of(key)
-        if where is not None and end is not None:
-            await self._verbs.delete(where, end, self._caller)
+        """Delete an object if none of its owners exists."""
+        where, options = self._where(key), self._end_of(key)
+        if where is not None and options is not None:
+            await self._verbs.delete(where, options, self._caller)
         return True
 
     def _end_of(self, key: str) -> DeleteOptions | None:
-        """How an object has to go none of whose owners is left; None if it may stay."""
+        """The delete options for an object without owners; None if it has one."""
         entry = self._verbs.store.get(key)
         if entry is None:
             return None
@@ -218,11 +218,11 @@ class Collector:
         if meta.deletion_timestamp or not meta.owner_references:
             return None
         if any(self._served(owner) is None for owner in meta.owner_references):
-            return None  # of a kind that is not served nobody can tell whether it is gone
+            return None  # an owner of a kind that is not served may still exist
         found = [self._find(owner, meta.namespace) for owner in meta.owner_references]
-        left = [one for one in found if one is not None]
-        ending = [one for one in left if self._in_foreground(one[1])]
-        if left and len(ending) < len(left):
+        existing = [owner for owner in found if owner is not None]
+        ending = [owner for owner in existing if self._in_foreground(owner[1])]
+        if existing and len(ending) < len(existing):
             return None
         return DeleteOptions("Foreground" if ending and self._dependents.get(meta.uid) else "Background", uid=meta.uid)
 
@@ -232,7 +232,7 @@ class Collector:
         return bool(meta.deletion_timestamp) and _FOREGROUND in (meta.finalizers or ())
 
     async def _owner(self, key: str) -> bool:
-        """Let an owner go once its dependents are gone, or no longer its own."""
+        """Remove the finalizer of an owner when its dependents are deleted or orphaned."""
         entry, where = self._verbs.store.get(key), self._where(key)
         if entry is None or where is None:
             return True
@@ -265,37 +265,37 @@ class Collector:
                 await self._change(where, lambda old: _without_owner(old, uid))
 
     async def _drop_finalizer(self, where: Where, finalizer: str) -> None:
-        def dropped(old: Raw) -> Raw:
+        def without_finalizer(old: Raw) -> Raw:
             rest = [name for name in old["metadata"].get("finalizers") or () if name != finalizer]
             return {**old, "metadata": {**old["metadata"], "finalizers": rest}}
 
-        await self._change(where, dropped)
+        await self._change(where, without_finalizer)
 
     async def _change(self, where: Where, change: Change) -> None:
-        def changed(old: Raw) -> Wanted:
+        def desired(old: Raw) -> Wanted:
             return Wanted(change(old))
 
-        await self._verbs.change(where, changed, WriteOptions(manager=self._caller.agent), self._caller)
+        await self._verbs.change(where, desired, WriteOptions(manager=self._caller.agent), self._caller)
 
     def _untold(self, prefix: str) -> bool:
-        """Whether anything there does not know yet that it has to go; this is looked at whenever something has gone."""
+        """Whether an object there is not in deletion yet; checked whenever an object of the namespace is deleted."""
         return any(b'"deletionTimestamp":' not in entry.value for entry in self._verbs.store.list(prefix).entries)
 
     async def _namespace(self, key: str) -> bool:
-        """Empty an ending namespace, then release it."""
+        """Delete the contents of a terminating namespace, then finalize it."""
         entry, where = self._verbs.store.get(key), self._where(key)
         if entry is None or where is None or not _meta(entry.value).deletion_timestamp:
             return True
         name = where.name
-        left = 0
+        remaining = 0
         for served in self._catalogue.stored():
             if served.kind.namespaced and self._verbs.store.count(served.under(name)):
                 if self._untold(served.under(name)):
                     options = DeleteOptions("Background")
                     await self._verbs.delete_collection(Where(served, name), ListOptions(), options, self._caller)
-                left += self._verbs.store.count(served.under(name))
-        if left:
-            return True  # the last of them to go wakes this up again
+                remaining += self._verbs.store.count(served.under(name))
+        if remaining:
+            return True  # deletion of the last object triggers this again
         await self._change(replace(where, subresource="finalize"), lambda old: {**old, "spec": {"finalizers": []}})
         return True
 

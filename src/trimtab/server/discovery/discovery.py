@@ -1,4 +1,4 @@
-"""Tells clients which resources exist, in the plain and in the aggregated form."""
+"""Discovery documents of the served resources, unaggregated and aggregated."""
 
 import base64
 import hashlib
@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from trimtab.api.value import Raw
-from trimtab.server.registry.resources import Catalogue, Served, Subresource
+from trimtab.server.resources import Catalogue, Served, Subresource
 
 AGGREGATED = "{};g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 
@@ -74,18 +74,18 @@ def _aggregated_entry(served: Served) -> Raw:
 
 
 class Discovery:
-    """The discovery documents, made once and again after the catalogue changed."""
+    """The discovery documents, cached until the catalogue changes."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._made: dict[str, Any] = {}
         self._seen = -1
 
-    def _cached(self, name: str, make: Callable[[], Any]) -> Any:
+    def _cached(self, name: str, build: Callable[[], Any]) -> Any:
         if self._seen != self._catalogue.changes:
             self._made, self._seen = {}, self._catalogue.changes
         if name not in self._made:
-            self._made[name] = make()
+            self._made[name] = build()
         return self._made[name]
 
     def versions(self, address: str) -> Raw:
@@ -119,8 +119,8 @@ class Discovery:
 
     def aggregated(self, root: str, version: str) -> tuple[bytes, str]:
         """The document for `/api` or `/apis`, and its ETag."""
-        made: tuple[bytes, str] = self._cached(f"{root} {version}", lambda: self._aggregate(root, version))
-        return made
+        document: tuple[bytes, str] = self._cached(f"{root} {version}", lambda: self._aggregate(root, version))
+        return document
 
     def _aggregate(self, root: str, version: str) -> tuple[bytes, str]:
         groups = [""] if root == "api" else self._catalogue.groups()

@@ -1,4 +1,4 @@
-"""OpenAPI documents: what `kubectl` validates with, explains from, and reads merge keys in."""
+"""OpenAPI documents for `kubectl explain`, client-side validation and merge keys."""
 
 import hashlib
 import zlib
@@ -9,31 +9,31 @@ import orjson
 from trimtab.api.kinds.native import openapi as native
 from trimtab.api.value import Raw
 from trimtab.server.discovery.openapi_paths import META, REF, Operations, schema_name
-from trimtab.server.http.messages import Answer, Ask
-from trimtab.server.http.negotiation import JSON, entries
-from trimtab.server.registry.resources import Catalogue, Served
+from trimtab.server.request.messages import Answer, Ask
+from trimtab.server.request.negotiation import JSON, entries
+from trimtab.server.resources import Catalogue, Served
 
 _V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _V2_ASKED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 _V2_STUB = b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x041.32\x42\x00"
-"""An empty OpenAPI v2 document in protobuf: kubectl asks for no other form, and is content with it."""
+"""An empty OpenAPI v2 document in protobuf, the only format that kubectl requests; it accepts an empty one."""
 _ALWAYS = ("APIResourceList", "DeleteOptions", "Patch", "Status", "WatchEvent")
 _WILD = {"", "*/*", "application/*", JSON}
-_PATCH_TEXT = "A change of an object, in one of the patch formats."
+_PATCH_TEXT = "A patch in one of the supported formats."
 
 
 class Document(NamedTuple):
     body: bytes
-    """Compressed: documents are large and rarely read."""
+    """Compressed with gzip: documents are large and rarely read."""
     hash: str
 
 
 def _custom_schema(served: Served) -> Raw:
-    """A resource's own schema, with the standard metadata and what kind it is."""
+    """The schema of a custom resource, with standard metadata and its group, version and kind."""
     schema = served.schema
     properties: Raw = {**(schema.get("properties") or {})}
     properties["metadata"] = {
-        "description": "What every object has: its name, its labels and the like.",
+        "description": "Standard object metadata.",
         "allOf": [{"$ref": f"{REF}{META}ObjectMeta"}],
     }
     for name in ("apiVersion", "kind"):
@@ -59,20 +59,20 @@ def _custom_list(served: Served, name: str) -> Raw:
 
 
 def _schemas(resources: list[Served]) -> dict[str, Raw]:
-    own: dict[str, Raw] = {}
+    custom: dict[str, Raw] = {}
     wanted = [f"{META}{name}" for name in _ALWAYS if name != "Patch"]
     for served in resources:
         name = schema_name(served)
         if name.startswith("io.k8s."):
             wanted += [name, f"{name}List"] if "list" in served.verbs else [name]
         else:
-            own |= {name: _custom_schema(served), f"{name}List": _custom_list(served, name)}
+            custom |= {name: _custom_schema(served), f"{name}List": _custom_list(served, name)}
             wanted += [f"{META}ObjectMeta", f"{META}ListMeta"]
         for sub in served.subresources.values():
             if sub.version:
                 wanted.append(native.schema_name(f"{sub.group}/{sub.version}", sub.kind))
     found = native.components([name for name in wanted if _exists(name)])
-    return dict(sorted({**found, **own, f"{META}Patch": {"description": _PATCH_TEXT, "type": "object"}}.items()))
+    return dict(sorted({**found, **custom, f"{META}Patch": {"description": _PATCH_TEXT, "type": "object"}}.items()))
 
 
 def _exists(name: str) -> bool:
@@ -90,7 +90,7 @@ def _info(resources: list[Served]) -> Raw:
 
 
 class OpenApi:
-    """The documents, made when first asked for and again after the catalogue changed."""
+    """The OpenAPI documents, built on the first request and again after the catalogue changes."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -98,13 +98,13 @@ class OpenApi:
         self._index: tuple[int, bytes] = (-1, b"")
         self._swagger: tuple[int, Document] | None = None
 
-    def answer(self, ask: Ask, path: str) -> Answer:
+    def answer(self, request: Ask, path: str) -> Answer:
         if path == "/openapi/v2":
-            return self._version_2(ask)
+            return self._version_2(request)
         if path == "/openapi/v3":
-            return self._root(ask)
+            return self._root(request)
         if path.startswith("/openapi/v3/"):
-            return self._group(ask, path.removeprefix("/openapi/v3/"))
+            return self._group(request, path.removeprefix("/openapi/v3/"))
         return Answer(404, b"", "")
 
     def _names(self) -> list[str]:
@@ -118,16 +118,16 @@ class OpenApi:
         return self._catalogue.resources(parts[1], parts[2]) if len(parts) == 3 and parts[0] == "apis" else []
 
     def document(self, name: str) -> Document | None:
-        """The document of one group and version, made again only when its own resources changed."""
+        """The document of one group and version, rebuilt only when its own resources change."""
         resources = self._resources(name)
         if not resources:
             return None
-        known = self._documents.get(name)
-        if known is None or known[0] != tuple(resources):
-            known = self._documents[name] = (tuple(resources), _packed(_document(resources)))
-        return known[1]
+        cached = self._documents.get(name)
+        if cached is None or cached[0] != tuple(resources):
+            cached = self._documents[name] = (tuple(resources), _packed(_document(resources)))
+        return cached[1]
 
-    def _root(self, ask: Ask) -> Answer:
+    def _root(self, request: Ask) -> Answer:
         if self._index[0] != self._catalogue.changes:
             paths: Raw = {}
             for name in self._names():
@@ -136,33 +136,33 @@ class OpenApi:
             self._index = (self._catalogue.changes, orjson.dumps({"paths": paths}))
         body = self._index[1]
         etag = f'"{hashlib.sha512(body).hexdigest().upper()}"'
-        if ask.headers.get("if-none-match") == etag:
+        if request.headers.get("if-none-match") == etag:
             return Answer(304, b"", "", [(b"etag", etag.encode())])
         return Answer(200, body, "text/plain; charset=utf-8", [(b"etag", etag.encode())])
 
-    def _group(self, ask: Ask, name: str) -> Answer:
+    def _group(self, request: Ask, name: str) -> Answer:
         document = self.document(name)
         if document is None:
             return Answer(404, b"", "")
-        wanted = ask.query.get("hash", "")
+        wanted = request.query.get("hash", "")
         if wanted and wanted != document.hash:
             location = f"/openapi/v3/{name}?hash={document.hash}"
             return Answer(301, b"", "", [(b"location", location.encode())])
-        if not any(entry.media in _WILD for entry in entries(ask.headers.get("accept", ""))):
+        if not any(entry.media in _WILD for entry in entries(request.headers.get("accept", ""))):
             return Answer(406, b"", "")
-        cached = b"public, immutable" if wanted else b"no-cache, private"
-        headers = [(b"etag", f'"{document.hash}"'.encode()), (b"vary", b"Accept"), (b"cache-control", cached)]
+        cache_control = b"public, immutable" if wanted else b"no-cache, private"
+        headers = [(b"etag", f'"{document.hash}"'.encode()), (b"vary", b"Accept"), (b"cache-control", cache_control)]
         if wanted:
             headers.append((b"expires", b"Fri, 31 Dec 2099 23:59:59 GMT"))
-        return _sent(ask, document, headers)
+        return _sent(request, document, headers)
 
-    def _version_2(self, ask: Ask) -> Answer:
-        if any(entry.media == _V2_ASKED for entry in entries(ask.headers.get("accept", ""))):
+    def _version_2(self, request: Ask) -> Answer:
+        if any(entry.media == _V2_ASKED for entry in entries(request.headers.get("accept", ""))):
             return Answer(200, _V2_STUB, _V2_PROTOBUF, [(b"vary", b"Accept")])
         if self._swagger is None or self._swagger[0] != self._catalogue.changes:
             self._swagger = (self._catalogue.changes, _packed(self._swagger_document()))
         document = self._swagger[1]
-        return _sent(ask, document, [(b"etag", f'"{document.hash}"'.encode()), (b"vary", b"Accept")])
+        return _sent(request, document, [(b"etag", f'"{document.hash}"'.encode()), (b"vary", b"Accept")])
 
     def _swagger_document(self) -> Raw:
         definitions: Raw = {}
@@ -199,9 +199,9 @@ def _packed(document: Any) -> Document:
     return Document(zlib.compress(body, 1, 31), hashlib.sha512(body).hexdigest().upper())
 
 
-def _sent(ask: Ask, document: Document, headers: list[tuple[bytes, bytes]]) -> Answer:
-    if ask.headers.get("if-none-match") == f'"{document.hash}"':
+def _sent(request: Ask, document: Document, headers: list[tuple[bytes, bytes]]) -> Answer:
+    if request.headers.get("if-none-match") == f'"{document.hash}"':
         return Answer(304, b"", "", headers)
-    if "gzip" in ask.headers.get("accept-encoding", ""):
+    if "gzip" in request.headers.get("accept-encoding", ""):
         return Answer(200, document.body, JSON, [*headers, (b"content-encoding", b"gzip")], verbatim=True)
     return Answer(200, zlib.decompress(document.body, 31), JSON, headers, verbatim=True)

@@ -1,10 +1,10 @@
-"""The paths of an OpenAPI v3 document: what may be done with each resource, and what goes in and out."""
+"""The paths section of an OpenAPI v3 document: operations, parameters, request and response bodies of a resource."""
 
 from collections.abc import Iterable, Sequence
 
 from trimtab.api.kinds.native import openapi as native
 from trimtab.api.value import Raw
-from trimtab.server.registry.resources import Served
+from trimtab.server.resources import Served
 
 REF = "#/components/schemas/"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -39,21 +39,21 @@ _DELETE = {
 _ACTIONS = {"create": "post", "update": "put", "patch": "patch", "delete": "delete", "get": "get"}
 _WORDS = {"create": "create", "update": "replace", "patch": "patch", "delete": "delete", "get": "read"}
 _TEXTS = {
-    "dryRun": "All means: check everything, store nothing.",
-    "fieldManager": "Who makes the change.",
-    "fieldValidation": "What to do about unknown fields: Ignore, Warn or Strict.",
-    "labelSelector": "Only objects with these labels.",
-    "fieldSelector": "Only objects with these fields.",
+    "dryRun": "`All` validates the request without persisting it.",
+    "fieldManager": "Name of the field manager that makes the change.",
+    "fieldValidation": "How to handle unknown fields: Ignore, Warn or Strict.",
+    "labelSelector": "Restricts the list to objects whose labels match.",
+    "fieldSelector": "Restricts the list to objects whose fields match.",
 }
 
 
 def _parameter(name: str, kind: str) -> Raw:
-    found: Raw = {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
-    return {**found, "description": _TEXTS[name]} if name in _TEXTS else found
+    parameter: Raw = {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
+    return {**parameter, "description": _TEXTS[name]} if name in _TEXTS else parameter
 
 
-def _parameters(given: dict[str, str]) -> list[Raw]:
-    return [_parameter(name, kind) for name, kind in given.items()]
+def _parameters(types: dict[str, str]) -> list[Raw]:
+    return [_parameter(name, kind) for name, kind in types.items()]
 
 
 def _path_parameter(name: str) -> Raw:
@@ -65,7 +65,7 @@ def _content(media: Iterable[str], schema: str) -> Raw:
 
 
 def schema_name(served: Served) -> str:
-    """The component that describes a resource."""
+    """The name of the component schema of a resource."""
     if not served.kind.custom and not served.group.endswith(".karmada.io"):
         return native.schema_name(served.api_version, served.kind.name)
     return ".".join([*reversed(served.group.split(".")), served.version, served.kind.name])
@@ -81,7 +81,7 @@ class Operations:
         self._schema = schema_name(served)
         head = served.group.split(".")
         if not served.kind.custom:
-            head = head[:1]  # kube-apiserver's own groups go by their first label
+            head = head[:1]  # operation ids of built-in groups use only the first label of the group
         words = [part.capitalize() for part in head if part] or ["Core"]
         self._operation_stem = "".join(words) + served.version.capitalize()
         first, *further = head if served.group else ["core"]

@@ -1,4 +1,4 @@
-"""The HTTP edge: raw ASGI in, Kubernetes answers out; the one place in the server that catches everything."""
+"""The ASGI application of an API server; the only place in the server that catches all exceptions."""
 
 import asyncio
 import logging
@@ -10,12 +10,12 @@ from urllib.parse import parse_qsl
 import orjson
 
 from trimtab.errors import ApiFault, InternalError, TooLarge
+from trimtab.server import api_errors
 from trimtab.server.http.dispatch import Handler
-from trimtab.server.http.messages import Answer, Ask, Stream
 from trimtab.server.http.metrics import Requests
-from trimtab.server.http.negotiation import JSON, YAML, entries, wants_pretty
-from trimtab.server.http.protobuf_responses import single
-from trimtab.server.registry import api_errors
+from trimtab.server.request.messages import Answer, Ask, Stream
+from trimtab.server.request.negotiation import JSON, YAML, entries, wants_pretty
+from trimtab.server.request.protobuf_responses import single
 from trimtab.server.storage.uids import random_uid
 
 log = logging.getLogger("trimtab.server")
@@ -27,7 +27,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 BODY_LIMIT = 3 * 1024 * 1024
 _SEND_SECONDS = 60.0
-"""How long a client may leave its connection full before it is dropped."""
+"""Seconds that a watcher may stop reading before its connection is closed."""
 _GZIP_FROM = 128 * 1024
 _FLOW = (
     (b"x-kubernetes-pf-flowschema-uid", b"1c1d3c5e-0f3a-4c58-9a55-7d0d3f4f5a01"),
@@ -37,7 +37,7 @@ _NO_CACHE = (b"cache-control", b"no-cache, private")
 
 
 class Edge:
-    """An ASGI application for one API server."""
+    """The ASGI application of one API server."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -45,50 +45,52 @@ class Edge:
         self.requests = Requests()
 
     def end_streams(self) -> None:
-        """Let every watcher go, as a server does that is about to stop."""
+        """End every watch before the server stops."""
         for stream in self._streams:
             stream.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        ask = _ask(scope)
-        began = time.perf_counter()
+        request = _ask(scope)
+        started = time.perf_counter()
         try:
-            ask.body = await _body(receive)
-            answer = await self._handler.answer(ask)
-        except ApiFault as fault:
-            answer = fault_answer(fault, protobuf=ask.protobuf)
+            request.body = await _body(receive)
+            response = await self._handler.answer(request)
+        except ApiFault as error:
+            response = fault_answer(error, protobuf=request.protobuf)
         except (asyncio.CancelledError, _Gone):
             raise
         except Exception:
-            log.exception("unexpected failure", extra={"path": ask.path})
-            answer = fault_answer(InternalError("Internal error occurred: the server failed; its log says how"))
-        if isinstance(answer, Stream):
-            self.requests.count(ask.method, 200, None)
-            await self._stream(answer, ask, scope, receive, send)
+            log.exception("request failed unexpectedly", extra={"path": request.path})
+            response = fault_answer(
+                InternalError("Internal error occurred: unexpected server failure; see the server log")
+            )
+        if isinstance(response, Stream):
+            self.requests.count(request.method, 200, None)
+            await self._stream(response, request, scope, receive, send)
         else:
-            self.requests.count(ask.method, answer.code, time.perf_counter() - began)
-            await _send(answer, ask, send)
+            self.requests.count(request.method, response.code, time.perf_counter() - started)
+            await _send(response, request, send)
 
-    async def _stream(self, answer: Stream, ask: Ask, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send lines as they come until they end, the client leaves, or it stops reading."""
-        await send({"type": "http.response.start", "status": 200, "headers": _common_headers(answer, ask)})
+    async def _stream(self, response: Stream, request: Ask, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send chunks until the stream ends, the client disconnects or stops reading."""
+        await send({"type": "http.response.start", "status": 200, "headers": _common_headers(response, request)})
         await send({"type": "http.response.body", "body": b"", "more_body": True})
-        sender = asyncio.ensure_future(_pump(answer, send, scope.get("is_congested", lambda: True)))
-        listener = asyncio.ensure_future(_left(receive))
+        sender = asyncio.ensure_future(_pump(response, send, scope.get("is_congested", lambda: True)))
+        disconnect_listener = asyncio.ensure_future(_left(receive))
         self._streams.add(sender)
         try:
-            await asyncio.wait({sender, listener}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({sender, disconnect_listener}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._streams.discard(sender)
-            stopping = sender.cancelled() and not listener.done()
-            for task in (sender, listener):
+            stopping = sender.cancelled() and not disconnect_listener.done()
+            for task in (sender, disconnect_listener):
                 task.cancel()
-            outcome: Iterable[Any] = await asyncio.gather(sender, listener, return_exceptions=True)
-            for ended in outcome:
-                if isinstance(ended, Exception) and not isinstance(ended, TimeoutError):
-                    log.error("a watch failed", exc_info=ended)
+            results: Iterable[Any] = await asyncio.gather(sender, disconnect_listener, return_exceptions=True)
+            for result in results:
+                if isinstance(result, Exception) and not isinstance(result, TimeoutError):
+                    log.error("watch failed", exc_info=result)
         if stopping:
             await send({"type": "http.response.body", "body": b""})
 
@@ -98,7 +100,7 @@ class Edge:
 
 
 class _Gone(Exception):
-    """The client has left."""
+    """The client disconnected before its request was complete."""
 
 
 def _ask(scope: Scope) -> Ask:
@@ -132,7 +134,7 @@ def _address(scope: Scope) -> str:
 
 
 async def _body(receive: Receive) -> bytes:
-    """The whole body, if it is not too long; whoever listens sees to it that it does not take forever."""
+    """Read the whole body up to the size limit; the listener limits the time."""
     parts: list[bytes] = []
     size = 0
     while True:
@@ -148,69 +150,71 @@ async def _body(receive: Receive) -> bytes:
             return b"".join(parts) if len(parts) > 1 else part
 
 
-def fault_answer(fault: ApiFault, *, protobuf: bool = False) -> Answer:
-    status = api_errors.status_of(fault)
-    answer = single(fault.code, status) if protobuf else Answer(fault.code, orjson.dumps(status))
-    if fault.retry_after is not None and fault.retry_after <= 10:
-        answer.headers.append((b"retry-after", str(fault.retry_after).encode()))
-    if fault.code == 401:
-        answer.headers.append((b"www-authenticate", b'Bearer realm="trimtab"'))
-    return answer
+def fault_answer(error: ApiFault, *, protobuf: bool = False) -> Answer:
+    status = api_errors.status_of(error)
+    response = single(error.code, status) if protobuf else Answer(error.code, orjson.dumps(status))
+    if error.retry_after is not None and error.retry_after <= 10:
+        response.headers.append((b"retry-after", str(error.retry_after).encode()))
+    if error.code == 401:
+        response.headers.append((b"www-authenticate", b'Bearer realm="trimtab"'))
+    return response
 
 
-def _common_headers(answer: Answer | Stream, ask: Ask) -> list[tuple[bytes, bytes]]:
-    headers = [(b"audit-id", random_uid().encode()), *_FLOW, *answer.headers]
-    if not any(name == b"cache-control" for name, _ in answer.headers):
+def _common_headers(response: Answer | Stream, request: Ask) -> list[tuple[bytes, bytes]]:
+    headers = [(b"audit-id", random_uid().encode()), *_FLOW, *response.headers]
+    if not any(name == b"cache-control" for name, _ in response.headers):
         headers.append(_NO_CACHE)
-    if answer.media:
-        headers.append((b"content-type", answer.media.encode()))
-    headers += [(b"warning", f'299 - "{_escaped(text)}"'.encode("utf-8", "replace")) for text in ask.caller.warnings]
+    if response.media:
+        headers.append((b"content-type", response.media.encode()))
+    headers += [
+        (b"warning", f'299 - "{_escaped(text)}"'.encode("utf-8", "replace")) for text in request.caller.warnings
+    ]
     return headers
 
 
 def _escaped(text: str) -> str:
-    shown = "".join(char if char.isprintable() else " " for char in text)
-    return shown.replace("\\", "\\\\").replace('"', '\\"')
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return printable.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _dressed(answer: Answer, ask: Ask) -> bytes:
-    """The body as this client wants to read it."""
-    if answer.media != JSON or answer.verbatim:
-        return answer.body
-    if wants_yaml(ask):
-        import yaml  # noqa: PLC0415 - only few answers are YAML
+def _dressed(response: Answer, request: Ask) -> bytes:
+    """The body as YAML, indented JSON or compact JSON, as the client requests."""
+    if response.media != JSON or response.verbatim:
+        return response.body
+    if wants_yaml(request):
+        import yaml  # noqa: PLC0415 - few responses are YAML
 
-        answer.media = YAML
+        response.media = YAML
         dumper = yaml.CSafeDumper
-        text: str = yaml.dump(orjson.loads(answer.body), Dumper=dumper, default_flow_style=False, allow_unicode=True)
+        text: str = yaml.dump(orjson.loads(response.body), Dumper=dumper, default_flow_style=False, allow_unicode=True)
         return text.encode()
-    if wants_pretty(ask.query.get("pretty"), ask.headers.get("user-agent", "")):
-        return orjson.dumps(orjson.loads(answer.body), option=orjson.OPT_INDENT_2)
-    return answer.body + b"\n"
+    if wants_pretty(request.query.get("pretty"), request.headers.get("user-agent", "")):
+        return orjson.dumps(orjson.loads(response.body), option=orjson.OPT_INDENT_2)
+    return response.body + b"\n"
 
 
-def wants_yaml(ask: Ask) -> bool:
-    accept = ask.headers.get("accept", "")
+def wants_yaml(request: Ask) -> bool:
+    accept = request.headers.get("accept", "")
     return YAML in accept and entries(accept)[0].media == YAML
 
 
-async def _send(answer: Answer, ask: Ask, send: Send) -> None:
-    body = b"" if answer.code in {204, 304} else _dressed(answer, ask)
-    headers = _common_headers(answer, ask)
-    if len(body) > _GZIP_FROM and "gzip" in ask.headers.get("accept-encoding", ""):
+async def _send(response: Answer, request: Ask, send: Send) -> None:
+    body = b"" if response.code in {204, 304} else _dressed(response, request)
+    headers = _common_headers(response, request)
+    if len(body) > _GZIP_FROM and "gzip" in request.headers.get("accept-encoding", ""):
         import zlib  # noqa: PLC0415
 
-        packer = zlib.compressobj(1, zlib.DEFLATED, 31)
-        body = packer.compress(body) + packer.flush()
+        compressor = zlib.compressobj(1, zlib.DEFLATED, 31)
+        body = compressor.compress(body) + compressor.flush()
         headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
-    if answer.code not in {204, 304}:
+    if response.code not in {204, 304}:
         headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": answer.code, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if ask.method == "HEAD" else body})
+    await send({"type": "http.response.start", "status": response.code, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})
 
 
-async def _pump(answer: Stream, send: Send, is_congested: Callable[[], bool]) -> None:
-    async for chunk in answer.lines:
+async def _pump(response: Stream, send: Send, is_congested: Callable[[], bool]) -> None:
+    async for chunk in response.lines:
         async with asyncio.timeout(_SEND_SECONDS if is_congested() else None):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b""})

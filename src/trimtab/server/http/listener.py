@@ -1,4 +1,4 @@
-"""Listens: uvicorn on a socket with TLS, handing the edge who the client certificate says it is."""
+"""Serves an ASGI application with uvicorn over TLS and passes on the user of the client certificate."""
 
 import asyncio
 import contextlib
@@ -15,16 +15,16 @@ from trimtab.errors import InputFault
 from trimtab.server.auth.authenticate import user_of_certificate
 from trimtab.server.auth.certificates import Authority
 
-logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # that a client tried to upgrade is the client's business
+logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # uvicorn warns about every upgrade attempt of a client
 _HEADER_LIMIT = 1024 * 1024
 _HEADER_SECONDS = 30.0
-"""How long a client may take to say what it wants."""
+"""Seconds in which a client must send its request headers."""
 _BODY_SECONDS = 60.0
-"""How long it may then take to send what belongs to it."""
+"""Seconds in which a client must then send its request body."""
 
 
 class Protocol(HttpToolsProtocol):
-    """Knows the user of the connection's certificate, and cuts off requests that do not end."""
+    """Adds the user of the client certificate to the scope and closes connections with incomplete requests."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -32,7 +32,7 @@ class Protocol(HttpToolsProtocol):
         self.head_size = 0
         self.head_done = False
         self.whole = False
-        """Whether what was said so far is a whole request."""
+        """Whether the data received so far is a complete request."""
         self.impatience: asyncio.TimerHandle | None = None
 
     def on_message_begin(self) -> None:
@@ -74,13 +74,13 @@ class Protocol(HttpToolsProtocol):
                 self.transport.close()
                 return
         super().data_received(data)
-        if not self.whole and self.impatience is None:  # most requests come in one piece, and need no alarm
-            patience = _BODY_SECONDS if self.head_done else _HEADER_SECONDS
-            self.impatience = self.loop.call_later(patience, self.transport.close)
+        if not self.whole and self.impatience is None:  # most requests arrive in one piece and need no timer
+            timeout = _BODY_SECONDS if self.head_done else _HEADER_SECONDS
+            self.impatience = self.loop.call_later(timeout, self.transport.close)
 
 
 class _Quiet(uvicorn.Server):
-    """A server that leaves signals to the command."""
+    """A uvicorn server that leaves signal handling to the command."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -88,7 +88,7 @@ class _Quiet(uvicorn.Server):
 
 
 class Listener:
-    """One listening address of one application."""
+    """Serves one application on one address."""
 
     def __init__(
         self, app: Any, host: str, port: int, authority: Authority | None, *, options: str = "--port or --bind"

@@ -1,14 +1,14 @@
-"""What the server counts of itself, in the words that dashboards for kube-apiserver already read."""
+"""Request metrics with the names of kube-apiserver, so that existing dashboards can read them."""
 
 from collections.abc import Iterable, Mapping
 
-from trimtab.telemetry import Sample, exposition, process_samples
+from trimtab.telemetry import METRICS, Sample, exposition, process_samples
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Requests:
-    """Requests answered so far, by method and code, and how long they took."""
+    """Counts of requests by method and code, and a histogram of their durations."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, int], int] = {}
@@ -16,16 +16,16 @@ class Requests:
         self._seconds = 0.0
 
     def count(self, method: str, code: int, seconds: float | None) -> None:
-        """Note a request; those that go on have no duration."""
+        """Count a request; watches have no duration."""
         key = (method, code)
         self._counts[key] = self._counts.get(key, 0) + 1
         if seconds is not None:
             self._seconds += seconds
-            place = next((i for i, bound in enumerate(_BUCKETS) if seconds <= bound), len(_BUCKETS))
-            self._buckets[place] += 1
+            bucket = next((i for i, bound in enumerate(_BUCKETS) if seconds <= bound), len(_BUCKETS))
+            self._buckets[bucket] += 1
 
     def text(self, objects: Mapping[str, int], watchers: int, revision: int, further: Iterable[Sample] = ()) -> str:
-        """Everything in Prometheus' text form."""
+        """All metrics in the Prometheus text format."""
         samples = [
             *(
                 Sample("apiserver_request_total", count, {"verb": method, "code": str(code)})
@@ -41,7 +41,7 @@ class Requests:
 
     def _durations(self) -> list[str]:
         name, total = "apiserver_request_duration_seconds", 0
-        lines = [f"# TYPE {name} histogram"]
+        lines = [f"# HELP {name} {METRICS[name].text}", f"# TYPE {name} histogram"]
         for bound, count in zip((*_BUCKETS, "+Inf"), self._buckets, strict=True):
             total += count
             lines.append(f'{name}_bucket{{le="{bound}"}} {total}')

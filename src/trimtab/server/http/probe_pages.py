@@ -1,17 +1,17 @@
-"""A few plain pages over HTTP: what probes and scrapers ask of a process that serves no API."""
+"""Plain text pages for probes and metric scrapers of a process that serves no API."""
 
 from collections.abc import Callable, Mapping
 
 from trimtab.server.http.asgi import Receive, Scope, Send
 
 Page = Callable[[], tuple[int, str]]
-"""A status code and a text, as they are at the moment."""
+"""Returns the current status code and text of a page."""
 
 _HEADERS = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8"), (b"cache-control", b"no-store")]
 
 
 class Pages:
-    """An ASGI application that answers GET and HEAD of the paths it knows; bodies of requests are never read."""
+    """An ASGI application that serves GET and HEAD of fixed paths; it never reads request bodies."""
 
     def __init__(self, pages: Mapping[str, Page]) -> None:
         self._pages = pages
@@ -28,7 +28,7 @@ class Pages:
     def _told(self, method: str, path: str) -> tuple[int, str]:
         page = self._pages.get(path)
         if page is None:
-            return 404, f"there is {', '.join(sorted(self._pages))}\n"
+            return 404, f"available paths: {', '.join(sorted(self._pages))}\n"
         if method not in ("GET", "HEAD"):
-            return 405, "only GET and HEAD\n"
+            return 405, "only GET and HEAD are allowed\n"
         return page()

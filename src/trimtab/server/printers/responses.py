@@ -1,4 +1,4 @@
-"""Objects and lists as the client asked to see them: JSON, protobuf, tables, or metadata alone."""
+"""Responses with objects, lists and watch events in the negotiated format: JSON, protobuf, `Table` or metadata only."""
 
 import secrets
 from collections.abc import Callable
@@ -8,18 +8,18 @@ from functools import lru_cache
 import orjson
 
 from trimtab.api.value import Raw
-from trimtab.server.http.messages import Answer, Ask, Stream
-from trimtab.server.http.negotiation import PROTOBUF, Form, form_of
-from trimtab.server.http.options import ListOptions
-from trimtab.server.http.protobuf_responses import encode, listing, single, watch_frame
 from trimtab.server.printers.table import Printer, check_include, partial, table
-from trimtab.server.registry.resources import Served, Where
 from trimtab.server.registry.watch import View, Watching, bookmark, plain_view
+from trimtab.server.request.messages import Answer, Ask, Stream
+from trimtab.server.request.negotiation import PROTOBUF, Form, form_of
+from trimtab.server.request.options import ListOptions
+from trimtab.server.request.protobuf_responses import encode, listing, single, watch_frame
+from trimtab.server.resources import Served, Where
 from trimtab.server.storage.object_codec import Batch, Found, unpack
 from trimtab.store.store import Store
 
 _LONGEST_WATCH = 3600
-"""Seconds after which a watch ends that sets itself no end; a random part spreads the watchers that come back."""
+"""Upper limit in seconds for a watch without `timeoutSeconds`; a random part spreads the reconnects."""
 Now = Callable[[], datetime]
 
 
@@ -28,21 +28,21 @@ def printer_of(served: Served) -> Printer:
     return Printer(served)
 
 
-def form_for(ask: Ask, served: Served, *, single: bool, watch: bool = False) -> Form:
-    accept = ask.headers.get("accept", "")
+def form_for(request: Ask, served: Served, *, single: bool, watch: bool = False) -> Form:
+    accept = request.headers.get("accept", "")
     return form_of(accept, single=single, watch=watch, custom=served.json_only)
 
 
 def raw_answer(code: int, raw: Raw, form: Form = Form()) -> Answer:  # noqa: B008 - a frozen value
-    """An answer that is not one stored object: a Status, a Scale, a review."""
+    """A response whose body is not a stored object: a Status, a Scale, a review."""
     return single(code, raw) if form.media == PROTOBUF else Answer(code, orjson.dumps(raw))
 
 
-def object_answer(ask: Ask, found: Found, code: int, now: datetime) -> Answer:
+def object_answer(request: Ask, found: Found, code: int, now: datetime) -> Answer:
     served = found.served
-    form = form_for(ask, served, single=True)
+    form = form_for(request, served, single=True)
     if form.transform == "Table":
-        include = check_include(ask.query.get("includeObject", ""))
+        include = check_include(request.query.get("includeObject", ""))
         printer = printer_of(served)
         row = printer.row(found.value, found.revision or 0, now, include, form.version)
         metadata: Raw = {"resourceVersion": str(found.revision)} if found.revision else {}
@@ -54,11 +54,11 @@ def object_answer(ask: Ask, found: Found, code: int, now: datetime) -> Answer:
     return Answer(code, found.body())
 
 
-def list_answer(ask: Ask, batch: Batch, now: datetime) -> Answer:
+def list_answer(request: Ask, batch: Batch, now: datetime) -> Answer:
     served = batch.served
-    form = form_for(ask, served, single=False)
+    form = form_for(request, served, single=False)
     if form.transform == "Table":
-        include = check_include(ask.query.get("includeObject", ""))
+        include = check_include(request.query.get("includeObject", ""))
         printer = printer_of(served)
         rows = [printer.row(e.value, e.mod_revision, now, include, form.version) for e in batch.entries]
         return raw_answer(200, table(form.version, batch.metadata(), printer.definitions(), rows))
@@ -74,20 +74,20 @@ def list_answer(ask: Ask, batch: Batch, now: datetime) -> Answer:
     return Answer(200, batch.body())
 
 
-def watch_answer(ask: Ask, store: Store, where: Where, options: ListOptions, now: Now) -> Stream:
+def watch_answer(request: Ask, store: Store, where: Where, options: ListOptions, now: Now) -> Stream:
     served = where.served
     if options.timeout is None:
         options = options._replace(timeout=float(_LONGEST_WATCH // 2 + secrets.randbelow(_LONGEST_WATCH // 2)))
-    form = form_for(ask, served, single=False, watch=True)
+    form = form_for(request, served, single=False, watch=True)
     if form.transform == "Table":
-        include = check_include(ask.query.get("includeObject", ""))
+        include = check_include(request.query.get("includeObject", ""))
         tables = _TableView(served, include, form.version, now)
         watching = Watching(store, where, options, tables.view(), make_bookmark=tables.bookmark)
         return Stream(watching.lines())
     if form.media == PROTOBUF:
         frames = _Frames(served, form)
-        marks = _partial_bookmark(form.version) if form.transform else None
-        watching = Watching(store, where, options, frames.view(), make_bookmark=marks, make_line=frames.line)
+        make_bookmark = _partial_bookmark(form.version) if form.transform else None
+        watching = Watching(store, where, options, frames.view(), make_bookmark=make_bookmark, make_line=frames.line)
         return Stream(watching.lines(), f"{PROTOBUF};stream=watch")
     if form.transform:
         watching = Watching(
@@ -119,7 +119,7 @@ def _partial_bookmark(version: str) -> Callable[[int, bool], Raw]:
 
 
 class _TableView:
-    """Tables in a watch: only the first event names the columns."""
+    """Watch events of type `Table`; only the first event carries the column definitions."""
 
     def __init__(self, served: Served, include: str, version: str, now: Now) -> None:
         self._served = served
@@ -130,7 +130,7 @@ class _TableView:
         self._first = True
 
     def view(self) -> View:
-        return View("", self._show)  # its events are its own: ages and the first line differ
+        return View("", self._show)  # no shared encoding: ages and the first event differ per watcher
 
     def _definitions(self) -> list[Raw] | None:
         first, self._first = self._first, False
@@ -147,7 +147,7 @@ class _TableView:
 
 
 class _Frames:
-    """Protobuf watches: each event in an envelope, with its length in front."""
+    """Length-prefixed protobuf watch events."""
 
     def __init__(self, served: Served, form: Form) -> None:
         self._served = served

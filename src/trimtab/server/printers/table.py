@@ -1,4 +1,4 @@
-"""Tables: lists as `kubectl get` shows them, from the printers of built-in kinds and the columns of custom ones."""
+"""Tables for `kubectl get`, from the printers of built-in kinds and the columns of custom ones."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -10,8 +10,9 @@ from trimtab.api.jsonpath import find_if_any
 from trimtab.api.kind import Column
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
-from trimtab.server.printers.builtin_columns import Head, age, printed
-from trimtab.server.registry.resources import Served
+from trimtab.server.printers.builtin_columns import columns_for
+from trimtab.server.printers.cells import ColumnHeader, format_age
+from trimtab.server.resources import Served
 from trimtab.server.storage.object_codec import unpack
 
 
@@ -30,7 +31,7 @@ def _custom_cell(obj: Raw, column: Column, now: datetime) -> Any:
         return None
     value = values[0]
     if column.type == "date":
-        return age(value, now)
+        return format_age(value, now)
     if column.type == "integer":
         return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
     if column.type == "number":
@@ -41,22 +42,22 @@ def _custom_cell(obj: Raw, column: Column, now: datetime) -> Any:
 
 
 class Printer:
-    """Turns objects of one resource into rows."""
+    """Converts objects of one resource to table rows."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
         kind = served.kind
         columns = kind.columns or (Column("Age", ".metadata.creationTimestamp", "date"),)
         if kind.custom:
-            heads = [Head(c.name, c.type, c.format, c.priority) for c in columns]
-            self.heads: Sequence[Head] = (Head("Name", "string", "name"), *heads)
+            heads = [ColumnHeader(c.name, c.type, c.format, c.priority) for c in columns]
+            self.heads: Sequence[ColumnHeader] = (ColumnHeader("Name", "string", "name"), *heads)
             self._texts = ["", *(column.text for column in columns)]
             self._cells: Callable[[Raw, datetime], list[Any]] = lambda obj, now: [
                 obj["metadata"]["name"],
                 *(_custom_cell(obj, column, now) for column in columns),
             ]
         else:
-            self.heads, self._cells = printed(served.storage)
+            self.heads, self._cells = columns_for(served.storage)
             self._texts = [""] * len(self.heads)
 
     def definitions(self) -> list[Raw]:
@@ -67,7 +68,7 @@ class Printer:
 
     def row(self, value: bytes, revision: int, now: datetime, include: str, version: str) -> Raw:
         obj = unpack(self._served, value, revision)
-        # the printers of built-in kinds read the stored form, whichever version is asked for
+        # The printers of built-in kinds read the stored version, whichever version the request names.
         stored = obj if self._served.kind.custom or not self._served.outward else orjson.loads(value)
         return {"cells": self._cells(stored, now), "object": _included(obj, include, version)}
 
@@ -81,7 +82,7 @@ def _included(obj: Raw, include: str, version: str) -> Raw | None:
 
 
 def partial(obj: Raw, version: str = "v1") -> Raw:
-    """Only what every object has."""
+    """The object's metadata as a `PartialObjectMetadata`."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"meta.k8s.io/{version}",
@@ -90,6 +91,7 @@ def partial(obj: Raw, version: str = "v1") -> Raw:
 
 
 def check_include(include: str) -> str:
+    """The `includeObject` query parameter with its default; BadRequest when it has another value."""
     if include not in {"", "Metadata", "Object", "None"}:
         raise BadRequest(
             f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": '

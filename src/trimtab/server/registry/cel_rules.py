@@ -1,4 +1,4 @@
-"""Validation rules of users' kinds, in CEL; None where the extra `cel` is not installed."""
+"""CEL validation rules of custom resources."""
 
 import importlib
 import re
@@ -16,7 +16,7 @@ _NOISE = re.compile(r"^[A-Z_]+: ")
 
 
 def _typed(schema: Raw, value: Any) -> Any:
-    """A value as its schema types it: an integer field that holds a float has no CEL value."""
+    """The value with the types of its schema: a float in an integer field has no CEL value."""
     kind = schema.get("type")
     if kind == "integer" and isinstance(value, float):
         raise CelFault("invalid data, expected int, got float64")
@@ -33,13 +33,13 @@ def _typed(schema: Raw, value: Any) -> Any:
 
 
 def _worded(fault: str) -> str:
-    """A fault as Kubernetes tells it."""
+    """The error in the words of Kubernetes."""
     missing = _MISSING.search(fault)
     return f"no such key: {missing[1]}" if missing else _NOISE.sub("", fault)
 
 
 class Rules:
-    """Compiles each expression once."""
+    """Evaluates CEL rules; each expression is compiled once."""
 
     def __init__(self) -> None:
         self._tongue: Any = None
@@ -49,16 +49,16 @@ class Rules:
 
     def __call__(self, expression: str, schema: Raw, value: Any, old: Any) -> Any:
         program = self._program(expression)
-        known = {"self": _typed(schema, value), "oldSelf": _typed(schema, old)}
-        if self._cost(expression, known) > _COST_LIMIT:
+        variables = {"self": _typed(schema, value), "oldSelf": _typed(schema, old)}
+        if self._cost(expression, variables) > _COST_LIMIT:
             raise CelFault("operation cancelled: actual cost limit exceeded")
         try:
-            answer = program.eval(data=known)
-        except RuntimeError as fault:
-            raise CelFault(_worded(str(fault))) from fault
-        if str(answer.type()) == "ERROR":
-            raise CelFault(_worded(str(answer.value())))
-        return answer.value()
+            result = program.eval(data=variables)
+        except RuntimeError as error:
+            raise CelFault(_worded(str(error))) from error
+        if str(result.type()) == "ERROR":
+            raise CelFault(_worded(str(result.value())))
+        return result.value()
 
     def _program(self, expression: str) -> Any:
         program = self._compiled.get(expression)
@@ -66,17 +66,17 @@ class Rules:
             if len(self._compiled) >= _KEPT:
                 self._compiled.clear()
             if self._tongue is None:
-                # loaded late: most servers never judge a rule, and the evaluator takes its time
+                # loaded late: most servers never evaluate a rule, and importing the evaluator is slow
                 evaluator = importlib.import_module("trimtab.interpret.cel.expressions")
                 self._tongue = evaluator.Tongue([], {"self": "dyn", "oldSelf": "dyn"})
                 self._cost, self._unanswered = evaluator.cost, evaluator.Unanswered
             try:
                 program = self._compiled[expression] = self._tongue.compile(expression)
-            except self._unanswered as fault:
-                raise CelFault(f"compilation failed: {fault}") from fault
+            except self._unanswered as error:
+                raise CelFault(f"compilation failed: {error}") from error
         return program
 
 
 def rules() -> Cel | None:
-    """Judges rules, if that can be done here; the evaluator is loaded when the first rule is judged."""
+    """The evaluator, or None if the extra `cel` is not installed."""
     return Rules() if find_spec("cel_expr_python") else None

@@ -1,4 +1,4 @@
-"""Kinds that users define while the server runs: CRDs are accepted, served, changed and cleaned up here."""
+"""Serves the kinds of CustomResourceDefinitions: accepts, updates and removes them at run time."""
 
 import logging
 from functools import partial
@@ -12,14 +12,14 @@ from trimtab.clock import timestamp
 from trimtab.decide.pods.budgets.scalable_kinds import scale_of
 from trimtab.errors import ApiFault, Cause, NotFound
 from trimtab.server.auth.user import Caller
-from trimtab.server.http.options import DeleteOptions, ListOptions, WriteOptions
 from trimtab.server.registry.deletion import CRD_FINALIZER
 from trimtab.server.registry.object_schema import Fitter, Wanted
 from trimtab.server.registry.resource_store import Verbs
-from trimtab.server.registry.resources import Catalogue, Served, Where
+from trimtab.server.request.options import DeleteOptions, ListOptions, WriteOptions
+from trimtab.server.resources import Catalogue, Served, Where
 from trimtab.server.storage.object_codec import unpack
 
-log = logging.getLogger("trimtab.definitions")
+log = logging.getLogger("trimtab.crds")
 
 CRD = "customresourcedefinitions.apiextensions.k8s.io"
 PREFIX = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
@@ -28,7 +28,7 @@ _MANAGER = "kube-apiserver"
 
 
 def complaints(obj: Raw, old: Raw | None) -> list[Cause]:
-    """What is wrong with the schemas of a definition; everything else about it is checked with its kind."""
+    """What is wrong with the schemas of a CRD; the other fields are validated with its kind."""
     return definition_causes(obj)
 
 
@@ -55,12 +55,12 @@ def _kind(spec: Raw, version: Raw) -> Kind:
         namespaced=spec["scope"] == "Namespaced",
         status="status" in (version.get("subresources") or {}),
         scale=scale_of(version),
-        columns=columns,
+        columns=tuple(columns),
     )
 
 
 def served_by_definition(spec: Raw) -> list[Served]:
-    """Every served version of a user's kind."""
+    """Every served version of a custom kind."""
     found = []
     for version in spec["versions"]:
         if version.get("served"):
@@ -77,7 +77,7 @@ def _same(schema: Raw) -> Raw:
 
 
 class Definitions:
-    """Keeps the catalogue in step with the definitions in the store."""
+    """Keeps the catalogue in sync with the CRDs in the store."""
 
     def __init__(self, verbs: Verbs, fitter: Fitter) -> None:
         self._verbs = verbs
@@ -85,24 +85,24 @@ class Definitions:
         self._fitter = fitter
         self._generations: dict[str, int] = {}
         self._ending: set[str] = set()
-        """Definitions that wait for the last object of their kind."""
+        """Keys of CRDs in deletion that still have objects."""
 
     @property
     def _served(self) -> Served:
-        found = self._catalogue.preferred("apiextensions.k8s.io", "customresourcedefinitions")
-        if found is None:
-            raise NotFound("this server does not serve definitions")
-        return found
+        resource = self._catalogue.preferred("apiextensions.k8s.io", "customresourcedefinitions")
+        if resource is None:
+            raise NotFound("this server does not serve CustomResourceDefinitions")
+        return resource
 
     def load(self) -> None:
-        """Serve what was defined before this start."""
+        """Serve the CRDs that are already stored."""
         for entry in self._verbs.store.list(PREFIX).entries:
             self._serve(orjson.loads(entry.value))
 
     def _serve(self, obj: Raw) -> None:
         name, spec = obj["metadata"]["name"], obj["spec"]
         if name in kinds or self._generations.get(name) == obj["metadata"].get("generation"):
-            return  # kinds of our own are served from their declaration
+            return  # built-in kinds are served from their declaration
         self._withdraw(name, spec)
         for served in served_by_definition(spec):
             self._catalogue.add(served)
@@ -116,7 +116,7 @@ class Definitions:
         self._generations.pop(name, None)
 
     async def follow(self) -> None:
-        """Serve new definitions, clean up after deleted ones."""
+        """Watch CRDs: serve new ones and clean up after deleted ones."""
         store = self._verbs.store
         watch = store.watch(PREFIX, store.revision)
         for entry in store.list(PREFIX).entries:
@@ -127,9 +127,9 @@ class Definitions:
                 await self._try(key)
             for key in dict.fromkeys(event.key for event in events):
                 if store.get(key) is None:
-                    gone = next(event.prev_value for event in reversed(events) if event.key == key)
-                    if gone:
-                        obj = orjson.loads(gone)
+                    last = next(event.prev_value for event in reversed(events) if event.key == key)
+                    if last:
+                        obj = orjson.loads(last)
                         self._withdraw(obj["metadata"]["name"], obj["spec"])
                 else:
                     await self._try(key)
@@ -138,7 +138,7 @@ class Definitions:
         try:
             await self._settle(key)
         except ApiFault as fault:
-            log.warning("a definition has to wait", extra={"key": key, "why": fault.message})
+            log.warning("reconciling a CustomResourceDefinition failed", extra={"key": key, "why": fault.message})
 
     async def _settle(self, key: str) -> None:
         entry = self._verbs.store.get(key)
@@ -156,48 +156,48 @@ class Definitions:
             await self._write(obj["metadata"]["name"], {"status": status})
 
     def _clash(self, spec: Raw) -> str:
-        """Which of the names belongs to another kind of the group already."""
+        """Which of the names another kind of the group already uses."""
         names = spec["names"]
-        mine = {names["plural"], names.get("singular", ""), *(names.get("shortNames") or ())}
+        own = {names["plural"], names.get("singular", ""), *(names.get("shortNames") or ())}
         for served in self._catalogue:
             if served.group != spec["group"] or served.resource == names["plural"]:
                 continue
-            theirs = {served.resource, served.kind.singular, *served.kind.short}
+            other = {served.resource, served.kind.singular, *served.kind.short}
             if served.kind.name == names["kind"]:
                 return f'"{names["kind"]}" is already in use'
-            if taken := sorted((mine & theirs) - {""}):
-                return f'"{taken[0]}" is already in use'
+            if shared := sorted((own & other) - {""}):
+                return f'"{shared[0]}" is already in use'
         return ""
 
     def _status(self, obj: Raw) -> Raw:
-        """The status that a definition should have."""
+        """The status that a CRD should have."""
         spec, before = obj["spec"], obj.get("status") or {}
-        clash = self._clash(spec)
+        conflict = self._clash(spec)
         stored = list(before.get("storedVersions") or ())
         storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
         if storage not in stored:
             stored.append(storage)
         now = timestamp(self._verbs.clock.now())
-        accepted = ("NoConflicts", "no conflicts found") if not clash else ("NameConflict", clash)
+        accepted = ("NoConflicts", "no conflicts found") if not conflict else ("NameConflict", conflict)
         initial = ("InitialNamesAccepted", "the initial names have been accepted")
         wanted = [
-            ("NamesAccepted", not clash, *accepted),
+            ("NamesAccepted", not conflict, *accepted),
             (
                 "Established",
-                not clash or _condition(obj, "Established"),
-                *(initial if not clash else ("NotAccepted", "not all names are accepted")),
+                not conflict or _condition(obj, "Established"),
+                *(initial if not conflict else ("NotAccepted", "not all names are accepted")),
             ),
         ]
-        had = {c["type"]: c for c in before.get("conditions") or ()}
+        previous = {c["type"]: c for c in before.get("conditions") or ()}
         conditions = []
         for kind, holds, reason, message in wanted:
             state = "True" if holds else "False"
-            known = had.get(kind)
-            moment = known["lastTransitionTime"] if known and known["status"] == state else now
+            old = previous.get(kind)
+            since = old["lastTransitionTime"] if old and old["status"] == state else now
             conditions.append(
-                {"lastTransitionTime": moment, "message": message, "reason": reason, "status": state, "type": kind}
+                {"lastTransitionTime": since, "message": message, "reason": reason, "status": state, "type": kind}
             )
-        names = before.get("acceptedNames") if clash else spec["names"]
+        names = before.get("acceptedNames") if conflict else spec["names"]
         return {
             "conditions": conditions,
             "acceptedNames": names or {"kind": "", "plural": ""},
@@ -205,17 +205,17 @@ class Definitions:
         }
 
     async def _write(self, name: str, changes: Raw) -> None:
-        def changed(old: Raw) -> Wanted:
+        def merge(old: Raw) -> Wanted:
             return Wanted({**old, **changes})
 
         where = Where(self._served, "", name, "status" if "status" in changes else "")
         try:
-            await self._verbs.change(where, changed, WriteOptions(manager=_MANAGER), Caller())
+            await self._verbs.change(where, merge, WriteOptions(manager=_MANAGER), Caller())
         except NotFound:
             return  # deleted meanwhile; its own event follows
 
     async def _clean_up(self, obj: Raw) -> None:
-        """Delete every object of a kind that is going away, then let the definition go."""
+        """Delete every object of a kind in deletion, then remove the CRD's finalizer."""
         name, spec = obj["metadata"]["name"], obj["spec"]
         finalizers = obj["metadata"].get("finalizers") or []
         if CRD_FINALIZER not in finalizers:
@@ -225,6 +225,6 @@ class Definitions:
             await self._verbs.delete_collection(Where(served), ListOptions(), DeleteOptions(), Caller())
             if self._verbs.store.count(served.prefix):
                 self._ending.add(f"{PREFIX}{name}")
-                return  # some wait for their finalizers
+                return  # some objects wait for their finalizers
         rest = [finalizer for finalizer in finalizers if finalizer != CRD_FINALIZER]
         await self._write(name, {"metadata": {**obj["metadata"], "finalizers": rest}})

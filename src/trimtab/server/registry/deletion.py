@@ -1,12 +1,12 @@
-"""What a deletion does to an object: removes it, or marks it and waits for its finalizers and its grace period."""
+"""Plans a deletion: the object is removed, or marked until its finalizers and grace period have ended."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from trimtab.api.value import Raw
-from trimtab.server.http.options import DeleteOptions
-from trimtab.server.registry import api_errors
-from trimtab.server.registry.resources import Served
+from trimtab.server import api_errors
+from trimtab.server.request.options import DeleteOptions
+from trimtab.server.resources import Served
 
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _CRD = "customresourcedefinitions.apiextensions.k8s.io"
@@ -23,11 +23,11 @@ RETURNS_OBJECT = {
     "namespaces",
     "storageclasses.storage.k8s.io",
 }
-"""Kinds whose deletion answers with the object also when it is gone at once."""
+"""Kinds whose deletion responds with the object also when it is removed at once."""
 
 
 class Deletion(NamedTuple):
-    """What is to be done."""
+    """The result of a deletion: the object, and whether it is removed."""
 
     obj: Raw
     gone: bool
@@ -50,11 +50,11 @@ def plan_deletion(served: Served, old: Raw, options: DeleteOptions, now: datetim
         _mark(metadata, now, 0)
         return Deletion(obj, gone=True)
     if metadata.get("deletionTimestamp"):
-        same = metadata.get("finalizers") == old["metadata"].get("finalizers")
+        unchanged = metadata.get("finalizers") == old["metadata"].get("finalizers")
         if metadata.get("deletionGracePeriodSeconds"):
             metadata |= {"deletionTimestamp": _stamp(now), "deletionGracePeriodSeconds": 0}
-            same = False
-        return Deletion(obj, gone=False, unchanged=same)
+            unchanged = False
+        return Deletion(obj, gone=False, unchanged=unchanged)
     _mark(metadata, now, 0)
     return Deletion(obj, gone=False)
 
@@ -82,7 +82,7 @@ def _set_finalizers(served: Served, metadata: Raw, policy: str) -> None:
 
 
 def _plan_pod(obj: Raw, options: DeleteOptions, now: datetime) -> Deletion | None:
-    """Pods on a node get time to end; None when grace plays no part."""
+    """Pods on a node get a grace period; None when it does not apply."""
     metadata, spec = obj["metadata"], obj.get("spec", {})
     grace = options.grace
     if grace is None:
@@ -90,8 +90,8 @@ def _plan_pod(obj: Raw, options: DeleteOptions, now: datetime) -> Deletion | Non
     grace = 1 if grace < 0 else grace
     if not spec.get("nodeName") or obj.get("status", {}).get("phase") in _FINISHED:
         grace = 0
-    marked = metadata.get("deletionTimestamp")
-    if not marked:
+    deleted_at = metadata.get("deletionTimestamp")
+    if not deleted_at:
         if grace == 0:
             return None
         _mark(metadata, now, grace)
@@ -101,8 +101,8 @@ def _plan_pod(obj: Raw, options: DeleteOptions, now: datetime) -> Deletion | Non
         return None
     if options.grace is None or grace >= current:
         return Deletion(obj, gone=False, unchanged=True)
-    sooner = datetime.fromisoformat(marked) - timedelta(seconds=current - grace)
-    metadata |= {"deletionTimestamp": _stamp(sooner), "deletionGracePeriodSeconds": grace}
+    earlier = datetime.fromisoformat(deleted_at) - timedelta(seconds=current - grace)
+    metadata |= {"deletionTimestamp": _stamp(earlier), "deletionGracePeriodSeconds": grace}
     return Deletion(obj, gone=False)
 
 

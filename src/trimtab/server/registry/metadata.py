@@ -1,11 +1,11 @@
-"""What every object's metadata must satisfy, whatever its kind."""
+"""Validation of object metadata, common to all kinds."""
 
 from trimtab.api.field_errors import forbidden, invalid, required, too_long
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.names import label_faults, qualified_name_faults, service_name_faults, subdomain_faults
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
-from trimtab.server.registry.api_errors import quoted
+from trimtab.server.api_errors import quoted
 
 _ANNOTATIONS_LIMIT = 256 * 1024
 _STANDARD_FINALIZERS = {"orphan", "foregroundDeletion", "kubernetes"}
@@ -28,7 +28,7 @@ def _name_faults(name: str, kind_id: str) -> list[str]:
 
 
 def _path_segment_faults(name: str) -> list[str]:
-    """Names of roles may hold anything that fits into one part of a path."""
+    """Names of roles may contain anything that fits into one path segment."""
     if name in {".", ".."}:
         return [f"may not be '{name}'"]
     return [f"may not contain '{part}'" for part in ("/", "%") if part in name]
@@ -38,8 +38,8 @@ def name_causes(metadata: Raw, kind_id: str) -> list[Cause]:
     name, stem = metadata.get("name") or "", metadata.get("generateName") or ""
     causes = []
     if stem:
-        probe = stem.rstrip("-") or "x"
-        causes += [invalid("metadata.generateName", stem, fault) for fault in _name_faults(probe, kind_id)]
+        candidate = stem.rstrip("-") or "x"
+        causes += [invalid("metadata.generateName", stem, fault) for fault in _name_faults(candidate, kind_id)]
     if not name:
         return [*causes, required("metadata.name", "name or generateName is required")]
     return causes + [invalid("metadata.name", name, fault) for fault in _name_faults(name, kind_id)]
@@ -85,7 +85,7 @@ def _finalizer_causes(finalizers: list[str]) -> list[Cause]:
 
 
 def metadata_causes(metadata: Raw, kind_id: str) -> list[Cause]:
-    """Everything wrong with the metadata of a new object."""
+    """All validation errors in the metadata of a new object."""
     causes = name_causes(metadata, kind_id)
     if labels := metadata.get("labels"):
         causes += common.labels(labels, "metadata.labels")
@@ -99,7 +99,7 @@ def metadata_causes(metadata: Raw, kind_id: str) -> list[Cause]:
 
 
 def update_causes(new: Raw, old: Raw, kind_id: str) -> list[Cause]:
-    """Everything wrong with changing the metadata from `old` to `new`."""
+    """All validation errors in a metadata update from `old` to `new`."""
     causes: list[Cause] = []
     if (labels := new.get("labels")) and labels != old.get("labels"):
         causes += common.labels(labels, "metadata.labels")

@@ -1,4 +1,4 @@
-"""Makes objects fit their kind: reads them by its schema, fills in what they lack, complains about what does not fit."""
+"""Decodes objects by the schema of their kind, applies defaults, validates them and tracks managed fields."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -14,34 +14,34 @@ from trimtab.api.patch.merge_schema import Shape, native_shape, shape_of
 from trimtab.api.schema.structural import Cel, Structural
 from trimtab.api.value import Raw
 from trimtab.errors import ApiFault, BadRequest, Cause
+from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
-from trimtab.server.http.body_decoding import Body
-from trimtab.server.registry import api_errors
-from trimtab.server.registry.resources import Served, Where
+from trimtab.server.request.body_decoding import Body
+from trimtab.server.resources import Served, Where
 
 _OWN_RULES = {"binding", "ephemeralcontainers", "resize", "finalize"}
-"""Paths that may change what the main path may not."""
+"""Subresources that may change what the main resource may not."""
 _META = "meta.v1.ObjectMeta"
 
 
 class Wanted(Struct, frozen=True):
-    """An object that should be; one that was applied already says who owns its fields."""
+    """An object to be written; an applied one already has its managedFields."""
 
     obj: Raw
     applied: bool = False
 
 
 class Read(NamedTuple):
-    """An object as its kind understands it, and what had to be left out for that."""
+    """A decoded object and the fields that were dropped."""
 
     obj: Raw
     problems: list[str]
 
 
 class Fitter:
-    """Schemas at work, for all resources of one server."""
+    """The schemas of all resources of one server."""
 
-    # `further` are rules about a kind that only the server knows, because they are about serving
+    # `server_rules` are validations that only the server can do, because they concern serving
     def __init__(self, cel: Cel | None = None, further: Mapping[str, Validate] = MappingProxyType({})) -> None:
         self._cel = cel
         self._further = further
@@ -49,10 +49,10 @@ class Fitter:
         self._shapes: dict[Served, Shape] = {}
 
     def structural(self, served: Served) -> Structural:
-        made = self._structural.get(served)
-        if made is None:
-            made = self._structural[served] = Structural(served.schema)
-        return made
+        structural = self._structural.get(served)
+        if structural is None:
+            structural = self._structural[served] = Structural(served.schema)
+        return structural
 
     def forget(self, served: Served) -> None:
         self._structural.pop(served, None)
@@ -61,7 +61,7 @@ class Fitter:
     # reading
 
     def understand(self, served: Served, body: Body, validation: str, caller: Caller) -> Raw:
-        """The object of a request, checked as strictly as the client asked for."""
+        """The object of a request, validated as strictly as the client requested."""
         obj = self._typed(served, body.obj)
         try:
             read = self.read(served, obj)
@@ -80,7 +80,7 @@ class Fitter:
         return BadRequest(f'{kind} in version "{version}" cannot be handled as a {served.kind.name}: {why}')
 
     def _typed(self, served: Served, obj: Raw) -> Raw:
-        """The object with kind and apiVersion, which must be those of the path."""
+        """The object with kind and apiVersion, which must match the request path."""
         version, kind = obj.get("apiVersion") or "", obj.get("kind") or ""
         if served.kind.custom:
             if not kind or not version:
@@ -107,7 +107,7 @@ class Fitter:
         return {**obj, "apiVersion": served.api_version, "kind": served.kind.name}
 
     def read(self, served: Served, obj: Raw) -> Read:
-        """Unknown fields dropped and named; `codec.Unreadable` where a type does not fit at all."""
+        """Drop and report unknown fields; raises `codec.Unreadable` when a value has the wrong type."""
         if served.message:
             body, unknown = codec.read(served.message, obj)
             return Read(body, [f'unknown field "{path}"' for path in unknown])
@@ -121,38 +121,37 @@ class Fitter:
         return Read({**pruned, "metadata": meta}, [f'unknown field "{path}"' for path in unknown])
 
     def read_again(self, served: Served, obj: Raw, known: Raw) -> Read:
-        """`read`, when the object was made from `known`: what the two share was read when it was stored."""
+        """`read` for an object derived from `before`: members they share were read when it was stored."""
         if served.outward is not None:
             return self.read(served, obj)
-        had = known["metadata"]
-        touched = _touched(obj, known)
-        metadata = touched.get("metadata")
+        changed = _touched(obj, known)
+        metadata = changed.get("metadata")
         if isinstance(metadata, dict):
-            touched["metadata"] = _touched(metadata, had)
-        read, problems = self.read(served, touched)
-        if "metadata" not in touched:
+            changed["metadata"] = _touched(metadata, known["metadata"])
+        read, problems = self.read(served, changed)
+        if "metadata" not in changed:
             read.pop("metadata", None)
         elif isinstance(metadata, dict):
-            read["metadata"] = _rejoined(metadata, touched["metadata"], read["metadata"])
-        return Read(_rejoined(obj, touched, read), problems)
+            read["metadata"] = _rejoined(metadata, changed["metadata"], read["metadata"])
+        return Read(_rejoined(obj, changed, read), problems)
 
     # writing
 
     def blank_status(self, served: Served) -> Raw | None:
-        """The status of a native object that nobody has reported on yet; None when none is shown."""
+        """The initial status of a native object; None if the kind shows none."""
         field = message(served.message).json.get("status") if served.message else None
         return codec.empty(field.type) if field is not None and field.always else None
 
     def complete(self, served: Served, obj: Raw) -> Raw:
         """Defaults of the schema, then those of the kind.
 
-        What its schema refuses as it came is not put right: a kube-apiserver with our definitions could not do that.
+        Defaults of the kind do not repair what the schema refuses: a kube-apiserver with our CRDs could not do that either.
         """
         if served.message:
             return _filled(obj, served.kind.defaults)
         obj = self.structural(served).fill(obj)
-        put_right = _filled(obj, served.kind.defaults)
-        return obj if put_right is not obj and self.structural(served).check(obj) else put_right
+        defaulted = _filled(obj, served.kind.defaults)
+        return obj if defaulted is not obj and self.structural(served).check(obj) else defaulted
 
     def complaints(self, served: Served, obj: Raw, old: Raw | None, subresource: str = "") -> list[Cause]:
         found: list[Cause] = []
@@ -161,7 +160,7 @@ class Fitter:
             check = structural.check_status if subresource == "status" else structural.check
             found += check(obj, old, self._cel)
         if subresource in _OWN_RULES or any(cause.reason == "FieldValueTypeInvalid" for cause in found):
-            return found  # the checks of a kind rely on what its schema says about types
+            return found  # the validators of a kind rely on the types that its schema ensures
         for validate in served.kind.validators:
             causes: Sequence[Cause] = validate(obj, old)
             found += causes
@@ -173,21 +172,21 @@ class Fitter:
         """How the parts of an object merge."""
         if served.message:
             return native_shape(served.api_version, served.kind.name)
-        made = self._shapes.get(served)
-        if made is None:
-            made = self._shapes[served] = shape_of(served.schema)
-        return made
+        shape = self._shapes.get(served)
+        if shape is None:
+            shape = self._shapes[served] = shape_of(served.schema)
+        return shape
 
     def owned(self, where: Where, obj: Raw, old: Raw | None, manager: str, now: str, *, whole: bool = False) -> Raw:
-        """The object with managedFields that say what this write changed."""
+        """The object with managedFields that record what this write changed."""
         served = where.served
         writer = Manager(manager, "Update", served.api_version, where.subresource)
-        moment = None if where.subresource == "scale" else now  # scaling is noted without its time
-        return track_update(old, obj, self.shape(served), writer, moment, **({} if whole else part_of(where)))
+        time = None if where.subresource == "scale" else now  # scale updates have no timestamp
+        return track_update(old, obj, self.shape(served), writer, time, **({} if whole else part_of(where)))
 
 
 def _touched(new: Raw, known: Raw) -> Raw:
-    """The members that are not the very same as before."""
+    """The members that are not the same objects as before."""
     return {key: value for key, value in new.items() if value is None or value is not known.get(key)}
 
 
@@ -197,16 +196,16 @@ def _filled(obj: Raw, defaults: Iterable[Default]) -> Raw:
     return obj
 
 
-def _rejoined(new: Raw, touched: Raw, read: Raw) -> Raw:
-    """`new` with what has become of its touched members, and with what reading adds of its own."""
-    whole = {
-        key: read[key] if key in touched else value for key, value in new.items() if key not in touched or key in read
+def _rejoined(new: Raw, changed: Raw, read: Raw) -> Raw:
+    """`new` with its changed members replaced by what reading made of them, and with members that reading adds."""
+    merged = {
+        key: read[key] if key in changed else value for key, value in new.items() if key not in changed or key in read
     }
-    return {**whole, **{key: value for key, value in read.items() if key not in new}}
+    return {**merged, **{key: value for key, value in read.items() if key not in new}}
 
 
 class Part(TypedDict, total=False):
-    """The top-level fields that a path may touch, in the words of `api.patch`."""
+    """The top-level fields that a path may change, as keyword arguments of `api.patch`."""
 
     only: Sequence[str]
     without: Sequence[str]

@@ -1,4 +1,4 @@
-"""Patches: which of the four kinds it is, what it makes of the object, and whether that still fits."""
+"""PATCH requests: JSON patch, merge patch, strategic merge patch and server-side apply."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,15 +13,15 @@ from trimtab.api.patch.strategic_merge import apply_strategic_patch
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.errors import BadRequest, Cause, Conflict, Invalid, UnsupportedMedia
+from trimtab.server import api_errors
 from trimtab.server.auth.user import Caller
-from trimtab.server.http.body_decoding import load_yaml, loads
-from trimtab.server.http.messages import Ask
-from trimtab.server.http.negotiation import content_media
-from trimtab.server.http.options import WriteOptions, write_options
-from trimtab.server.registry import api_errors
 from trimtab.server.registry.object_schema import Fitter, Wanted, part_of
 from trimtab.server.registry.resource_store import Outcome, Verbs
-from trimtab.server.registry.resources import Served, Where
+from trimtab.server.request.body_decoding import load_yaml, loads
+from trimtab.server.request.messages import Ask
+from trimtab.server.request.negotiation import content_media
+from trimtab.server.request.options import WriteOptions, write_options
+from trimtab.server.resources import Served, Where
 
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
@@ -45,14 +45,14 @@ _METADATA_ORDER = (
     "finalizers",
     "managedFields",
 )
-"""As Go writes it, for the refusals that show the whole object."""
+"""The field order of Go, for errors that show the whole object."""
 KNOWN = "Known"
-"""The validation of a patch that was written from our own types: it can hold nothing that their schema does not know."""
+"""The field validation of a patch encoded from our own types, which has no unknown fields."""
 Apply = Callable[[Raw], Any]
 
 
 class Patcher:
-    """Turns a patch request into a change of the object it is about."""
+    """Applies patch requests to stored objects."""
 
     def __init__(self, verbs: Verbs) -> None:
         self._verbs = verbs
@@ -79,13 +79,13 @@ class Patcher:
         return await self.change(where, self.reader(media, ask.body, where.served), options, ask.caller)
 
     async def change(self, where: Where, apply: Apply, options: WriteOptions, caller: Caller) -> Outcome:
-        def changed(old: Raw) -> Wanted:
+        def patched(old: Raw) -> Wanted:
             return Wanted(self._fit(where.served, apply(old), old, options.validation, caller))
 
-        return await self._verbs.change(where, changed, options, caller)
+        return await self._verbs.change(where, patched, options, caller)
 
     def reader(self, media: str, body: bytes, served: Served) -> Apply:
-        """What the patch does to an object; refuses a body that is no patch at all."""
+        """The function that applies the patch; raises when the body is not a patch."""
         try:
             patch = loads(body)
         except ValueError as error:
@@ -101,20 +101,20 @@ class Patcher:
         return lambda old: apply_strategic_patch(old, patch, self._fitter.shape(served))
 
     def _fit(self, served: Served, new: Any, old: Raw, validation: str, caller: Caller) -> Raw:
-        """The patched object, if it still is one."""
+        """The patched object, validated."""
         if not isinstance(new, dict) or not isinstance(new.get("metadata", {}), dict):
             raise _misfit(new, "json: cannot unmarshal the patched object into an object")
-        made: Raw = {**new, "apiVersion": served.api_version, "kind": served.kind.name}
-        metadata = made.setdefault("metadata", {})
+        patched: Raw = {**new, "apiVersion": served.api_version, "kind": served.kind.name}
+        metadata = patched.setdefault("metadata", {})
         if validation == KNOWN and not served.message:
             _check_address(metadata, old["metadata"])
-            return made
+            return patched
         try:
-            read = self._fitter.read_again(served, made, old)
+            read = self._fitter.read_again(served, patched, old)
         except codec.Unreadable as error:
-            raise _misfit(made, str(error)) from None
+            raise _misfit(patched, str(error)) from None
         if read.problems and validation == "Strict":
-            raise _misfit(made, f"strict decoding error: {', '.join(read.problems)}")
+            raise _misfit(patched, f"strict decoding error: {', '.join(read.problems)}")
         if validation == "Warn":
             for problem in read.problems:
                 caller.warn(problem)
@@ -122,22 +122,22 @@ class Patcher:
         return read.obj
 
     async def apply(self, where: Where, config: Raw, options: WriteOptions, caller: Caller) -> Outcome:
-        """Server-side apply: create the object, or change what this manager owns of it."""
+        """Server-side apply: create the object, or update the fields that this manager owns."""
         config = _placed(where, config)
         if self._verbs.store.get(where.key) is None and not where.subresource:
             if config["metadata"].get("uid"):
                 raise _uid_of_nothing(where, config["metadata"]["uid"])
-            made = self._applied(where, None, config, options)
-            return await self._verbs.create(where, Wanted(made, applied=True), options, caller)
+            new = self._applied(where, None, config, options)
+            return await self._verbs.create(where, Wanted(new, applied=True), options, caller)
 
-        def changed(old: Raw) -> Wanted:
+        def merge(old: Raw) -> Wanted:
             return Wanted(self._applied(where, old, config, options), applied=True)
 
-        return await self._verbs.change(where, changed, options, caller)
+        return await self._verbs.change(where, merge, options, caller)
 
     def _applied(self, where: Where, live: Raw | None, config: Raw, options: WriteOptions) -> Raw:
         served = where.served
-        made = apply(
+        merged = apply(
             live,
             config,
             self._fitter.shape(served),
@@ -150,13 +150,13 @@ class Patcher:
             **part_of(where),
         )
         try:
-            return self._fitter.read(served, made).obj
+            return self._fitter.read(served, merged).obj
         except codec.Unreadable as error:
-            raise _misfit(made, str(error)) from None
+            raise _misfit(merged, str(error)) from None
 
 
 def _placed(where: Where, config: Raw) -> Raw:
-    """An applied object with the address of its URL, which it may leave out but not contradict."""
+    """An applied object with name and namespace of its URL, which it may omit but not contradict."""
     metadata = config.get("metadata")
     metadata = {**metadata} if isinstance(metadata, dict) else {}
     if metadata.setdefault("name", where.name) != where.name:
@@ -169,8 +169,8 @@ def _placed(where: Where, config: Raw) -> Raw:
 
 
 def _uid_of_nothing(where: Where, uid: str) -> Conflict:
-    said = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-    return api_errors.conflict(where.served.resource, where.served.group, where.name, said)
+    message = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+    return api_errors.conflict(where.served.resource, where.served.group, where.name, message)
 
 
 def _check_address(new: Raw, old: Raw) -> None:
@@ -188,8 +188,8 @@ def _misfit(new: Any, why: str) -> Invalid:
         ordered = {key: metadata[key] for key in (*_METADATA_ORDER, *metadata) if key in metadata}
         rest = orjson.loads(orjson.dumps(new, option=orjson.OPT_SORT_KEYS))
         new = {key: value if key != "metadata" else ordered for key, value in rest.items()}
-    shown = api_errors.quoted(api_errors.quoted(new))
-    return api_errors.invalid("", "", "", [Cause("FieldValueInvalid", f"Invalid value: {shown}: {why}", "patch")])
+    text = api_errors.quoted(api_errors.quoted(new))
+    return api_errors.invalid("", "", "", [Cause("FieldValueInvalid", f"Invalid value: {text}: {why}", "patch")])
 
 
 def read_applied(body: bytes) -> Raw:

@@ -1,4 +1,4 @@
-"""The verbs of the API: every read and write of an object passes here, whoever asks and however."""
+"""The verbs of the API on stored objects: every read and write of an object goes through here."""
 
 import asyncio
 import contextlib
@@ -12,9 +12,15 @@ from msgspec.structs import replace
 from trimtab.api.value import Raw
 from trimtab.clock import Clock, timestamp
 from trimtab.errors import ApiFault, Cause, Expired, Invalid
+from trimtab.server import api_errors
 from trimtab.server.admission.chain import Admission, Attributes
 from trimtab.server.auth.user import Caller
-from trimtab.server.http.options import (
+from trimtab.server.registry.deletion import Deletion, plan_deletion
+from trimtab.server.registry.metadata import metadata_causes, update_causes
+from trimtab.server.registry.object_schema import Fitter, Wanted
+from trimtab.server.registry.selector_matching import EVERYTHING, Choice, choose
+from trimtab.server.registry.strategy import carry_over, give_birth, prepare_create
+from trimtab.server.request.options import (
     INCONSISTENT,
     DeleteOptions,
     ListOptions,
@@ -23,13 +29,7 @@ from trimtab.server.http.options import (
     make_token,
     parse_version,
 )
-from trimtab.server.registry import api_errors
-from trimtab.server.registry.deletion import Deletion, plan_deletion
-from trimtab.server.registry.metadata import metadata_causes, update_causes
-from trimtab.server.registry.object_schema import Fitter, Wanted
-from trimtab.server.registry.resources import Catalogue, Served, Where
-from trimtab.server.registry.selector_matching import EVERYTHING, Choice, choose
-from trimtab.server.registry.strategy import carry_over, give_birth, prepare_create
+from trimtab.server.resources import Catalogue, Served, Where
 from trimtab.server.storage.key_locks import Turns
 from trimtab.server.storage.object_codec import Batch, Found, Recent, memo_of, pack, unpack
 from trimtab.server.storage.uids import random_uid
@@ -42,19 +42,19 @@ _TRIES = 100
 _NAMES = 8
 """How many generated names are tried."""
 _TOGETHER = 32
-"""How many objects of a collection are deleted at once."""
+"""How many objects of a collection are deleted concurrently."""
 _CREATE_ON_UPDATE = {"leases.coordination.k8s.io", "events", "nodes", "endpoints", "limitranges"}
 
 Change = Callable[[Raw], Wanted]
-"""Makes the object that should be, out of the one that is, which stays as it was."""
+"""Derives the desired object from the current one, which it must not change."""
 
 
 Computed = Callable[[], Iterable[Raw]]
-"""Tells all objects of a kind that is never stored, as they are now."""
+"""Returns all current objects of a kind that is never stored."""
 
 
 class Outcome(Struct, frozen=True):
-    """What a write did."""
+    """The result of a write."""
 
     found: Found
     created: bool = False
@@ -62,7 +62,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Verbs:
-    """Reads and writes objects by the rules of Kubernetes; knows nothing of HTTP."""
+    """Reads and writes objects by the rules of Kubernetes, independent of HTTP."""
 
     def __init__(
         self,
@@ -83,17 +83,17 @@ class Verbs:
         self._turns = Turns()
         self._recent = Recent()
         self.after_writes: dict[str, Callable[[], None]] = {}
-        """What must know at once that objects of a group have changed."""
+        """Callbacks that are called after each write to a group."""
         self.computed: dict[str, Computed] = {}
-        """Who tells the objects of kinds that are never stored, by the kind's id."""
+        """Sources of kinds that are never stored, by kind id."""
         self.beside_deletion: Callable[[Where, DeleteOptions, Caller], Proposal | None] = lambda *_: None
-        """What is to be written in one step with a deletion."""
+        """Returns further writes for the same transaction as a deletion."""
 
     # reading
 
     def entry(self, where: Where) -> Entry:
         if where.served.kind.id in self.computed:
-            found = next((one for one in self._told(where) if one.key == where.key), None)
+            found = next((entry for entry in self._told(where) if entry.key == where.key), None)
         else:
             found = self.store.get(where.key)
         if found is None:
@@ -117,17 +117,19 @@ class Verbs:
         served, options = where.served, check_list(options)
         choice = choose(served, options.labels, options.fields)
         if served.kind.id in self.computed:
-            return Batch(served, [one for one in self._told(where) if choice.takes(one.value)], self.store.revision)
+            return Batch(
+                served, [entry for entry in self._told(where) if choice.takes(entry.value)], self.store.revision
+            )
         if options.version is not None and options.version > self.store.revision:
             raise api_errors.too_large_version(options.version, self.store.revision)
         if choice.single and not options.after and not options.exact:
             return self._single(where, choice)
-        limit = 0 if options.version == 0 else options.limit  # as the watch cache, which is asked for any version
-        at = options.snapshot or (options.version if options.exact else None)
-        return self._page(where, choice, options._replace(limit=limit, snapshot=at or 0))
+        limit = 0 if options.version == 0 else options.limit  # the watch cache serves any version and ignores the limit
+        revision = options.snapshot or (options.version if options.exact else None)
+        return self._page(where, choice, options._replace(limit=limit, snapshot=revision or 0))
 
     def _told(self, where: Where) -> Iterator[Entry]:
-        """The objects of a kind that is never stored, as if they were."""
+        """The objects of a kind that is never stored, as store entries."""
         served, now = where.served, self.store.revision
         for obj in self.computed[served.kind.id]():
             metadata = obj["metadata"]
@@ -141,20 +143,20 @@ class Verbs:
             entry = self.store.get(served.key(namespace, choice.single))
             entries = [entry] if entry else []
         else:
-            ending = f"/{choice.single}"
-            entries = [entry for entry in self.store.list(served.prefix).entries if entry.key.endswith(ending)]
+            suffix = f"/{choice.single}"
+            entries = [entry for entry in self.store.list(served.prefix).entries if entry.key.endswith(suffix)]
         return Batch(served, [entry for entry in entries if choice.takes(entry.value)], self.store.revision)
 
     def _page(self, where: Where, choice: Choice, options: ListOptions) -> Batch:
-        served, limit, after, at = where.served, options.limit, options.after, options.snapshot or None
+        served, limit, after, revision = where.served, options.limit, options.after, options.snapshot or None
         prefix = served.under(where.namespace)
         start = f"{prefix}{after}" if after else None
         try:
             if choice is EVERYTHING:
-                page = self.store.list(prefix, start_after=start, limit=limit, at_revision=at)
+                page = self.store.list(prefix, start_after=start, limit=limit, at_revision=revision)
                 entries, remaining = page.entries, page.remaining
             else:
-                page = self.store.list(prefix, start_after=start, at_revision=at)
+                page = self.store.list(prefix, start_after=start, at_revision=revision)
                 entries = [entry for entry in page.entries if choice.takes(entry.value)]
                 remaining = len(entries) - limit if limit else 0
                 entries = entries[:limit] if limit else entries
@@ -175,20 +177,20 @@ class Verbs:
         metadata = self._addressed(where, obj)
         if metadata.get("resourceVersion"):
             raise api_errors.plain_error("resourceVersion should not be set on objects to be created")
-        stem = metadata.get("generateName") if not metadata.get("name") else ""
-        for _ in range(_NAMES if stem else 1):
-            if stem:
-                metadata["name"] = stem[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
+        generate_name = metadata.get("generateName") if not metadata.get("name") else ""
+        for _ in range(_NAMES if generate_name else 1):
+            if generate_name:
+                metadata["name"] = generate_name[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
             attributes = Attributes("CREATE", replace(where, name=metadata.get("name") or ""), caller, options.dry_run)
             self.admission.check_place(attributes)
-            fresh = await self._born(wanted, options, attributes, self._moment())
-            put = _birth(served, served.key(where.namespace, metadata["name"]), fresh)
+            new = await self._born(wanted, options, attributes, self._moment())
+            put = _birth(served, served.key(where.namespace, metadata["name"]), new)
             if options.dry_run:
                 if self.store.get(put.key) is None:
                     return Outcome(Found(served, put.value, None), created=True)
             else:
                 try:
-                    written = await self._commit(served, put, *self.admission.provisos(attributes, fresh))
+                    written = await self._commit(served, put, *self.admission.provisos(attributes, new))
                     return _created(served, put, written.events[-1])
                 except Mismatch:
                     pass
@@ -197,24 +199,24 @@ class Verbs:
     async def create_together(
         self, served: Served, objects: Iterable[Raw], options: WriteOptions, caller: Caller
     ) -> Sequence[Outcome]:
-        """Create named objects in one step, or none where one is refused, or where something else depends on one of them."""
+        """Create named objects in one transaction; none if one is refused or needs a check in the transaction."""
         puts: dict[str, Put] = {}
         now = self._moment()
         for obj in objects:
             where = Where(served, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
             attributes = Attributes("CREATE", where, caller)
             self.admission.check_place(attributes)
-            fresh = await self._born(Wanted(obj), options, attributes, now)
-            if where.key in puts or self.admission.provisos(attributes, fresh):
+            new = await self._born(Wanted(obj), options, attributes, now)
+            if where.key in puts or self.admission.provisos(attributes, new):
                 return ()
-            puts[where.key] = _birth(served, where.key, fresh)
+            puts[where.key] = _birth(served, where.key, new)
         written = await self.store.commit(puts.values())
         for event in written.events:
             self._noted(served, event)
         return [_created(served, put, event) for put, event in zip(puts.values(), written.events, strict=True)]
 
     async def seed(self, objects: Iterable[Raw], caller: Caller) -> None:
-        """Create those of `objects` that do not exist yet, all in one step."""
+        """Create those of `objects` that do not exist yet, in one transaction."""
         writes, now = [], self._moment()
         for obj in objects:
             served = self.catalogue.of_kind(obj["apiVersion"], obj["kind"])
@@ -223,15 +225,15 @@ class Verbs:
             where = Where(served, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
             if self.store.get(where.key) is None:
                 attributes = Attributes("CREATE", where, caller)
-                fresh = await self._born(Wanted(obj), WriteOptions(manager=caller.agent), attributes, now)
-                writes.append(Put(where.key, pack(fresh), ABSENT))
+                new = await self._born(Wanted(obj), WriteOptions(manager=caller.agent), attributes, now)
+                writes.append(Put(where.key, pack(new), ABSENT))
         if writes:
             await self.store.commit(writes)
 
     async def record(self, served: Served, events: Iterable[Raw], caller: Caller) -> None:
-        """Create Events that this process tells of itself, all in one step; what is refused is not told.
+        """Create Events of this process in one transaction; refused ones are dropped.
 
-        They come whole, and nobody else ever writes them: their fields are not read again, and have no owners.
+        They are complete and nobody else writes them, so they are not decoded again and have no managedFields.
         """
         writes, now = [], self._moment()
         for event in events:
@@ -239,11 +241,14 @@ class Verbs:
             attributes = Attributes("CREATE", where, caller)
             with contextlib.suppress(ApiFault):
                 self.admission.check_place(attributes)
-                whole = {**event, "metadata": {**event["metadata"], "uid": self._new_uid(), "creationTimestamp": now}}
-                fresh = await self._admitted(attributes, whole)
-                put = Put(where.key, pack(fresh))
-                if provisos := self.admission.provisos(attributes, fresh):
-                    await self._commit(served, put, *provisos)
+                complete = {
+                    **event,
+                    "metadata": {**event["metadata"], "uid": self._new_uid(), "creationTimestamp": now},
+                }
+                new = await self._admitted(attributes, complete)
+                put = Put(where.key, pack(new))
+                if checks := self.admission.provisos(attributes, new):
+                    await self._commit(served, put, *checks)
                 else:
                     writes.append(put)
         if writes:
@@ -255,7 +260,7 @@ class Verbs:
     async def _born(self, wanted: Wanted, options: WriteOptions, attributes: Attributes, now: str) -> Raw:
         where, obj = attributes.where, wanted.obj
         served = where.served
-        obj = {**obj, "metadata": {**obj["metadata"]}}  # nobody else's, from here on
+        obj = {**obj, "metadata": {**obj["metadata"]}}  # copied, so that the caller's object does not change
         prepare_create(served, obj, self.fitter.blank_status(served))
         obj = self.fitter.complete(served, obj)
         if not wanted.applied:
@@ -265,23 +270,23 @@ class Verbs:
         return await self._admitted(attributes, obj)
 
     async def _admitted(self, attributes: Attributes, obj: Raw) -> Raw:
-        """A new object as admission leaves it, if nobody has anything against it."""
+        """A new object after admission and validation."""
         served = attributes.where.served
-        for link in self.admission.mutating(attributes):
-            obj = await link.mutate(attributes, obj, None)
+        for plugin in self.admission.mutating(attributes):
+            obj = await plugin.mutate(attributes, obj, None)
         causes = metadata_causes(obj["metadata"], served.kind.id)
         causes += self.fitter.complaints(served, obj, None)
         if causes:
             raise _invalid(served, obj["metadata"].get("name") or "", causes)
-        for judge in self.admission.validating(attributes):
-            await judge.validate(attributes, obj, None)
+        for plugin in self.admission.validating(attributes):
+            await plugin.validate(attributes, obj, None)
         return obj
 
     async def _commit(self, served: Served, operation: Put | Delete, *beside: Proposal) -> Written:
-        """Write, and in the same step, before it, what `beside` makes of the newest state; any of them may refuse."""
+        """Write, preceded in the same transaction by the operations of `extra_writes`; each of them may refuse."""
 
         def propose(draft: Draft) -> list[Operation]:
-            return [*(one for make in beside for one in make(draft)), operation]
+            return [*(extra for extra_write in beside for extra in extra_write(draft)), operation]
 
         written = await (self.store.transact(propose) if beside else self.store.commit([operation]))
         self._noted(served, written.events[-1])
@@ -289,11 +294,11 @@ class Verbs:
 
     def _noted(self, served: Served, event: Event) -> None:
         self._recent.note(served, event)
-        if told := self.after_writes.get(served.group):
-            told()
+        if callback := self.after_writes.get(served.group):
+            callback()
 
     def _addressed(self, where: Where, obj: Raw) -> Raw:
-        """The metadata of a body, which may leave out what the URL says but not contradict it."""
+        """The metadata of a body, which may omit what the URL says but not contradict it."""
         name, namespace = where.name, where.namespace
         metadata: Raw = obj.setdefault("metadata", {})
         if name and metadata.get("name") and metadata["name"] != name:
@@ -316,16 +321,18 @@ class Verbs:
         served, name = where.served, where.name
         metadata = self._addressed(replace(where, name=""), obj)
         if metadata.get("name", "") != name:
-            said = f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({name})"
-            raise api_errors.bad_request(said if metadata.get("name") else "name must be provided")
-        creates = served.storage in _CREATE_ON_UPDATE and not where.subresource and not metadata.get("resourceVersion")
-        if creates and self.store.get(where.key) is None:
+            message = f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL ({name})"
+            raise api_errors.bad_request(message if metadata.get("name") else "name must be provided")
+        may_create = (
+            served.storage in _CREATE_ON_UPDATE and not where.subresource and not metadata.get("resourceVersion")
+        )
+        if may_create and self.store.get(where.key) is None:
             return await self.create(where, Wanted(obj), options, caller)
 
-        def replaced(_: Raw) -> Wanted:
+        def replacement(_: Raw) -> Wanted:
             return Wanted({**obj, "metadata": {**metadata}})
 
-        return await self.change(where, replaced, options, caller, replaces=True)
+        return await self.change(where, replacement, options, caller, replaces=True)
 
     async def change(
         self,
@@ -337,11 +344,11 @@ class Verbs:
         replaces: bool = False,
         beside: Sequence[Proposal] = (),
     ) -> Outcome:
-        """Turn the object into what `change` makes of it, trying again while others write in between."""
+        """Update the object to what `change` returns, and retry when others write in between."""
         try:
             return await self._attempt(where, change, options, caller, replaces=replaces, beside=beside)
         except Mismatch:
-            async with self._turns.of(where.key):  # those who met somebody queue up, so that each gets its turn
+            async with self._turns.of(where.key):  # writers that had a conflict queue up, so that each makes progress
                 for _ in range(_TRIES):
                     with contextlib.suppress(Mismatch):
                         return await self._attempt(where, change, options, caller, replaces=replaces, beside=beside)
@@ -361,33 +368,33 @@ class Verbs:
         entry = self.entry(where)
         old = self._recent.decoded(served, entry)
         wanted = change(old)
-        pinned = self._check_identity(served, old["metadata"], wanted.obj, replaces=replaces)
+        requires_version = self._check_identity(served, old["metadata"], wanted.obj, replaces=replaces)
         try:
             attributes = Attributes("UPDATE", where, caller, options.dry_run)
             return await self._changed(entry, old, wanted, options, attributes, beside)
         except Mismatch:
-            if pinned:
+            if requires_version:
                 raise api_errors.conflict(served.resource, served.group, name) from None
             raise
 
     def _check_identity(self, served: Served, old: Raw, new: Raw, *, replaces: bool) -> bool:
-        """Whether the new object insists on the version it was made from; refuses it if that is not this one."""
+        """Whether the new object requires the version it was derived from; raises if that is not the current one."""
         metadata = new["metadata"]
         name = metadata.get("name", "")
         version, uid = metadata.get("resourceVersion") or "", metadata.get("uid") or ""
-        if uid and uid != (present := old.get("uid", "")):
+        if uid and uid != (current_uid := old.get("uid", "")):
             if not replaces:
-                said = f"Invalid value: {api_errors.quoted(uid)}: field is immutable"
-                cause = Cause("FieldValueInvalid", said, "metadata.uid")
+                message = f"Invalid value: {api_errors.quoted(uid)}: field is immutable"
+                cause = Cause("FieldValueInvalid", message, "metadata.uid")
                 raise api_errors.invalid(served.kind.name, served.group, name, [cause])
-            shelf = f"{served.group}/{served.resource}" if served.kind.custom else served.resource
-            key = "/".join(filter(None, ("/registry", shelf, metadata.get("namespace", ""), name)))
+            resource = f"{served.group}/{served.resource}" if served.kind.custom else served.resource
+            key = "/".join(filter(None, ("/registry", resource, metadata.get("namespace", ""), name)))
             raise api_errors.conflict(
                 served.resource,
                 served.group,
                 name,
                 f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {present}",
+                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current_uid}",
             )
         if not version:
             if replaces and served.kind.custom:
@@ -418,51 +425,45 @@ class Verbs:
         if not wanted.applied:
             manager = options.manager or attributes.caller.agent
             new = self.fitter.owned(attributes.where, new, old, manager, self._moment(), whole=options.whole)
-        for link in self.admission.mutating(attributes):
-            new = await link.mutate(attributes, new, old)
+        for plugin in self.admission.mutating(attributes):
+            new = await plugin.mutate(attributes, new, old)
         causes = update_causes(new["metadata"], old["metadata"], served.kind.id)
         causes += self.fitter.complaints(served, new, old, subresource)
         if causes:
             raise _invalid(served, name, causes)
-        for judge in self.admission.validating(attributes):
-            await judge.validate(attributes, new, old)
+        for plugin in self.admission.validating(attributes):
+            await plugin.validate(attributes, new, old)
         value = pack(served.inward(new) if served.inward else new)
-        # the same members in another order are as long
+        # the same members in another order have the same length
         if len(value) == len(entry.value) and (value == entry.value or _same(new, old)):
             return Outcome(Found(served, entry.value, entry.mod_revision))
-        metadata = new["metadata"]
-        gone = bool(
-            metadata.get("deletionTimestamp")
-            and not metadata.get("finalizers")
-            and not metadata.get("deletionGracePeriodSeconds")
-            and not (served.storage == "namespaces" and new.get("spec", {}).get("finalizers"))
-        )
+        removed = _completes_deletion(served, new)
         if options.dry_run:
-            return Outcome(Found(served, value, entry.mod_revision), deleted=gone)
-        if gone:
+            return Outcome(Found(served, value, entry.mod_revision), deleted=removed)
+        if removed:
             written = await self._commit(served, Delete(entry.key, entry.mod_revision), *beside)
         else:
             written = await self._commit(
                 served, Put(entry.key, value, entry.mod_revision, memo_of(served, new)), *beside
             )
-        return Outcome(Found(served, value, written.events[-1].revision, written.events[-1]), deleted=gone)
+        return Outcome(Found(served, value, written.events[-1].revision, written.events[-1]), deleted=removed)
 
     # deleting
 
     async def delete(self, where: Where, options: DeleteOptions, caller: Caller) -> tuple[Outcome, Raw]:
-        """Delete, or begin to; returns the object as it was last and a Status for those who want one."""
+        """Delete, or start to delete; returns the last state of the object and a Status."""
         served, name = where.served, where.name
         for _ in range(_TRIES):
             entry = self.entry(where)
             old = unpack(served, entry.value, entry.mod_revision)
             _check_preconditions(served, old, options)
             attributes = Attributes("DELETE", where, caller, options.dry_run)
-            for judge in self.admission.validating(attributes):
-                await judge.validate(attributes, None, old)
+            for plugin in self.admission.validating(attributes):
+                await plugin.validate(attributes, None, old)
             plan = plan_deletion(served, old, options, self.clock.now())
-            beside = self.beside_deletion(where, options, caller)
+            extra = self.beside_deletion(where, options, caller)
             try:
-                return await self._deleted(served, entry, plan, options, *([beside] if beside else []))
+                return await self._deleted(served, entry, plan, options, *([extra] if extra else []))
             except Mismatch:
                 continue
         raise api_errors.conflict(served.resource, served.group, name)
@@ -489,16 +490,16 @@ class Verbs:
         served = where.served
         batch = self.list(where, chosen)
         for start in range(0, len(batch.entries), _TOGETHER):  # so that many share one commit
-            some = batch.entries[start : start + _TOGETHER]
-            await asyncio.gather(*(self._delete_if_there(served, entry.key, options, caller) for entry in some))
+            chunk = batch.entries[start : start + _TOGETHER]
+            await asyncio.gather(*(self._delete_if_there(served, entry.key, options, caller) for entry in chunk))
         return batch
 
     async def _delete_if_there(self, served: Served, key: str, options: DeleteOptions, caller: Caller) -> None:
-        place, _, name = key.removeprefix(served.prefix).rpartition("/")
+        namespace, _, name = key.removeprefix(served.prefix).rpartition("/")
         try:
-            await self.delete(Where(served, place, name), options, caller)
+            await self.delete(Where(served, namespace, name), options, caller)
         except ApiFault as fault:
-            if fault.code != 404:  # somebody else was faster
+            if fault.code != 404:  # deleted meanwhile
                 raise
 
 
@@ -511,19 +512,30 @@ def _created(served: Served, put: Put, event: Event) -> Outcome:
 
 
 def _invalid(served: Served, name: str, causes: Sequence[Cause]) -> Invalid:
-    group = "" if served.storage == "events" else served.group  # both forms of events are judged as the older one
+    group = "" if served.storage == "events" else served.group  # both versions of events are validated as the core one
     return api_errors.invalid(served.kind.name, group, name, causes)
 
 
+def _completes_deletion(served: Served, new: Raw) -> bool:
+    """Whether the object is in deletion and nothing delays its removal any more."""
+    metadata = new["metadata"]
+    return bool(
+        metadata.get("deletionTimestamp")
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+        and not (served.storage == "namespaces" and new.get("spec", {}).get("finalizers"))
+    )
+
+
 def _same(new: Raw, old: Raw) -> bool:
-    """Whether nothing changed but the order of members."""
-    given = {key: value for key, value in new["metadata"].items() if key != "resourceVersion"}
-    had = {key: value for key, value in old["metadata"].items() if key != "resourceVersion"}
-    return given == had and {**new, "metadata": None} == {**old, "metadata": None}
+    """Whether nothing but the order of members changed."""
+    after = {key: value for key, value in new["metadata"].items() if key != "resourceVersion"}
+    before = {key: value for key, value in old["metadata"].items() if key != "resourceVersion"}
+    return after == before and {**new, "metadata": None} == {**old, "metadata": None}
 
 
 class ExpiredToken(Expired):
-    """A list that took too long to page through; it may be continued at the price of consistency."""
+    """A continue token that has expired; the list can be continued without consistency."""
 
     def __init__(self, token: str) -> None:
         super().__init__(
@@ -549,13 +561,13 @@ def _check_preconditions(served: Served, old: Raw, options: DeleteOptions) -> No
 
 
 def _precondition(served: Served, name: str, what: str, asked: str, found: str) -> ApiFault:
-    said = f"the {what} in the precondition ({asked}) does not match the {what} in record ({found}). "
+    message = f"the {what} in the precondition ({asked}) does not match the {what} in record ({found}). "
     ending = (
         "The object might have been deleted and then recreated"
         if what == "UID"
         else "The object might have been modified"
     )
-    return api_errors.conflict(served.kind.name, served.group, name, said + ending)
+    return api_errors.conflict(served.kind.name, served.group, name, message + ending)
 
 
 def _deleted_status(served: Served, metadata: Mapping[str, Any]) -> Raw:

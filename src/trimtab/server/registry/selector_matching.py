@@ -1,4 +1,4 @@
-"""Which objects a list or watch is about: label and field selectors, judged on stored bytes."""
+"""Label and field selectors of list and watch requests, evaluated on stored bytes."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import orjson
 from trimtab.api.selectors import BadSelector, Selector, parse_selector
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
-from trimtab.server.registry.resources import Served
+from trimtab.server.resources import Served
 from trimtab.server.storage.object_codec import labels_of
 
 _EVENT = (
@@ -46,7 +46,7 @@ _OWN_FIELDS: dict[str, tuple[str, ...]] = {
     "certificatesigningrequests.certificates.k8s.io": ("spec.signerName",),
 }
 _NEW_EVENT = {"regarding": "involvedObject", "reportingController": "reportingComponent"}
-"""What events.k8s.io calls fields that are stored under their older names."""
+"""Fields of events.k8s.io that are stored under their core names."""
 _ZERO = {"spec.unschedulable": "false", "spec.hostNetwork": "false", "status.successful": "0", "status.replicas": "0"}
 
 
@@ -57,7 +57,7 @@ class FieldRule(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The objects that a request is about."""
+    """The label and field selectors of a request."""
 
     labels: Selector
     fields: tuple[FieldRule, ...]
@@ -68,7 +68,7 @@ class Choice(NamedTuple):
 
     @property
     def single(self) -> str:
-        """The only name that can match, if the fields name one."""
+        """The only name that can match, if the field selector requires one."""
         for rule in self.fields:
             if rule.path == "metadata.name" and rule.equal:
                 return rule.value
@@ -101,8 +101,8 @@ def _split(text: str) -> list[FieldRule]:
     rules = []
     for term in filter(None, text.split(",")):
         for sign, equal in (("!=", False), ("==", True), ("=", True)):
-            path, found, value = term.partition(sign)
-            if found:
+            path, operator, value = term.partition(sign)
+            if operator:
                 rules.append(FieldRule(path, value, equal))
                 break
         else:
@@ -111,21 +111,21 @@ def _split(text: str) -> list[FieldRule]:
 
 
 def _known(served: Served) -> Callable[[str], str]:
-    """Turns a field of the query into the stored one, or refuses it."""
+    """A function that maps a field of the query to the stored one, or refuses it."""
     custom = served.kind.custom
-    own = served.selectable if custom else _OWN_FIELDS.get(served.storage, ())
+    selectable = served.selectable if custom else _OWN_FIELDS.get(served.storage, ())
 
-    def known(path: str) -> str:
+    def resolve(path: str) -> str:
         if served.storage == "events" and served.group:
             head, dot, tail = path.partition(".")
             path = f"{_NEW_EVENT.get(head, head)}{dot}{tail}"
-        if path in {"metadata.name", "metadata.namespace"} or path in own:
+        if path in {"metadata.name", "metadata.namespace"} or path in selectable:
             return path
-        if own or custom:
+        if selectable or custom:
             raise BadRequest(f"field label not supported: {path}")
         raise BadRequest(f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
-    return known
+    return resolve
 
 
 @lru_cache(maxsize=512)
@@ -141,31 +141,31 @@ _OPERATORS = {"in", "notin", "=", "==", "!=", "gt", "lt", ">", "<"}
 
 
 def _complaint(text: str) -> str:
-    """What is wrong with a label selector, in the words of Kubernetes' parser; empty when it finds nothing."""
+    """The error of Kubernetes' parser for a label selector; empty if it finds none."""
     tokens = [match[1] or match[2] for match in _TOKEN.finditer(text)] + [""]
     at = 0
 
-    def found(expected: str) -> str:
+    def error(expected: str) -> str:
         return f"unable to parse requirement: found '{tokens[at]}', expected: {expected}"
 
     while True:
         if tokens[at] == "!":
             at += 1
         if not tokens[at] or _TOKEN.fullmatch(tokens[at])[1]:  # type: ignore[index]
-            return found("!, identifier, or 'end of string'")
+            return error("!, identifier, or 'end of string'")
         at += 1
         if tokens[at] in {"", ","}:
             pass
         elif tokens[at] not in _OPERATORS:
-            return found("in, notin, =, ==, !=, gt, lt")
+            return error("in, notin, =, ==, !=, gt, lt")
         elif tokens[at] in {"in", "notin"}:
             at += 1
             if tokens[at] != "(":
-                return found("'('")
+                return error("'('")
             while tokens[at] not in {")", ""}:
                 at += 1
             if not tokens[at]:
-                return found("',', ')' or identifier")
+                return error("',', ')' or identifier")
             at += 1
         else:
             at += 1
@@ -173,14 +173,14 @@ def _complaint(text: str) -> str:
         if not tokens[at]:
             return ""
         if tokens[at] != ",":
-            return found("',' or 'end of string'")
+            return error("',' or 'end of string'")
         at += 1
 
 
 def choose(served: Served, labels: str, fields: str) -> Choice:
-    """The choice that the two query parameters make; refuses what Kubernetes refuses."""
+    """Parse the two query parameters; refuses what Kubernetes refuses."""
     if not labels and not fields:
         return EVERYTHING
-    known = _known(served)
-    rules = tuple(rule._replace(path=known(rule.path)) for rule in _split(fields)) if fields else ()
+    resolve = _known(served)
+    rules = tuple(rule._replace(path=resolve(rule.path)) for rule in _split(fields)) if fields else ()
     return Choice(_labels(labels), rules)

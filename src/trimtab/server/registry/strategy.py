@@ -1,7 +1,7 @@
-"""What a write may and may not touch: which parts of an object belong to which path, and when its generation grows."""
+"""Create and update strategies: which fields a path may write, and when the generation is incremented."""
 
 from trimtab.api.value import Raw
-from trimtab.server.registry.resources import Served
+from trimtab.server.resources import Served
 
 _GENERATED = {
     "pods",
@@ -22,17 +22,17 @@ _GENERATED = {
     "priorityclasses.scheduling.k8s.io",
     "clusters.cluster.karmada.io",
 }
-"""Built-in kinds that count the changes of their spec."""
+"""Built-in kinds that have a generation."""
 _IDENTITY = ("name", "namespace", "uid", "creationTimestamp", "selfLink")
 _LIFE = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _TYPE = ("apiVersion", "kind", "metadata")
 _STATUS_AT_BIRTH = {"nodes", "persistentvolumes", "services"}
-"""Built-in kinds whose status survives creation, because the component that creates them also reports it."""
+"""Built-in kinds that keep their status on creation, because the component that creates them also reports it."""
 _ANNOTATIONS_COUNT = {"deployments.apps"}
 
 
 def prepare_create(served: Served, obj: Raw, blank_status: Raw | None) -> None:
-    """Drop what a client may not say at birth; `obj` and its metadata are the caller's own copies."""
+    """Drop fields that a client may not set on creation; `obj` and its metadata are the caller's own copies."""
     metadata = obj["metadata"]
     for key in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(key, None)
@@ -43,7 +43,7 @@ def prepare_create(served: Served, obj: Raw, blank_status: Raw | None) -> None:
 
 
 def give_birth(served: Served, obj: Raw) -> None:
-    """Add what only the server says, and nobody owns; `obj` and its metadata are the caller's own copies."""
+    """Add fields that only the server sets and nobody owns; `obj` and its metadata are the caller's own copies."""
     if served.kind.custom or served.kind.id in _GENERATED:
         obj["metadata"]["generation"] = 1
     if served.kind.id == "namespaces":
@@ -57,31 +57,31 @@ def give_birth(served: Served, obj: Raw) -> None:
 
 
 def carry_over(served: Served, new: Raw, old: Raw, subresource: str, *, whole: bool = False) -> Raw:
-    """The object that a write through this path makes: what the path does not own stays as it was."""
+    """The object that a write through this path makes; fields that the path does not own keep their old values."""
     before, after = old["metadata"], new["metadata"]
     if subresource == "status":
-        made = {**old, "metadata": {**before, "managedFields": after.get("managedFields", [])}}
+        updated = {**old, "metadata": {**before, "managedFields": after.get("managedFields", [])}}
         if not served.kind.custom:
             for key in ("labels", "annotations", "finalizers", "ownerReferences"):
-                _take(made["metadata"], after, key)
-        _take(made, new, "status")
-        return made
+                _take(updated["metadata"], after, key)
+        _take(updated, new, "status")
+        return updated
     if subresource == "finalize":
         finalizers = (new.get("spec") or {}).get("finalizers") or []
         return {**old, "spec": {**old.get("spec", {}), "finalizers": finalizers}}
-    made = {**new, "apiVersion": old["apiVersion"], "kind": old["kind"]}
-    metadata = made["metadata"] = {**after}
+    updated = {**new, "apiVersion": old["apiVersion"], "kind": old["kind"]}
+    metadata = updated["metadata"] = {**after}
     for key in (*_IDENTITY, *_LIFE):
         _take(metadata, before, key)
     if subresource == "binding":
-        return made  # gives a pod its node and says so in its status, in one step
+        return updated  # a binding sets the node and the status of a pod in one step
     if served.kind.status and subresource != "approval" and not whole:
-        _take(made, old, "status")
+        _take(updated, old, "status")
     if served.kind.id == "namespaces":
-        made["spec"] = old.get("spec", {})
-    if "generation" in metadata and _counts(served, made, old):
+        updated["spec"] = old.get("spec", {})
+    if "generation" in metadata and _counts(served, updated, old):
         metadata["generation"] = before["generation"] + 1
-    return made
+    return updated
 
 
 def _take(target: Raw, source: Raw, key: str) -> None:
@@ -92,7 +92,7 @@ def _take(target: Raw, source: Raw, key: str) -> None:
 
 
 def _counts(served: Served, new: Raw, old: Raw) -> bool:
-    """Whether the change is one that a controller must look at again."""
+    """Whether the change requires a new generation."""
     ignored = (*_TYPE, "status") if served.kind.status else _TYPE
     if _without(new, ignored) != _without(old, ignored):
         return True

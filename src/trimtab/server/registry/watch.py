@@ -1,4 +1,4 @@
-"""Watching: a list that goes on, one line per event, each event encoded once for all who see it the same way."""
+"""Watch requests: one line per event, encoded once for all watchers with the same format."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -9,20 +9,20 @@ from msgspec import Struct
 
 from trimtab.api.value import Raw
 from trimtab.errors import Expired, Unavailable
-from trimtab.server.http.options import ListOptions, check_watch
-from trimtab.server.registry.resources import Served, Where
 from trimtab.server.registry.selector_matching import EVERYTHING, Choice, choose
+from trimtab.server.request.options import ListOptions, check_watch
+from trimtab.server.resources import Served, Where
 from trimtab.server.storage.object_codec import dress
 from trimtab.store.records import Event
 from trimtab.store.store import Store
 
 BOOKMARK_SECONDS = 60.0
 _BEFORE_END = 2.0
-"""How long before its time-out a watch sends a last bookmark."""
+"""How long before its timeout a watch sends a last bookmark."""
 
 
 class Seen(Struct, frozen=True):
-    """One event as a particular watcher sees it."""
+    """One event after a watcher's selectors."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     value: bytes
@@ -30,7 +30,7 @@ class Seen(Struct, frozen=True):
 
 
 class View(NamedTuple):
-    """How a watcher wants objects shown; `name` tells views apart when encoded events are shared, empty shares none."""
+    """How a watcher wants objects encoded; encoded events are shared by `name`, an empty name shares none."""
 
     name: str
     show: Callable[[bytes, int], bytes]
@@ -41,11 +41,11 @@ def plain_view(served: Served) -> View:
 
 
 def seen(event: Event, choice: Choice) -> Seen | None:
-    """The event, as it looks through a choice; None when it does not show there."""
-    now = event.value if event.value is not None and choice.takes(event.value) else None
+    """The event after the selectors are applied; None when it is not visible to the watcher."""
+    after = event.value if event.value is not None and choice.takes(event.value) else None
     before = event.prev_value if event.prev_value is not None and choice.takes(event.prev_value) else None
-    if now is not None:
-        return Seen("MODIFIED" if before is not None else "ADDED", now, event.revision)
+    if after is not None:
+        return Seen("MODIFIED" if before is not None else "ADDED", after, event.revision)
     return Seen("DELETED", before, event.revision) if before is not None else None
 
 
@@ -58,16 +58,16 @@ def line(type_: str, body: bytes) -> bytes:
 
 
 def _encode(event: Event, choice: Choice, view: View, make_line: Line) -> bytes:
-    """The line of an event, kept beside it while everybody sees the same."""
+    """The line of an event, kept in its memo if all watchers of this format see the same."""
     if choice is not EVERYTHING or not view.name:
-        found = seen(event, choice)
-        return make_line(found.type, view.show(found.value, found.revision)) if found else b""
+        visible = seen(event, choice)
+        return make_line(visible.type, view.show(visible.value, visible.revision)) if visible else b""
     if event.memo is None:
         event.memo = {}
-    made: bytes | None = event.memo.get(view.name)
-    if made is None:
-        made = event.memo[view.name] = make_line(event.type, view.show(event.shown, event.revision))
-    return made
+    encoded: bytes | None = event.memo.get(view.name)
+    if encoded is None:
+        encoded = event.memo[view.name] = make_line(event.type, view.show(event.shown, event.revision))
+    return encoded
 
 
 def bookmark(served: Served, revision: int, *, initial_end: bool = False) -> Raw:
@@ -78,7 +78,7 @@ def bookmark(served: Served, revision: int, *, initial_end: bool = False) -> Raw
 
 
 class Watching:
-    """One watch, from its options to its lines."""
+    """One watch request."""
 
     def __init__(
         self,
@@ -107,18 +107,18 @@ class Watching:
 
     def _initial(self) -> tuple[list[bytes], int]:
         page = self._store.list(self._prefix)
-        chosen: Iterable[bytes] = (
+        matching: Iterable[bytes] = (
             self._line("ADDED", self._view.show(entry.value, entry.mod_revision))
             for entry in page.entries
             if self._choice.takes(entry.value)
         )
-        lines = list(chosen)
+        lines = list(matching)
         if self._options.bookmarks and (self._options.initial_events or self._options.version == 0):
             lines.append(self._line("BOOKMARK", orjson.dumps(self._bookmark(page.revision, True))))
         return lines, page.revision
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Whole lines, as many at a time as there are; ends at the time-out or with an ERROR line."""
+        """Complete lines, as many at a time as there are; ends at the timeout or with an ERROR line."""
         loop = asyncio.get_running_loop()
         ends = None if self._options.timeout is None else loop.time() + self._options.timeout
         revision = self._options.version or 0
@@ -129,8 +129,8 @@ class Watching:
         elif self._options.initial_events is False and not revision:
             revision = self._store.revision
         try:
-            async for some in self._follow(revision, ends):
-                yield some
+            async for lines in self._follow(revision, ends):
+                yield lines
         except (Expired, Unavailable) as fault:
             if isinstance(fault, Expired):
                 yield self._line("ERROR", orjson.dumps(fault.status()))
@@ -138,17 +138,17 @@ class Watching:
     async def _follow(self, revision: int, ends: float | None) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         watch = self._store.watch(self._prefix, revision)
-        mark = self._next_mark(loop.time(), ends)
+        bookmark_at = self._next_mark(loop.time(), ends)
         while ends is None or loop.time() < ends:
-            alarms = [moment for moment in (mark, ends) if moment is not None]
-            wait = max(0.0, min(alarms) - loop.time()) if alarms else None
+            deadlines = [time for time in (bookmark_at, ends) if time is not None]
+            wait = max(0.0, min(deadlines) - loop.time()) if deadlines else None
             events = await watch.next(wait)
             if joined := b"".join([_encode(event, self._choice, self._view, self._line) for event in events]):
                 yield joined
-            if mark is not None and loop.time() >= mark:
+            if bookmark_at is not None and loop.time() >= bookmark_at:
                 self._marked = True
                 yield self._line("BOOKMARK", orjson.dumps(self._bookmark(watch.revision, False)))
-                mark = self._next_mark(loop.time(), ends)
+                bookmark_at = self._next_mark(loop.time(), ends)
 
     def _next_mark(self, now: float, ends: float | None) -> float | None:
         if not self._options.bookmarks:
@@ -159,5 +159,5 @@ class Watching:
         last = ends - _BEFORE_END
         if last > now:
             return min(due, last)
-        late = now + _BEFORE_END / 2  # a short watch hears of it half-way
-        return late if late < ends and not self._marked else None
+        halfway = now + _BEFORE_END / 2  # a short watch gets its bookmark half-way
+        return halfway if halfway < ends and not self._marked else None

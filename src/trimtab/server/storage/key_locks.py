@@ -1,4 +1,4 @@
-"""Turns: writers that want the same object wait for each other instead of racing."""
+"""Per-key locks that serialise writers after a conflict."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,21 +6,21 @@ from contextlib import asynccontextmanager
 
 
 class Turns:
-    """One queue per key, there only while somebody waits."""
+    """One lock per key, which exists only while somebody uses it."""
 
     def __init__(self) -> None:
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
     @asynccontextmanager
     async def of(self, key: str) -> AsyncIterator[None]:
-        lock, waiting = self._locks.get(key, (asyncio.Lock(), 0))
-        self._locks[key] = (lock, waiting + 1)
+        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
+        self._locks[key] = (lock, users + 1)
         try:
             async with lock:
                 yield
         finally:
-            _, left = self._locks[key]
-            if left == 1:
+            _, users = self._locks[key]
+            if users == 1:
                 del self._locks[key]
             else:
-                self._locks[key] = (lock, left - 1)
+                self._locks[key] = (lock, users - 1)

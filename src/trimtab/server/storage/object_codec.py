@@ -1,7 +1,7 @@
-"""Stored bytes and wire bytes: objects are kept ready to send, so that reading them is joining bytes.
+"""Stored bytes and wire bytes: objects are stored ready to send, so that reading them is concatenation.
 
 A stored value is the object's JSON without kind, apiVersion and resourceVersion, with `metadata` first. What is
-missing is the same for all objects of a resource, or known to the store, and is put in front when it is sent.
+missing is the same for all objects of a resource, or known to the store, and is prepended when the object is sent.
 """
 
 from collections import OrderedDict
@@ -13,7 +13,7 @@ import orjson
 from msgspec import Struct
 
 from trimtab.api.value import Raw
-from trimtab.server.registry.resources import Served
+from trimtab.server.resources import Served
 from trimtab.store.records import Entry, Event
 
 _START = len(b'{"metadata":{')
@@ -37,15 +37,15 @@ def pack(obj: Raw) -> bytes:
     metadata = {**obj["metadata"]}
     metadata.pop("resourceVersion", None)
     stored = {"metadata": metadata, **obj}
-    stored["metadata"] = metadata  # which is first all the same
+    stored["metadata"] = metadata  # keeps its first position
     for key in _LEFT_OUT:
         stored.pop(key, None)
-    # a copy of its own size: what orjson hands out keeps the whole buffer it was written into
+    # a copy of its own size: orjson's result keeps the whole output buffer alive
     return bytes(memoryview(orjson.dumps(stored)))
 
 
 def unpack(served: Served, value: bytes, revision: int) -> Raw:
-    """The object as `served` shows it; the caller's own copy."""
+    """The object in the version of `served`; a new copy."""
     stored: Raw = orjson.loads(value)
     metadata: Raw = {"resourceVersion": str(revision), **stored.pop("metadata")}
     obj: Raw = {"apiVersion": served.api_version, "kind": served.kind.name, "metadata": metadata, **stored}
@@ -53,12 +53,12 @@ def unpack(served: Served, value: bytes, revision: int) -> Raw:
 
 
 def memo_of(served: Served, obj: Raw) -> dict[str, Any] | None:
-    """A written object, left for those who watch so that they need not decode it; it must not change any more."""
+    """The written object as a memo for watchers, so that they need not decode it; it must not change any more."""
     return None if served.inward else {f"written {served.api_version}": obj}
 
 
 def decoded(event: Event, served: Served) -> Raw:
-    """The object of an event, or what it was when it went; made once for all who are told of it whole."""
+    """The object of an event, or its last state if deleted; decoded once and shared by all in-process watchers."""
     memo = event.memo
     if memo is None:
         memo = event.memo = {}
@@ -77,7 +77,7 @@ class _Decoded(Struct, frozen=True):
 
 
 class Recent:
-    """The latest writes, by key: most objects are written several times in a row, and decoded for each."""
+    """The latest writes by key, decoded: most objects are written several times in a row."""
 
     def __init__(self) -> None:
         self._written: OrderedDict[str, _Decoded] = OrderedDict()
@@ -92,7 +92,7 @@ class Recent:
             self._written.popitem(last=False)
 
     def decoded(self, served: Served, entry: Entry) -> Raw:
-        """The object of an entry, which may be known to others, too, and must not change."""
+        """The object of an entry, which may be shared and must not be changed."""
         found = self._written.get(entry.key)
         if found is None or found.revision != entry.mod_revision or found.served is not served:
             return unpack(served, entry.value, entry.mod_revision)
@@ -111,7 +111,7 @@ def dress(served: Served, value: bytes, revision: int) -> bytes:
 
 
 def dress_item(served: Served, entry: Entry) -> bytes:
-    """The object's JSON as an item of a list."""
+    """The object's JSON as a list item."""
     if served.outward:
         obj = unpack(served, entry.value, entry.mod_revision)
         if not served.kind.custom:
@@ -131,9 +131,9 @@ class Found(Struct, frozen=True):
     served: Served
     value: bytes
     revision: int | None
-    """None for the outcome of a dry run that would create."""
+    """None for the outcome of a dry-run creation."""
     event: Event | None = None
-    """What made it so, when it was just written: whoever watches shares what is made of it."""
+    """The event of the write, if it was just written: its memo is shared with watchers."""
 
     def body(self) -> bytes:
         if self.revision is None:
@@ -157,12 +157,12 @@ class Batch(NamedTuple):
     remaining: int | None = None
 
     def metadata(self) -> Raw:
-        found: Raw = {"resourceVersion": str(self.revision)}
+        metadata: Raw = {"resourceVersion": str(self.revision)}
         if self.token:
-            found["continue"] = self.token
+            metadata["continue"] = self.token
         if self.remaining is not None:
-            found["remainingItemCount"] = self.remaining
-        return found
+            metadata["remainingItemCount"] = self.remaining
+        return metadata
 
     def body(self) -> bytes:
         served = self.served
@@ -170,7 +170,7 @@ class Batch(NamedTuple):
         items = b",".join([dress_item(served, entry) for entry in self.entries])
         metadata = orjson.dumps(self.metadata())
         if served.kind.custom:
-            metadata = orjson.dumps({"continue": "", **self.metadata()})  # said also when there is no more
+            metadata = orjson.dumps({"continue": "", **self.metadata()})  # custom resource lists always have it
             head = f'{{"apiVersion":"{version}","items":['.encode()
             return b'%b%b],"kind":"%b","metadata":%b}' % (head, items, name.encode(), metadata)
         head = f'{{"kind":"{name}","apiVersion":"{version}","metadata":'.encode()

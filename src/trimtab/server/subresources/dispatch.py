@@ -1,45 +1,45 @@
-"""The parts of objects that have paths of their own: status, scale, eviction, binding, tokens and their like."""
+"""Subresources: status, scale, eviction, binding, token, log and others."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
 from trimtab.errors import BadRequest, Cause, Unavailable
+from trimtab.server import api_errors
 from trimtab.server.auth.authenticate import ISSUER, Claims, Tokens
-from trimtab.server.http.body_decoding import read_body
-from trimtab.server.http.messages import Answer, Ask
-from trimtab.server.http.negotiation import PROTOBUF, Form, content_media
-from trimtab.server.http.options import write_options
-from trimtab.server.http.routes import truthy
 from trimtab.server.printers.responses import object_answer, raw_answer
-from trimtab.server.registry import api_errors
 from trimtab.server.registry.patch_requests import Patcher
 from trimtab.server.registry.resource_store import Verbs
-from trimtab.server.registry.resources import Catalogue, Where
+from trimtab.server.request.body_decoding import read_body
+from trimtab.server.request.messages import Answer, Ask
+from trimtab.server.request.negotiation import PROTOBUF, Form, content_media
+from trimtab.server.request.options import write_options
+from trimtab.server.request.routes import truthy
+from trimtab.server.resources import Catalogue, Where
 from trimtab.server.subresources.binding import Bindings
 from trimtab.server.subresources.eviction import Evictions
 from trimtab.server.subresources.scale import Scaling
 
-_SHORTEST, _USUAL, _LONGEST = 600, 3600, 1 << 32
+_MIN_TOKEN_SECONDS, _DEFAULT_TOKEN_SECONDS, _MAX_TOKEN_SECONDS = 600, 3600, 1 << 32
 Act = Callable[[Ask, Where], Awaitable[Answer]]
 
 
 class Output(Protocol):
-    """What a container of a pod has written."""
+    """Returns the log of a container."""
 
     def __call__(self, pod: Raw, container: str, /, *, previous: bool) -> str: ...
 
 
 def success(ask: Ask, code: int, message: str = "") -> Answer:
-    said = {"message": message} if message else {}
-    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", **said, "code": code}
+    details = {"message": message} if message else {}
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", **details, "code": code}
     return raw_answer(code, status, Form(PROTOBUF) if ask.protobuf else Form())
 
 
 class Subresources:
-    """Finds who serves a subresource, and serves the small ones."""
+    """Dispatches to the handler of a subresource, and serves the small ones."""
 
     def __init__(
         self, verbs: Verbs, patcher: Patcher, tokens: Tokens, *, several_budgets: bool, output: Output | None = None
@@ -67,21 +67,21 @@ class Subresources:
         name = where.subresource.partition("/")[0]
         if name == "scale":
             return await self._scaling.answer(ask, where, verb)
-        if act := self._special.get(name):
-            return await act(ask, where)
+        if handler := self._special.get(name):
+            return await handler(ask, where)
         return await self._whole(ask, where, verb)
 
     async def bind(self, ask: Ask, namespace: str) -> Answer:
-        """The older way to bind a pod: the binding itself names it."""
+        """The older way to bind a pod: POST of a Binding that names the pod."""
         body = self._read(ask, "v1", "Binding")
         pods = self._catalogue.preferred("", "pods")
         name = body.get("metadata", {}).get("name")
         if pods is None or not isinstance(name, str) or not name:
-            raise BadRequest("the binding names no pod")
+            raise BadRequest("the binding does not name a pod")
         return await self._bind(ask, Where(pods, namespace, name, "binding"))
 
     async def _whole(self, ask: Ask, where: Where, verb: str) -> Answer:
-        """A part that is shown and written as the whole object: status, finalize, approval."""
+        """A subresource that is read and written as the whole object: status, finalize, approval."""
         now = self._verbs.clock.now()
         if verb == "get":
             return object_answer(ask, self._verbs.get(where), 200, now)
@@ -98,7 +98,7 @@ class Subresources:
         return object_answer(ask, outcome.found, 200, now)
 
     def _read(self, ask: Ask, api_version: str, kind: str) -> Raw:
-        """A body that is an object of another kind."""
+        """The body of a request whose kind is not that of the resource."""
         obj = read_body(content_media(ask.headers.get("content-type", "")), ask.body, api_version, kind).obj
         if obj.get("kind", kind) != kind:
             group = (api_version.rpartition("/")[0] or "core").split(".")[0]
@@ -127,16 +127,7 @@ class Subresources:
         body = self._read(ask, "authentication.k8s.io/v1", "TokenRequest")
         account = self._verbs.get(where).raw()["metadata"]
         spec = body.get("spec") or {}
-        seconds = spec.get("expirationSeconds")
-        seconds = _USUAL if seconds is None else seconds
-        if not isinstance(seconds, int) or not _SHORTEST <= seconds <= _LONGEST:
-            why = "may not specify a duration less than 10 minutes"
-            if isinstance(seconds, int) and seconds > _LONGEST:
-                why = "may not specify a duration larger than 2^32 seconds"
-            cause = Cause(
-                "FieldValueInvalid", f"Invalid value: {api_errors.quoted(seconds)}: {why}", "spec.expirationSeconds"
-            )
-            raise api_errors.invalid("TokenRequest", "authentication.k8s.io", "", [cause])
+        seconds = _token_seconds(spec.get("expirationSeconds"))
         now = self._verbs.clock.now()
         audiences = [str(audience) for audience in spec.get("audiences") or [ISSUER]]
         issued = int(now.timestamp())
@@ -152,7 +143,7 @@ class Subresources:
         )
         expires = timestamp(now + timedelta(seconds=seconds))
         metadata = {"name": where.name, "namespace": where.namespace, "creationTimestamp": timestamp(now)}
-        answer = {
+        response = {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
             "metadata": metadata,
@@ -163,30 +154,30 @@ class Subresources:
             },
             "status": {"token": self._tokens.issue(claims), "expirationTimestamp": expires},
         }
-        return raw_answer(201, answer, Form(PROTOBUF) if ask.protobuf else Form())
+        return raw_answer(201, response, Form(PROTOBUF) if ask.protobuf else Form())
 
     def _bound_object(self, namespace: str, bound: Raw) -> Raw:
         kind, name = str(bound.get("kind", "")), str(bound.get("name", ""))
-        served = {"Pod": "pods", "Secret": "secrets"}.get(kind)
-        if served is None:
+        resource = {"Pod": "pods", "Secret": "secrets"}.get(kind)
+        if resource is None:
             raise BadRequest(f'cannot bind token for serviceaccount to kind "{kind}"')
-        found = self._catalogue.preferred("", served)
-        if found is None:
-            raise api_errors.not_found(served, "", name)
-        uid = self._verbs.get(Where(found, namespace, name)).raw()["metadata"]["uid"]
+        served = self._catalogue.preferred("", resource)
+        if served is None:
+            raise api_errors.not_found(resource, "", name)
+        uid = self._verbs.get(Where(served, namespace, name)).raw()["metadata"]["uid"]
         return {"kind": kind, "name": name, "uid": uid}
 
     async def _log(self, ask: Ask, where: Where) -> Answer:
         pod = self._verbs.get(where).raw()
         names = [
-            container.get("name")
+            spec.get("name")
             for part in ("containers", "initContainers", "ephemeralContainers")
-            for container in pod.get("spec", {}).get(part) or ()
+            for spec in pod.get("spec", {}).get(part) or ()
         ]
-        wanted = ask.query.get("container", "")
-        if wanted and wanted not in names:
-            raise BadRequest(f"container {wanted} is not valid for pod {where.name}")
-        if not wanted and len(pod["spec"].get("containers") or ()) > 1:
+        container = ask.query.get("container", "")
+        if container and container not in names:
+            raise BadRequest(f"container {container} is not valid for pod {where.name}")
+        if not container and len(pod["spec"].get("containers") or ()) > 1:
             listed = " ".join(str(name) for name in names)
             raise BadRequest(f"a container name must be specified for pod {where.name}, choose one of: [{listed}]")
         node = pod["spec"].get("nodeName")
@@ -194,7 +185,7 @@ class Subresources:
             return Answer(204, b"", "")
         if self._output is None:
             raise api_errors.not_found("pods", "", node)
-        text = self._output(pod, wanted or str(names[0]), previous=truthy(ask.query.get("previous", "")))
+        text = self._output(pod, container or str(names[0]), previous=truthy(ask.query.get("previous", "")))
         return Answer(200, last_lines(text, ask.query.get("tailLines", "")).encode(), "text/plain")
 
     async def _connect(self, ask: Ask, where: Where) -> Answer:
@@ -210,9 +201,21 @@ class Subresources:
         raise Unavailable(f'no endpoints available for "{where.name}"')
 
 
+def _token_seconds(requested: Any) -> int:
+    seconds = _DEFAULT_TOKEN_SECONDS if requested is None else requested
+    if isinstance(seconds, int) and _MIN_TOKEN_SECONDS <= seconds <= _MAX_TOKEN_SECONDS:
+        return seconds
+    why = "may not specify a duration less than 10 minutes"
+    if isinstance(seconds, int) and seconds > _MAX_TOKEN_SECONDS:
+        why = "may not specify a duration larger than 2^32 seconds"
+    message = f"Invalid value: {api_errors.quoted(seconds)}: {why}"
+    cause = Cause("FieldValueInvalid", message, "spec.expirationSeconds")
+    raise api_errors.invalid("TokenRequest", "authentication.k8s.io", "", [cause])
+
+
 def last_lines(text: str, count: str) -> str:
     if not count:
         return text
     if not count.isdecimal():
-        raise BadRequest(f"tailLines must be a number that is not negative, not {api_errors.quoted(count)}")
+        raise BadRequest(f"tailLines must be a non-negative number, not {api_errors.quoted(count)}")
     return "".join(text.splitlines(keepends=True)[-int(count) :]) if int(count) else ""

@@ -1,4 +1,4 @@
-"""Evictions: a pod may go when every budget allows it; what they grant is written in one step with its end."""
+"""The pods/eviction subresource: a pod is evicted if every budget allows it; budgets and pod are written together."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -24,13 +24,13 @@ from trimtab.decide.pods.budgets.eviction import Debit, EvictedPod, Precondition
 from trimtab.decide.pods.budgets.pod_budgets import UNLIMITED, Errand, Guard, PodBudget, debited, guards, judge_eviction
 from trimtab.decide.pods.preemption.recent_disruptions import EVICTED
 from trimtab.errors import ApiFault, BadRequest, Cause, Conflict, Forbidden, TooManyRequests
+from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
 from trimtab.server.auth.user import MASTERS, Caller
-from trimtab.server.http.options import DeleteOptions, delete_options
-from trimtab.server.registry import api_errors
 from trimtab.server.registry.deletion import plan_deletion
 from trimtab.server.registry.resource_store import Verbs
-from trimtab.server.registry.resources import Where
+from trimtab.server.request.options import DeleteOptions, delete_options
+from trimtab.server.resources import Where
 from trimtab.server.storage.object_codec import unpack
 from trimtab.server.storage.staged_objects import Desk
 from trimtab.server.subresources.eviction_events import Subject, event, subject_of
@@ -42,10 +42,10 @@ _BUDGETS: Sequence[tuple[type[PodBudget], str]] = (
 )
 _POLICY = "/registry/trimtab.dev/disruptionpolicies/default"
 _UNWRITTEN = "/trimtab/disruptionpolicy"
-"""What components used while there is no policy to say it in: the usual quotas hold all the same."""
+"""Usage of component quotas while there is no DisruptionPolicy: the default quotas apply anyway."""
 _PREFIX, _SCHEDULED = "trimtab.dev/", "scheduled:"
 REASONS = {"rescheduler": "Reschedule", "drain": "Drain", "preemption": "Preemption", "delete": "Delete"}
-"""What each component evicts for, when it does not say."""
+"""The default reason of each component."""
 _UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
 BUDGET, COMPONENT = "DisruptionBudget", "ComponentQuota"
 
@@ -66,52 +66,48 @@ class _Status(msgspec.Struct):
 
 
 class _Seen(msgspec.Struct):
-    """As much of a stored pod as tells whether it is healthy."""
+    """The fields of a stored pod that say whether it is healthy."""
 
     metadata: _Meta
     status: _Status | None = None
 
     @property
     def healthy(self) -> bool:
-        said = (self.status.conditions if self.status else None) or ()
-        return not self.metadata.deletion_timestamp and any(c.type == "Ready" and c.status == "True" for c in said)
+        conditions = (self.status.conditions if self.status else None) or ()
+        return not self.metadata.deletion_timestamp and any(
+            c.type == "Ready" and c.status == "True" for c in conditions
+        )
 
 
 _seen = msgspec.json.Decoder(_Seen)
 
 
 class Order(NamedTuple):
-    """What is asked for beyond the end of the pod."""
+    """What an eviction requests."""
 
     options: DeleteOptions
     errand: Errand
     avoidance: avoid_list.Avoidance | None = None
     why: str = ""
     hints: tuple[str, ...] = ()
-    """What its author thinks will come of it; told to people, and binding for nobody."""
+    """What the requester expects to follow; for messages only."""
 
 
 class Evictions:
-    """Serves `pods/NAME/eviction`, which is also called `evict`."""
+    """Serves `pods/NAME/eviction`, also from within the process."""
 
     def __init__(self, verbs: Verbs, *, several_budgets: bool) -> None:
         self._verbs = verbs
         self._exact = several_budgets
-        """All budgets are asked, as things stand at this moment; else one at most, as its status says."""
+        """Check all budgets against the current pods; otherwise at most one budget, by its status."""
         if several_budgets:
             verbs.beside_deletion = self._witness
 
     async def evict(self, where: Where, body: Raw, caller: Caller, *, dry_run: bool) -> str:
-        """Evict or refuse; returns what it costs, in words."""
+        """Evict or refuse; returns the remaining budgets as text."""
         if (body.get("metadata") or {}).get("name") != where.name:
             raise BadRequest("name in URL does not match name in Eviction object")
-        given: Any = body.get("deleteOptions")
-        if isinstance(given, dict) and given.get(_UNSAFE):
-            said = "Invalid value: true: an eviction always reads the pod: leave it out"
-            raise api_errors.invalid(
-                "DeleteOptions", "", where.name, [Cause("FieldValueInvalid", said, f"deleteOptions.{_UNSAFE}")]
-            )
-        options = delete_options(given if isinstance(given, dict) else None, {})
+        options = _delete_options(where, body.get("deleteOptions"))
         annotations: Raw = body["metadata"].get("annotations") or {}
         if self._exact and (causes := list(_misunderstood(annotations))):
             raise api_errors.invalid("Eviction", "policy", where.name, causes)
@@ -123,32 +119,32 @@ class Evictions:
             str(annotations.get("reason") or ""),
             tuple(_hints(annotations)),
         )
-        places = [where, *self._together(where, annotations.get(f"{_PREFIX}together", ""), caller)]
-        for place in places:
-            old = unpack(place.served, self._verbs.entry(place).value, 0)
-            attributes = Attributes("DELETE", place, caller, dry_run)
-            for judge in self._verbs.admission.validating(attributes):
-                await judge.validate(attributes, None, old)
-        late: list[ApiFault] = []
+        pods = [where, *self._together(where, annotations.get(f"{_PREFIX}together", ""), caller)]
+        for pod in pods:
+            old = unpack(pod.served, self._verbs.entry(pod).value, 0)
+            attributes = Attributes("DELETE", pod, caller, dry_run)
+            for plugin in self._verbs.admission.validating(attributes):
+                await plugin.validate(attributes, None, old)
+        refusals: list[ApiFault] = []
         costs: list[str] = []
 
         def propose(draft: Draft) -> list[Operation]:
-            late.clear()
+            refusals.clear()
             costs.clear()
-            desk = Desk(draft)
-            for place in places:
-                case = _Case(desk, place, order, exact=self._exact)
-                late.extend(case.settle(now))
-                costs.extend(case.costs)
-            return [] if dry_run or options.dry_run else desk.operations()
+            staged = Desk(draft)
+            for pod in pods:
+                eviction = _Case(staged, pod, order, exact=self._exact)
+                refusals.extend(eviction.settle(now))
+                costs.extend(eviction.costs)
+            return [] if dry_run or options.dry_run else staged.operations()
 
         await self._verbs.store.transact(propose)
-        if late:
-            raise late[0]
+        if refusals:  # raised after the commit, because what the budgets were charged is kept
+            raise refusals[0]
         return "; ".join(costs) if self._exact else ""
 
     def _component(self, caller: Caller) -> str:
-        """As which component the policy counts this user; empty when it goes by what evictions say themselves."""
+        """The component as which the policy counts this user; empty if the eviction itself names it."""
         entry = self._verbs.store.get(_POLICY)
         if entry is None or b'"users"' not in entry.value:
             return ""
@@ -156,91 +152,93 @@ class Evictions:
         return component_quota.component_of(policy, caller.user.name)
 
     def _witness(self, where: Where, options: DeleteOptions, caller: Caller) -> Proposal | None:
-        """A deletion by hand passes by the budgets: that stays possible, and is written down with what they say to it."""
+        """A direct deletion bypasses the budgets; record an event with what the budgets would have decided."""
         if where.served.storage != "pods" or caller.user.name.startswith("system:"):
             return None
 
         def propose(draft: Draft) -> list[Operation]:
-            judged, written = Desk(draft), Desk(draft)
+            simulated, staged = Desk(draft), Desk(draft)
             now = self._verbs.clock.now()
-            if judged.get(where.key) is None:
-                return []  # the deletion itself will say so
-            case = _Case(judged, where, Order(options, Errand("", "Delete")), exact=True)
-            if not case.free:
-                written.add(*case.direct(caller.user.name, now))
-            return written.operations()
+            if simulated.get(where.key) is None:
+                return []  # the deletion itself reports that it does not exist
+            eviction = _Case(simulated, where, Order(options, Errand("", "Delete")), exact=True)
+            if not eviction.free:
+                staged.add(*eviction.direct(caller.user.name, now))
+            return staged.operations()
 
         return propose
 
     def stand_before(self, where: Where, options: DeleteOptions, caller: Caller) -> bool:
-        """Whether a deletion must pass the budgets: of a pod, by a person, when the policy says so and it is not forced."""
+        """Whether a deletion must respect budgets: of a pod, by a person, not forced, and the policy requires it."""
         if where.served.storage != "pods" or options.grace == 0 or caller.user.name.startswith("system:"):
             return False
         entry = self._verbs.store.get(_POLICY)
         return entry is not None and b'"deleteMode":"EvictForHumans"' in entry.value
 
     async def delete(self, where: Where, options: DeleteOptions, caller: Caller) -> None:
-        """A deletion that passes the budgets as an eviction does."""
-        order: Raw = {"preconditions": {"uid": options.uid, "resourceVersion": options.version}}
+        """Delete a pod as an eviction, which respects the budgets."""
+        given: Raw = {"preconditions": {"uid": options.uid, "resourceVersion": options.version}}
         if options.grace is not None:
-            order["gracePeriodSeconds"] = options.grace
+            given["gracePeriodSeconds"] = options.grace
         metadata = {"name": where.name, "annotations": {f"{_PREFIX}requested-by": "delete"}}
         try:
-            await self.evict(where, {"metadata": metadata, "deleteOptions": order}, caller, dry_run=options.dry_run)
-        except TooManyRequests as refused:
-            why = "; ".join(cause.message for cause in refused.causes)
-            past = "the DisruptionPolicy (deleteMode EvictForHumans) asks budgets; gracePeriodSeconds 0 does not"
+            await self.evict(where, {"metadata": metadata, "deleteOptions": given}, caller, dry_run=options.dry_run)
+        except TooManyRequests as refusal:
+            why = "; ".join(cause.message for cause in refusal.causes)
+            hint = (
+                "deleteMode EvictForHumans of the DisruptionPolicy respects budgets; gracePeriodSeconds 0 bypasses them"
+            )
             raise TooManyRequests(
-                f"Cannot delete pod: {why} ({past})", causes=refused.causes, retry_after=refused.retry_after
-            ) from refused
+                f"Cannot delete pod: {why} ({hint})", causes=refusal.causes, retry_after=refusal.retry_after
+            ) from refusal
 
     def _together(self, where: Where, text: str, caller: Caller) -> list[Where]:
-        """Further pods that must go in the same step or not at all, as `namespace/name,namespace/name`."""
+        """Further pods to evict in the same transaction, as `namespace/name,namespace/name`."""
         if not text:
             return []
         if MASTERS not in caller.user.groups and caller.user.name != "system:kube-scheduler":
             raise Forbidden("only the scheduler may evict several pods in one step")
-        pairs = (one.partition("/") for one in text.split(",") if one)
+        pairs = (pod.partition("/") for pod in text.split(",") if pod)
         return [replace(where, namespace=namespace, name=name) for namespace, _, name in pairs]
 
 
 class _Case:
-    """One pod of an eviction, judged and settled at the desk."""
+    """The eviction of one pod, staged in the transaction."""
 
     def __init__(self, desk: Desk, where: Where, order: Order, *, exact: bool) -> None:
         self._desk, self._where, self._order, self._exact = desk, where, order, exact
         self.costs: list[str] = []
-        """What each budget has left afterwards, in words."""
-        paper = desk.get(where.key)
-        if paper is None or paper.obj is None:
+        """What each budget has left afterwards, as text."""
+        stored = desk.get(where.key)
+        if stored is None or stored.obj is None:
             raise api_errors.not_found(where.served.resource, where.served.group, where.name)
-        self._raw: Raw = paper.obj
-        seen = desk.typed(Pod, where.key)
-        assert seen is not None
-        self._pod = seen.but(metadata=seen.metadata.but(resource_version=desk.version(where.key)))
+        self._raw: Raw = stored.obj
+        pod = desk.typed(Pod, where.key)
+        assert pod is not None
+        self._pod = pod.but(metadata=pod.metadata.but(resource_version=desk.version(where.key)))
 
     def settle(self, now: datetime) -> Iterator[ApiFault]:
-        """Judge, then put everything that follows on the desk; raises when the pod may not go."""
+        """Check the budgets, then stage all changes; raises when the pod may not be evicted."""
         options = self._order.options
         guarding = {(type(guard.budget).__name__, guard.budget.name): guard for guard in self._guards(now)}
-        judged = judge_eviction(
+        verdict = judge_eviction(
             self._pod,
             guarding.values(),
             Preconditions(options.uid, options.version),
             now,
             several_allowed=self._exact,
         )
-        if judged.refusal is not None and (self._exact or not judged.debits):
-            raise _fault(judged.refusal, self._where.name)
+        if verdict.refusal is not None and (self._exact or not verdict.debits):
+            raise _fault(verdict.refusal, self._where.name)
         if self._exact and not self.free:
             self._charge_component(now)
-        for debit in judged.debits:
+        for debit in verdict.debits:
             budget = guarding[debit.kind, debit.budget].budget
             after = debited(budget, debit, self._where.name, self._order.errand, now)
             self._desk.put_status(_key(budget), after)
             self.costs.append(_cost(debit, now))
-        if judged.refusal is not None:
-            yield _fault(judged.refusal, self._where.name)
+        if verdict.refusal is not None:
+            yield _fault(verdict.refusal, self._where.name)
             return
         self._end(now)
         if self._exact and not self.free:
@@ -248,12 +246,12 @@ class _Case:
         self._remember(now)
 
     def direct(self, who: str, now: datetime) -> tuple[str, Raw]:
-        """The event that tells of a deletion past the budgets."""
+        """The event about a deletion that bypasses the budgets."""
         try:
             list(self.settle(now))
         except ApiFault as fault:
-            said = "; ".join(cause.message for cause in fault.causes) or fault.message
-            verdict = f"an eviction would have been refused: {said}"
+            reason = "; ".join(cause.message for cause in fault.causes) or fault.message
+            verdict = f"an eviction would have been refused: {reason}"
         else:
             verdict = f"an eviction would have been allowed ({'; '.join(self.costs) or 'no budget guards it'})"
         message = f"deleted directly by {who}; {verdict}"
@@ -264,25 +262,25 @@ class _Case:
         return subject_of(self._raw, "v1", "Pod")
 
     def _tell(self, now: datetime) -> None:
-        """On the pod, and on its owner, who outlives it: who ended it, why, and what it cost."""
+        """Add events to the pod and to its owner, which outlives it: who evicted it, why, and the remaining budgets."""
         order = self._order
         by = f" by {order.errand.by}" if order.errand.by else ""
         why = f": {order.why}" if order.why else ""
-        further = "; ".join((*self.costs, *order.hints))
-        said = f"evicted{by}{why}" + (f" ({further})" if further else "")
-        self._desk.add(*event(self._subject, "Evicted", said, now))
+        details = "; ".join((*self.costs, *order.hints))
+        message = f"evicted{by}{why}" + (f" ({details})" if details else "")
+        self._desk.add(*event(self._subject, "Evicted", message, now))
         if (owner := self._topmost()) is not None:
-            told = f"pod {self._pod.name} on {self._pod.spec.node_name}: {said}"
-            self._desk.add(*event(owner, EVICTED, told, now, related=self._subject))
+            owner_message = f"pod {self._pod.name} on {self._pod.spec.node_name}: {message}"
+            self._desk.add(*event(owner, EVICTED, owner_message, now, related=self._subject))
 
     def _topmost(self) -> Subject | None:
-        """The owner that people know: a Deployment rather than its ReplicaSet."""
+        """The owner that users know: a Deployment rather than its ReplicaSet."""
         owner = self._pod.controller
         if owner is None:
             return None
-        above = self._above(owner)
-        if above is not None:
-            return Subject(above["apiVersion"], above["kind"], self._pod.namespace, above["name"], above["uid"])
+        root = self._above(owner)
+        if root is not None:
+            return Subject(root["apiVersion"], root["kind"], self._pod.namespace, root["name"], root["uid"])
         return Subject(owner.api_version, owner.kind, self._pod.namespace, owner.name, owner.uid)
 
     @property
@@ -301,7 +299,7 @@ class _Case:
                     yield Guard(budget, self._healthy(budget, now) if self._exact else None)
 
     def _healthy(self, budget: PodBudget, now: datetime) -> int:
-        """How many of the budget's pods are healthy at this very moment, whatever its controller saw last."""
+        """How many of the budget's pods are healthy now, whatever its status says."""
         granted = {name for name, at in budget.status.disrupted_pods.items() if at + DELETION_DEADLINE > now}
         selector = budget.spec.selector or LabelSelector()
         pods = (
@@ -313,29 +311,31 @@ class _Case:
         )
 
     def _charge_component(self, now: datetime) -> None:
-        errand, pod = self._order.errand, self._pod
-        if not errand.by:
+        disruption_cause, pod = self._order.errand, self._pod
+        if not disruption_cause.by:
             return
         key = _POLICY if self._desk.get(_POLICY) is not None else _UNWRITTEN
         policy = self._desk.typed(DisruptionPolicy, key)
         if policy is None:
             policy = DisruptionPolicy()
             self._desk.lay_out(key, {"metadata": {"name": "default"}})
-        if (spent := component_quota.exhausted(policy, errand, pod.namespace, self._goes_on, now)) is not None:
+        if (
+            spent := component_quota.exhausted(policy, disruption_cause, pod.namespace, self._goes_on, now)
+        ) is not None:
             cause = Cause(COMPONENT, spent.message)
             raise TooManyRequests(
                 "Cannot evict pod as its evictor has used up its quota.",
                 causes=[cause],
                 retry_after=spent.seconds or None,
             )
-        after = component_quota.charged(policy, errand, (pod.namespace, pod.name), self._goes_on, now)
+        after = component_quota.charged(policy, disruption_cause, (pod.namespace, pod.name), self._goes_on, now)
         if after != policy:
             self._desk.put_status(key, after)
 
     def _goes_on(self, pod: str) -> bool:
-        """Whether a pod that was evicted is still ending."""
-        paper = self._desk.get(f"{self._where.served.prefix}{pod}")
-        return paper is not None and paper.obj is not None and bool(paper.obj["metadata"].get("deletionTimestamp"))
+        """Whether an evicted pod is still terminating."""
+        staged = self._desk.get(f"{self._where.served.prefix}{pod}")
+        return staged is not None and staged.obj is not None and bool(staged.obj["metadata"].get("deletionTimestamp"))
 
     def _end(self, now: datetime) -> None:
         plan = plan_deletion(self._where.served, self._raw, self._order.options, now)
@@ -344,37 +344,50 @@ class _Case:
         self._desk.put(self._where.key, None if plan.gone else _doomed(plan.obj, self._order, timestamp(now)))
 
     def _remember(self, now: datetime) -> None:
-        """Tell the node whose pods should rather not come back."""
+        """Add the pod's owner to the avoid list of the node."""
         owner, node = self._pod.controller, self._pod.spec.node_name
-        asked = self._order.avoidance
+        avoidance = self._order.avoidance
         key = f"/registry/core/nodes/{node}"
-        if asked is None or owner is None or not node or (paper := self._desk.get(key)) is None:
+        if avoidance is None or owner is None or not node or (staged := self._desk.get(key)) is None:
             return
-        entry = asked.but(
+        entry = avoidance.but(
             pod_signature=avoid_list.Signature(pod_controller=owner),
             root_uid=self._root(owner),
             message=self._order.why,
         )
-        obj: Raw = paper.obj or {}
+        obj: Raw = staged.obj or {}
         annotations = {**(obj["metadata"].get("annotations") or {})}
         before = avoid_list.entries_of(annotations)
         after = avoid_list.added(before, entry, now)
         annotations[avoid_list.ANNOTATION] = avoid_list.text_of(after) or ""
         self._desk.put(key, {**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
         for lost in avoid_list.crowded_out(before, after, now):
-            whose = lost.pod_signature.pod_controller
-            said = f"{avoid_list.MOST} owners avoid this node; {whose.kind} {whose.name} no longer does, to make room"
-            self._desk.add(*event(subject_of(obj, "v1", "Node"), "AvoidListFull", said, now, kind="Warning"))
+            dropped = lost.pod_signature.pod_controller
+            message = (
+                f"{avoid_list.MOST} owners avoid this node; {dropped.kind} {dropped.name} no longer does, to make room"
+            )
+            self._desk.add(*event(subject_of(obj, "v1", "Node"), "AvoidListFull", message, now, kind="Warning"))
 
     def _root(self, owner: OwnerReference) -> str:
-        above = self._above(owner)
-        return str(above["uid"]) if above is not None else ""
+        root = self._above(owner)
+        return str(root["uid"]) if root is not None else ""
 
     def _above(self, owner: OwnerReference) -> Raw | None:
-        """The owner above a ReplicaSet."""
-        paper = self._desk.get(f"/registry/apps/replicasets/{self._pod.namespace}/{owner.name}")
-        found: Sequence[Raw] = ((paper.obj or {})["metadata"].get("ownerReferences") or ()) if paper is not None else ()
-        return next((one for one in found if one.get("controller")), None)
+        """The owner of a ReplicaSet."""
+        staged = self._desk.get(f"/registry/apps/replicasets/{self._pod.namespace}/{owner.name}")
+        owners: Sequence[Raw] = (
+            ((staged.obj or {})["metadata"].get("ownerReferences") or ()) if staged is not None else ()
+        )
+        return next((above for above in owners if above.get("controller")), None)
+
+
+def _delete_options(where: Where, given: Any) -> DeleteOptions:
+    if isinstance(given, dict) and given.get(_UNSAFE):
+        message = "Invalid value: true: must not be set, because an eviction always reads the pod"
+        raise api_errors.invalid(
+            "DeleteOptions", "", where.name, [Cause("FieldValueInvalid", message, f"deleteOptions.{_UNSAFE}")]
+        )
+    return delete_options(given if isinstance(given, dict) else None, {})
 
 
 def _key(budget: PodBudget) -> str:
@@ -383,19 +396,19 @@ def _key(budget: PodBudget) -> str:
 
 
 def _misunderstood(annotations: Raw) -> Iterator[Cause]:
-    """What an eviction asks for in words that mean nothing: better refused than left undone in silence."""
+    """Refuse annotations that cannot be parsed, rather than ignore them."""
     checks: tuple[tuple[str, Callable[[str], bool], str], ...] = (
         ("prefer-avoid", lambda text: text in ("true", "false"), 'must be "true" or "false"'),
         ("prefer-avoid-ttl", is_duration, "must be a duration such as 30s, 10m or 1h"),
         (
             "prefer-avoid-until",
             lambda text: text.startswith(_SCHEDULED) and len(text) > len(_SCHEDULED),
-            f"must be {_SCHEDULED}UID, with the uid of the pod that needs the room",
+            f"must be {_SCHEDULED}UID, with the uid of the pod to be scheduled",
         ),
     )
-    for name, understood, why in checks:
+    for name, is_valid, why in checks:
         text = annotations.get(f"{_PREFIX}{name}")
-        if text is not None and not understood(str(text)):
+        if text is not None and not is_valid(str(text)):
             yield invalid(f"metadata.annotations[{_PREFIX}{name}]", text, why)
     reason = annotations.get(f"{_PREFIX}reason")
     if reason is not None and reason not in DISRUPTIONS:
@@ -416,18 +429,20 @@ def _hints(annotations: Raw) -> Iterator[str]:
 
 def _cost(debit: Debit, now: datetime) -> str:
     allowed = debit.disruptions_allowed
-    left = [] if allowed >= UNLIMITED - 1 else [f"{allowed} more disruption{'' if allowed == 1 else 's'}"]
-    left += [f"{debit.rate.left(now)} more in {told(debit.rate.period)}"] if debit.rate else []
-    return f"{debit.kind} {debit.budget} allows {' and '.join(left) or 'any number'} afterwards"
+    remaining = [] if allowed >= UNLIMITED - 1 else [f"{allowed} more disruption{'' if allowed == 1 else 's'}"]
+    remaining += [f"{debit.rate.left(now)} more in {told(debit.rate.period)}"] if debit.rate else []
+    return f"{debit.kind} {debit.budget} allows {' and '.join(remaining) or 'any number'} afterwards"
 
 
 def _avoidance(annotations: Raw, now: datetime) -> avoid_list.Avoidance | None:
     if annotations.get(f"{_PREFIX}prefer-avoid") != "true":
         return None
     until = str(annotations.get(f"{_PREFIX}prefer-avoid-until") or "").removeprefix(_SCHEDULED)
-    asked = duration(str(annotations.get(f"{_PREFIX}prefer-avoid-ttl") or ""))
+    requested = duration(str(annotations.get(f"{_PREFIX}prefer-avoid-ttl") or ""))
     life = (
-        min(asked or avoid_list.SHORT, avoid_list.SHORT) if until else min(asked or avoid_list.LONG, avoid_list.LONGEST)
+        min(requested or avoid_list.SHORT, avoid_list.SHORT)
+        if until
+        else min(requested or avoid_list.LONG, avoid_list.LONGEST)
     )
     return avoid_list.Avoidance(
         eviction_time=now.replace(microsecond=0),
@@ -450,20 +465,20 @@ def _fault(refusal: Refusal, name: str) -> ApiFault:
 
 
 def _doomed(pod: Raw, order: Order, now: str) -> Raw:
-    """The pod with the condition that says what ends it."""
+    """The pod with the DisruptionTarget condition."""
     status: Raw = pod.get("status") or {}
     preempted = order.errand.by == "preemption"
-    said = (
+    message = (
         "default-scheduler: preempting to accommodate a higher priority pod" if preempted else "Eviction API: evicting"
     )
-    said += f" ({order.errand.by})" if order.errand.by and not preempted else ""
+    message += f" ({order.errand.by})" if order.errand.by and not preempted else ""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
         "lastProbeTime": None,
         "lastTransitionTime": now,
         "reason": "PreemptionByScheduler" if preempted else "EvictionByEvictionAPI",
-        "message": said,
+        "message": message,
     }
     others = [c for c in status.get("conditions") or () if c.get("type") != "DisruptionTarget"]
     return {**pod, "status": {**status, "conditions": [*others, condition]}}

@@ -1,4 +1,4 @@
-"""Events written in one step with what they tell of: who ended a pod, why, and what the budgets said to it."""
+"""Events about evictions, written in the same transaction as the eviction."""
 
 import hashlib
 from datetime import datetime
@@ -29,18 +29,18 @@ def subject_of(obj: Raw, api_version: str, kind: str) -> Subject:
 def event(
     about: Subject, reason: str, message: str, now: datetime, *, kind: str = "Normal", related: Subject | None = None
 ) -> tuple[str, Raw]:
-    """Where the event is stored, and the event; telling the same twice at the same moment is telling it once."""
+    """The key and the event; the same event at the same time has the same name, so it is written once."""
     digest = hashlib.blake2b(f"{about!r}{reason}{message}{now.timestamp()!r}".encode(), digest_size=16).digest()
     name, namespace = f"{about.name}.{digest[:8].hex()}", about.namespace or "default"
-    at = f"{now.replace(tzinfo=None).isoformat(timespec='seconds')}Z"
-    made = {
+    timestamp = f"{now.replace(tzinfo=None).isoformat(timespec='seconds')}Z"
+    obj = {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
             "name": name,
             "namespace": namespace,
             "uid": str(UUID(bytes=digest, version=4)),
-            "creationTimestamp": at,
+            "creationTimestamp": timestamp,
         },
         "involvedObject": _reference(about),
         **({"related": _reference(related)} if related is not None else {}),
@@ -50,11 +50,11 @@ def event(
         "source": {"component": SOURCE},
         "reportingComponent": SOURCE,
         "reportingInstance": "",
-        "firstTimestamp": at,
-        "lastTimestamp": at,
+        "firstTimestamp": timestamp,
+        "lastTimestamp": timestamp,
         "count": 1,
     }
-    return f"{_EVENTS}{namespace}/{name}", made
+    return f"{_EVENTS}{namespace}/{name}", obj
 
 
 def _reference(about: Subject) -> Raw:

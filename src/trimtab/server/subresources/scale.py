@@ -1,21 +1,21 @@
-"""The scale of an object: how many replicas it should have, apart from everything else it says."""
+"""The scale subresource."""
 
 from typing import Any
 
 from trimtab.api.field_errors import shown
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Cause
-from trimtab.server.http.body_decoding import read_body
-from trimtab.server.http.messages import Answer, Ask
-from trimtab.server.http.negotiation import PROTOBUF, Form, content_media
-from trimtab.server.http.options import WriteOptions, write_options
-from trimtab.server.printers.builtin_columns import selector_text
+from trimtab.server import api_errors
+from trimtab.server.printers.cells import selector_text
 from trimtab.server.printers.responses import raw_answer
-from trimtab.server.registry import api_errors
 from trimtab.server.registry.object_schema import Wanted
 from trimtab.server.registry.patch_requests import APPLY, Apply, Patcher, read_applied
 from trimtab.server.registry.resource_store import Verbs
-from trimtab.server.registry.resources import Served, Where
+from trimtab.server.request.body_decoding import read_body
+from trimtab.server.request.messages import Answer, Ask
+from trimtab.server.request.negotiation import PROTOBUF, Form, content_media
+from trimtab.server.request.options import WriteOptions, write_options
+from trimtab.server.resources import Served, Where
 
 _API = "autoscaling/v1"
 
@@ -31,7 +31,7 @@ def _at(obj: Any, path: str) -> Any:
 
 
 def _put(obj: Raw, path: list[str], value: Any) -> Raw:
-    """The object with `value` at `path`; what was not there is made."""
+    """The object with `value` at `path`; missing parents are created."""
     first, *rest = path
     inner = obj.get(first)
     return {**obj, first: _put(inner if isinstance(inner, dict) else {}, rest, value) if rest else value}
@@ -44,13 +44,13 @@ def _selector(served: Served, obj: Raw) -> str:
         return found
     if not isinstance(found, dict):
         return ""
-    written = found if {"matchLabels", "matchExpressions"} & set(found) else {"matchLabels": found}
-    text = selector_text(written)
+    selector = found if {"matchLabels", "matchExpressions"} & set(found) else {"matchLabels": found}
+    text = selector_text(selector)
     return "" if text == "<none>" else text
 
 
 class Scaling:
-    """Shows and changes scales."""
+    """Reads and writes scales."""
 
     def __init__(self, verbs: Verbs, patcher: Patcher) -> None:
         self._verbs = verbs
@@ -79,14 +79,14 @@ class Scaling:
         return self._patcher.reader(media, ask.body, where.served)
 
     async def _write(self, ask: Ask, where: Where, change: Apply, options: WriteOptions) -> Answer:
-        def scaled(old: Raw) -> Wanted:
+        def with_scale(old: Raw) -> Wanted:
             return Wanted(self._scaled(where, old, change(self.shown(where, old, strict=False))))
 
-        outcome = await self._verbs.change(where, scaled, options, ask.caller)
+        outcome = await self._verbs.change(where, with_scale, options, ask.caller)
         return raw_answer(200, self.shown(where, outcome.found.raw(), strict=False), _form(ask))
 
     def shown(self, where: Where, obj: Raw, *, strict: bool = True) -> Raw:
-        """The Scale of an object; without a number of replicas a custom resource has none."""
+        """The Scale of an object; a custom resource without replicas has none."""
         scale = where.served.kind.scale
         if scale is None:
             raise api_errors.not_found(where.served.resource, where.served.group, where.name)
@@ -121,9 +121,9 @@ class Scaling:
                 "into Go struct field ScaleSpec.spec.replicas of type int32"
             )
         if replicas < 0:
-            said = f"Invalid value: {shown(replicas)}: must be greater than or equal to 0"
+            message = f"Invalid value: {shown(replicas)}: must be greater than or equal to 0"
             raise api_errors.invalid(
-                "Scale", "autoscaling", where.name, [Cause("FieldValueInvalid", said, "spec.replicas")]
+                "Scale", "autoscaling", where.name, [Cause("FieldValueInvalid", message, "spec.replicas")]
             )
         path = where.served.kind.scale.spec_path if where.served.kind.scale else ".spec.replicas"
         new = _put(old, path.strip(".").split("."), replicas)

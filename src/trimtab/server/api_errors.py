@@ -1,0 +1,110 @@
+"""The API errors that several modules share, in the words of Kubernetes."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from trimtab.errors import (
+    AlreadyExists,
+    ApiFault,
+    BadRequest,
+    Cause,
+    Conflict,
+    Forbidden,
+    InternalError,
+    Invalid,
+    MethodNotAllowed,
+    NotFound,
+    TimedOut,
+    Unclassified,
+)
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def qualified(resource: str, group: str) -> str:
+    return f"{resource}.{group}" if group else resource
+
+
+def not_found(resource: str, group: str, name: str) -> NotFound:
+    return NotFound(f'{qualified(resource, group)} "{name}" not found', kind=resource, group=group, name=name)
+
+
+def already_exists(resource: str, group: str, name: str) -> AlreadyExists:
+    return AlreadyExists(f'{qualified(resource, group)} "{name}" already exists', kind=resource, group=group, name=name)
+
+
+def conflict(resource: str, group: str, name: str, why: str = MODIFIED) -> Conflict:
+    return Conflict(
+        f'Operation cannot be fulfilled on {qualified(resource, group)} "{name}": {why}',
+        kind=resource,
+        group=group,
+        name=name,
+    )
+
+
+def forbidden(resource: str, group: str, name: str, why: str, causes: Sequence[Cause] = ()) -> Forbidden:
+    subject = f'{qualified(resource, group)} "{name}"' if name else qualified(resource, group)
+    return Forbidden(f"{subject} is forbidden: {why}", kind=resource, group=group, name=name, causes=causes)
+
+
+def all_said(causes: Sequence[Cause]) -> str:
+    """The causes as one text, without duplicates."""
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Invalid:
+    message = all_said(causes)
+    return Invalid(
+        f'{qualified(kind, group)} "{name}" is invalid: {message}', kind=kind, group=group, name=name, causes=causes
+    )
+
+
+def bad_options(kind: str, *causes: Cause) -> Invalid:
+    """Invalid query parameters: `CreateOptions.meta.k8s.io "" is invalid: ...`."""
+    return invalid(kind, "meta.k8s.io", "", causes)
+
+
+def no_such_path() -> NotFound:
+    return NotFound("the server could not find the requested resource", details=True)
+
+
+def no_such_method() -> MethodNotAllowed:
+    return MethodNotAllowed("the server does not allow this method on the requested resource", details=True)
+
+
+def bad_request(message: str) -> BadRequest:
+    return BadRequest(message)
+
+
+def plain_error(message: str) -> Unclassified:
+    """A 500 without a reason, as Kubernetes returns it when a library error escapes."""
+    return Unclassified(message)
+
+
+def internal(message: str) -> InternalError:
+    """A 500 as Kubernetes wraps it: the message is repeated as a cause."""
+    return InternalError(f"Internal error occurred: {message}", causes=[Cause("", message)])
+
+
+def too_large_version(asked: int, current: int) -> TimedOut:
+    return TimedOut(
+        f"Timeout: Too large resource version: {asked}, current: {current}",
+        causes=[Cause("ResourceVersionTooLarge", "Too large resource version")],
+        retry_after=1,
+    )
+
+
+def status_of(fault: ApiFault) -> dict[str, Any]:
+    """The Status of a fault; causes of a wrapped internal error have no reason."""
+    status = fault.status()
+    for cause in status.get("details", {}).get("causes", ()):
+        if not cause.get("reason"):
+            cause.pop("reason", None)
+    return status
+
+
+def quoted(value: Any) -> str:
+    """A value as it appears in an error message: strings in quotes, everything else as JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

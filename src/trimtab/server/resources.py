@@ -1,0 +1,225 @@
+"""The resources that this server serves: every resource in every version, declared in code or by a CRD."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from trimtab.api.kind import Kind
+from trimtab.api.kinds.native.fields import known, message_name
+from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
+from trimtab.api.value import Raw
+
+BUILT_IN_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_NO_COLLECTION_DELETE = {"namespaces", "services"}
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
+Convert = Callable[[Raw], Raw]
+
+
+class Subresource(NamedTuple):
+    """A subresource with its own path and verbs."""
+
+    verbs: tuple[str, ...]
+    kind: str = ""
+    """Kind of the request and response object if it is not the parent's."""
+    group: str = ""
+    version: str = ""
+
+
+_STATUS = Subresource(("get", "patch", "update"))
+_SCALE = Subresource(("get", "patch", "update"), "Scale", "autoscaling", "v1")
+_CONNECT = ("create", "get")
+SPECIAL: Mapping[str, Mapping[str, Subresource]] = {
+    "pods": {
+        "attach": Subresource(_CONNECT, "PodAttachOptions"),
+        "binding": Subresource(("create",), "Binding"),
+        "ephemeralcontainers": _STATUS,
+        "eviction": Subresource(("create",), "Eviction", "policy", "v1"),
+        "exec": Subresource(_CONNECT, "PodExecOptions"),
+        "log": Subresource(("get",)),
+        "portforward": Subresource(_CONNECT, "PodPortForwardOptions"),
+        "proxy": Subresource(("create", "delete", "get", "patch", "update"), "PodProxyOptions"),
+        "resize": _STATUS,
+    },
+    "namespaces": {"finalize": Subresource(("update",))},
+    "serviceaccounts": {"token": Subresource(("create",), "TokenRequest", "authentication.k8s.io", "v1")},
+    "certificatesigningrequests.certificates.k8s.io": {"approval": _STATUS},
+    "clusters.cluster.karmada.io": {
+        "proxy": Subresource(("create", "delete", "get", "patch", "update"), "ClusterProxyOptions"),
+    },
+}
+"""Subresources beyond status and scale."""
+
+
+class Served:
+    """One resource in one version: its names, its key prefix in the store, and the start of its wire encoding."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        version: str,
+        *,
+        schema: Callable[[], Raw],
+        stored_as: str = "",
+        selectable: Iterable[str] = (),
+        outward: Convert | None = None,
+        inward: Convert | None = None,
+    ) -> None:
+        self.kind = kind
+        self.version = version
+        self.group = kind.group
+        self.resource = kind.plural
+        self.selectable = tuple(selectable)
+        self.outward = outward
+        """Converts from the stored version to this one, if they differ."""
+        self.inward = inward
+        self._schema = schema
+        storage = stored_as or kind.id
+        plural, _, group = storage.partition(".")
+        self.prefix = f"/registry/{group or 'core'}/{plural}/"
+        self.storage = storage
+
+    @cached_property
+    def schema(self) -> Raw:
+        return self._schema()
+
+    @cached_property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def message(self) -> str:
+        """The protobuf message of a native kind; empty for other kinds."""
+        name = message_name(self.api_version, self.kind.name)
+        return name if not self.kind.custom and known(name) else ""
+
+    @cached_property
+    def json_only(self) -> bool:
+        """Whether there is no protobuf form: custom resources have none, and metrics need none."""
+        return self.kind.custom or self.kind.group == METRICS_GROUP
+
+    @cached_property
+    def head(self) -> bytes:
+        """The start of an object on the wire, up to the value of its resourceVersion."""
+        name, version = self.kind.name, self.api_version
+        type_fields = (
+            f'"apiVersion":"{version}","kind":"{name}"'
+            if self.kind.custom
+            else f'"kind":"{name}","apiVersion":"{version}"'
+        )
+        return f'{{{type_fields},"metadata":{{"resourceVersion":"'.encode()
+
+    @cached_property
+    def item_head(self) -> bytes:
+        """The same for a list item: items of built-in kinds do not repeat kind and apiVersion."""
+        return self.head if self.kind.custom else b'{"metadata":{"resourceVersion":"'
+
+    @cached_property
+    def verbs(self) -> tuple[str, ...]:
+        if self.kind.verbs:
+            return self.kind.verbs
+        if self.kind.custom:
+            return CUSTOM_VERBS
+        if self.kind.id in _NO_COLLECTION_DELETE:
+            return tuple(verb for verb in BUILT_IN_VERBS if verb != "deletecollection")
+        return BUILT_IN_VERBS
+
+    @cached_property
+    def subresources(self) -> dict[str, Subresource]:
+        found = dict(SPECIAL.get(self.kind.id, {}))
+        if self.kind.scale:
+            found["scale"] = _SCALE
+        if self.kind.status:
+            found["status"] = _STATUS
+        return dict(sorted(found.items()))
+
+    def key(self, namespace: str, name: str) -> str:
+        return f"{self.prefix}{namespace}/{name}" if self.kind.namespaced else f"{self.prefix}{name}"
+
+    def under(self, namespace: str) -> str:
+        """The key prefix of a collection: one namespace, or all."""
+        return f"{self.prefix}{namespace}/" if namespace else self.prefix
+
+
+class Where(Struct, frozen=True):
+    """One object, or its collection when the name is empty."""
+
+    served: Served
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.served.key(self.namespace, self.name)
+
+
+def version_rank(version: str) -> tuple[int, int, int, str]:
+    """Sort key of versions in the order of Kubernetes: GA by number descending, then beta, then alpha."""
+    match = _VERSION.match(version)
+    if not match:
+        return (3, 0, 0, version)
+    stage = {None: 0, "beta": 1, "alpha": 2}[match[2]]
+    return (stage, -int(match[1]), -int(match[3] or 0), "")
+
+
+class Catalogue:
+    """The served resources by group, version and name."""
+
+    def __init__(self) -> None:
+        self._served: dict[tuple[str, str, str], Served] = {}
+        self.changes = 0
+        """Incremented on every change, so that discovery documents can be cached."""
+
+    def add(self, served: Served) -> None:
+        self._served[served.group, served.version, served.resource] = served
+        self.changes += 1
+
+    def remove(self, group: str, resource: str) -> None:
+        removed = [key for key in self._served if key[0] == group and key[2] == resource]
+        for key in removed:
+            del self._served[key]
+        self.changes += bool(removed)
+
+    def find(self, group: str, version: str, resource: str) -> Served | None:
+        return self._served.get((group, version, resource))
+
+    def of_kind(self, api_version: str, kind: str) -> Served | None:
+        group, _, version = api_version.rpartition("/")
+        for served in self._served.values():
+            if served.kind.name == kind and served.version == version and served.group == group:
+                return served
+        return None
+
+    def preferred(self, group: str, resource: str) -> Served | None:
+        found = [served for (g, _, r), served in self._served.items() if g == group and r == resource]
+        return min(found, key=lambda served: version_rank(served.version), default=None)
+
+    def groups(self) -> list[str]:
+        """All named groups, built-in ones first."""
+        custom = {group: all(s.kind.custom for s in self if s.group == group) for group, _, _ in self._served if group}
+        return sorted(custom, key=lambda group: (custom[group], group))
+
+    def versions(self, group: str) -> list[str]:
+        return sorted({version for g, version, _ in self._served if g == group}, key=version_rank)
+
+    def resources(self, group: str, version: str) -> list[Served]:
+        found = (served for (g, v, _), served in self._served.items() if (g, v) == (group, version))
+        return sorted(found, key=lambda served: served.resource)
+
+    def stored(self) -> list[Served]:
+        """Each stored resource once, in its preferred version."""
+        best: dict[str, Served] = {}
+        for served in self._served.values():
+            if "list" not in served.verbs or served.storage != served.kind.id:
+                continue
+            best_so_far = best.get(served.storage)
+            if best_so_far is None or version_rank(served.version) < version_rank(best_so_far.version):
+                best[served.storage] = served
+        return [best[name] for name in sorted(best)]
+
+    def __iter__(self) -> Iterator[Served]:
+        return iter(tuple(self._served.values()))

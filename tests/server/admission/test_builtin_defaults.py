@@ -1,0 +1,83 @@
+"""Admission defaults of native kinds."""
+
+from typing import Any
+
+import pytest
+
+from server.asgi import Wire, with_wire
+from trimtab.server.admission.builtin_defaults import quality
+
+PODS = "/api/v1/namespaces/default/pods"
+SERVICES = "/api/v1/namespaces/default/services"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+def pod(**spec: object) -> dict[str, Any]:
+    return {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "c"}], **spec}}
+
+
+def test_pod_gets_the_priority_of_its_class_or_of_the_global_default() -> None:
+    async def scenario(wire: Wire) -> None:
+        for name, value, default in (("high", 1000, False), ("usual", 10, True)):
+            body = {"metadata": {"name": name}, "value": value, "globalDefault": default}
+            assert (await wire("POST", CLASSES, body)).status == 201
+        named = (await wire("POST", f"{PODS}?dryRun=All", pod(priorityClassName="high"))).json()["spec"]
+        assert (named["priority"], named["priorityClassName"]) == (1000, "high")
+        unnamed = (await wire("POST", f"{PODS}?dryRun=All", pod())).json()["spec"]
+        assert (unnamed["priority"], unnamed["priorityClassName"]) == (10, "usual")
+        for spec, message in (
+            ({"priorityClassName": "none"}, "no PriorityClass with name none was found"),
+            ({"priorityClassName": "high", "priority": 5}, "must not be provided in pod spec"),
+        ):
+            refused = await wire("POST", PODS, pod(**spec))
+            assert refused.status == 403
+            assert message in refused.json()["message"]
+
+    with_wire(scenario)
+
+
+def test_pod_tolerates_unreachable_nodes_for_five_minutes_unless_it_says_otherwise() -> None:
+    async def scenario(wire: Wire) -> None:
+        own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+        spec = (await wire("POST", PODS, pod(tolerations=[own]))).json()["spec"]
+        seconds = {t["key"].rpartition("/")[2]: t.get("tolerationSeconds") for t in spec["tolerations"]}
+        assert seconds == {"not-ready": None, "unreachable": 300}
+
+    with_wire(scenario)
+
+
+def test_services_get_distinct_addresses_and_node_ports_and_keep_them() -> None:
+    async def scenario(wire: Wire) -> None:
+        found = []
+        for name in ("a", "b"):
+            spec = {"type": "NodePort", "ports": [{"port": 80}]}
+            created = (await wire("POST", SERVICES, {"metadata": {"name": name}, "spec": spec})).json()
+            found.append((created["spec"]["clusterIP"], created["spec"]["ports"][0]["nodePort"]))
+        assert found == [("10.96.0.10", 30000), ("10.96.0.11", 30001)]
+        merge = {"content_type": "application/merge-patch+json"}
+        patched = await wire("PATCH", f"{SERVICES}/b", {"spec": {"ports": [{"port": 80, "name": "web"}]}}, **merge)
+        assert (patched.json()["spec"]["clusterIP"], patched.json()["spec"]["ports"][0]["nodePort"]) == found[1]
+
+    with_wire(scenario)
+
+
+def test_new_node_is_tainted_as_not_ready() -> None:
+    async def scenario(wire: Wire) -> None:
+        node = (await wire("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})).json()
+        assert node["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+
+    with_wire(scenario)
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({}, "BestEffort"),
+        ({"requests": {"cpu": "0"}}, "BestEffort"),
+        ({"requests": {"cpu": "1"}}, "Burstable"),
+        ({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1000m", "memory": "1Gi"}}, "Guaranteed"),
+        ({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "1Gi"}}, "Burstable"),
+    ],
+)
+def test_qos_class_follows_from_requests_and_limits(resources: dict, expected: str) -> None:
+    assert quality({"containers": [{"resources": resources}]}) == expected

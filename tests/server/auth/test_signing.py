@@ -1,0 +1,39 @@
+"""Signing of certificates."""
+
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from trimtab.server.auth.certificates import Authority
+from trimtab.server.auth.signing import issue, make_authority
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    made = Authority(tmp_path)
+    make_authority(made)
+    return made
+
+
+def load(authority: Authority, name: str) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(authority.pair(name)[0].read_bytes())
+
+
+def test_client_certificate_carries_user_and_groups(authority: Authority) -> None:
+    issue(authority, "admin", "alice", ["system:masters"])
+    certificate = load(authority, "admin")
+    certificate.verify_directly_issued_by(load(authority, "ca"))
+    subject = certificate.subject
+    assert [a.value for a in subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == ["alice"]
+    assert [a.value for a in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)] == ["system:masters"]
+    usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
+def test_server_certificate_carries_names_and_addresses(authority: Authority) -> None:
+    issue(authority, "server", "api", [], ["localhost", "::1"])
+    names = load(authority, "server").extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+    assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["::1"]

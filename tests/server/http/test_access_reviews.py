@@ -1,0 +1,21 @@
+"""Access reviews."""
+
+from server.asgi import Wire, with_wire
+from server.rbac_objects import ALICE, grant
+
+
+def test_self_subject_access_review_returns_the_rbac_decision() -> None:
+    async def scenario(client: Wire) -> None:
+        await grant(client, "ClusterRole", "view")
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        for resource, allowed in (("configmaps", True), ("secrets", False)):
+            attributes = {"verb": "list", "resource": resource, "namespace": "default"}
+            body = {
+                "kind": "SelfSubjectAccessReview",
+                "apiVersion": "authorization.k8s.io/v1",
+                "spec": {"resourceAttributes": attributes},
+            }
+            response = await client("POST", path, body, user=ALICE)
+            assert response.json()["status"]["allowed"] is allowed
+
+    with_wire(scenario)

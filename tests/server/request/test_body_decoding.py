@@ -1,0 +1,36 @@
+"""Request bodies with duplicate keys or too deep nesting are detected."""
+
+import pytest
+
+from trimtab.errors import BadRequest
+from trimtab.server.request.body_decoding import DEEPEST, read_body
+
+
+@pytest.mark.parametrize(
+    ("text", "repeated"),
+    [
+        (b"{}", []),
+        (b'{"a":1,"b":2}', []),
+        (b'{"a":1,"a":2}', ["a"]),
+        (b'{"a" :1,"b":2}', []),
+        (b'{"a" :1,"a":2}', ["a"]),
+        (b'{"a"\n:1,"b":2,"b":3}', ["b"]),
+        (b'{"a":{"x":1,"x" : 2},"b":"\\":"}', ["a.x"]),
+        (b'{"a":"\\":","b":1}', []),
+        (b'{"a":"\\":","a":1}', ["a"]),
+        (b'{"a":"\\":","a" :1}', ["a"]),
+        (b'{"a":[{"x":1},{"x":1,"x":2}]}', ["a[1].x"]),
+    ],
+)
+def test_duplicate_keys_are_reported_with_their_path(text: bytes, repeated: list[str]) -> None:
+    assert read_body("application/json", text, "v1", "Pod").duplicates == repeated
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(b'{"a":', b"}"), (b"[", b"]")])
+def test_body_nested_deeper_than_the_limit_is_rejected(opening: bytes, closing: bytes) -> None:
+    def nested(levels: int) -> bytes:
+        return b'{"a":' + opening * levels + b"1" + closing * levels + b"}"
+
+    assert read_body("application/json", nested(DEEPEST), "v1", "Pod").duplicates == []
+    with pytest.raises(BadRequest, match="exceeded max depth"):
+        read_body("application/json", nested(DEEPEST + 1), "v1", "Pod")

@@ -1,0 +1,56 @@
+"""Content negotiation of responses."""
+
+import pytest
+
+from trimtab.errors import NotAcceptable
+from trimtab.server.request.negotiation import JSON, PROTOBUF, YAML, Form, form_of, prefers_protobuf, wants_pretty
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("", Form()),
+        ("*/*", Form()),
+        ("application/yaml", Form(YAML)),
+        (f"{PROTOBUF},{JSON}", Form(PROTOBUF)),
+        ("text/html;q=0.9, application/json;q=0.5", Form()),
+        (f"{TABLE},{JSON}", Form(JSON, "Table", "v1")),
+        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", Form(JSON, "Table", "v1beta1")),
+        (f"application/json;as=Frob;v=v1;g=meta.k8s.io,{JSON}", Form()),
+    ],
+)
+def test_first_supported_alternative_is_chosen(accept: str, form: Form) -> None:
+    assert form_of(accept, single=True) == form
+
+
+def test_custom_resources_are_not_served_as_protobuf() -> None:
+    assert form_of(f"{PROTOBUF},{JSON}", single=True, custom=True) == Form()
+    with pytest.raises(NotAcceptable):
+        form_of(PROTOBUF, single=True, custom=True)
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/cbor", "application/json;as=Frob;v=v1;g=meta.k8s.io"])
+def test_unsupported_media_type_is_not_acceptable(accept: str) -> None:
+    with pytest.raises(NotAcceptable):
+        form_of(accept, single=True)
+
+
+def test_list_transform_is_not_acceptable_for_a_single_object() -> None:
+    wanted = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+    with pytest.raises(NotAcceptable):
+        form_of(wanted, single=True)
+    assert form_of(wanted, single=False).transform == "PartialObjectMetadataList"
+
+
+def test_curl_gets_indented_json_unless_pretty_is_false() -> None:
+    assert wants_pretty(None, "curl/8.0")
+    assert not wants_pretty("false", "curl/8.0")
+    assert wants_pretty("1", "kubectl/1.32")
+    assert not wants_pretty(None, "kubectl/1.32")
+
+
+def test_protobuf_is_preferred_only_when_listed_first() -> None:
+    assert prefers_protobuf(f"{PROTOBUF},{JSON}")
+    assert not prefers_protobuf(f"{JSON},{PROTOBUF}")

@@ -1,0 +1,35 @@
+"""The API server with its data directory."""
+
+import asyncio
+from pathlib import Path
+
+import yaml
+
+from trimtab.server.daemon import Daemon
+
+
+def test_kubeconfig_names_the_listening_port_and_mounted_servers(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        daemon = Daemon(tmp_path, "127.0.0.1", 0)
+        daemon.siblings["m1"] = "/clusters/m1"
+        await daemon.start()
+        try:
+            config = yaml.safe_load(daemon.kubeconfig.read_text())
+            servers = {one["name"]: one["cluster"]["server"] for one in config["clusters"]}
+            assert servers == {"trimtab": daemon.url, "m1": f"{daemon.url}/clusters/m1"}
+            assert not daemon.url.endswith(":0")
+        finally:
+            await daemon.stop()
+
+    asyncio.run(scenario())
+
+
+def test_secrets_survive_a_restart(tmp_path: Path) -> None:
+    async def scenario() -> tuple[str, bytes]:
+        daemon = Daemon(tmp_path, "127.0.0.1", 0)
+        await daemon.start()
+        await daemon.stop()
+        pki = tmp_path / "pki"
+        return (pki / "admin.token").read_text(), (pki / "service-account.key").read_bytes()
+
+    assert asyncio.run(scenario()) == asyncio.run(scenario())
