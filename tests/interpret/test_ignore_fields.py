@@ -13,7 +13,7 @@ MANIFEST: dict[str, Any] = {
         "ports": [1, 2],
     }
 }
-SEEN: dict[str, Any] = {
+OBSERVED: dict[str, Any] = {
     "spec": {
         "replicas": 7,
         "template": {"containers": [{"name": "side", "image": "s:9"}, {"name": "main", "image": "a:9"}]},
@@ -23,7 +23,7 @@ SEEN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("rule", "place", "value"),
+    ("rule", "location", "value"),
     [
         ({"jsonPaths": [".spec.replicas"]}, ("replicas",), 7),
         ({"jsonPointers": ["/spec/replicas"]}, ("replicas",), 7),
@@ -43,24 +43,24 @@ SEEN: dict[str, Any] = {
         ),
     ],
 )
-def test_named_fields_are_as_in_the_member_and_others_as_in_the_manifest(
-    rule: dict[str, Any], place: tuple[Any, ...], value: Any
+def test_named_fields_are_taken_from_the_member_and_others_from_the_manifest(
+    rule: dict[str, Any], location: tuple[Any, ...], value: Any
 ) -> None:
-    found: Any = spared(MANIFEST, SEEN, rule)["spec"]
-    for key in place:
+    found: Any = spared(MANIFEST, OBSERVED, rule)["spec"]
+    for key in location:
         found = found[key]
     assert found == value
 
 
-def test_what_was_removed_in_the_member_stays_removed() -> None:
-    assert "paused" not in spared(MANIFEST, SEEN, {"jsonPaths": [".spec.paused"]})["spec"]
+def test_field_removed_in_the_member_stays_removed() -> None:
+    assert "paused" not in spared(MANIFEST, OBSERVED, {"jsonPaths": [".spec.paused"]})["spec"]
     assert MANIFEST["spec"]["paused"] is True
 
 
-def test_jq_that_is_more_than_a_path_is_refused() -> None:
+def test_jq_expression_that_is_not_a_path_is_rejected() -> None:
     assert from_jq('.metadata.annotations["a.b/c"]') == '.metadata.annotations["a.b/c"]'
     for expression in ("del(.spec)", ".spec | keys", ".spec[", "env", ".. | .image"):
         with pytest.raises(BadPath):
             from_jq(expression)
     with pytest.raises(BadPath):
-        spared(MANIFEST, SEEN, {"jsonPointers": ["spec"]})
+        spared(MANIFEST, OBSERVED, {"jsonPointers": ["spec"]})

@@ -1,1 +1,1 @@
-"""What we know about workload kinds: native rules, scripts of users, and the last changes before a cluster gets its copy."""
+"""Interpretation of workload kinds by native rules and Lua scripts, pruning, and override policies."""

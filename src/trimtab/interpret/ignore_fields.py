@@ -1,4 +1,4 @@
-"""Fields of a manifest that are left as they are in the member: named by JSON paths, pointers or jq paths."""
+"""Fields of a manifest that keep the member cluster's value: named by JSON paths, pointers or jq paths."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ _JQ_PATH = re.compile(r"""(\.[A-Za-z_][\w-]*|\.?\[(?:"[^"]*"|-?\d+|\*|\?\(@[^)]*
 
 
 def from_jq(expression: str) -> str:
-    """The JSON path that a jq path means: names, indexes, `[]` and `select(.name == "x")` are understood."""
+    """The JSON path of a jq path: names, indexes, `[]` and `select(.name == "x")` are supported."""
     text = _SELECT.sub(lambda found: f"[?(@{found[1]}{found[2]}{found[3]})]", expression.strip())
     text = text.replace("[]", "[*]").replace(".[", "[")
     if not _JQ_PATH.match(text):
@@ -23,10 +23,10 @@ def from_jq(expression: str) -> str:
 
 
 def from_pointer(pointer: str, document: Any) -> Iterator[Place]:
-    """Where a JSON pointer leads in the document, if anywhere."""
+    """The location that a JSON pointer names in the document, if it exists."""
     if not pointer.startswith("/"):
         raise BadPath(f"JSON Pointer error in {pointer!r}: it begins with /")
-    place: list[str | int] = []
+    location: list[str | int] = []
     for part in pointer[1:].split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
         key: str | int = int(name) if isinstance(document, list) and name.isdigit() else name
@@ -34,39 +34,41 @@ def from_pointer(pointer: str, document: Any) -> Iterator[Place]:
             document = document[key]
         except (KeyError, IndexError, TypeError):
             return
-        place.append(key)
-    yield tuple(place)
+        location.append(key)
+    yield tuple(location)
 
 
 def spared(manifest: Raw, seen: Raw, rule: Raw) -> Raw:
-    """The manifest with the fields that the rule names as they are in `seen`; raises BadPath."""
+    """The manifest with the fields that the rule names as they are in `observed`; raises `InvalidJSONPath`."""
     paths: Iterable[str] = [*(rule.get("jsonPaths") or ()), *map(from_jq, rule.get("jqPathExpressions") or ())]
-    found = [place for path in paths for place in places(manifest, path)]
-    found += [place for pointer in rule.get("jsonPointers") or () for place in from_pointer(pointer, manifest)]
-    for place in found:
-        manifest = _taken_over(manifest, seen, place)
+    found = [location for path in paths for location in places(manifest, path)]
+    found += [location for pointer in rule.get("jsonPointers") or () for location in from_pointer(pointer, manifest)]
+    for location in found:
+        manifest = _taken_over(manifest, seen, location)
     return manifest
 
 
-def _taken_over(mine: Any, theirs: Any, place: Place) -> Any:
-    """A copy of `mine` that has at the place what `theirs` has; nothing, where `theirs` has nothing."""
-    if not place:
-        return theirs
-    key, rest = place[0], place[1:]
-    if isinstance(mine, list) and isinstance(key, int):
-        other = _counterpart(mine[key], theirs, key)
-        return mine if other is None else [*mine[:key], _taken_over(mine[key], other, rest), *mine[key + 1 :]]
-    if not isinstance(mine, dict) or not isinstance(theirs, dict):
-        return mine
-    if key in theirs:
-        return {**mine, key: _taken_over(mine[key], theirs[key], rest)}
-    return mine if rest else {name: value for name, value in mine.items() if name != key}
+def _taken_over(desired: Any, observed: Any, location: Place) -> Any:
+    """A copy of `desired` with the value of `observed` at the location; without it, where `observed` has none."""
+    if not location:
+        return observed
+    key, rest = location[0], location[1:]
+    if isinstance(desired, list) and isinstance(key, int):
+        other = _counterpart(desired[key], observed, key)
+        return (
+            desired if other is None else [*desired[:key], _taken_over(desired[key], other, rest), *desired[key + 1 :]]
+        )
+    if not isinstance(desired, dict) or not isinstance(observed, dict):
+        return desired
+    if key in observed:
+        return {**desired, key: _taken_over(desired[key], observed[key], rest)}
+    return desired if rest else {name: value for name, value in desired.items() if name != key}
 
 
-def _counterpart(item: Any, theirs: Any, index: int) -> Any:
-    """The same entry of the other list: by its name where it has one, else by its number."""
-    if not isinstance(theirs, list):
+def _counterpart(item: Any, observed: Any, index: int) -> Any:
+    """The corresponding item of the other list: by name where it has one, else by index."""
+    if not isinstance(observed, list):
         return None
     if isinstance(item, dict) and "name" in item:
-        return next((one for one in theirs if isinstance(one, dict) and one.get("name") == item["name"]), None)
-    return theirs[index] if index < len(theirs) else None
+        return next((one for one in observed if isinstance(one, dict) and one.get("name") == item["name"]), None)
+    return observed[index] if index < len(observed) else None

@@ -1,21 +1,21 @@
-"""The one place to ask about a workload kind: users' scripts first, then webhooks, then the built-in rules."""
+"""The entry point of the interpreter framework: users' scripts first, then webhooks, then the native rules."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from trimtab.api.paths import kind_of, text
 from trimtab.api.value import Raw
 from trimtab.interpret.lua.sandbox import LIMITS, Executor, Limits, run_script
 from trimtab.interpret.lua.scripts import Scripted
 from trimtab.interpret.native.native_rules import Native
 from trimtab.interpret.operations import Fault, Level, Operation, Uninterpretable
-from trimtab.interpret.paths import kind_of, text
 
 Health = Literal["Healthy", "Unhealthy"]
 Profile = Literal["trimtab", "upstream"]
 
 
 class Interpreter:
-    """Levels of rules in order: the first that knows (kind, operation) answers; a fault there is final."""
+    """Levels of rules in order: the first that has a rule for (kind, operation) is used, and its failure is final."""
 
     def __init__(self, levels: Iterable[Level]) -> None:
         self._levels = tuple(levels)
@@ -30,7 +30,7 @@ class Interpreter:
         limits: Limits = LIMITS,
         webhook: Level | None = None,
     ) -> "Interpreter":
-        """The usual order: customizations, a webhook level where one is given, built-in kinds."""
+        """The usual order: customizations, a webhook level if given, native kinds."""
         scripted = Scripted(customizations, executor, limits)
         native = Native(upstream=profile == "upstream")
         return cls([scripted, native] if webhook is None else [scripted, webhook, native])
@@ -40,7 +40,7 @@ class Interpreter:
         return self._level(gvk, operation) is not None
 
     def key(self, operation: Operation, *objects: Raw) -> tuple[str, ...]:
-        """What an answer depends on: the rule's generation and each object's version; equal keys, equal answers."""
+        """What a result depends on: the rule's generation and each object's version; equal keys give equal results."""
         gvk = kind_of(objects[0])
         level = self._level(gvk, operation)
         rule = "" if level is None else level.generation(gvk, operation)
@@ -54,21 +54,21 @@ class Interpreter:
         return None
 
     def ask(self, operation: Operation, *arguments: Any) -> Any:
-        """The answer of the first level that has a rule; raises `Uninterpretable`."""
+        """The result of the first level that has a rule; raises `InterpreterError`."""
         gvk = kind_of(arguments[0])
         level = self._level(gvk, operation)
         if level is None:
-            nothing = Fault("NoRule", f"no rule for {operation} of {gvk[0]} {gvk[1]}")
-            raise Uninterpretable(nothing, operation, "nobody")
+            failure = Fault("NoRule", f"no rule for {operation} of {gvk[0]} {gvk[1]}")
+            raise Uninterpretable(failure, operation, "nobody")
         return level.answer(operation, arguments)
 
     def replicas(self, obj: Raw) -> tuple[int, Raw | None]:
-        """How many replicas it wants, and what one of them needs."""
+        """The desired number of replicas, and what one of them requires."""
         replicas, requirements = self.ask(Operation.REPLICA, obj)
         return replicas, requirements
 
     def components(self, obj: Raw) -> list[Raw] | None:
-        """Its parts, where it is made of several pod templates."""
+        """The components, for a kind with several pod templates."""
         components: list[Raw] | None = self.ask(Operation.COMPONENT, obj)
         return components
 
@@ -78,12 +78,12 @@ class Interpreter:
         return revised
 
     def retain(self, desired: Raw, observed: Raw) -> Raw:
-        """What we want to write, with what the member cluster must keep."""
+        """The object to write, with the fields that the member cluster must keep."""
         retained: Raw = self.ask(Operation.RETAIN, desired, observed)
         return retained
 
     def aggregate(self, obj: Raw, items: Sequence[Raw]) -> Raw:
-        """The template with one status out of its `aggregatedStatus` items."""
+        """The template with one status merged from its `aggregatedStatus` items."""
         aggregated: Raw = self.ask(Operation.AGGREGATE_STATUS, obj, list(items))
         return aggregated
 
@@ -93,12 +93,12 @@ class Interpreter:
         return status
 
     def health(self, obj: Raw) -> Health:
-        """Healthy when nobody has a rule for the kind. A rule that fails is raised; the health is then Unknown."""
+        """Healthy when no level has a rule for the kind. A failing rule raises; the health is then Unknown."""
         if not self.interprets(kind_of(obj), Operation.HEALTH):
             return "Healthy"
         return "Healthy" if self.ask(Operation.HEALTH, obj) else "Unhealthy"
 
     def dependencies(self, obj: Raw) -> list[Raw]:
-        """References to the objects that must go wherever this one goes."""
+        """References to the objects that must be propagated with this one."""
         references: list[Raw] = self.ask(Operation.DEPENDENCY, obj)
         return references

@@ -1,18 +1,18 @@
-"""Which objects a policy means, and how closely."""
+"""Which objects a policy selects, and with which priority."""
 
 from collections.abc import Sequence
 
 import msgspec
 
+from trimtab.api.paths import table, text
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
-from trimtab.interpret.paths import table, text
 
 NOT, ALL, BY_LABEL, BY_NAME = range(4)
 
 
 def selector_priority(selector: Raw, obj: Raw) -> int:
-    """How closely one `resourceSelectors` entry means `obj`: 0 not at all, 1 as any, 2 by label, 3 by name."""
+    """How specifically a `resourceSelectors` entry selects `obj`: 0 not at all, 1 any object, 2 by label, 3 by name."""
     if selector.get("apiVersion") != obj.get("apiVersion") or selector.get("kind") != obj.get("kind"):
         return NOT
     if (namespace := text(selector, "namespace")) and namespace != text(obj, "metadata", "namespace"):
@@ -26,5 +26,5 @@ def selector_priority(selector: Raw, obj: Raw) -> int:
 
 
 def policy_priority(selectors: Sequence[Raw], obj: Raw) -> int:
-    """The closest of several entries; no entries at all mean every object."""
+    """The highest priority of several entries; no entries at all select every object."""
     return max((selector_priority(selector, obj) for selector in selectors), default=ALL)

@@ -1,4 +1,4 @@
-"""The names that bindings and Works get, letter for letter, because users' tools look them up."""
+"""The names of bindings and Works, exactly as in Karmada, because users' tools look them up."""
 
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ def fnv1a(data: str) -> int:
 
 
 def _encoded(number: int) -> str:
-    """Decimal digits in letters that can spell nothing rude."""
+    """Decimal digits encoded in characters that form no words, as `rand.SafeEncodeString` does."""
     return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
 
 
@@ -22,7 +22,7 @@ def binding_name(kind: str, name: str) -> str:
     return f"{name.replace(':', '.')}-{kind}".lower()
 
 
-@lru_cache(maxsize=1024)  # the Works of one workload, a cluster after the other, all have the same
+@lru_cache(maxsize=1024)  # the Works of one workload, rendered cluster by cluster, share one name
 def work_name(kind: str, name: str, namespace: str = "") -> str:
     plain = name.replace(":", ".").lower()
     subject = "-".join(part for part in (namespace, plain, kind) if part).lower()
@@ -30,5 +30,5 @@ def work_name(kind: str, name: str, namespace: str = "") -> str:
 
 
 def binding_reference_key(namespace: str, name: str) -> str:
-    """The tail of the label `resourcebinding.karmada.io/depended-by-…`."""
+    """The suffix of the label `resourcebinding.karmada.io/depended-by-…`."""
     return _encoded(fnv1a(f"{namespace}/{name}" if namespace else name))

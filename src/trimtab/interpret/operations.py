@@ -1,4 +1,4 @@
-"""The questions one can ask about a workload kind, as users of the interpreter framework know them."""
+"""The operations of the resource interpreter framework, and the protocol of its levels."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -17,14 +17,14 @@ class Operation(StrEnum):
 
 
 class Fault(NamedTuple):
-    """Why a question got no answer: a CamelCase reason for machines, a sentence for people."""
+    """Why an operation has no result: a CamelCase reason for machines, a sentence for people."""
 
     reason: str
     message: str
 
 
 class Uninterpretable(Exception):
-    """A question has no answer; `fault` says why and `source` whose rule failed."""
+    """An operation has no result; `failure` says why and `source` whose rule failed."""
 
     def __init__(self, fault: Fault, operation: str, source: str) -> None:
         super().__init__(f"{operation} by {source}: {fault.message}")
@@ -34,12 +34,12 @@ class Uninterpretable(Exception):
 
 
 class Level(Protocol):
-    """One layer of rules; the first layer that knows (kind, operation) answers, and its fault is final."""
+    """One level of rules; the first level that has a rule for (kind, operation) is used, and its failure is final."""
 
     def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool: ...
 
     def answer(self, operation: Operation, arguments: Sequence[Any]) -> Any:
-        """The answer in plain values; raises `Uninterpretable`. The object asked about comes first."""
+        """The result in plain values; raises `InterpreterError`. The object in question is the first argument."""
 
     def generation(self, gvk: tuple[str, str], operation: Operation) -> str:
-        """Changes whenever the rule does."""
+        """Changes whenever the rule changes."""

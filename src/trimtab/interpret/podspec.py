@@ -1,11 +1,11 @@
-"""What a pod template needs: room on a node, nodes that suit it, and the objects it refers to."""
+"""What a pod template requires: resources, node constraints, and the objects it refers to."""
 
 from collections.abc import Iterator
 from typing import Any
 
+from trimtab.api.paths import dig, rows, table, tables, text
 from trimtab.api.quantity import from_milli, from_whole, milli, whole
 from trimtab.api.value import QuantityText, Raw
-from trimtab.interpret.paths import dig, rows, table, tables, text
 
 _MEASURED_IN_BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
@@ -24,7 +24,7 @@ _SECRET_OF_VOLUME = (
 
 
 def requirements(template: Raw, *, with_priority: bool = False) -> Raw | None:
-    """The ReplicaRequirements of one replica made from `template`, None when it asks for nothing."""
+    """The ReplicaRequirements of one replica made from `template`; None when it requires nothing."""
     spec = table(template, "spec")
     claim, request = _node_claim(spec), resource_request(spec)
     found: Raw = ({"nodeClaim": claim} if claim else {}) | ({"resourceRequest": request} if request else {})
@@ -45,7 +45,7 @@ def _node_claim(spec: Raw) -> Raw | None:
 
 
 def resource_request(spec: Raw) -> dict[str, str]:
-    """Containers together, or the largest init container where that is more, plus the overhead."""
+    """The sum of the containers, or the largest init container where that is more, plus the overhead."""
     total: dict[str, int] = {}
     for container in tables(spec, "containers"):
         for name, amount in _asked(container).items():
@@ -59,18 +59,20 @@ def resource_request(spec: Raw) -> dict[str, str]:
 
 
 def _asked(container: Raw) -> dict[str, int]:
-    """Requests, with limits standing in where a request is missing."""
+    """Requests; limits where a request is missing."""
     return _amounts(table(container, "resources", "limits") | table(container, "resources", "requests"))
 
 
-def _amounts(listed: dict[str, QuantityText]) -> dict[str, int]:
+def _amounts(quantities: dict[str, QuantityText]) -> dict[str, int]:
     return {
-        name: milli(amount) if name == "cpu" else whole(amount) for name, amount in listed.items() if _countable(name)
+        name: milli(amount) if name == "cpu" else whole(amount)
+        for name, amount in quantities.items()
+        if _countable(name)
     }
 
 
 def _countable(name: str) -> bool:
-    """Whether the scheduler knows how to count it: the basics, huge pages, volumes, and anything with a domain."""
+    """Whether the scheduler accounts for it: the basic resources, huge pages, volumes, and anything with a domain."""
     if name in ("cpu", "memory", "ephemeral-storage", "pods"):
         return True
     if name.startswith(("hugepages-", "attachable-volumes-")):
@@ -85,7 +87,7 @@ def _written(name: str, amount: int) -> str:
 
 
 def dependencies(template: Raw, namespace: str) -> list[Raw]:
-    """References to everything the pods need beside themselves, each once, in a fixed order."""
+    """References to every object that the pods need, each once, in a fixed order."""
     spec = table(template, "spec")
     named = {
         *(("ConfigMap", name) for name in _config_maps(spec)),

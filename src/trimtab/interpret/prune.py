@@ -1,10 +1,10 @@
-"""What the control plane's API server wrote into a template and no member cluster should see."""
+"""Removes what the control plane's API server wrote into a template before it is propagated."""
 
 from collections.abc import Callable
 
+from trimtab.api.paths import dig, planted, table, tables, text, uprooted
 from trimtab.api.value import Raw
 from trimtab.interpret.native.retain import TOKEN_SECRET
-from trimtab.interpret.paths import dig, planted, table, tables, text, uprooted
 
 _METADATA = frozenset(
     (
@@ -27,10 +27,10 @@ _ADDRESSES = frozenset(("clusterIP", "clusterIPs"))
 
 
 def _without(obj: Raw, path: tuple[str, ...], keys: frozenset[str]) -> Raw:
-    held = dig(obj, *path)
-    if not isinstance(held, dict) or keys.isdisjoint(held):
+    fields = dig(obj, *path)
+    if not isinstance(fields, dict) or keys.isdisjoint(fields):
         return obj
-    return planted(obj, {key: value for key, value in held.items() if key not in keys}, *path)
+    return planted(obj, {key: value for key, value in fields.items() if key not in keys}, *path)
 
 
 def _deployment(obj: Raw) -> Raw:
@@ -79,7 +79,7 @@ _BY_KIND: dict[str, Callable[[Raw], Raw]] = {
 
 
 def prune(obj: Raw) -> Raw:
-    """`obj` as it goes into a Work: no status, nothing that its own API server owns."""
+    """`obj` as it goes into a Work: without status and the fields that its own API server owns."""
     obj = uprooted(_without(obj, ("metadata",), _METADATA), "status")
-    more = _BY_KIND.get(text(obj, "kind"))
-    return more(obj) if more else obj
+    prune_kind = _BY_KIND.get(text(obj, "kind"))
+    return prune_kind(obj) if prune_kind else obj

@@ -20,7 +20,7 @@ def config_map(**data: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ssa1"}, "data": data}
 
 
-def applied(live: dict[str, Any] | None, config: dict[str, Any], manager: str, **more: Any) -> dict[str, Any]:
+def apply_config(live: dict[str, Any] | None, config: dict[str, Any], manager: str, **more: Any) -> dict[str, Any]:
     shape = native_shape(config["apiVersion"], "ConfigMap")
     return apply(live, config, shape, manager, "2026-01-01T00:00:00Z", api_version="v1", kind="ConfigMap", **more)
 
@@ -29,23 +29,23 @@ def owners(obj: dict[str, Any]) -> dict[str, Any]:
     return {entry["manager"]: entry["fieldsV1"] for entry in obj["metadata"]["managedFields"]}
 
 
-def test_the_first_to_apply_owns_the_leaves() -> None:
-    made = applied(None, config_map(k="v"), "m1")
-    assert made["data"] == {"k": "v"}
-    assert owners(made) == {"m1": {"f:data": {"f:k": {}}}}
+def test_first_manager_owns_the_applied_leaves() -> None:
+    created = apply_config(None, config_map(k="v"), "m1")
+    assert created["data"] == {"k": "v"}
+    assert owners(created) == {"m1": {"f:data": {"f:k": {}}}}
 
 
-def test_whoever_applies_something_else_has_done_so_now() -> None:
-    live = applied(None, config_map(k="v"), "m1")
+def test_changed_configuration_updates_the_time_of_its_entry() -> None:
+    live = apply_config(None, config_map(k="v"), "m1")
     later = apply(live, config_map(k="w"), CONFIG_MAP, "m1", "2026-01-02T00:00:00Z", api_version="v1", kind="ConfigMap")
     assert [entry["time"] for entry in later["metadata"]["managedFields"]] == ["2026-01-02T00:00:00Z"]
 
 
-def test_another_value_for_an_owned_field_is_a_conflict() -> None:
-    live = applied(None, config_map(k="v"), "m1")
-    with pytest.raises(Conflict) as refusal:
-        applied(live, config_map(k="other"), "m2")
-    assert refusal.value.status() == {
+def test_different_value_for_an_owned_field_is_a_conflict() -> None:
+    live = apply_config(None, config_map(k="v"), "m1")
+    with pytest.raises(Conflict) as raised:
+        apply_config(live, config_map(k="other"), "m2")
+    assert raised.value.status() == {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
@@ -60,84 +60,84 @@ def test_another_value_for_an_owned_field_is_a_conflict() -> None:
 
 
 def test_several_conflicts_are_listed_by_manager() -> None:
-    live = applied(None, config_map(a="1", b="2"), "m1")
-    with pytest.raises(Conflict) as refusal:
-        applied(live, config_map(a="x", b="y"), "m2")
-    assert refusal.value.message == 'Apply failed with 2 conflicts: conflicts with "m1":\n- .data.a\n- .data.b'
+    live = apply_config(None, config_map(a="1", b="2"), "m1")
+    with pytest.raises(Conflict) as raised:
+        apply_config(live, config_map(a="x", b="y"), "m2")
+    assert raised.value.message == 'Apply failed with 2 conflicts: conflicts with "m1":\n- .data.a\n- .data.b'
 
 
-def test_an_updater_in_the_way_is_named_with_its_version() -> None:
-    made = codec.read("core.v1.ConfigMap", config_map(k="v")).body
-    live = track_update(None, made, CONFIG_MAP, Manager("editor", "Update", "v1"), "t")
+def test_conflict_with_an_update_manager_names_its_version() -> None:
+    created = codec.read("core.v1.ConfigMap", config_map(k="v")).body
+    live = track_update(None, created, CONFIG_MAP, Manager("editor", "Update", "v1"), "t")
     with pytest.raises(Conflict, match=r'conflict with "editor" using v1: \.data\.k'):
-        applied(live, config_map(k="other"), "m1")
+        apply_config(live, config_map(k="other"), "m1")
 
 
-def test_the_same_value_is_owned_together() -> None:
-    live = applied(None, config_map(k="v"), "m1")
-    both = applied(live, config_map(k="v"), "m2")
+def test_same_value_is_owned_by_both_managers() -> None:
+    live = apply_config(None, config_map(k="v"), "m1")
+    both = apply_config(live, config_map(k="v"), "m2")
     assert owners(both) == {"m1": {"f:data": {"f:k": {}}}, "m2": {"f:data": {"f:k": {}}}}
 
 
-def test_force_takes_the_field_away() -> None:
-    live = applied(None, config_map(k="v"), "m1")
-    forced = applied(live, config_map(k="other", z="1"), "m2", force=True)
+def test_force_transfers_ownership() -> None:
+    live = apply_config(None, config_map(k="v"), "m1")
+    forced = apply_config(live, config_map(k="other", z="1"), "m2", force=True)
     assert forced["data"] == {"k": "other", "z": "1"}
     assert owners(forced) == {"m2": {"f:data": {"f:k": {}, "f:z": {}}}}
 
 
-def test_what_is_no_longer_applied_goes_unless_somebody_else_owns_it() -> None:
-    live = applied(None, config_map(a="1", b="2"), "m1")
-    live = applied(live, config_map(b="2"), "m2")
-    after = applied(live, config_map(), "m1")
+def test_field_no_longer_applied_is_removed_unless_another_manager_owns_it() -> None:
+    live = apply_config(None, config_map(a="1", b="2"), "m1")
+    live = apply_config(live, config_map(b="2"), "m2")
+    after = apply_config(live, config_map(), "m1")
     assert after["data"] == {"b": "2"}
     assert owners(after) == {"m1": {"f:data": {}}, "m2": {"f:data": {"f:b": {}}}}
 
 
-def test_items_of_a_keyed_list_come_and_go_by_their_key() -> None:
+def test_items_of_a_keyed_list_are_merged_by_key() -> None:
     def deployment(*names: str) -> dict[str, Any]:
         containers = [{"name": name, "image": name} for name in names]
         spec = {"template": {"spec": {"containers": containers}}}
         return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
 
-    def put(live: dict[str, Any] | None, config: dict[str, Any], manager: str) -> dict[str, Any]:
+    def apply_deployment(live: dict[str, Any] | None, config: dict[str, Any], manager: str) -> dict[str, Any]:
         return apply(live, config, DEPLOYMENT, manager, "t", api_version="apps/v1", kind="Deployment")
 
-    live = put(None, deployment("a", "b"), "m1")
-    live = put(live, deployment("side"), "m2")
+    live = apply_deployment(None, deployment("a", "b"), "m1")
+    live = apply_deployment(live, deployment("side"), "m2")
     names = [c["name"] for c in live["spec"]["template"]["spec"]["containers"]]
     assert names == ["a", "b", "side"]
-    live = put(live, deployment("b"), "m1")
+    live = apply_deployment(live, deployment("b"), "m1")
     assert [c["name"] for c in live["spec"]["template"]["spec"]["containers"]] == ["b", "side"]
 
 
-def test_an_unknown_field_is_told_as_kubernetes_tells_it() -> None:
-    with pytest.raises(Unclassified) as refusal:
-        applied(None, {**config_map(k="v"), "frob": 1}, "m1")
-    assert refusal.value.message == (
+def test_unknown_field_has_the_message_of_kube_apiserver() -> None:
+    with pytest.raises(Unclassified) as raised:
+        apply_config(None, {**config_map(k="v"), "frob": 1}, "m1")
+    assert raised.value.message == (
         "failed to create typed patch object (/ssa1; /v1, Kind=ConfigMap): .frob: field not declared in schema"
     )
-    assert "reason" not in refusal.value.status()
+    assert "reason" not in raised.value.status()
 
 
-def test_a_value_of_the_wrong_type_is_told_as_kubernetes_tells_it() -> None:
+def test_wrong_type_has_the_message_of_kube_apiserver() -> None:
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"n": {"type": "integer"}}}}}
     config = {"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "a"}, "spec": {"n": "x"}}
     with pytest.raises(Unclassified, match=r"\.spec\.n: expected numeric \(int or float\), got string"):
         apply(None, config, shape_of(schema), "m", "t", api_version="x/v1", kind="X")
 
 
-def test_ownership_cannot_be_applied() -> None:
+def test_managed_fields_cannot_be_applied() -> None:
     config = config_map(k="v")
     config["metadata"]["managedFields"] = [{"manager": "x"}]
     with pytest.raises(BadRequest, match=r"metadata\.managedFields must be nil"):
-        applied(None, config, "m1")
+        apply_config(None, config, "m1")
 
 
-def test_an_object_of_another_kind_is_refused() -> None:
-    with pytest.raises(BadRequest) as refusal:
-        applied(None, {**config_map(), "kind": "Secret"}, "m1")
-    assert refusal.value.message == "invalid object type: /v1, Kind=Secret"
+def test_object_of_another_kind_is_rejected() -> None:
+    with pytest.raises(BadRequest) as raised:
+        apply_config(None, {**config_map(), "kind": "Secret"}, "m1")
+    assert raised.value.message == "invalid object type: /v1, Kind=Secret"
 
 
 KINDS = [("v1", "Pod"), ("apps/v1", "Deployment"), ("v1", "Service"), ("v1", "ConfigMap"), ("batch/v1", "CronJob")]
@@ -152,7 +152,7 @@ def test_applying_twice_changes_nothing(kind: tuple[str, str], data: st.DataObje
     try:
         first = apply(None, config, shape, "m", "t1", api_version=kind[0], kind=kind[1])
     except Unclassified:
-        return  # list items that repeat a key do not fit the schema
+        return  # list items with a duplicate key are invalid
     assert apply(first, config, shape, "m", "t2", api_version=kind[0], kind=kind[1]) == first
 
 
@@ -161,24 +161,24 @@ def test_applying_twice_changes_nothing(kind: tuple[str, str], data: st.DataObje
     st.dictionaries(st.sampled_from("abc"), st.sampled_from("xy")),
     st.dictionaries(st.sampled_from("abc"), st.sampled_from("xy")),
 )
-def test_the_last_forced_configuration_is_what_stands(one: dict[str, str], other: dict[str, str]) -> None:
-    live = applied(None, config_map(**one), "m1")
-    live = applied(live, config_map(**other), "m1", force=True)
+def test_last_forced_configuration_determines_the_result(one: dict[str, str], other: dict[str, str]) -> None:
+    live = apply_config(None, config_map(**one), "m1")
+    live = apply_config(live, config_map(**other), "m1", force=True)
     assert live.get("data", {}) == other
 
 
-def test_giving_up_all_metadata_keeps_the_name() -> None:
+def test_name_is_kept_when_no_metadata_is_applied() -> None:
     labelled = config_map(k="v")
     labelled["metadata"]["labels"] = {"a": "b"}
-    live = applied(None, labelled, "m1")
-    after = applied(live, config_map(k="v"), "m1")
+    live = apply_config(None, labelled, "m1")
+    after = apply_config(live, config_map(k="v"), "m1")
     assert after["metadata"]["name"] == "ssa1"
     assert "labels" not in after["metadata"]
 
 
-def test_a_write_without_owners_is_not_tracked_until_somebody_applies() -> None:
+def test_object_without_owners_is_not_tracked_until_something_is_applied() -> None:
     bare = codec.read("core.v1.ConfigMap", config_map(k="v")).body
     written = track_update(bare, {**bare, "data": {"k": "w"}}, CONFIG_MAP, Manager("raw", "Update", "v1"), "t")
     assert "managedFields" not in written["metadata"]
-    made = applied(written, config_map(k="w"), "m1")
-    assert owners(made) == {"m1": {"f:data": {"f:k": {}}}, "before-first-apply": {"f:data": {".": {}, "f:k": {}}}}
+    created = apply_config(written, config_map(k="w"), "m1")
+    assert owners(created) == {"m1": {"f:data": {"f:k": {}}}, "before-first-apply": {"f:data": {".": {}, "f:k": {}}}}

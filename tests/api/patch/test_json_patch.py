@@ -32,7 +32,9 @@ def operations(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=300, deadline=None)
 @given(documents, st.lists(operations(), max_size=3))
-def test_patches_do_what_the_standard_says(document: dict[str, Any], patch: list[dict[str, Any]]) -> None:
+def test_operations_agree_with_the_reference_implementation(
+    document: dict[str, Any], patch: list[dict[str, Any]]
+) -> None:
     try:
         expected = jsonpatch.apply_patch(document, patch)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, KeyError, AttributeError):
@@ -46,7 +48,7 @@ def test_patches_do_what_the_standard_says(document: dict[str, Any], patch: list
 
 @settings(max_examples=100, deadline=None)
 @given(documents, documents)
-def test_a_computed_difference_leads_from_one_document_to_the_other(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_computed_patch_turns_one_document_into_the_other(one: dict[str, Any], other: dict[str, Any]) -> None:
     patch = jsonpatch.make_patch(one, other).patch
     assert apply_json_patch(one, patch) == other
 
@@ -62,35 +64,35 @@ def test_a_computed_difference_leads_from_one_document_to_the_other(one: dict[st
         {"op": "remove"},
     ],
 )
-def test_an_operation_that_cannot_be_done_is_refused_without_details(operation: dict[str, Any]) -> None:
-    with pytest.raises(Invalid) as refusal:
+def test_failed_operation_is_rejected_without_details(operation: dict[str, Any]) -> None:
+    with pytest.raises(Invalid) as raised:
         apply_json_patch({"data": {"k": "v"}}, [operation])
-    status = refusal.value.status()
+    status = raised.value.status()
     assert status["message"] == "the server rejected our request due to an error in our request"
     assert status["details"] == {}
 
 
-def test_a_passed_test_changes_nothing() -> None:
+def test_successful_test_operation_changes_nothing() -> None:
     document = {"a": [1, {"b": True}]}
     assert apply_json_patch(document, [{"op": "test", "path": "/a/1/b", "value": True}]) == document
 
 
-def test_true_is_not_one() -> None:
+def test_true_does_not_equal_one() -> None:
     with pytest.raises(Invalid):
         apply_json_patch({"a": 1}, [{"op": "test", "path": "/a", "value": True}])
 
 
-def test_what_is_not_a_list_of_operations_is_a_bad_request() -> None:
+def test_patch_that_is_not_a_list_is_a_bad_request() -> None:
     with pytest.raises(BadRequest, match="error decoding patch"):
         apply_json_patch({}, {"op": "add"})
 
 
-def test_too_many_operations_are_refused() -> None:
+def test_too_many_operations_are_rejected() -> None:
     with pytest.raises(TooLarge, match="is 10000, got 10001"):
         apply_json_patch({}, [{"op": "test", "path": "/a"}] * 10_001)
 
 
-def test_copies_cannot_grow_without_bound() -> None:
+def test_total_size_of_copies_is_limited() -> None:
     grow = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 40
     with pytest.raises(Invalid):
         apply_json_patch({"a": ["x" * 1000]}, grow)

@@ -33,9 +33,9 @@ def owners(obj: dict[str, Any]) -> dict[str, Any]:
     return {entry["manager"]: entry["fieldsV1"] for entry in obj["metadata"].get("managedFields", [])}
 
 
-def test_a_creator_owns_what_it_set() -> None:
-    made = track_update(None, config_map(k="v"), CONFIG_MAP, RAW, "2026-01-01T00:00:00Z")
-    assert made["metadata"]["managedFields"] == [
+def test_creator_owns_the_fields_it_set() -> None:
+    created = track_update(None, config_map(k="v"), CONFIG_MAP, RAW, "2026-01-01T00:00:00Z")
+    assert created["metadata"]["managedFields"] == [
         {
             "manager": "raw",
             "operation": "Update",
@@ -47,11 +47,11 @@ def test_a_creator_owns_what_it_set() -> None:
     ]
 
 
-def test_an_object_with_nothing_in_it_is_owned_by_nobody() -> None:
+def test_empty_object_has_no_owner() -> None:
     assert "managedFields" not in track_update(None, config_map(), CONFIG_MAP, RAW, "t")["metadata"]
 
 
-def test_fields_that_a_native_kind_always_has_are_nobodys() -> None:
+def test_fields_that_a_native_kind_always_has_are_not_owned() -> None:
     raw = {
         "metadata": {"name": "web"},
         "spec": {
@@ -64,7 +64,7 @@ def test_fields_that_a_native_kind_always_has_are_nobodys() -> None:
         "status": {"replicas": 3},
     }
     obj = codec.read("apps.v1.Deployment", raw).body
-    made = track_update(None, obj, DEPLOYMENT, RAW, "t", without=["status"])
+    created = track_update(None, obj, DEPLOYMENT, RAW, "t", without=["status"])
     container = {
         ".": {},
         "f:image": {},
@@ -72,7 +72,7 @@ def test_fields_that_a_native_kind_always_has_are_nobodys() -> None:
         "f:ports": {".": {}, 'k:{"containerPort":80,"protocol":"TCP"}': {".": {}, "f:containerPort": {}}},
         "f:resources": {},
     }
-    assert owners(made)["raw"] == {
+    assert owners(created)["raw"] == {
         "f:spec": {
             "f:selector": {},
             "f:template": {
@@ -83,13 +83,13 @@ def test_fields_that_a_native_kind_always_has_are_nobodys() -> None:
     }
 
 
-def test_custom_resources_own_their_structs_and_set_items() -> None:
+def test_structs_and_set_items_of_custom_resources_are_owned() -> None:
     gizmo = {"apiVersion": "x/v1", "kind": "Gizmo", "metadata": {"name": "g"}, "spec": {"size": 1, "set": ["a"]}}
-    made = track_update(None, gizmo, GIZMO, RAW, "t")
-    assert owners(made)["raw"] == {"f:spec": {".": {}, "f:size": {}, "f:set": {".": {}, 'v:"a"': {}}}}
+    created = track_update(None, gizmo, GIZMO, RAW, "t")
+    assert owners(created)["raw"] == {"f:spec": {".": {}, "f:size": {}, "f:set": {".": {}, 'v:"a"': {}}}}
 
 
-def test_a_change_moves_ownership_to_whoever_made_it() -> None:
+def test_change_moves_ownership_to_its_manager() -> None:
     first = track_update(None, config_map(k="v", n="1"), CONFIG_MAP, RAW, "t1")
     changed = {**first, "data": {"k": "edited", "n": "1", "new": "x"}}
     second = track_update(first, changed, CONFIG_MAP, EDITOR, "t2")
@@ -99,18 +99,18 @@ def test_a_change_moves_ownership_to_whoever_made_it() -> None:
     }
 
 
-def test_a_removed_field_is_owned_by_nobody() -> None:
+def test_removed_field_has_no_owner() -> None:
     first = track_update(None, config_map(k="v", n="1"), CONFIG_MAP, RAW, "t1")
     second = track_update(first, {**first, "data": {"n": "1"}}, CONFIG_MAP, EDITOR, "t2")
     assert owners(second) == {"raw": {"f:data": {".": {}, "f:n": {}}}}
 
 
-def test_a_write_that_changes_nothing_changes_no_time() -> None:
+def test_write_without_changes_keeps_all_times() -> None:
     first = track_update(None, config_map(k="v"), CONFIG_MAP, RAW, "t1")
     assert track_update(first, first, CONFIG_MAP, RAW, "t2") == first
 
 
-def test_a_write_changes_the_time_of_its_own_entry_and_of_no_other() -> None:
+def test_write_updates_the_time_of_its_own_entry_only() -> None:
     first = track_update(None, config_map(k="v", n="1"), CONFIG_MAP, RAW, "t1")
     second = track_update(first, {**first, "data": {"k": "v", "n": "2"}}, CONFIG_MAP, EDITOR, "t2")
     third = track_update(second, {**second, "data": {"k": "v", "n": "3"}}, CONFIG_MAP, EDITOR, "t3")
@@ -118,18 +118,18 @@ def test_a_write_changes_the_time_of_its_own_entry_and_of_no_other() -> None:
     assert times == [[("raw", "t1"), ("editor", "t2")], [("raw", "t1"), ("editor", "t3")]]
 
 
-def test_a_client_that_sends_no_list_does_not_delete_it() -> None:
+def test_update_without_managed_fields_keeps_them() -> None:
     first = track_update(None, config_map(k="v"), CONFIG_MAP, RAW, "t1")
     assert owners(track_update(first, config_map(k="v"), CONFIG_MAP, EDITOR, "t2")) == owners(first)
 
 
-def test_one_empty_entry_forgets_all_ownership() -> None:
+def test_one_empty_entry_resets_all_ownership() -> None:
     first = track_update(None, config_map(k="v"), CONFIG_MAP, RAW, "t1")
     reset = {**first, "metadata": {**first["metadata"], "managedFields": [{}]}}
     assert "managedFields" not in track_update(first, reset, CONFIG_MAP, RAW, "t2")["metadata"]
 
 
-def test_a_status_write_owns_status_alone() -> None:
+def test_status_write_owns_status_only() -> None:
     obj = codec.read("apps.v1.Deployment", {"metadata": {"name": "web"}, "spec": {"replicas": 1}}).body
     first = track_update(None, obj, DEPLOYMENT, RAW, "t1", without=["status"])
     status = Manager("raw", "Update", "v1", "status")
@@ -139,7 +139,7 @@ def test_a_status_write_owns_status_alone() -> None:
     assert second["metadata"]["managedFields"][1]["subresource"] == "status"
 
 
-def test_many_updaters_are_folded_into_one_entry() -> None:
+def test_oldest_update_managers_are_merged_into_one_entry() -> None:
     obj = track_update(None, config_map(k0="v"), CONFIG_MAP, RAW, "t00")
     for number in range(1, 15):
         changed = {**obj, "data": {**obj["data"], f"k{number}": "v"}}

@@ -23,18 +23,18 @@ def test_null_deletes_and_lists_are_replaced() -> None:
     assert document == {"data": {"k": "v", "n": "1"}, "list": [1, 2]}
 
 
-def test_nulls_of_a_new_map_do_not_enter_the_document() -> None:
+def test_nulls_of_a_new_map_are_dropped() -> None:
     assert apply_merge_patch({}, {"a": {"b": None, "c": 1}}) == {"a": {"c": 1}}
 
 
-def test_a_patch_that_is_not_an_object_is_a_bad_request() -> None:
+def test_patch_that_is_not_an_object_is_a_bad_request() -> None:
     with pytest.raises(BadRequest, match="invalid JSON patch"):
         apply_merge_patch({}, [1])
 
 
 @settings(max_examples=150, deadline=None)
 @given(documents, documents)
-def test_the_difference_leads_from_one_document_to_the_other(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_created_patch_turns_one_document_into_the_other(one: dict[str, Any], other: dict[str, Any]) -> None:
     patch = diff(one, other)
     assert apply_merge_patch(one, patch) == other
     assert (patch == {}) == same(one, other)

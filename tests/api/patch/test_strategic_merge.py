@@ -19,14 +19,14 @@ def names(patched: dict[str, Any]) -> list[str]:
     return [container["name"] for container in patched["spec"]["containers"]]
 
 
-def test_items_merge_by_their_key_and_new_ones_come_first() -> None:
+def test_items_merge_by_key_and_new_ones_come_first() -> None:
     before = pod({"name": "c", "image": "nginx"})
     patched = apply_strategic_patch(before, pod({"name": "side", "image": "s"}, {"name": "c", "image": "b"}), POD)
     assert patched == pod({"name": "side", "image": "s"}, {"name": "c", "image": "b"})
     assert before == pod({"name": "c", "image": "nginx"})
 
 
-def test_patched_items_take_the_order_of_the_patch_and_others_stay_before_whom_they_preceded() -> None:
+def test_patched_items_follow_the_order_of_the_patch_and_others_keep_their_relative_order() -> None:
     before = pod({"name": "a"}, {"name": "b"}, {"name": "c"})
     assert names(apply_strategic_patch(before, pod({"name": "c", "image": "x"}, {"name": "a", "image": "y"}), POD)) == [
         "b",
@@ -35,23 +35,23 @@ def test_patched_items_take_the_order_of_the_patch_and_others_stay_before_whom_t
     ]
 
 
-def test_a_list_can_be_replaced_as_a_whole() -> None:
+def test_list_is_replaced_by_the_replace_directive() -> None:
     patched = apply_strategic_patch(pod({"name": "c"}), pod({"$patch": "replace"}, {"name": "only"}), POD)
     assert patched == pod({"name": "only"})
 
 
-def test_an_item_can_be_deleted_by_its_key() -> None:
+def test_item_is_deleted_by_key() -> None:
     patched = apply_strategic_patch(pod({"name": "a"}, {"name": "b"}), pod({"$patch": "delete", "name": "a"}), POD)
     assert patched == pod({"name": "b"})
 
 
-def test_a_set_takes_and_loses_single_items() -> None:
+def test_items_are_added_to_and_deleted_from_a_set() -> None:
     patch = {"metadata": {"finalizers": ["x/b"], "$deleteFromPrimitiveList/finalizers": ["x/a"]}}
     patched = apply_strategic_patch({"metadata": {"finalizers": ["x/a", "x/c"]}}, patch, CONFIG_MAP)
     assert patched == {"metadata": {"finalizers": ["x/b", "x/c"]}}
 
 
-def test_the_order_of_items_can_be_asked_for() -> None:
+def test_items_follow_set_element_order() -> None:
     patch = {
         "spec": {
             "$setElementOrder/containers": [{"name": "b"}, {"name": "new"}, {"name": "a"}],
@@ -61,7 +61,7 @@ def test_the_order_of_items_can_be_asked_for() -> None:
     assert names(apply_strategic_patch(pod({"name": "a"}, {"name": "b"}), patch, POD)) == ["b", "new", "a"]
 
 
-def test_retain_keys_drops_what_the_union_no_longer_has() -> None:
+def test_retain_keys_drops_other_members_of_the_union() -> None:
     before = {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
     assert apply_strategic_patch(before, patch, DEPLOYMENT) == {"spec": {"strategy": {"type": "Recreate"}}}
@@ -79,11 +79,11 @@ def test_null_deletes_and_maps_merge() -> None:
     assert patched == {"metadata": {"labels": {"b": "2", "c": "3"}}}
 
 
-def test_an_item_without_its_key_is_a_bad_request() -> None:
+def test_item_without_merge_key_is_a_bad_request() -> None:
     with pytest.raises(BadRequest, match="does not contain declared merge key: name"):
         apply_strategic_patch(pod({"name": "a"}), pod({"image": "x"}), POD)
 
 
-def test_an_unknown_directive_is_a_bad_request() -> None:
+def test_unknown_directive_is_a_bad_request() -> None:
     with pytest.raises(BadRequest, match="unknown patch type found"):
         apply_strategic_patch(pod({"name": "a"}), pod({"$patch": "frob", "name": "a"}), POD)

@@ -1,4 +1,4 @@
-"""Formats mean what they mean to kube-apiserver (each pair was held against a real one)."""
+"""Formats accept what kube-apiserver accepts (each pair was checked against a real one)."""
 
 import pytest
 
@@ -27,7 +27,7 @@ from trimtab.api.schema.formats import FORMATS
         ("byte", ["YQ=="], ["", "!"]),
     ],
 )
-def test_a_format_tells_good_from_bad(name: str, good: list[str], bad: list[str]) -> None:
+def test_format_accepts_valid_and_rejects_invalid_values(name: str, good: list[str], bad: list[str]) -> None:
     assert [text for text in good if not FORMATS[name](text)] == []
     assert [text for text in bad if FORMATS[name](text)] == []
 
@@ -36,9 +36,9 @@ def test_a_format_tells_good_from_bad(name: str, good: list[str], bad: list[str]
     ("number", "text"),
     [(3, "3"), (3.0, "3"), (2.5, "2.5"), (1e10, "1e+10"), (1234567.0, "1.234567e+06"), (10**12, str(10**12))],
 )
-def test_numbers_are_shown_as_go_shows_them(number: float, text: str) -> None:
+def test_numbers_are_formatted_as_in_go(number: float, text: str) -> None:
     assert go_number(number) == text
 
 
-def test_values_are_shown_as_json() -> None:
+def test_values_are_formatted_as_json() -> None:
     assert shown({"a": [1, True, None]}) == '{"a":[1,true,null]}'

@@ -1,4 +1,4 @@
-"""Schemas are read off the types."""
+"""Schemas are generated from the types."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +25,7 @@ class Leaf(Value):
     extra: Annotated[Raw | None, Field("Anything.", preserve_unknown=True)] = None
 
 
-def test_a_type_says_everything_about_its_schema() -> None:
+def test_schema_contains_everything_that_a_type_declares() -> None:
     schema = schema_of(Leaf)
     assert schema["required"] == ["size"]
     assert schema["properties"]["size"] == {
@@ -41,32 +41,32 @@ def test_a_type_says_everything_about_its_schema() -> None:
     assert schema["properties"]["extra"]["x-kubernetes-preserve-unknown-fields"] is True
 
 
-def undescribed(schema: Raw, path: str) -> list[str]:
+def fields_without_description(schema: Raw, path: str) -> list[str]:
     found = []
     for key, child in (schema.get("properties") or {}).items():
         if key != "metadata" and not child.get("description"):
             found.append(f"{path}.{key}")
-        found += undescribed(child, f"{path}.{key}")
+        found += fields_without_description(child, f"{path}.{key}")
     if isinstance(schema.get("items"), dict):
-        found += undescribed(schema["items"], f"{path}[]")
+        found += fields_without_description(schema["items"], f"{path}[]")
     return found
 
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.id)
-def test_every_field_is_explained(kind: Kind) -> None:
+def test_every_field_has_a_description(kind: Kind) -> None:
     for version in (kind.version, *kind.other_versions):
-        assert undescribed(schema_for(kind, version), kind.name) == []
+        assert fields_without_description(schema_for(kind, version), kind.name) == []
 
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.id)
-def test_an_empty_object_of_every_kind_survives_the_wire(kind: Kind) -> None:
+def test_empty_object_of_every_kind_round_trips(kind: Kind) -> None:
     empty = kind.type()
     assert kind.decode(kind.encode(empty)) == empty
     assert Structural(schema_for(kind)).prune(kind.encode(empty))[1] == []
 
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.id)
-def test_a_definition_fits_into_an_annotation_of_kubectl(kind: Kind) -> None:
+def test_definition_fits_into_the_last_applied_annotation(kind: Kind) -> None:
     assert len(msgspec.json.encode(crd(kind))) < 256 * 1024
 
 

@@ -1,4 +1,4 @@
-"""Patterns mean what they mean to kube-apiserver, and cost no more than their text is long."""
+"""Patterns match as in Go, in time linear in the length of the text."""
 
 import re
 
@@ -14,14 +14,14 @@ PATTERNS = [
 ]  # fmt: skip
 
 
-def test_the_end_of_a_pattern_is_the_end_of_the_text() -> None:
+def test_dollar_matches_only_at_the_very_end() -> None:
     matches = go_pattern("^[[:alpha:]$]+$")
     assert matches is not None
     assert matches("a$")
     assert not matches("a\n")
 
 
-def test_a_pattern_that_cannot_be_read_is_explained_and_one_that_only_python_cannot_read_is_let_pass() -> None:
+def test_invalid_pattern_has_gos_error_and_go_only_syntax_is_ignored() -> None:
     assert pattern_fault("(") == "missing closing ): `(`"
     assert pattern_fault("a)") == "unexpected ): `a)`"
     assert pattern_fault("[a") == "missing closing ]: `[a`"
@@ -30,27 +30,27 @@ def test_a_pattern_that_cannot_be_read_is_explained_and_one_that_only_python_can
     assert go_pattern("(?=a)") is None
 
 
-def test_a_pattern_that_nests_too_deeply_is_refused() -> None:
+def test_deeply_nested_pattern_is_rejected() -> None:
     assert pattern_fault("(" * 5000 + ")" * 5000).startswith("expression nests too deeply")
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @settings(max_examples=60, deadline=None)
 @given(text=st.text("abcABC09.-_@ \n", max_size=8))
-def test_the_answer_is_that_of_a_matcher_that_tries_everything(pattern: str, text: str) -> None:
+def test_matcher_agrees_with_a_backtracking_matcher(pattern: str, text: str) -> None:
     matches = go_pattern(pattern)
     assert matches is not None
     assert matches(text) == bool(re.search(pattern.replace("$", r"\Z"), text, re.ASCII))
 
 
-def test_steps_that_are_forgotten_are_taken_again() -> None:
+def test_search_continues_after_the_cache_is_cleared() -> None:
     matches = go_pattern("x(ab|cd)*y")
     assert matches is not None
     assert matches("".join(map(chr, range(200, 30_000))) + "xabcdy")
 
 
-def go_all(pattern: str, text: str) -> list[str]:
-    """What Go's FindAllString gives, with Python's matcher: an empty match right behind another one does not count."""
+def find_all_with_python(pattern: str, text: str) -> list[str]:
+    """The result of Go's FindAllString, by Python's matcher: an empty match directly after another one does not count."""
     found, last = [], -1
     for match in re.finditer(pattern.replace("$", r"\Z"), text, re.ASCII):
         if match.group() or match.start() != last:
@@ -62,19 +62,19 @@ def go_all(pattern: str, text: str) -> list[str]:
 @pytest.mark.parametrize("pattern", [*PATTERNS, "a+?", "ab|abc", "(a|ab)(c|bcd)", "a??b", "x*", "(?:ab){1,2}?", "c$"])
 @settings(max_examples=60, deadline=None)
 @given(text=st.text("abcABC09.-_@ \n", max_size=8))
-def test_what_is_found_is_what_a_matcher_that_tries_everything_finds(pattern: str, text: str) -> None:
+def test_finder_agrees_with_a_backtracking_matcher(pattern: str, text: str) -> None:
     finder = go_finder(pattern)
     assert finder is not None
-    assert finder.all(text) == go_all(pattern, text)
-    assert finder.all(text, 1) == go_all(pattern, text)[:1]
+    assert finder.all(text) == find_all_with_python(pattern, text)
+    assert finder.all(text, 1) == find_all_with_python(pattern, text)[:1]
 
 
-def test_a_search_that_would_look_at_the_whole_text_for_every_match_is_given_up() -> None:
+def test_quadratic_search_exceeds_the_step_limit() -> None:
     finder = go_finder("a.*b|a")
     assert finder is not None
     with pytest.raises(TooLong):
         finder.all("a" * 20_000, steps=100_000)
 
 
-def test_a_pattern_that_only_python_knows_finds_nothing_here() -> None:
+def test_python_only_pattern_has_no_finder() -> None:
     assert go_finder("(?=a)") is None

@@ -1,4 +1,4 @@
-"""Schemas that are not structural are refused with the reason and the place."""
+"""Schemas that are not structural are rejected with reason and field."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def definition(schema: Raw | None) -> Raw:
     return {"spec": {"versions": [version | ({"schema": {"openAPIV3Schema": schema}} if schema is not None else {})]}}
 
 
-def told(schema: Raw | None) -> list[str]:
+def messages(schema: Raw | None) -> list[str]:
     return [f"{c.field}: {c.message}" for c in definition_causes(definition(schema))]
 
 
@@ -100,8 +100,10 @@ ROOT = "spec.validation.openAPIV3Schema"
         ),
     ],
 )
-def test_what_is_not_structural_is_told(schema: Raw | None, expected: list[str]) -> None:
-    assert told(schema) == expected
+def test_schema_that_is_not_structural_is_rejected_with_reason_and_field(
+    schema: Raw | None, expected: list[str]
+) -> None:
+    assert messages(schema) == expected
 
 
 @pytest.mark.parametrize("kind", [k for k in kinds.values() if k.custom], ids=lambda kind: kind.id)

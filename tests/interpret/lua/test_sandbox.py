@@ -1,4 +1,4 @@
-"""Scripts that mean harm, scripts that are broken, and what honest ones may rely on."""
+"""Malicious scripts, broken scripts, and what correct scripts may rely on."""
 
 import time
 from typing import Any
@@ -15,20 +15,20 @@ def run(body: str, *arguments: Any, limits: Limits = SMALL) -> Ran | Fault:
     return run_script(f"function F(...) {body} end", "F", arguments, limits)
 
 
-def returned(body: str, *arguments: Any) -> Any:
+def result_of(body: str, *arguments: Any) -> Any:
     outcome = run(body, *arguments)
     assert isinstance(outcome, Ran), outcome
     return outcome.values[0] if len(outcome.values) == 1 else outcome.values
 
 
-def reason(body: str, *arguments: Any) -> str:
+def failure_reason(body: str, *arguments: Any) -> str:
     outcome = run(body, *arguments)
     assert isinstance(outcome, Fault), outcome
     assert outcome.message
     return outcome.reason
 
 
-ENDLESS = {
+ENDLESS_SCRIPTS = {
     "a loop": "while true do end",
     "a tail call": "local function f() return f() end f()",
     "a loop around pcall": "while true do pcall(function() while true do end end) end",
@@ -49,14 +49,14 @@ ENDLESS = {
 }
 
 
-@pytest.mark.parametrize("body", ENDLESS.values(), ids=ENDLESS.keys())
-def test_a_script_without_end_is_ended(body: str) -> None:
-    began = time.monotonic()
-    assert reason(body) == "OutOfInstructions"
-    assert time.monotonic() - began < 5
+@pytest.mark.parametrize("body", ENDLESS_SCRIPTS.values(), ids=ENDLESS_SCRIPTS.keys())
+def test_endless_script_runs_out_of_instructions(body: str) -> None:
+    start = time.monotonic()
+    assert failure_reason(body) == "OutOfInstructions"
+    assert time.monotonic() - start < 5
 
 
-GREEDY = {
+MEMORY_HUNGRY_SCRIPTS = {
     "a string that doubles": "local s = 'x' while true do s = s .. s end",
     "a table that grows": "local t = {} for i = 1, 1e9 do t[i] = {} end",
     "a table of long keys": "local s = 'x' for i = 1, 16 do s = s .. s end local t = {} for i = 1, 1e9 do t[s .. i] = 1 end",
@@ -66,9 +66,9 @@ GREEDY = {
 }
 
 
-@pytest.mark.parametrize("body", GREEDY.values(), ids=GREEDY.keys())
-def test_a_script_that_wants_all_memory_is_stopped(body: str) -> None:
-    assert reason(body) == "OutOfMemory"
+@pytest.mark.parametrize("body", MEMORY_HUNGRY_SCRIPTS.values(), ids=MEMORY_HUNGRY_SCRIPTS.keys())
+def test_memory_hungry_script_runs_out_of_memory(body: str) -> None:
+    assert failure_reason(body) == "OutOfMemory"
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_a_script_that_wants_all_memory_is_stopped(body: str) -> None:
         "gcinfo",
     ],
 )
-def test_the_outside_world_is_out_of_reach(name: str) -> None:
-    assert returned(f"return {name} == nil")
+def test_unsafe_libraries_are_absent(name: str) -> None:
+    assert result_of(f"return {name} == nil")
 
 
 @pytest.mark.parametrize(
@@ -100,69 +100,69 @@ def test_the_outside_world_is_out_of_reach(name: str) -> None:
         "string.gsub('a', 'a', 'b')", "('x'):rep(9)", "math.random()", "require('io')", "require('ffi')",
     ],
 )  # fmt: skip
-def test_a_dangerous_function_refuses(call: str) -> None:
-    assert reason(f"return {call}") == "ScriptFailed"
+def test_unsafe_function_raises(call: str) -> None:
+    assert failure_reason(f"return {call}") == "ScriptFailed"
 
 
-def test_the_library_gives_no_handle_on_python() -> None:
-    assert returned("local f = require('kube').resourceAdd return type(f)") == "function"
+def test_library_functions_are_plain_lua_functions() -> None:
+    assert result_of("local f = require('kube').resourceAdd return type(f)") == "function"
 
 
-def test_a_failing_library_call_raises_a_plain_string() -> None:
-    assert returned("local ok, e = pcall(require('kube').resourceAdd, {}) return type(e)") == "string"
+def test_failing_library_call_raises_a_string() -> None:
+    assert result_of("local ok, e = pcall(require('kube').resourceAdd, {}) return type(e)") == "string"
 
 
-def test_precompiled_code_is_refused() -> None:
+def test_precompiled_code_is_rejected() -> None:
     outcome = run_script("\x1bLuaQ\x00", "F", [], SMALL)
     assert outcome == Fault("BadScript", "the script is precompiled; only source text is run")
 
 
-def test_globals_do_not_survive_from_one_call_to_the_next() -> None:
+def test_globals_are_not_shared_between_calls() -> None:
     script = "function F() count = (count or 0) + 1 string.len = nil return count end"
     run_script(script, "F", [], SMALL)
     assert run_script(script, "F", [], SMALL) == Ran((1,))
 
 
-def test_deep_recursion_is_an_ordinary_failure() -> None:
-    assert reason("local function f() return 1 + f() end return f()") == "ScriptFailed"
+def test_deep_recursion_is_a_script_failure() -> None:
+    assert failure_reason("local function f() return 1 + f() end return f()") == "ScriptFailed"
 
 
-def test_a_script_that_does_not_parse_says_where() -> None:
+def test_syntax_error_names_the_line() -> None:
     outcome = run_script("function F(", "F", [], SMALL)
     assert isinstance(outcome, Fault)
     assert outcome.reason == "BadScript"
     assert ":1:" in outcome.message
 
 
-def test_deeply_nested_source_is_refused() -> None:
+def test_deeply_nested_source_is_rejected() -> None:
     outcome = run_script("return " + "(" * 100_000, "F", [], SMALL)
     assert isinstance(outcome, Fault)
     assert outcome.reason == "BadScript"
 
 
-def test_an_endless_loop_outside_of_the_function_is_ended() -> None:
+def test_endless_loop_outside_of_the_function_runs_out_of_instructions() -> None:
     outcome = run_script("while true do end", "F", [], SMALL)
     assert isinstance(outcome, Fault)
     assert outcome.reason == "OutOfInstructions"
 
 
-def test_a_missing_function_is_named() -> None:
+def test_missing_function_is_named() -> None:
     assert run_script("x = 1", "F", [], SMALL) == Fault("NoFunction", "the script does not define the function F")
 
 
-def test_something_else_than_a_function_is_no_function() -> None:
+def test_global_that_is_not_a_function_is_rejected() -> None:
     outcome = run_script("F = {}", "F", [], SMALL)
     assert isinstance(outcome, Fault)
     assert outcome.reason == "NoFunction"
 
 
-def test_an_error_of_the_script_is_told() -> None:
+def test_error_message_of_the_script_is_returned() -> None:
     outcome = run("error('no such luck', 0)")
     assert outcome == Fault("ScriptFailed", "no such luck")
 
 
-def test_an_error_that_is_a_table_is_told_as_such() -> None:
-    assert reason("error({})") == "ScriptFailed"
+def test_error_that_is_a_table_is_a_script_failure() -> None:
+    assert failure_reason("error({})") == "ScriptFailed"
 
 
 @pytest.mark.parametrize(
@@ -180,41 +180,41 @@ def test_an_error_that_is_a_table_is_told_as_such() -> None:
         "return {a = '\\255'}",
     ],
 )
-def test_what_json_cannot_hold_is_a_bad_result(body: str) -> None:
-    assert reason(body) in ("BadResult", "ScriptFailed")
+def test_value_that_json_cannot_represent_is_a_bad_result(body: str) -> None:
+    assert failure_reason(body) in ("BadResult", "ScriptFailed")
 
 
-def test_whole_numbers_stay_whole() -> None:
-    assert repr(returned("return 4 / 2")) == "2"
+def test_integral_numbers_are_integers() -> None:
+    assert repr(result_of("return 4 / 2")) == "2"
 
 
 def test_arguments_are_not_changed_by_a_script() -> None:
-    handed_in = {"list": [1, {"x": 1}]}
-    returned("local o = ... o.list[2].x = 2 o.list = nil", handed_in)
-    assert handed_in == {"list": [1, {"x": 1}]}
+    argument = {"list": [1, {"x": 1}]}
+    result_of("local o = ... o.list[2].x = 2 o.list = nil", argument)
+    assert argument == {"list": [1, {"x": 1}]}
 
 
 def test_tuples_arrive_as_lists() -> None:
-    assert returned("local o = ... return #o.list", {"list": (1, 2)}) == 2
+    assert result_of("local o = ... return #o.list", {"list": (1, 2)}) == 2
 
 
-def test_what_is_printed_comes_back_within_bounds() -> None:
+def test_printed_lines_are_returned_up_to_a_limit() -> None:
     outcome = run("for i = 1, 1000 do print('line', i) end")
     assert isinstance(outcome, Ran)
     assert outcome.printed[:2] == ("line\t1", "line\t2")
     assert len(outcome.printed) == 100
 
 
-def test_pcall_still_catches_ordinary_errors() -> None:
-    assert returned("return pcall(error, 'x', 0)") == (False, "x")
+def test_pcall_catches_ordinary_errors() -> None:
+    assert result_of("return pcall(error, 'x', 0)") == (False, "x")
 
 
-def test_xpcall_hands_the_error_to_its_handler() -> None:
-    assert returned("return xpcall(function() error('x', 0) end, function(e) return e .. '!' end)") == (False, "x!")
+def test_xpcall_passes_the_error_to_its_handler() -> None:
+    assert result_of("return xpcall(function() error('x', 0) end, function(e) return e .. '!' end)") == (False, "x!")
 
 
-def test_the_time_is_the_one_handed_in() -> None:
-    assert returned("return os.time(), os.date('!%Y-%m-%d')") == (86_400, "1970-01-02")
+def test_time_comes_from_the_limits() -> None:
+    assert result_of("return os.time(), os.date('!%Y-%m-%d')") == (86_400, "1970-01-02")
 
 
 def test_a_syntax_check_runs_nothing() -> None:

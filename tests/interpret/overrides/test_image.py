@@ -5,11 +5,11 @@ from trimtab.interpret.overrides.image import BadImage, override_image, parse_im
 DIGEST = "sha256:" + "a" * 64
 
 
-def test_a_port_does_not_look_like_a_tag() -> None:
+def test_port_is_not_a_tag() -> None:
     assert parse_image("localhost:5000/a") == ("localhost:5000", "a", "", "")
 
 
-def test_a_tag_beside_a_digest_is_the_one_that_counts() -> None:
+def test_tag_takes_precedence_over_a_digest() -> None:
     assert str(parse_image(f"nginx:1@{DIGEST}")) == "nginx:1"
 
 
@@ -28,15 +28,15 @@ def test_a_tag_beside_a_digest_is_the_one_that_counts() -> None:
         "-a",
     ],
 )
-def test_a_text_that_is_no_image_is_refused(text: str) -> None:
+def test_invalid_image_reference_is_rejected(text: str) -> None:
     with pytest.raises(BadImage):
         parse_image(text)
 
 
-def test_an_unknown_component_is_refused() -> None:
+def test_unknown_component_is_rejected() -> None:
     with pytest.raises(BadImage, match="no component 'Host'"):
         override_image("nginx", "Host", "add", "x")
 
 
-def test_a_tag_takes_the_place_of_a_digest() -> None:
+def test_tag_replaces_a_digest() -> None:
     assert override_image(f"nginx@{DIGEST}", "Tag", "replace", "2") == "nginx:2"

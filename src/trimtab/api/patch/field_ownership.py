@@ -1,8 +1,4 @@
-"""Sets of fields, in the form `metadata.managedFields` keeps them: who owns what, and what changed between two objects.
-
-A set is a tree of path elements: `f:name` a member, `k:{...}` a list item by its keys, `v:"x"` an item of a set. A leaf is
-`{}`; a node that is itself in the set and has children carries `.`. The root is never a member.
-"""
+"""Sets of fields in the form of `metadata.managedFields`, and the fields that differ between two objects."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -25,7 +21,7 @@ def is_member(node: FieldSet) -> bool:
 
 
 def is_field_set(fields: Any) -> bool:
-    """Whether something sent from outside can be read as a set of fields."""
+    """Whether a value sent by a client can be read as a set of fields."""
     return isinstance(fields, dict) and all(_is_element(key) and is_field_set(node) for key, node in fields.items())
 
 
@@ -52,7 +48,7 @@ def _join(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in either set (at the root; below it an empty node is a member)."""
+    """The fields in either set (at the root; below it an empty node is a member)."""
     if not one or not other:
         return one or other
     joined = dict(one)
@@ -71,16 +67,16 @@ def _without(one: FieldSet, other: FieldSet) -> FieldSet | None:
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in `one` but not in `other`; the very same when nothing is in both."""
+    """The fields in `one` but not in `other`; the same object when they have nothing in common."""
     if one.keys().isdisjoint(other):
         return one
     rest: FieldSet = {}
     same = True
     for element, node in one.items():
-        left = node if element not in other else _without(node, other[element]) if element != "." else None
-        same = same and left is node
-        if left is not None:
-            rest[element] = left
+        remaining = node if element not in other else _without(node, other[element]) if element != "." else None
+        same = same and remaining is node
+        if remaining is not None:
+            rest[element] = remaining
     return one if same else rest
 
 
@@ -92,7 +88,7 @@ def _both(one: FieldSet, other: FieldSet) -> FieldSet | None:
 
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in both sets."""
+    """The fields in both sets."""
     shared: FieldSet = {}
     for element, node in one.items():
         if element != "." and element in other and (found := _both(node, other[element])) is not None:
@@ -101,7 +97,7 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
-    """Every member as text (`.spec.containers[name="c"].image`), the nearer ones first."""
+    """Every member as text (`.spec.containers[name="c"].image`), shallow ones first."""
     inner = sorted(element for element in fields if element != ".")
     for element in inner:
         if is_member(fields[element]):
@@ -123,78 +119,78 @@ def _path_text(element: str) -> str:
 def _scalar_text(value: Any) -> str:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-    except TypeError:  # a whole number beyond 64 bits
+    except TypeError:  # an integer beyond 64 bits
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def item_element(item: Any, shape: Shape) -> str | None:
+def item_element(item: Any, schema: Shape) -> str | None:
     """The path element of a list item; None when it lacks a key."""
-    if shape.form is Form.SET:
+    if schema.form is Form.SET:
         return f"v:{_scalar_text(item)}"
     if not isinstance(item, dict):
         return None
     keys: Raw = {}
-    for key in shape.keys:
+    for key in schema.keys:
         value = item.get(key)
         if value is None:
-            value = shape.key_defaults.get(key)
+            value = schema.key_defaults.get(key)
             if value is None:
                 return None
         keys[key] = value
     return f"k:{_scalar_text(keys)}"
 
 
-def items_by_element(items: Sequence[Any], shape: Shape) -> dict[str, Any]:
+def items_by_element(items: Sequence[Any], schema: Shape) -> dict[str, Any]:
     """List items by path element; items that lack their keys are left out."""
     found: dict[str, Any] = {}
     for item in items:
-        element = item_element(item, shape)
+        element = item_element(item, schema)
         if element is not None:
             found[element] = item
     return found
 
 
-def _granular(value: Any, shape: Shape) -> bool:
-    """Whether the members of this value are owned one by one."""
+def _granular(value: Any, schema: Shape) -> bool:
+    """Whether the members of this value are owned individually."""
     if not value:
         return False
-    return shape.maps_merge if isinstance(value, dict) else isinstance(value, list) and shape.lists_merge
+    return schema.maps_merge if isinstance(value, dict) else isinstance(value, list) and schema.lists_merge
 
 
-def everything(value: Any, shape: Shape) -> FieldSet:
-    """The set of a value that was not there before: it, and all that is in it."""
+def everything(value: Any, schema: Shape) -> FieldSet:
+    """The set of a new value: the value and everything in it."""
     if not value:
         return LEAF
-    if type(value) is dict and shape.maps_merge:
-        members, rest = shape.fields, shape.rest or ANYTHING
+    if type(value) is dict and schema.maps_merge:
+        members, rest = schema.fields, schema.rest or ANYTHING
         fields: FieldSet = {".": LEAF}
         for name, item in value.items():
-            holds = item and type(item) in _CONTAINERS
-            fields["f:" + name] = everything(item, members.get(name) or rest) if holds else LEAF
+            has_fields = item and type(item) in _CONTAINERS
+            fields["f:" + name] = everything(item, members.get(name) or rest) if has_fields else LEAF
         return fields
-    if type(value) is list and shape.lists_merge:
-        inner = shape.item
-        return {".": LEAF, **{key: everything(item, inner) for key, item in items_by_element(value, shape).items()}}
+    if type(value) is list and schema.lists_merge:
+        inner = schema.item
+        return {".": LEAF, **{key: everything(item, inner) for key, item in items_by_element(value, schema).items()}}
     return LEAF
 
 
-def applied(value: Any, shape: Shape) -> FieldSet:
+def applied(value: Any, schema: Shape) -> FieldSet:
     """The set that an applied configuration claims: its leaves and its list items, not the structs around them."""
-    if not _granular(value, shape):
+    if not _granular(value, schema):
         return LEAF
     fields: FieldSet = {}
     if isinstance(value, dict):
         for name, item in value.items():
-            declared = shape.fields.get(name)
-            inner = declared or shape.rest or ANYTHING
+            declared = schema.fields.get(name)
+            inner = declared or schema.rest or ANYTHING
             node = applied(item, inner)
             if node and declared is None and "." not in node:
                 node = {**_SELF, **node}
             if node or not isinstance(item, list) or inner.form not in (Form.KEYED, Form.SET):
                 fields[f"f:{name}"] = node
     else:
-        for element, item in items_by_element(value, shape).items():
-            fields[element] = {**_SELF, **inside} if (inside := applied(item, shape.item)) else LEAF
+        for element, item in items_by_element(value, schema).items():
+            fields[element] = {**_SELF, **inside} if (inside := applied(item, schema.item)) else LEAF
     return fields
 
 
@@ -210,25 +206,25 @@ _SAME = Comparison({}, {}, {})
 _LEAF_CHANGED = object()
 
 
-def _members(value: Any, shape: Shape) -> dict[str, tuple[Any, Shape]]:
+def _members(value: Any, schema: Shape) -> dict[str, tuple[Any, Shape]]:
     if isinstance(value, dict):
-        members = shape.fields
-        return {f"f:{name}": (item, members.get(name) or shape.rest or ANYTHING) for name, item in value.items()}
+        members = schema.fields
+        return {f"f:{name}": (item, members.get(name) or schema.rest or ANYTHING) for name, item in value.items()}
     if isinstance(value, list):
-        inner = shape.item
-        return {element: (item, inner) for element, item in items_by_element(value, shape).items()}
+        inner = schema.item
+        return {element: (item, inner) for element, item in items_by_element(value, schema).items()}
     return {}
 
 
-def _compare(old: Any, new: Any, shape: Shape) -> Any:
-    """The three parts of a `Comparison` of what is inside, or `_LEAF_CHANGED`, or None when nothing differs."""
+def _compare(old: Any, new: Any, schema: Shape) -> Any:
+    """Added, modified and removed fields inside, or `_LEAF_CHANGED`, or None when nothing differs."""
     if old == new:
         return None
     if type(old) is dict and type(new) is dict:
-        return _compare_maps(old, new, shape) if shape.maps_merge else _LEAF_CHANGED
-    if not (_granular(old, shape) or _granular(new, shape)):
+        return _compare_maps(old, new, schema) if schema.maps_merge else _LEAF_CHANGED
+    if not (_granular(old, schema) or _granular(new, schema)):
         return _LEAF_CHANGED
-    before, after = _members(old, shape), _members(new, shape)
+    before, after = _members(old, schema), _members(new, schema)
     added: FieldSet = {}
     modified: FieldSet = {}
     removed: FieldSet = {}
@@ -246,21 +242,21 @@ def _compare(old: Any, new: Any, shape: Shape) -> Any:
     for element, (item, inner) in before.items():
         if element not in after:
             removed[element] = everything(item, inner)
-    if shape.form is Form.ANY and None not in (old, new) and isinstance(old, dict) != isinstance(new, dict):
-        modified["."] = LEAF  # it became another type of value
+    if schema.form is Form.ANY and None not in (old, new) and isinstance(old, dict) != isinstance(new, dict):
+        modified["."] = LEAF  # the type of the value changed
     return added, modified, removed
 
 
-def _compare_maps(old: Raw, new: Raw, shape: Shape) -> tuple[FieldSet, FieldSet, FieldSet]:
-    """The same for two maps, which is what nearly everything is: without a table of their members."""
-    members, rest = shape.fields, shape.rest or ANYTHING
+def _compare_maps(old: Raw, new: Raw, schema: Shape) -> tuple[FieldSet, FieldSet, FieldSet]:
+    """`_compare` for two maps, by far the most common case, without building a table of their members."""
+    members, rest = schema.fields, schema.rest or ANYTHING
     added: FieldSet = {}
     modified: FieldSet = {}
     removed: FieldSet = {}
     for name, item in new.items():
         if name not in old:
-            holds = item and type(item) in _CONTAINERS
-            added["f:" + name] = everything(item, members.get(name) or rest) if holds else LEAF
+            has_fields = item and type(item) in _CONTAINERS
+            added["f:" + name] = everything(item, members.get(name) or rest) if has_fields else LEAF
         elif (before := old[name]) is not item:
             if type(item) not in _CONTAINERS and type(before) not in _CONTAINERS:
                 if before != item:
@@ -279,7 +275,7 @@ def _compare_maps(old: Raw, new: Raw, shape: Shape) -> tuple[FieldSet, FieldSet,
     return added, modified, removed
 
 
-def compare(old: Raw, new: Raw, shape: Shape) -> Comparison:
-    """What changed between two whole objects."""
-    found = _compare(old, new, shape)
+def compare(old: Raw, new: Raw, schema: Shape) -> Comparison:
+    """The fields that changed between two whole objects."""
+    found = _compare(old, new, schema)
     return Comparison(*found) if isinstance(found, tuple) else _SAME

@@ -1,4 +1,4 @@
-"""RFC 6902 patches with the limits and refusals of kube-apiserver."""
+"""RFC 6902 patches with the limits and errors of kube-apiserver."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ _MISSING = object()
 
 
 class _Refused(Exception):
-    """An operation cannot be done on this document."""
+    """An operation cannot be applied to this document."""
 
 
 def _steps(pointer: Any) -> list[str]:
@@ -94,7 +94,7 @@ def _remove(node: Any, step: str) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equal as JSON: true is not 1, but 1 is 1.0."""
+    """Equal as JSON values: true is not 1, but 1 is 1.0."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
@@ -110,7 +110,7 @@ def _test(document: Any, operation: Raw) -> None:
     found = _child(parent, steps[-1])
     wanted = operation.get("value")
     if found is _MISSING and wanted is None:
-        return  # the other system takes an absent member for null here
+        return  # kube-apiserver treats an absent member as null here
     if found is _MISSING or not same(found, wanted):
         raise _Refused
 
@@ -144,12 +144,12 @@ def _step(document: Any, operation: Raw, copied: list[int]) -> Any:
 
 
 def refused() -> Invalid:
-    """What every failed operation is answered with."""
+    """The error that kube-apiserver returns for every failed operation."""
     return Invalid("the server rejected our request due to an error in our request", details=True)
 
 
 def apply_json_patch(document: Raw, patch: Any) -> Any:
-    """`document` with every operation of `patch` done in order; the document itself stays as it was."""
+    """A copy of `document` with every operation of `patch` applied in order."""
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
         found = "object" if isinstance(patch, dict) else type(patch).__name__
         raise BadRequest(f"error decoding patch: json: cannot unmarshal {found} into Go value of type jsonpatch.Patch")

@@ -1,4 +1,4 @@
-"""Keeps `metadata.managedFields`: after every write, whoever changed a field owns it and nobody else does."""
+"""Maintains `metadata.managedFields`: after every write, whoever changed a field is its only owner."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,17 +22,17 @@ UNTRACKED = frozenset(
         "managedFields",
     }
 )
-"""Members of metadata that the server writes and nobody owns."""
+"""Fields of metadata that the server writes and that have no owner."""
 _HEAD = frozenset({"apiVersion", "kind", "metadata"})
 _WHOLE = frozenset({"manager", "operation", "apiVersion", "fieldsType", "fieldsV1"})
-"""What an entry says at least."""
+"""The keys that every complete entry has."""
 MOST_UPDATERS = 10
-"""Beyond this many, the oldest Update entries are folded into one."""
+"""Beyond this many, the oldest Update entries are merged into one."""
 _ANCIENT = "ancient-changes"
 
 
 class Manager(Struct, frozen=True, order=True):
-    """Who writes, how, in which version, through which subresource: one entry of managedFields each."""
+    """The key of an entry of managedFields: manager, operation, version and subresource."""
 
     name: str
     operation: str
@@ -44,14 +44,14 @@ class Owned(Struct, frozen=True):
     fields: FieldSet
     time: str | None = None
     entry: Raw | None = None
-    """As it stands in the list, if it does: most owners stay as they are."""
+    """The entry as it is in the list, if it is there: most owners do not change."""
 
 
 Owners = dict[Manager, Owned]
 
 
 def read_owners(entries: Any) -> Owners:
-    """The owners that a managedFields list names; entries that make no sense are passed over."""
+    """The owners in a managedFields list; malformed entries are ignored."""
     owners: Owners = {}
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and entry.get("operation") in ("Apply", "Update"):
@@ -62,15 +62,15 @@ def read_owners(entries: Any) -> Owners:
                 entry.get("subresource", ""),
             )
             fields = entry.get("fieldsV1")
-            whole = isinstance(fields, dict) and entry.keys() >= _WHOLE
+            is_complete = isinstance(fields, dict) and entry.keys() >= _WHOLE
             owners[manager] = Owned(
-                fields if isinstance(fields, dict) else {}, entry.get("time"), entry if whole else None
+                fields if isinstance(fields, dict) else {}, entry.get("time"), entry if is_complete else None
             )
     return owners
 
 
 def _read_sent(entries: Any) -> Owners:
-    """The owners that a client names; none at all when one of its sets is no set of fields."""
+    """The owners that a client sent; none at all when one of its field sets is malformed."""
     owners = read_owners(entries)
     return owners if all(is_field_set(owned.fields) for owned in owners.values()) else {}
 
@@ -99,7 +99,7 @@ def write_owners(owners: Owners) -> list[Raw]:
 
 
 def with_owners(obj: Raw, owners: Owners) -> Raw:
-    """The object with this managedFields list; without one when nobody owns anything."""
+    """The object with this managedFields list; without the field when there are no owners."""
     metadata = {**obj.get("metadata", {})}
     metadata.pop("managedFields", None)
     if owners:
@@ -108,11 +108,11 @@ def with_owners(obj: Raw, owners: Owners) -> Raw:
 
 
 _FORGETTING: tuple[Any, ...] = ([{}], [_entry(Manager("", "", ""), Owned({}))])
-"""One empty entry is how a client asks to forget all ownership."""
+"""With one empty entry a client asks to reset all ownership."""
 
 
 def owners_for_update(old: Raw | None, new: Raw, *, subresource: str = "") -> Owners:
-    """Whose list counts: the one sent, unless it is absent or senseless, or came through a subresource."""
+    """The owners before an update: those sent, unless absent, malformed or sent through a subresource."""
     live = (old or {}).get("metadata", {}).get("managedFields")
     sent = new.get("metadata", {}).get("managedFields")
     if subresource:
@@ -123,7 +123,7 @@ def owners_for_update(old: Raw | None, new: Raw, *, subresource: str = "") -> Ow
 
 
 def trackable(obj: Raw, only: Sequence[str] = (), without: Sequence[str] = ()) -> Raw:
-    """The part of an object that can be owned through a path."""
+    """The part of an object whose ownership is tracked on this path."""
     if only:
         return {key: obj[key] for key in only if key in obj}
     part = {key: value for key, value in obj.items() if key not in _HEAD and key not in without}
@@ -132,7 +132,7 @@ def trackable(obj: Raw, only: Sequence[str] = (), without: Sequence[str] = ()) -
 
 
 def taken_from(owners: Owners, changes: Comparison, writer: Manager | None = None) -> Owners:
-    """What the other owners keep after these changes; those who keep nothing are gone."""
+    """What the other owners keep after these changes; owners that keep nothing are removed."""
     changed = union(changes.modified, changes.added)
     touched = changed.keys() | changes.removed.keys()
     kept: Owners = {}
@@ -148,7 +148,7 @@ def taken_from(owners: Owners, changes: Comparison, writer: Manager | None = Non
 def track_update(
     old: Raw | None,
     new: Raw,
-    shape: Shape,
+    schema: Shape,
     manager: Manager,
     now: str | None,
     *,
@@ -157,14 +157,14 @@ def track_update(
 ) -> Raw:
     """`new` with its managedFields, after `manager` created or updated it.
 
-    `new` is decoded and defaulted, but not yet touched by admission. `without` names top-level fields that this path
-    ignores (`status` on the main path), `only` those it alone may change (`status` on the status path).
+    `new` is decoded and defaulted, but admission has not changed it yet. `without` names top-level fields that this
+    path ignores (`status` on the main path), `only` those that it alone may change (`status` on the status path).
     """
     owners = owners_for_update(old, new, subresource=manager.subresource)
     if old is not None and not owners:
-        return with_owners(new, owners)  # who has lost all ownership is not tracked again until somebody applies
-    before = trackable(old if old is not None else shape.blank, only, without)
-    changes = compare(before, trackable(new, only, without), shape)
+        return with_owners(new, owners)  # an object without owners is not tracked again until something is applied
+    before = trackable(old if old is not None else schema.blank, only, without)
+    changes = compare(before, trackable(new, only, without), schema)
     if owners and (changes.added or changes.modified or changes.removed):
         owners = taken_from(owners, changes)
     if gained := union(changes.modified, changes.added):
@@ -176,7 +176,7 @@ def track_update(
 
 
 def _capped(owners: Owners) -> Owners:
-    """At most `MOST_UPDATERS` Update entries: the oldest of each version are folded together."""
+    """At most `MAX_UPDATE_MANAGERS` Update entries: the oldest of each version are merged."""
     capped = dict(owners)
     updaters = sorted(
         ((m, o) for m, o in owners.items() if m.operation == "Update"), key=lambda item: (item[1].time or "", item[0])

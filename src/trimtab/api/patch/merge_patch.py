@@ -1,4 +1,4 @@
-"""RFC 7386: maps merge, null deletes, everything else replaces."""
+"""JSON merge patch (RFC 7386): maps merge, null deletes, everything else replaces."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def _merge(target: Any, patch: Any) -> Any:
 
 
 def apply_merge_patch(document: Raw, patch: Any) -> Raw:
-    """`document` with `patch` merged into it; the document itself stays as it was."""
+    """A copy of `document` with `patch` merged into it."""
     if not isinstance(patch, dict):
         raise BadRequest("error decoding patch: invalid JSON patch")
     merged: Raw = _merge(document, patch)

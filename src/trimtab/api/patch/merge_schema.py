@@ -1,4 +1,4 @@
-"""How the parts of an object merge: the few things that patches and field ownership need to know of a schema."""
+"""The part of a schema that patches and field ownership need: how the parts of an object merge."""
 
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -10,7 +10,7 @@ from trimtab.api.kinds.native.fields import message_name
 from trimtab.api.value import Raw
 
 Resolve = Callable[[str], Raw]
-"""From a component's name to its schema."""
+"""From the name of a component to its schema."""
 
 
 class Form(Enum):
@@ -20,22 +20,22 @@ class Form(Enum):
     MAP = "map"
     """A struct or a map, merged member by member."""
     KEYED = "keyed"
-    """A list whose items are found by their keys."""
+    """A list whose items are identified by their keys."""
     SET = "set"
     """A list of distinct scalars."""
     ANY = "any"
-    """Unknown contents: maps merge member by member, lists are atomic."""
+    """Undeclared contents: maps merge member by member, lists are atomic."""
 
 
 class Shape:
-    """One place in a schema. Made lazily, because schemas may contain themselves."""
+    """The merge rules of one node of a schema. Children are built on demand, because schemas may contain themselves."""
 
     def __init__(self, schema: Raw, resolve: Resolve, *, root: bool = False, blank: Raw | None = None) -> None:
         self.schema = _flatten(schema, resolve)
         self._resolve = resolve
         self._root = root
         self.blank: Raw = blank or {}
-        """What an object is before anybody has written it: native kinds have fields that are always there."""
+        """The object before the first write: native kinds have fields that are always present."""
         self.form = _form(self.schema)
         self.maps_merge = self.form in (Form.MAP, Form.ANY)
         self.lists_merge = self.form in (Form.KEYED, Form.SET)
@@ -54,7 +54,7 @@ class Shape:
 
     @cached_property
     def rest(self) -> "Shape | None":
-        """The shape of members that are not declared; None when there may be none."""
+        """The schema of members that are not declared; None when none are allowed."""
         if self.form is Form.ANY:
             return self
         extra = self.schema.get("additionalProperties")
@@ -70,7 +70,7 @@ class Shape:
 
     @cached_property
     def key_defaults(self) -> Mapping[str, Any]:
-        """Key values of items that leave them out."""
+        """Key values of items that omit them."""
         found = {}
         for key in self.keys:
             schema = self.item.fields[key].schema if key in self.item.fields else {}
@@ -83,7 +83,7 @@ class Shape:
 
 
 def _flatten(schema: Raw, resolve: Resolve) -> Raw:
-    """The schema with its reference followed; what stands beside the reference wins."""
+    """The schema with its references resolved; what stands beside a reference takes precedence."""
     while "$ref" in schema or len(schema.get("allOf", ())) == 1:
         if "$ref" in schema:
             target, beside = (
@@ -123,14 +123,14 @@ ANYTHING = Shape({}, _unknown)
 
 @cache
 def _object_fields() -> dict[str, Shape]:
-    """The fields that every whole object has, whatever its schema says."""
+    """The fields that every whole object has, whatever its schema declares."""
     string = Shape({"type": "string"}, _unknown)
     metadata = Shape(openapi.reference("meta.v1.ObjectMeta"), openapi.component)
     return {"apiVersion": string, "kind": string, "metadata": metadata}
 
 
 def shape_of(schema: Raw, components: Mapping[str, Raw] | None = None, *, blank: Raw | None = None) -> Shape:
-    """The shape of a whole object described by `schema` (a CRD's, or any OpenAPI schema). Keep it: making it costs."""
+    """The merge schema of whole objects (of a CRD, or any OpenAPI schema). Building it is expensive: keep it."""
     known = components or {}
 
     def resolve(name: str) -> Raw:
@@ -141,6 +141,6 @@ def shape_of(schema: Raw, components: Mapping[str, Raw] | None = None, *, blank:
 
 @cache
 def native_shape(api_version: str, kind: str) -> Shape:
-    """The shape of a native kind; made once."""
+    """The merge schema of a native kind; built once."""
     blank = codec.empty(message_name(api_version, kind))
     return shape_of(openapi.component(openapi.schema_name(api_version, kind)), blank=blank)

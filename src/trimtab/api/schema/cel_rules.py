@@ -1,4 +1,4 @@
-"""What our checks of a kind refuse, said once more in words that a CustomResourceDefinition understands."""
+"""Validation that admission does in code, repeated as schema keywords and CEL rules for CRDs."""
 
 from collections.abc import Mapping
 
@@ -26,13 +26,13 @@ _EXPRESSION: Raw = {
 }
 
 
-def _selector(place: str) -> Mapping[str, Raw]:
-    """A label selector, as far as its own form goes."""
+def _selector(path: str) -> Mapping[str, Raw]:
+    """The syntax of a label selector."""
     return {
-        f"{place}.matchLabels.*": _LABEL_VALUE,
-        f"{place}.matchExpressions.*": _EXPRESSION,
-        f"{place}.matchExpressions.*.key": _QUALIFIED_NAME,
-        f"{place}.matchExpressions.*.values.*": _LABEL_VALUE,
+        f"{path}.matchLabels.*": _LABEL_VALUE,
+        f"{path}.matchExpressions.*": _EXPRESSION,
+        f"{path}.matchExpressions.*.key": _QUALIFIED_NAME,
+        f"{path}.matchExpressions.*.values.*": _LABEL_VALUE,
     }
 
 
@@ -44,7 +44,7 @@ def _rule(rule: str, message: str) -> Raw:
     return _rules((rule, message))
 
 
-_SINGLETON = _rule("self.metadata.name == 'default'", "there is only one, and it is called default")
+_SINGLETON = _rule("self.metadata.name == 'default'", "metadata.name must be default, the only object of this kind")
 
 BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
     "clusters.cluster.karmada.io": {
@@ -105,11 +105,11 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
             ),
             (
                 "!has(self.timeZone) || self.timeZone == '' || (has(self.schedule) && self.schedule != '')",
-                "only a schedule has a time zone",
+                "timeZone must not be set without schedule",
             ),
             (
                 "!has(self.schedule) || self.schedule == '' || !has(self.ttlSecondsAfterFinished)",
-                "a rebalancer with a schedule does not finish",
+                "ttlSecondsAfterFinished must not be set together with schedule",
             ),
         ),
         "spec.schedule": {"pattern": f"^({_FIVE_PARTS})?$"},
@@ -146,28 +146,28 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
             ),
             (
                 "!has(self.unhealthyPodEvictionPolicy) || !has(self.target) || self.target != 'Workloads'",
-                "unhealthyPodEvictionPolicy only means something for a budget over Pods",
+                "unhealthyPodEvictionPolicy is only supported for budgets with target Pods",
             ),
         ),
         **_selector("spec.selector"),
         "spec.windows.*.schedule": {"pattern": f"^{_FIVE_PARTS}$"},
     },
 }
-"""By kind and by place in its schema; `*` stands for the items of a list and the values of a map."""
+"""By kind and by path in its schema; `*` stands for the items of a list and the values of a map."""
 
 
 def with_rules(kind: str, schema: Raw) -> Raw:
-    """The schema of a kind with what its checks refuse beyond it."""
-    for place, addition in BEYOND_SCHEMA.get(kind, {}).items():
-        schema = _add(schema, tuple(place.split(".")) if place else (), addition)
+    """The schema of a kind with its additional validation."""
+    for path, addition in BEYOND_SCHEMA.get(kind, {}).items():
+        schema = _add(schema, tuple(path.split(".")) if path else (), addition)
     return schema
 
 
-def _add(schema: Raw, place: tuple[str, ...], addition: Raw) -> Raw:
-    if not place:
+def _add(schema: Raw, path: tuple[str, ...], addition: Raw) -> Raw:
+    if not path:
         required = {*schema.get("required", ()), *addition.get("required", ())}
         return {**schema, **addition, **({"required": sorted(required)} if required else {})}
-    head, *rest = place
+    head, *rest = path
     if head == "*":
         inside = "items" if "items" in schema else "additionalProperties"
         return {**schema, inside: _add(schema[inside], tuple(rest), addition)}

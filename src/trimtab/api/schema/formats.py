@@ -1,4 +1,4 @@
-"""The string formats that a schema may name, as kube-apiserver reads them."""
+"""The string formats that a schema may name, as kube-apiserver validates them."""
 
 import base64
 import binascii
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))\Z")
 _DURATION = re.compile(r"[+-]?(0|((\d++\.?\d*+|\.\d++)(ns|us|µs|μs|ms|s|m|h))++)\Z")
 _WORDY_DURATION = re.compile(r"((\d+)\s*([A-Za-zµ]+))+\Z")
-"""`2 days`, which Go's strfmt also takes."""
+"""`2 days`, which Go's strfmt accepts as well."""
 _ISO_DURATION = re.compile(r"P(?=.)(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?\Z")
 _DURATION_UNITS = re.compile(
     r"(ns|us|µs|ms|s|m|h|d|w|nanos?\w*|micros?\w*|millis?\w*|sec\w*|min\w*|h(ou)?rs?|days?|weeks?|wks?)\Z"
@@ -49,7 +49,7 @@ def _is_byte(text: str) -> bool:
 
 
 def _is_ipv4(text: str) -> bool:
-    """Zeros in front are let pass, as Go's older reading did."""
+    """Leading zeros are accepted, as older versions of Go did."""
     return _FOUR_NUMBERS.match(text) is not None and all(int(part) < 256 for part in text.split("."))
 
 

@@ -1,4 +1,4 @@
-"""OpenAPI v3 structural schemas and CRDs, read off the types so that nothing is said twice."""
+"""OpenAPI v3 structural schemas and CRDs, generated from the Python types."""
 
 import types
 from collections.abc import Mapping
@@ -29,17 +29,17 @@ _NO_FIELD = Field()
 
 
 def _merge(fields: tuple[Any, ...]) -> Field:
-    """One description out of several, where what is said closer to the use wins."""
+    """One description out of several; the one closest to the use takes precedence."""
     merged = _NO_FIELD
     for field in fields:
         if isinstance(field, Field):
-            said = {k: v for k, v in field._asdict().items() if v != _NO_FIELD._asdict()[k]}
-            merged = merged._replace(**said)
+            changed = {k: v for k, v in field._asdict().items() if v != _NO_FIELD._asdict()[k]}
+            merged = merged._replace(**changed)
     return merged
 
 
 def _plain(hint: Any) -> Raw:
-    """The schema of a type without what its `Field` adds."""
+    """The schema of a type without the additions of its `Field`."""
     if hint is Any:
         return dict(_ANY)
     if hint == QuantityText:
@@ -77,15 +77,15 @@ def _without_none(hint: Any) -> Any:
 
 
 def _unwrap(hint: Any) -> tuple[Any, Field]:
-    """The bare type and everything its annotations say, through `Annotated[X | None, ...]` at any depth."""
-    said: tuple[Any, ...] = ()
+    """The bare type and the merged `Field` of its annotations, through `Annotated[X | None, ...]` at any depth."""
+    metadata: tuple[Any, ...] = ()
     while True:
         if get_origin(hint) is Annotated:
-            hint, said = get_args(hint)[0], (*hint.__metadata__, *said)
+            hint, metadata = get_args(hint)[0], (*hint.__metadata__, *metadata)
             continue
         bare = _without_none(hint)
         if bare is hint or bare == hint:
-            return hint, _merge(said)
+            return hint, _merge(metadata)
         hint = bare
 
 
@@ -140,14 +140,14 @@ def _struct(type_: type[msgspec.Struct]) -> Raw:
 
 @cache
 def object_schema(type_: type[Object], text: str = "") -> Raw:
-    """The schema of a whole object; shared between callers, so never change it."""
+    """The schema of a whole object; shared between callers, so do not modify it."""
     schema = _struct(type_)
     schema["properties"] = {**_OBJECT_HEAD, **schema["properties"]}
     return {"description": text, **schema} if text else schema
 
 
 def schema_for(kind: Kind, version: str = "") -> Raw:
-    """The schema of a kind in one of its served versions (the stored one when none is named)."""
+    """The schema of a kind in one of its served versions (by default the stored one)."""
     return object_schema(kind.type_in(version or kind.version), kind.text)
 
 
@@ -182,8 +182,8 @@ def _version(kind: Kind, name: str, *, served: bool) -> Raw:
 def crd(kind: Kind, webhook: Raw | None = None) -> Raw:
     """The CustomResourceDefinition of a kind.
 
-    Versions that are not alike are served only when `webhook`, a webhook client configuration, can convert them:
-    without it a kube-apiserver would merely rename the apiVersion and drop what the stored version does not know.
+    Versions that differ in structure are served only when `webhook`, a webhook client configuration, can convert them:
+    without it a kube-apiserver would only change the apiVersion and drop the fields that the stored version lacks.
     """
     names: Raw = {"kind": kind.name, "listKind": f"{kind.name}List", "plural": kind.plural, "singular": kind.singular}
     if kind.short:
@@ -197,7 +197,8 @@ def crd(kind: Kind, webhook: Raw | None = None) -> Raw:
             "webhook": {"clientConfig": webhook, "conversionReviewVersions": ["v1"]},
         }
     older = [
-        _version(kind, name, served=other.alike or webhook is not None) for name, other in kind.other_versions.items()
+        _version(kind, name, served=other.compatible or webhook is not None)
+        for name, other in kind.other_versions.items()
     ]
     spec["versions"] = [*older, _version(kind, kind.version, served=True)]
     return {

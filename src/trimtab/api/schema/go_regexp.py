@@ -1,7 +1,8 @@
-"""Go's regular expressions: what a schema's pattern means, decided in time linear in the text, as Go promises.
+"""Go's regular expressions (RE2), matched in time linear in the length of the text.
 
-Python's own matcher backtracks, so that a pattern such as `(a+)+$` would let one object stop the whole server. Patterns are
-parsed by Python and run here as sets of places in the pattern, one step per character; steps once taken are kept.
+Python's own matcher backtracks, so a pattern such as `(a+)+$` would let one object block the whole server. Patterns
+are parsed by Python's parser and compiled into an NFA; a search follows all its states in parallel, one step per
+character, and caches the resulting DFA states and transitions.
 """
 
 import re
@@ -35,15 +36,15 @@ _FAULTS = {
 }
 
 Accepts = Callable[[str], bool]
-"""Whether a place in the pattern takes this character."""
+"""Whether a state consumes this character."""
 
 
 class Unsupported(Exception):
-    """A construct that Go does not have."""
+    """The pattern contains a construct that Go does not have, or is too large."""
 
 
 def _translate(pattern: str) -> str:
-    """Go's end-of-text means the very end; Python's `$` would let a last newline pass."""
+    """Python syntax for a Go pattern. `$` means the very end in Go; Python's `$` also matches before a last newline."""
     for name, members in _POSIX.items():
         pattern = pattern.replace(name, members)
     out, in_class, i = [], False, 0
@@ -64,13 +65,13 @@ def _translate(pattern: str) -> str:
 
 @lru_cache(maxsize=4096)
 def pattern_fault(pattern: str) -> str:
-    """Why Go cannot read a pattern; empty when it can, or when only Python cannot."""
+    """Why Go cannot parse a pattern; empty when it can, or when only Python cannot."""
     try:
         _parser.parse(_translate(pattern), re.ASCII)
-    except re.error as fault:
-        at = fault.pos or 0
+    except re.error as error:
+        at = error.pos or 0
         where = {"unterminated character set": pattern[at:], "nothing to repeat": pattern[at : at + 1]}
-        return _FAULTS.get(fault.msg, "").format(where.get(fault.msg, pattern))
+        return _FAULTS.get(error.msg, "").format(where.get(error.msg, pattern))
     except (RecursionError, OverflowError):
         return f"expression nests too deeply: `{pattern}`"
     return ""
@@ -78,7 +79,7 @@ def pattern_fault(pattern: str) -> str:
 
 @lru_cache(maxsize=4096)
 def go_pattern(pattern: str) -> Callable[[str], bool] | None:
-    """Whether a text contains a match of the pattern; None when the pattern cannot be read here."""
+    """A function that tells whether a text contains a match; None when the pattern cannot be compiled here."""
     try:
         parsed = _parser.parse(_translate(pattern), re.ASCII)
         return Machine(parsed, parsed.state.flags).search
@@ -88,7 +89,7 @@ def go_pattern(pattern: str) -> Callable[[str], bool] | None:
 
 @lru_cache(maxsize=1024)
 def go_finder(pattern: str) -> "Finder | None":
-    """Looks for the first match of the pattern; None when the pattern cannot be read here."""
+    """Finds the first match of the pattern; None when the pattern cannot be compiled here."""
     try:
         parsed = _parser.parse(_translate(pattern), re.ASCII)
         return Finder(parsed, parsed.state.flags)
@@ -97,11 +98,11 @@ def go_finder(pattern: str) -> "Finder | None":
 
 
 class TooLong(Exception):
-    """A search took more steps than it may."""
+    """A search took more steps than allowed."""
 
 
 class Place(NamedTuple):
-    """A place in the pattern: a character is expected here, a condition must hold, or the way parts."""
+    """A state of the NFA: it consumes a character, requires a condition, or only branches."""
 
     then: tuple[int, ...]
     accepts: Accepts | None = None
@@ -109,7 +110,7 @@ class Place(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Where a search stands after some characters: the places it may be at, the last character, and steps from here."""
+    """A cached state of a search: its NFA states, the class of the previous character, and its transitions."""
 
     at: frozenset[int]
     before: str
@@ -117,7 +118,7 @@ class Step(NamedTuple):
 
 
 class Machine:
-    """One pattern as a graph of places, and the steps through it that were needed so far."""
+    """One pattern as an NFA, with the DFA states and transitions that were needed so far."""
 
     def __init__(self, parsed: Iterable[Any], flags: int) -> None:
         self._places: list[Place] = [Place(())]
@@ -128,7 +129,7 @@ class Machine:
         self._matched: set[str] = set()
 
     def search(self, text: str) -> bool:
-        if text in self._matched:  # the same few reasons and names come again and again
+        if text in self._matched:  # the same few reasons and names are checked again and again
             return True
         found = self._walk(text)
         if found and len(text) <= _LONGEST_TEXT_KEPT:
@@ -149,7 +150,7 @@ class Machine:
         return self._advance(step, _END) is True
 
     def _advance(self, step: Step, char: str) -> Step | bool:
-        """Take one character; `_END` stands for there being none. True: the pattern has been found."""
+        """Consume one character; `_END` stands for the end of the text. True: the pattern has matched."""
         if self._kept >= _MOST_STEPS_KEPT:
             self._steps.clear()
             self._kept = 0
@@ -163,9 +164,9 @@ class Machine:
         else:
             ahead = {self._first}
             for index in reached:
-                place = self._places[index]
-                if place.accepts is not None and place.accepts(char):
-                    ahead.update(place.then)
+                state = self._places[index]
+                if state.accepts is not None and state.accepts(char):
+                    ahead.update(state.then)
             follow = self._stand(frozenset(ahead), char)
         step.next[char] = follow
         self._kept += 1
@@ -176,17 +177,17 @@ class Machine:
         return self._steps.setdefault((at, kind), Step(at, kind, {}))
 
     def _reach(self, step: Step, char: str) -> set[int]:
-        """Every place that can be gone to before the next character is taken."""
+        """Every state that can be reached before the next character is consumed."""
         reached: set[int] = set()
-        waiting = list(step.at)
-        while waiting:
-            index = waiting.pop()
+        pending = list(step.at)
+        while pending:
+            index = pending.pop()
             if index in reached:
                 continue
             reached.add(index)
-            place = self._places[index]
-            if place.accepts is None and (place.holds is None or self._holds(place.holds, step.before, char)):
-                waiting.extend(place.then)
+            state = self._places[index]
+            if state.accepts is None and (state.holds is None or self._holds(state.holds, step.before, char)):
+                pending.extend(state.then)
         return reached
 
     def _holds(self, condition: Any, before: str, after: str) -> bool:
@@ -196,14 +197,14 @@ class Machine:
             return before == _END or (self._multiline and condition is op.AT_BEGINNING and before == "\n")
         return after == _END or (self._multiline and after == "\n")
 
-    def _add(self, place: Place) -> int:
+    def _add(self, state: Place) -> int:
         if len(self._places) >= _MOST_PLACES:
             raise Unsupported("the pattern is too large")
-        self._places.append(place)
+        self._places.append(state)
         return len(self._places) - 1
 
     def _sequence(self, items: Sequence[Any], then: int, flags: int) -> int:
-        """The place where the items begin, when `then` is where they lead; built from the last to the first."""
+        """The first state of the items; `then` is the state that follows them. Built from the last to the first."""
         for code, argument in reversed(items):
             then = self._item(code, argument, then, flags)
         return then
@@ -217,7 +218,7 @@ class Machine:
             _, more, fewer, inner = argument
             return self._sequence(list(inner), then, (flags | more) & ~fewer)
         if code is op.BRANCH:
-            return self._add(Place(tuple(self._sequence(list(way), then, flags) for way in argument[1])))
+            return self._add(Place(tuple(self._sequence(list(branch), then, flags) for branch in argument[1])))
         if code in (op.MAX_REPEAT, op.MIN_REPEAT):
             return self._repeat(argument, then, flags, lazily=code is op.MIN_REPEAT)
         raise Unsupported(str(code))
@@ -226,27 +227,27 @@ class Machine:
         least, most, inner = bounds
         items = list(inner)
 
-        def once_more(after: int) -> Place:
-            ways = (self._sequence(items, after, flags), then)
-            return Place(ways[::-1] if lazily else ways)
+        def one_repetition(after: int) -> Place:
+            branches = (self._sequence(items, after, flags), then)
+            return Place(branches[::-1] if lazily else branches)
 
         if most is op.MAXREPEAT:
             start = self._add(Place(()))
-            self._places[start] = once_more(start)
+            self._places[start] = one_repetition(start)
         else:
             start = then
             for _ in range(most - least):
-                start = self._add(once_more(start))
+                start = self._add(one_repetition(start))
         for _ in range(least):
             start = self._sequence(items, start, flags)
         return start
 
 
 class Finder(Machine):
-    """Says where a match is: the leftmost, and of those the one that the pattern would rather have."""
+    """Finds where a match is: the leftmost, and of those the one that the pattern prefers."""
 
     def all(self, text: str, limit: int = -1, steps: int = 200_000) -> list[str]:
-        """Matches one after another, as many as are wanted; an empty one right after another is none."""
+        """Successive matches, at most `limit`; an empty match directly after another match does not count."""
         found: list[str] = []
         start, last = 0, -1
         while limit < 0 or len(found) < limit:
@@ -263,48 +264,48 @@ class Finder(Machine):
         return found
 
     def _find(self, text: str, start: int, steps: int) -> "Match | None":
-        """Ways through the pattern are walked side by side, the dearest first, all at the same character."""
-        left = steps
-        ways: dict[int, int] = {}
+        """Follow all paths through the pattern in parallel, in order of preference, one character at a time."""
+        remaining = steps
+        threads: dict[int, int] = {}
         found: tuple[int, int] | None = None
         for at in range(start, len(text) + 1):
             if found is None:
-                ways.setdefault(self._first, at)
+                threads.setdefault(self._first, at)
             before, char = text[at - 1 : at] if at else _END, text[at : at + 1]
             ahead: dict[int, int] = {}
-            for place, since in self._in_order(ways, before, char):
-                left -= 1
-                if place == 0:
+            for state, since in self._in_order(threads, before, char):
+                remaining -= 1
+                if state == 0:
                     found = (since, at)
                     break
-                accepts = self._places[place].accepts
+                accepts = self._places[state].accepts
                 if accepts is not None and char and accepts(char):
-                    ahead.setdefault(self._places[place].then[0], since)
-            if left < 0:
+                    ahead.setdefault(self._places[state].then[0], since)
+            if remaining < 0:
                 raise TooLong
-            ways = ahead
-            if not ways and found is not None:
+            threads = ahead
+            if not threads and found is not None:
                 break
-        return None if found is None else Match(*found, steps - left)
+        return None if found is None else Match(*found, steps - remaining)
 
-    def _in_order(self, ways: dict[int, int], before: str, after: str) -> Iterator[tuple[int, int]]:
-        """Every place that can be gone to before the next character is taken, those first that come first in the pattern."""
+    def _in_order(self, threads: dict[int, int], before: str, after: str) -> Iterator[tuple[int, int]]:
+        """Every state reachable before the next character is consumed, in the pattern's order of preference."""
         reached: set[int] = set()
-        for first, since in ways.items():
-            waiting = [first]
-            while waiting:
-                index = waiting.pop()
+        for first, since in threads.items():
+            pending = [first]
+            while pending:
+                index = pending.pop()
                 if index in reached:
                     continue
                 reached.add(index)
-                place = self._places[index]
+                state = self._places[index]
                 yield index, since
-                if place.accepts is None and (place.holds is None or self._holds(place.holds, before, after)):
-                    waiting.extend(reversed(place.then))
+                if state.accepts is None and (state.holds is None or self._holds(state.holds, before, after)):
+                    pending.extend(reversed(state.then))
 
 
 class Match(NamedTuple):
-    """From where to where, and how many steps it took to see."""
+    """Start and end of a match, and the number of steps that the search took."""
 
     start: int
     end: int

@@ -7,17 +7,17 @@ from typing import Any
 from trimtab.api.value import Raw
 
 Prune = Callable[[Any, str, list[str]], Any]
-"""(value, its path, unknown paths found so far) -> the value without what the schema does not know."""
+"""(value, its path, unknown paths found so far) -> the value without fields that the schema does not declare."""
 
 Fill = Callable[[Any], Any]
-"""value -> the value with defaults; the very same when nothing was missing."""
+"""value -> the value with defaults; the same object when nothing was missing."""
 
 _CONTAINERS = frozenset((dict, list))
 _HEAD = frozenset(("apiVersion", "kind", "metadata"))
 
 
 def compile_prune(schema: Raw, *, root: bool = False) -> Prune | None:
-    """None when everything below this schema is kept; the value's shape decides, whatever type the schema names."""
+    """None when everything below is kept. The type of the value decides, whatever type the schema declares."""
     inside = [key for key in ("properties", "items", "additionalProperties") if schema.get(key)]
     if schema.get("x-kubernetes-preserve-unknown-fields") and not inside:
         return None
@@ -34,7 +34,7 @@ def compile_prune(schema: Raw, *, root: bool = False) -> Prune | None:
 
 
 def _prune_all(value: Any, path: str, unknown: list[str]) -> Any:
-    """Nothing is known inside: objects lose every member, and so do objects in lists."""
+    """Nothing is declared inside: objects lose every member, and so do objects in lists."""
     if type(value) is dict:
         unknown.extend(f"{path}.{key}" if path else key for key in value)
         return {} if value else value
@@ -59,7 +59,7 @@ def _prune_array(schema: Raw) -> Prune:
 
 
 def _drops_null(schema: Raw) -> bool:
-    """A null that the schema neither allows nor replaces by a default counts as not said."""
+    """Whether a null is dropped: the schema neither allows it nor replaces it by a default."""
     return not schema.get("nullable") and "default" not in schema
 
 

@@ -1,4 +1,4 @@
-"""A structural schema, compiled once: prunes, fills in, and refuses raw objects as kube-apiserver does for CRDs."""
+"""A structural schema, compiled once: prunes, defaults and validates raw objects as kube-apiserver does for CRDs."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ _RULES_SKIPPED = invalid(
 
 
 class CelFault(Exception):
-    """An expression could not be evaluated; the text says why."""
+    """An expression could not be evaluated; the message gives the reason."""
 
 
 class Cel(Protocol):
@@ -41,13 +41,13 @@ class Cel(Protocol):
 
 
 Visit = Callable[[Any, str], Iterator[Cause]]
-"""Complaints about one value, given its path."""
+"""Causes found in one value, given its path."""
 Walk = Callable[[Any, str, list[Cause]], None]
-"""Adds the complaints about a value and all below it."""
+"""Appends the causes found in a value and everything below it."""
 
 
 class _Checked:
-    """What a schema says about values: most fit at a glance, and only the others are looked at piece by piece."""
+    """Validation by one schema: the fast check first, the full check only for values that it does not accept."""
 
     def __init__(self, schema: Raw) -> None:
         self._schema = schema
@@ -65,7 +65,7 @@ class _Checked:
 
 
 class Structural:
-    """What a schema does to objects."""
+    """A structural schema and what it does to objects."""
 
     def __init__(self, schema: Raw) -> None:
         self.schema = schema
@@ -78,23 +78,23 @@ class Structural:
         self._has_rules = _mentions(schema, "x-kubernetes-validations")
 
     def prune(self, obj: Raw) -> tuple[Raw, list[str]]:
-        """The object without unknown fields and needless nulls, and the sorted paths of the unknown fields."""
+        """The object without unknown fields and dropped nulls, and the sorted paths of the unknown fields."""
         unknown: list[str] = []
         pruned: Raw = self._prune(obj, "", unknown) if self._prune is not None else obj
         return pruned, sorted(unknown)
 
     def fill(self, obj: Raw) -> Raw:
-        """The object with the schema's defaults."""
+        """The object with the schema's defaults applied."""
         filled: Raw = self._fill(obj) if self._fill is not None else obj
         return filled
 
     def check(self, obj: Raw, old: Raw | None = None, cel: Cel | None = None) -> list[Cause]:
-        """Complaints about a whole object; what was already there and did not change is forgiven."""
+        """Causes found in a whole object; problems in parts that did not change are ignored (validation ratcheting)."""
         problems = _forgive(self._whole.problems(obj), self.schema, obj, old)
         return self._finish(obj, old, cel, [problem.cause for problem in problems])
 
     def check_status(self, obj: Raw, old: Raw | None = None, cel: Cel | None = None) -> list[Cause]:
-        """Complaints about the status alone, as on a write through the status subresource."""
+        """Causes found in the status alone, as on a write through the status subresource."""
         status, before = obj.get("status"), (old or {}).get("status")
         problems = self._status.problems(status) if "status" in obj else []
         causes = [_under("status", p.cause) for p in _forgive(problems, self._status_schema, status, before)]
@@ -117,7 +117,7 @@ class Structural:
 
     @staticmethod
     def _new_doubles(walk: Walk, obj: Raw, old: Raw | None) -> list[Cause]:
-        """Items that occur twice, unless some did before: then nothing is said."""
+        """Duplicate items; none when the old object had duplicates as well."""
         found: list[Cause] = []
         walk(obj, "", found)
         if found and old is not None:
@@ -145,19 +145,19 @@ def _children(schema: Raw) -> Iterator[Raw]:
 
 
 def _compile_walk(schema: Raw, visit: Callable[[Raw], Visit | None]) -> Walk | None:
-    """A walk over values of this schema that goes only where there is something to visit; None when nowhere is."""
-    here = visit(schema)
+    """A check of a value and all below it that descends only where `visit` returns a check; None when nowhere."""
+    own = visit(schema)
     properties, rest_schema, item_schema = (schema.get(key) for key in ("properties", "additionalProperties", "items"))
     known = {key: _compile_walk(child, visit) for key, child in (properties or {}).items()}
     rest = _compile_walk(rest_schema, visit) if isinstance(rest_schema, dict) else None
     items = _compile_walk(item_schema, visit) if isinstance(item_schema, dict) else None
     members = rest is not None or any(known.values())
-    if here is None and items is None and not members:
+    if own is None and items is None and not members:
         return None
 
     def walk(value: Any, path: str, causes: list[Cause]) -> None:
-        if here is not None:
-            causes.extend(here(value, path))
+        if own is not None:
+            causes.extend(own(value, path))
         if members and isinstance(value, dict):
             for key, item in value.items():
                 inner = known.get(key, rest)
@@ -175,7 +175,7 @@ def _member(path: str, key: str) -> str:
 
 
 def _below(schema: Raw, value: Any, path: str) -> Iterator[tuple[Raw, Any, str, str | int]]:
-    """(schema, value, path, key or index) of each child that the schema knows."""
+    """(schema, value, path, key or index) of each child that the schema describes."""
     if isinstance(value, dict):
         properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
         for key, item in value.items():
@@ -189,7 +189,7 @@ def _below(schema: Raw, value: Any, path: str) -> Iterator[tuple[Raw, Any, str, 
 
 
 def _identity(item: Any, keys: Sequence[str], defaults: Raw) -> Any:
-    """What makes an item of a map list the same item."""
+    """The key fields that identify an item of a map list."""
     if not isinstance(item, dict):
         return None
     return {key: item.get(key, defaults.get(key)) for key in keys if key in item or key in defaults}
@@ -201,7 +201,7 @@ def _item_defaults(schema: Raw) -> Raw:
 
 
 def _doubles_in(schema: Raw) -> Visit | None:
-    """Items that occur twice in a list that is a set or a map."""
+    """Checks that a list of type set or map has no duplicates."""
     kind = schema.get("x-kubernetes-list-type")
     if kind not in ("set", "map"):
         return None
@@ -223,22 +223,22 @@ def _doubles_of(schema: Raw, value: list[Any], path: str) -> Iterator[Cause]:
 
 
 def _repeated(identities: list[Any], path: str) -> Iterator[Cause]:
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for i, identity in enumerate(identities):
         text = json.dumps(identity, sort_keys=True)
-        if text in seen:
+        if text in earlier:
             yield duplicate(f"{path}[{i}]", identity)
-        seen.add(text)
+        earlier.add(text)
 
 
 def _inside(schema: Raw) -> Raw:
-    """The schema of a whole object without its own head, which is not that of an embedded one."""
+    """The schema of a whole object without its own metadata, which is not that of an embedded object."""
     properties = {**(schema.get("properties") or {}), "metadata": {}}
     return {**schema, "properties": properties, "x-kubernetes-embedded-resource": False}
 
 
 def _heads_of(schema: Raw) -> Visit | None:
-    """Complaints about whole objects inside an object."""
+    """Checks apiVersion, kind and metadata of embedded objects."""
     if not schema.get("x-kubernetes-embedded-resource"):
         return None
     return lambda value, path: _embedded_head(value, path) if isinstance(value, dict) else iter(())
@@ -257,15 +257,15 @@ def _embedded_head(value: Raw, path: str) -> Iterator[Cause]:
         where = _member(path, "apiVersion")
         yield invalid(where, value["apiVersion"], f"unexpected GroupVersion string: {value['apiVersion']}")
     kind = value.get("kind")
-    for fault in service_name_faults(kind.lower()) if isinstance(kind, str) and kind else ():
-        yield invalid(_member(path, "kind"), kind, f"may have mixed case, but should otherwise match: {fault}")
+    for error in service_name_faults(kind.lower()) if isinstance(kind, str) and kind else ():
+        yield invalid(_member(path, "kind"), kind, f"may have mixed case, but should otherwise match: {error}")
     metadata = value.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         yield invalid(_member(path, "metadata"), metadata, "must be an object")
 
 
 def _forgive(problems: list[Problem], schema: Raw, value: Any, old: Any) -> list[Problem]:
-    """Without the complaints about nodes that are as they were before."""
+    """The problems without those in nodes that are unchanged."""
     if old is None or not problems:
         return problems
     return [problem for problem in problems if not _unchanged(problem.node, _Node(schema, value, old, ""))]
@@ -289,7 +289,7 @@ _REASONS: dict[str, Callable[[str, str], Cause]] = {
 
 
 class _Node(NamedTuple):
-    """A value with its schema, its place and what it was before."""
+    """A value with its schema, its path and its old value."""
 
     schema: Raw
     value: Any
@@ -307,7 +307,7 @@ class _Node(NamedTuple):
         return next((child for child, key in self._keyed() if key == step), None)
 
     def _before(self, item: Any, key: str | int) -> Any:
-        """By name in an object, by its keys in a map list, unknown in other lists."""
+        """The old value of a child: by name in an object, by key in a map list, unknown in other lists."""
         if isinstance(self.old, dict):
             return self.old.get(key)
         if isinstance(self.old, list) and self.schema.get("x-kubernetes-list-type") == "map":
@@ -318,7 +318,7 @@ class _Node(NamedTuple):
 
 
 def _rules(node: _Node, cel: Cel) -> Iterator[Cause]:
-    """Complaints of CEL rules: those of a node first, then those of its children."""
+    """Causes found by CEL rules: those of a node first, then those of its children."""
     if node.value is None:
         return
     for rule in node.schema.get("x-kubernetes-validations") or ():
@@ -329,18 +329,18 @@ def _rules(node: _Node, cel: Cel) -> Iterator[Cause]:
 
 
 def _broken(rule: Raw, node: _Node, cel: Cel) -> Cause | None:
-    compares = "oldSelf" in rule["rule"]
-    if node.old is None and compares and not rule.get("optionalOldSelf"):
+    uses_old = "oldSelf" in rule["rule"]
+    if node.old is None and uses_old and not rule.get("optionalOldSelf"):
         return None
-    if node.old is not None and not compares and node.value == node.old:
+    if node.old is not None and not uses_old and node.value == node.old:
         return None
     message = rule.get("message") or f"failed rule: {rule['rule']}"
     path = node.path or "<nil>"
     try:
         if cel(rule["rule"], node.schema, node.value, node.old):
             return None
-    except CelFault as fault:
-        return invalid(path, node.schema.get("type", ""), f"{fault} evaluating rule: {message}")
+    except CelFault as error:
+        return invalid(path, node.schema.get("type", ""), f"{error} evaluating rule: {message}")
     if rule.get("messageExpression"):
         message = _spoken(rule["messageExpression"], node, cel) or message
     field = _member(node.path, rule["fieldPath"].lstrip(".")) if rule.get("fieldPath") else path
@@ -348,7 +348,7 @@ def _broken(rule: Raw, node: _Node, cel: Cel) -> Cause | None:
 
 
 def _spoken(expression: str, node: _Node, cel: Cel) -> str:
-    """The message that an expression makes; empty when it fails, is blank or has several lines."""
+    """The message that an expression returns; empty when it fails, is blank or has several lines."""
     try:
         text = str(cel(expression, node.schema, node.value, node.old)).strip()
     except CelFault:

@@ -1,4 +1,4 @@
-"""Whether the schemas of a CustomResourceDefinition are structural, with the complaints of kube-apiserver."""
+"""Whether the schemas of a CustomResourceDefinition are structural, with the messages of kube-apiserver."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -34,7 +34,7 @@ _LIST_TYPES = ("atomic", "set", "map")
 
 
 def definition_causes(definition: Raw) -> list[Cause]:
-    """Complaints about the schemas of all versions; one schema for all versions is one place, as upstream sees it."""
+    """Causes found in all versions; when all have the same schema, upstream reports it once, as one field."""
     versions = [v for v in (definition.get("spec") or {}).get("versions") or [] if isinstance(v, dict)]
     found = [(version.get("schema") or {}).get("openAPIV3Schema") for version in versions]
     schemas = [schema for schema in found if isinstance(schema, dict)]
@@ -51,7 +51,7 @@ def definition_causes(definition: Raw) -> list[Cause]:
 
 
 def schema_causes(schema: Raw, field: str) -> Iterator[Cause]:
-    """Complaints about one whole schema."""
+    """Causes found in one whole schema."""
     yield from _node(schema, field, "root")
 
 
@@ -142,7 +142,7 @@ def _extensions(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
 
 
 def _head(properties: Mapping[str, Any], field: str) -> Iterator[Cause]:
-    """apiVersion, kind and metadata are what they always are."""
+    """apiVersion, kind and metadata may only have their fixed types."""
     for key, type_ in (("apiVersion", "string"), ("kind", "string"), ("metadata", "object")):
         child = _mapping(properties.get(key))
         if child.get("type", type_) != type_:
@@ -216,7 +216,7 @@ def _map_keys(schema: Mapping[str, Any], keys: list[str], field: str) -> Iterato
 
 
 def _default(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
-    """A default must itself pass the schema, and say nothing that the schema does not know."""
+    """A default must be valid by its own schema and have no unknown fields."""
     prune = compile_prune(dict(schema))
     unknown: list[str] = []
     if prune is not None:
@@ -234,7 +234,7 @@ def _default(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
 
 
 def _nested(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
-    """Under anyOf and its like only limits may stand; what there is must be said outside."""
+    """Under anyOf, oneOf, allOf and not only limits may stand; the structure must be declared outside."""
     for key in ("anyOf", "oneOf", "allOf"):
         for i, branch in enumerate(schema.get(key) or ()):
             if schema.get("x-kubernetes-int-or-string") and _INT_OR_STRING_TYPES in (

@@ -1,7 +1,7 @@
-"""Expressions about a managed cluster, or an object in one, in CEL with the libraries of Kubernetes, and never at any price.
+"""CEL expressions about a managed cluster or an object in one, with the libraries of Kubernetes and a cost limit.
 
-The evaluator is the extra `cel`; `compiler()` is None where it is not installed. It cannot be stopped half-way, so the
-price is reckoned before each call: loops inside loops over the largest collection at hand.
+The evaluator is the extra `cel`; `compiler()` is None where it is not installed. An evaluation cannot be interrupted,
+so its cost is estimated before each call: the nesting depth of loops over the largest collection in the input.
 """
 
 import json
@@ -39,20 +39,20 @@ _NOISE = re.compile(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$")
 
 
 class Unmatched(Exception):
-    """Raised inside an expression: it has no answer, so the cluster does not match."""
+    """Raised inside an expression that reads a missing score: the cluster does not match."""
 
 
 class Unanswered(Exception):
-    """An expression has no answer; the message is for its author."""
+    """An expression has no value; the message is for its author."""
 
 
 class Tongue:
-    """Expressions over some variables: what they may say is checked first, then they can be run."""
+    """Compiles expressions over some variables, after checking their types."""
 
     def __init__(self, overloads: list[Overload], variables: Mapping[str, str]) -> None:
         opaque = {name: cel.Type.AbstractType(f"kubernetes.{name}") for name in OPAQUE}
         overloads = [*library(), *strings(), *formats(), *overloads]
-        # the evaluator has no values of foreign types: the first environment checks types, the second runs with maps
+        # the evaluator has no values of opaque types: the first environment checks types, the second evaluates maps
         self._checker = _environment(overloads, opaque, variables)
         maps = dict.fromkeys(opaque, cel.Type.Map(cel.Type.STRING, cel.Type.DYN))
         self._runner = _environment(_spelled_out(overloads), maps, variables)
@@ -60,16 +60,16 @@ class Tongue:
     def compile(self, text: str) -> Any:
         if len(text) > _LONGEST:
             raise Unanswered(f"ERROR: <input>:1:1: expression is longer than {_LONGEST} characters")
-        told = with_optionals(text)
+        wrapped = with_optionals(text)
         try:
-            self._checker.compile(told)
-            return self._runner.compile(told)
-        except RuntimeError as fault:
-            raise Unanswered(_NOISE.sub("", str(fault))) from fault
+            self._checker.compile(wrapped)
+            return self._runner.compile(wrapped)
+        except RuntimeError as error:
+            raise Unanswered(_NOISE.sub("", str(error))) from error
 
 
 class Evaluator:
-    """Compiles each selector once, and asks it of one cluster at a time."""
+    """Compiles each selector once, and evaluates it for one cluster at a time."""
 
     def __init__(self) -> None:
         self._scores: Scores = lambda _: None
@@ -101,29 +101,29 @@ class Evaluator:
         for text in expressions:
             try:
                 compiled.append((text, self._tongue.compile(text)))
-            except Unanswered as fault:
-                return str(fault)
+            except Unanswered as error:
+                return str(error)
 
         def holds(cluster: Raw, scores: Scores) -> bool:
             self._scores = scores
-            spent = 0
+            total = 0
             for text, expression in compiled:
-                price = cost(text, cluster)
-                spent += price
-                if price > COST_LIMIT or spent > COST_LIMIT_OF_SELECTOR:
+                estimate = cost(text, cluster)
+                total += estimate
+                if estimate > COST_LIMIT or total > COST_LIMIT_OF_SELECTOR:
                     return False
                 try:
-                    answer = expression.eval(data={"managedCluster": cluster}).value()
+                    result = expression.eval(data={"managedCluster": cluster}).value()
                 except RuntimeError:
                     return False
-                if answer is not True:
+                if result is not True:
                     return False
             return True
 
         return holds
 
     def value(self, text: str, known: Mapping[str, Any]) -> Any:
-        """What an expression about an `object` (and, where there is one, a `result`) comes to; raises Unanswered."""
+        """The value of an expression about an `object` (and, if known, a `result`); raises `ExpressionError`."""
         if cost(text, dict(known)) > COST_LIMIT:
             raise Unanswered("the expression would cost more than it may")
         try:
@@ -131,8 +131,8 @@ class Evaluator:
             if found.type() == cel.Type.ERROR:
                 raise Unanswered(_NOISE.sub("", str(found.value())))
             return found.plain_value()
-        except (RuntimeError, TypeError) as fault:
-            raise Unanswered(_NOISE.sub("", str(fault))) from fault
+        except (RuntimeError, TypeError) as error:
+            raise Unanswered(_NOISE.sub("", str(error))) from error
 
 
 @lru_cache(maxsize=1024)
@@ -186,14 +186,14 @@ def _environment(overloads: list[Overload], opaque: Mapping[str, Any], variables
         **opaque,
     }
     by_name: dict[str, list[Any]] = {"string": _texts_of_standard_values()}
-    for number, one in enumerate(overloads):
-        by_name.setdefault(one.name, []).append(
+    for number, overload in enumerate(overloads):
+        by_name.setdefault(overload.name, []).append(
             cel.Overload(
-                f"trimtab_{one.name}_{number}",
-                types[one.returns],
-                [types[taken] for taken in one.takes],
-                one.member,
-                one.does,
+                f"trimtab_{overload.name}_{number}",
+                types[overload.returns],
+                [types[taken] for taken in overload.takes],
+                overload.member,
+                overload.does,
             )
         )
     return cel.NewEnv(
@@ -205,7 +205,7 @@ def _environment(overloads: list[Overload], opaque: Mapping[str, Any], variables
 
 
 def _texts_of_standard_values() -> list[Any]:
-    """`string(x)` as the evaluator has it: only a function that is declared anew can get a form for addresses."""
+    """`string(x)` as the evaluator declares it: only a function declared anew can get an overload for addresses."""
     kinds = ("INT", "UINT", "DOUBLE", "BOOL", "STRING", "BYTES", "TIMESTAMP", "DURATION")
     return [
         cel.Overload(f"{kind.lower()}_to_string", cel.Type.STRING, [getattr(cel.Type, kind)], False) for kind in kinds
@@ -213,17 +213,18 @@ def _texts_of_standard_values() -> list[Any]:
 
 
 def _spelled_out(overloads: list[Overload]) -> list[Overload]:
-    """As the runner wants them: foreign types are all maps to it, and an argument of any type must have each of them."""
+    """Overloads for evaluation: opaque types become maps, and a `dyn` argument gets one overload per type."""
     forms: dict[tuple[str, tuple[str, ...], bool], Overload] = {}
-    for one in overloads:
-        for kinds in product(*(_ANY if taken == "dyn" else (taken,) for taken in one.takes)):
-            shape = tuple("Map" if taken in OPAQUE else taken for taken in kinds)
-            forms.setdefault((one.name, shape, one.member), one._replace(takes=kinds))
+    for overload in overloads:
+        for kinds in product(*(_ANY if taken == "dyn" else (taken,) for taken in overload.takes)):
+            types = tuple("Map" if taken in OPAQUE else taken for taken in kinds)
+            expanded = Overload(overload.name, kinds, overload.returns, overload.does, overload.member)
+            forms.setdefault((overload.name, types, overload.member), expanded)
     return list(forms.values())
 
 
 def cost(expression: str, cluster: Raw) -> int:
-    """At most how many steps the expression takes: the largest collection, to the power of the loops in each other."""
+    """An upper bound of the evaluation steps: the largest collection to the power of the loop depth."""
     depth = loops_in_loops(expression)
     if depth == 0:
         return len(expression)
@@ -232,7 +233,7 @@ def cost(expression: str, cluster: Raw) -> int:
 
 @cache
 def loops_in_loops(expression: str) -> int:
-    """How deep comprehensions are nested in the text."""
+    """How deeply comprehensions are nested in the expression."""
     starts = {match.end() - 1 for match in _LOOP.finditer(expression)}
     deepest = depth = 0
     opened: list[bool] = []
@@ -247,7 +248,7 @@ def loops_in_loops(expression: str) -> int:
 
 
 def largest(value: Any, *, unpacked: bool) -> int:
-    """The size of the largest list or map below; texts count when the expression takes them apart."""
+    """The size of the largest list or map below; strings count when the expression takes them apart."""
     if isinstance(value, str):
         return len(value) if unpacked else 0
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Kubernetes' named formats in CEL: `format.dns1123Label().validate(text)` is none, or what is wrong with the text.
+"""Kubernetes' named formats in CEL: `format.dns1123Label().validate(text)` is none, or the errors of the text.
 
-The evaluator lets no function of ours make an optional value. So the functions give the plain value, and `with_optionals` puts
-`optional.ofNonZeroValue(...)` round each call before the text is compiled.
+A custom function cannot return an optional value in this evaluator. So the functions return the plain value, and
+`wrap_optional_calls` puts `optional.ofNonZeroValue(...)` around each call before the expression is compiled.
 """
 
 import re
@@ -24,7 +24,7 @@ _OPENS = {")": "(", "]": "["}
 
 
 def _prefix(faults: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """A name that something will be added to may end in a dash."""
+    """A name that a suffix will be added to may end in a dash."""
     return lambda text: faults(f"{text[:-1]}a" if text.endswith("-") else text)
 
 
@@ -66,7 +66,7 @@ def formats() -> list[Overload]:
 
 
 def with_optionals(text: str) -> str:
-    """The expression with every call that may have no answer made to say so."""
+    """The expression with every call that may return none wrapped into an optional value."""
     if "format" not in text:
         return text
     tokens = _TOKEN.findall(text)
@@ -80,34 +80,38 @@ def with_optionals(text: str) -> str:
 
 def _calls(tokens: list[str]) -> Iterator[tuple[int, int]]:
     """The first and the last token of each `x.validate(...)` and `format.named(...)`."""
-    solid = [i for i, token in enumerate(tokens) if not token.isspace() and not token.startswith("//")]
-    words = [tokens[i] for i in solid]
-    for at, word in enumerate(words):
-        if word not in ("validate", "named") or words[at - 1 : at] != ["."] or words[at + 1 : at + 2] != ["("]:
+    indexes = [i for i, token in enumerate(tokens) if not token.isspace() and not token.startswith("//")]
+    significant = [tokens[i] for i in indexes]
+    for at, name in enumerate(significant):
+        if (
+            name not in ("validate", "named")
+            or significant[at - 1 : at] != ["."]
+            or significant[at + 1 : at + 2] != ["("]
+        ):
             continue
-        end = _closing(words, at + 1)
-        start = _beginning(words, at)
-        if end is not None and (word == "validate" or words[start] == "format"):
-            yield solid[start], solid[end]
+        end = _closing(significant, at + 1)
+        start = _beginning(significant, at)
+        if end is not None and (name == "validate" or significant[start] == "format"):
+            yield indexes[start], indexes[end]
 
 
-def _closing(words: list[str], opening: int) -> int | None:
+def _closing(significant: list[str], opening: int) -> int | None:
     depth = 0
-    for at in range(opening, len(words)):
-        depth += (words[at] in "([{") - (words[at] in ")]}")
+    for at in range(opening, len(significant)):
+        depth += (significant[at] in "([{") - (significant[at] in ")]}")
         if depth == 0:
             return at
     return None
 
 
-def _beginning(words: list[str], at: int) -> int:
-    """Where the chain of names and calls begins that ends with this name."""
-    while at >= 2 and words[at - 1] == ".":
+def _beginning(significant: list[str], at: int) -> int:
+    """The index where the chain of names and calls begins that ends with this name."""
+    while at >= 2 and significant[at - 1] == ".":
         at -= 2
-        while words[at] in _OPENS and at > 0:
+        while significant[at] in _OPENS and at > 0:
             depth = 1
             while depth and at > 0:
                 at -= 1
-                depth += (words[at] in ")]") - (words[at] in "([")
-            at -= at > 0 and (words[at - 1][-1:].isalnum() or words[at - 1] in _OPENS)
+                depth += (significant[at] in ")]") - (significant[at] in "([")
+            at -= at > 0 and (significant[at - 1][-1:].isalnum() or significant[at - 1] in _OPENS)
     return at

@@ -1,6 +1,6 @@
 """The functions that Kubernetes adds to CEL: quantities, addresses, versions, URLs, lists, patterns.
 
-A value of a type that CEL does not know is a map with one key, the name of its type.
+A value of a type that CEL does not have is a map with one key, the name of its type.
 """
 
 import re
@@ -24,7 +24,7 @@ _SEMVER = re.compile(
 
 
 class Overload(NamedTuple):
-    """One form of a function; types are CEL's names, or capitalised ones of ours."""
+    """One overload of a function; types are CEL's names, or capitalised names for the types that CEL lacks."""
 
     name: str
     takes: tuple[str, ...]
@@ -60,8 +60,8 @@ def _measure(value: Raw) -> Any:
 
 
 def _compare(left: Raw, right: Raw) -> int:
-    mine, other = _measure(left), _measure(right)
-    return int(mine > other) - int(mine < other)
+    first, second = _measure(left), _measure(right)
+    return int(first > second) - int(first < second)
 
 
 def _ip(text: str) -> Raw:
@@ -133,7 +133,7 @@ def _is_canonical(text: str) -> bool:
 
 
 def _shown(value: Raw) -> str:
-    """An address or a range as text; other values of ours have none."""
+    """An address or a range as text; the other opaque types have none."""
     found = value.get("IP", value.get("CIDR"))
     if not isinstance(found, str):
         raise TypeError("the value cannot be a text")
@@ -141,16 +141,16 @@ def _shown(value: Raw) -> str:
 
 
 def _index_of(values: list[Any], wanted: Any) -> int:
-    return next((place for place, value in enumerate(values) if _equal(value, wanted)), -1)
+    return next((index for index, value in enumerate(values) if _equal(value, wanted)), -1)
 
 
 def _last_index_of(values: list[Any], wanted: Any) -> int:
-    behind = _index_of(values[::-1], wanted)
-    return behind if behind < 0 else len(values) - 1 - behind
+    from_end = _index_of(values[::-1], wanted)
+    return from_end if from_end < 0 else len(values) - 1 - from_end
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Truth is no number in CEL."""
+    """A boolean never equals a number in CEL."""
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 

@@ -1,4 +1,8 @@
-"""The functions that CEL's extension for strings has; our own, because a name that the evaluator declares cannot get more forms."""
+"""The functions of CEL's strings extension, reimplemented.
+
+The evaluator accepts no further overloads for a name that it declares itself, and `indexOf` and others need some for
+lists.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -76,19 +80,19 @@ def _quoted(text: str) -> str:
 
 
 def formatted(text: str, values: Sequence[Any]) -> str:
-    """`%s` and its like, each taking the next value."""
+    """`%s` and its like, each consuming the next value."""
     out: list[str] = []
-    left = iter(values)
+    remaining = iter(values)
     at = 0
     while (found := text.find("%", at)) >= 0:
         out.append(text[at:found])
         precision, verb, at = _clause(text, found + 1)
-        out.append("%" if verb == "%" else _written(verb, precision, left))
+        out.append("%" if verb == "%" else _written(verb, precision, remaining))
     return "".join([*out, text[at:]])
 
 
 def _clause(text: str, at: int) -> tuple[int | None, str, int]:
-    """How many digits, which verb, and where the text goes on."""
+    """The precision, the verb, and the position after the clause."""
     precision = None
     if text[at : at + 1] == ".":
         end = at + 1
@@ -112,7 +116,7 @@ def _written(verb: str, precision: int | None, left: Any) -> str:
 
 
 def in_words(value: Any) -> str:
-    """Any value as `%s` writes it."""
+    """Any value as `%s` formats it."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -133,7 +137,7 @@ def in_words(value: Any) -> str:
 
 
 def _fraction(value: float, finite: str) -> str:
-    if value != value:  # noqa: PLR0124  # the one value that is not itself
+    if value != value:  # noqa: PLR0124  # only NaN is not equal to itself
         return "NaN"
     return finite if abs(value) != float("inf") else "Infinity" if value > 0 else "-Infinity"
 
@@ -177,7 +181,7 @@ _VERBS: dict[str, Callable[[Any, int], str]] = {
 
 
 def strings() -> list[Overload]:
-    """Every function about texts that CEL's own library lacks."""
+    """Every string function that CEL's standard library lacks."""
     text, number = "string", "int"
     return [
         Overload("charAt", (text, number), text, _char_at, member=True),

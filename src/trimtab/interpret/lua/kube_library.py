@@ -1,4 +1,4 @@
-"""The functions that scripts find under `require("kube")`."""
+"""The functions that scripts import with `require("kube")`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +7,11 @@ from trimtab.api.quantity import BadQuantity, add, parse
 from trimtab.interpret.podspec import dependencies, requirements
 
 Reply = tuple[bool, Any]
-"""Whether it worked, and the result or what was wrong; a Python exception must never reach a script."""
+"""Whether the call succeeded, and its result or error message; a Python exception must never reach a script."""
 
 
 class BadCall(Exception):
-    """A script called a function of the library the wrong way; the message is for its author."""
+    """A script called a function of the library with wrong arguments; the message is for its author."""
 
 
 def _arguments(count: int, given: tuple[Any, ...], expected: int, name: str) -> tuple[Any, ...]:
@@ -68,5 +68,5 @@ def reply(name: str, count: int, given: tuple[Any, ...]) -> Reply:
     """Call one function of the library with plain values."""
     try:
         return True, FUNCTIONS[name](count, *given)
-    except (BadCall, BadQuantity, OverflowError) as wrong:
-        return False, str(wrong)
+    except (BadCall, BadQuantity, OverflowError) as error:
+        return False, str(error)

@@ -1,10 +1,10 @@
--- The world a script sees. Runs once in a fresh state, before the script, and takes away everything else.
+-- The global environment of a script. Runs once in a fresh state, before the script, and removes all other globals.
 --
 -- state: shared with the host, which reads it after the script has run or failed
 --   left     instructions the script may still spend
---   spent    true once they are used up; from then on every instruction fails, so pcall cannot hide it
---   printed  lines given to print
---   now      what os.time() answers (seconds)
+--   spent    true once they are used up; from then on every instruction fails, so that pcall cannot hide it
+--   printed  lines passed to print
+--   now      the result of os.time() (seconds)
 -- host: the functions of the kube library; each returns (true, result) or (false, message)
 local state, host = ...
 
@@ -15,7 +15,7 @@ local sethook, raw_pcall, raw_date, raw_time, collect = debug.sethook, pcall, os
 local type, error, tostring, tonumber, select, pairs, ipairs, unpack = type, error, tostring, tonumber, select, pairs, ipairs, unpack
 local floor = math.floor
 
-local STEP, LONGEST, LONGEST_PRINT, MOST_PRINTS = 1000, 1000000, 1000, 100
+local STEP, MAX_LENGTH, MAX_PRINT_LENGTH, MAX_PRINTS = 1000, 1000000, 1000, 100
 
 local function out_of_budget()
   state.spent = true
@@ -23,7 +23,7 @@ local function out_of_budget()
   error("the script used up its instructions", 0)
 end
 
--- Work done inside a C function is invisible to the count hook, so it is paid for by its size.
+-- The count hook does not see work inside a C function, so it is charged by the size of the arguments.
 local function charge(amount)
   state.left = state.left - amount
   if state.left <= 0 then out_of_budget() end
@@ -31,11 +31,11 @@ end
 
 local function tick() charge(STEP) end
 
--- Each of these calls back from C, and C has room for 200 levels; at the last one the hook itself has none left to run
--- in, so a script that stays down there would be counted no more.
-local DEEPEST, depth = 50, 0
+-- Each of these calls back from C, and C allows 200 levels; at the last one the hook itself has no level left to run
+-- in, so instructions of a script at that depth would not be counted.
+local MAX_DEPTH, depth = 50, 0
 local function enter()
-  if depth >= DEEPEST then error("calls are protected or sorted within one another more than " .. DEEPEST .. " times", 0) end
+  if depth >= MAX_DEPTH then error("calls are protected or sorted within one another more than " .. MAX_DEPTH .. " times", 0) end
   depth = depth + 1
   return depth
 end
@@ -48,45 +48,46 @@ end
 
 local function guarded_call(call, ...) return finish(enter(), raw_pcall(call, ...)) end
 
--- The handler of a real xpcall runs inside the hook, where no hook counts; here it runs after the unwinding.
-local function handled(handler, good, ...)
-  if good then return true, ... end
-  local _, answer = guarded_call(handler, ...)
-  return false, answer
+-- The handler of the original xpcall runs inside the hook, where instructions are not counted; here it runs after the
+-- stack is unwound.
+local function call_handler(handler, succeeded, ...)
+  if succeeded then return true, ... end
+  local _, result = guarded_call(handler, ...)
+  return false, result
 end
-local function guarded_xcall(call, handler) return handled(handler, guarded_call(call)) end
+local function guarded_xcall(call, handler) return call_handler(handler, guarded_call(call)) end
 
-local function forbidden(name)
+local function unavailable(name)
   return function() error("the function " .. name .. " is not available to scripts", 2) end
 end
 
-local function words(value, position, name)
+local function check_string(value, position, name)
   local kind = type(value)
   if kind == "number" then value = tostring(value)
   elseif kind ~= "string" then
     error("bad argument #" .. position .. " to '" .. name .. "' (string expected, got " .. (value == nil and "no value" or kind) .. ")", 3)
   end
-  if #value > LONGEST then error("a string of " .. #value .. " bytes is longer than the " .. LONGEST .. " that " .. name .. " takes", 3) end
+  if #value > MAX_LENGTH then error("a string of " .. #value .. " bytes is longer than the " .. MAX_LENGTH .. " that " .. name .. " takes", 3) end
   charge(#value / 16)
   return value
 end
 
--- Patterns. The C matcher cannot be interrupted, and 'a*a*a*…b' keeps it busy for hours; this one is counted.
-local ONE, STAR, PLUS, MINUS, MAYBE, OPEN, PLACE, CLOSE, STOP, BACK, BALANCE, FRONTIER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+-- Patterns. The C matcher cannot be interrupted, and 'a*a*a*…b' runs for hours; the steps of this one are counted.
+local ONE, STAR, PLUS, MINUS, MAYBE, OPEN, POSITION_CAPTURE, CLOSE, STOP, BACK, BALANCE, FRONTIER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
 local REPEATS = { ["*"] = STAR, ["+"] = PLUS, ["-"] = MINUS, ["?"] = MAYBE }
-local HERE, UNFINISHED = -1, -2
+local POSITION, UNFINISHED = -1, -2
 
 local function between(low, high) return function(b) return b >= low and b <= high end end
-local function either(one, other) return function(b) return one(b) or other(b) end end
-local function except(test) return function(b) return not test(b) end end
+local function either_of(one, other) return function(b) return one(b) or other(b) end end
+local function not_in(test) return function(b) return not test(b) end end
 local digit, small, capital = between(48, 57), between(97, 122), between(65, 90)
-local letter, space = either(small, capital), function(b) return b == 32 or (b >= 9 and b <= 13) end
-local word = either(letter, digit)
+local letter, space = either_of(small, capital), function(b) return b == 32 or (b >= 9 and b <= 13) end
+local word = either_of(letter, digit)
 local CLASSES = {
   a = letter, d = digit, l = small, u = capital, w = word, s = space,
   c = function(b) return b < 32 or b == 127 end,
   p = function(b) return b > 32 and b < 127 and not word(b) end,
-  x = either(digit, either(between(97, 102), between(65, 70))),
+  x = either_of(digit, either_of(between(97, 102), between(65, 70))),
   z = function(b) return b == 0 end,
 }
 
@@ -96,10 +97,10 @@ local function class(name)
     local wanted = byte(name)
     return function(b) return b == wanted end
   end
-  return name == lower(name) and test or except(test)
+  return name == lower(name) and test or not_in(test)
 end
 
-local function read_set(pattern, at) -- `at` is just behind the '['
+local function read_set(pattern, at) -- `at` is the position after the '['
   local tests, negated = {}, sub(pattern, at, at) == "^"
   if negated then at = at + 1 end
   local first = true
@@ -126,7 +127,7 @@ local function read_set(pattern, at) -- `at` is just behind the '['
     end
     return false
   end
-  return negated and except(test) or test, at + 1
+  return negated and not_in(test) or test, at + 1
 end
 
 local function read_single(pattern, at)
@@ -147,7 +148,7 @@ local function read_pattern(pattern)
   while at <= #pattern do
     local c, after = sub(pattern, at, at), sub(pattern, at + 1, at + 1)
     if c == "(" then
-      items[#items + 1] = { kind = after == ")" and PLACE or OPEN }
+      items[#items + 1] = { kind = after == ")" and POSITION_CAPTURE or OPEN }
       at = at + (after == ")" and 2 or 1)
     elseif c == ")" then
       items[#items + 1] = { kind = CLOSE }
@@ -161,17 +162,17 @@ local function read_pattern(pattern)
       at = at + 4
     elseif c == "%" and after == "f" then
       if sub(pattern, at + 2, at + 2) ~= "[" then error("missing '[' after '%f' in pattern", 0) end
-      local test, behind = read_set(pattern, at + 3)
+      local test, next_at = read_set(pattern, at + 3)
       items[#items + 1] = { kind = FRONTIER, test = test }
-      at = behind
+      at = next_at
     elseif c == "%" and after ~= "" and digit(byte(after)) then
       items[#items + 1] = { kind = BACK, which = tonumber(after) }
       at = at + 2
     else
-      local test, behind = read_single(pattern, at)
-      local repeated = REPEATS[sub(pattern, behind, behind)]
-      items[#items + 1] = { kind = repeated or ONE, test = test }
-      at = behind + (repeated and 1 or 0)
+      local test, next_at = read_single(pattern, at)
+      local repetition = REPEATS[sub(pattern, next_at, next_at)]
+      items[#items + 1] = { kind = repetition or ONE, test = test }
+      at = next_at + (repetition and 1 or 0)
     end
   end
   return items, anchored
@@ -183,7 +184,7 @@ local function matcher(subject, items)
 
   local function fits(item, at) return at <= size and item.test(byte(subject, at)) end
 
-  local function longest(item, at, index)
+  local function match_longest(item, at, index)
     local last, least = at, item.kind == PLUS and at + 1 or at
     while fits(item, last) do last = last + 1 end
     while last >= least do
@@ -193,7 +194,7 @@ local function matcher(subject, items)
     end
   end
 
-  local function shortest(item, at, index)
+  local function match_shortest(item, at, index)
     while true do
       local found = match(at, index + 1)
       if found then return found end
@@ -202,7 +203,7 @@ local function matcher(subject, items)
     end
   end
 
-  local function opened(length, at, index)
+  local function open_capture(length, at, index)
     level = level + 1
     starts[level], lengths[level] = at, length
     local found = match(at, index + 1)
@@ -210,7 +211,7 @@ local function matcher(subject, items)
     return found
   end
 
-  local function closed(at, index)
+  local function close_capture(at, index)
     local which = level
     while which > 0 and lengths[which] ~= UNFINISHED do which = which - 1 end
     if which == 0 then error("invalid pattern capture", 0) end
@@ -220,7 +221,7 @@ local function matcher(subject, items)
     return found
   end
 
-  local function repeated(item, at)
+  local function match_back_reference(item, at)
     local which = item.which
     if which < 1 or which > level or lengths[which] < 0 then error("invalid capture index", 0) end
     local wanted = sub(subject, starts[which], starts[which] + lengths[which] - 1)
@@ -228,21 +229,21 @@ local function matcher(subject, items)
     return sub(subject, at, at + #wanted - 1) == wanted and at + #wanted or nil
   end
 
-  local function balanced(item, at)
+  local function match_balanced(item, at)
     if byte(subject, at) ~= item.open then return nil end
     local depth = 1
-    for place = at + 1, size do
-      local b = byte(subject, place)
+    for position = at + 1, size do
+      local b = byte(subject, position)
       if b == item.close then
         depth = depth - 1
-        if depth == 0 then return place + 1 end
+        if depth == 0 then return position + 1 end
       elseif b == item.open then
         depth = depth + 1
       end
     end
   end
 
-  local function frontier(item, at)
+  local function is_frontier(item, at)
     local before, here = byte(subject, at - 1) or 0, byte(subject, at) or 0
     if at == 1 then before = 0 end
     return not item.test(before) and item.test(here)
@@ -256,30 +257,30 @@ local function matcher(subject, items)
       if kind == ONE then
         if not fits(item, at) then return nil end
         at = at + 1
-      elseif kind == STAR or kind == PLUS then return longest(item, at, index)
-      elseif kind == MINUS then return shortest(item, at, index)
+      elseif kind == STAR or kind == PLUS then return match_longest(item, at, index)
+      elseif kind == MINUS then return match_shortest(item, at, index)
       elseif kind == MAYBE then
         local found = fits(item, at) and match(at + 1, index + 1)
         if found then return found end
-      elseif kind == OPEN then return opened(UNFINISHED, at, index)
-      elseif kind == PLACE then return opened(HERE, at, index)
-      elseif kind == CLOSE then return closed(at, index)
+      elseif kind == OPEN then return open_capture(UNFINISHED, at, index)
+      elseif kind == POSITION_CAPTURE then return open_capture(POSITION, at, index)
+      elseif kind == CLOSE then return close_capture(at, index)
       elseif kind == STOP then
         if at ~= size + 1 then return nil end
       elseif kind == BACK then
-        at = repeated(item, at)
+        at = match_back_reference(item, at)
         if not at then return nil end
       elseif kind == BALANCE then
-        at = balanced(item, at)
+        at = match_balanced(item, at)
         if not at then return nil end
-      elseif not frontier(item, at) then return nil
+      elseif not is_frontier(item, at) then return nil
       end
       index = index + 1
     end
   end
 
   local function capture(which)
-    if lengths[which] == HERE then return starts[which] end
+    if lengths[which] == POSITION then return starts[which] end
     if lengths[which] == UNFINISHED then error("unfinished capture", 0) end
     return sub(subject, starts[which], starts[which] + lengths[which] - 1)
   end
@@ -306,7 +307,7 @@ local function first_match(subject, pattern, init)
   end
 end
 
-local function starting(subject, init)
+local function start_position(subject, init)
   init = floor(tonumber(init) or 1)
   if init < 0 then init = #subject + init + 1 end
   if init < 1 then init = 1 end
@@ -314,10 +315,10 @@ local function starting(subject, init)
 end
 
 local function safe_find(subject, pattern, init, plain)
-  subject, pattern = words(subject, 1, "find"), words(pattern, 2, "find")
-  init = starting(subject, init)
+  subject, pattern = check_string(subject, 1, "find"), check_string(pattern, 2, "find")
+  init = start_position(subject, init)
   if plain or not find(pattern, "[%^%$%*%+%?%.%(%[%%%-]") then
-    charge(#subject * #pattern / 64) -- the worst a plain search can cost
+    charge(#subject * #pattern / 64) -- the worst case of a plain search
     return find(subject, pattern, init, true)
   end
   local start, stop, captures = first_match(subject, pattern, init)
@@ -333,15 +334,15 @@ local function whole_or_captures(subject, start, stop, captures)
 end
 
 local function safe_match(subject, pattern, init)
-  subject, pattern = words(subject, 1, "match"), words(pattern, 2, "match")
-  init = starting(subject, init)
+  subject, pattern = check_string(subject, 1, "match"), check_string(pattern, 2, "match")
+  init = start_position(subject, init)
   local start, stop, captures = first_match(subject, pattern, init)
   if start then return whole_or_captures(subject, start, stop, captures) end
   return nil
 end
 
 local function safe_gmatch(subject, pattern)
-  subject, pattern = words(subject, 1, "gmatch"), words(pattern, 2, "gmatch")
+  subject, pattern = check_string(subject, 1, "gmatch"), check_string(pattern, 2, "gmatch")
   local items, anchored = read_pattern(pattern)
   local try, captures = matcher(subject, items)
   local at, last = 1, anchored and 1 or #subject + 1
@@ -358,21 +359,21 @@ local function safe_gmatch(subject, pattern)
   end
 end
 
-local function one_word(name, call)
-  return function(value, ...) return call(words(value, 1, name), ...) end
+local function with_string_argument(name, call)
+  return function(value, ...) return call(check_string(value, 1, name), ...) end
 end
 
 local strings = {
-  byte = one_word("byte", byte), sub = one_word("sub", sub), lower = one_word("lower", lower),
-  upper = one_word("upper", upper), reverse = one_word("reverse", reverse), format = one_word("format", format),
+  byte = with_string_argument("byte", byte), sub = with_string_argument("sub", sub), lower = with_string_argument("lower", lower),
+  upper = with_string_argument("upper", upper), reverse = with_string_argument("reverse", reverse), format = with_string_argument("format", format),
   len = length, char = char, find = safe_find, match = safe_match, gmatch = safe_gmatch, gfind = safe_gmatch,
-  gsub = forbidden("string.gsub"), rep = forbidden("string.rep"), dump = forbidden("string.dump"),
+  gsub = unavailable("string.gsub"), rep = unavailable("string.rep"), dump = unavailable("string.dump"),
 }
--- The string library is also what ("x"):method() reaches, so it is changed in place.
+-- ("x"):method() uses the string library as well, so it is changed in place.
 for name in pairs(string) do string[name] = nil end
 for name, call in pairs(strings) do string[name] = call end
 
-local function sized(call)
+local function charge_by_length(call)
   return function(list, ...)
     if type(list) == "table" then charge(#list / 8) end
     return call(list, ...)
@@ -383,23 +384,23 @@ local function guarded_sort(list, order)
   sort(list, order)
   depth = level - 1
 end
-local tables = { concat = sized(concat), insert = sized(insert), remove = sized(remove), sort = sized(guarded_sort), maxn = sized(maxn), getn = getn }
+local tables = { concat = charge_by_length(concat), insert = charge_by_length(insert), remove = charge_by_length(remove), sort = charge_by_length(guarded_sort), maxn = charge_by_length(maxn), getn = getn }
 for name in pairs(table) do table[name] = nil end
 for name, call in pairs(tables) do table[name] = call end
 
-math.random, math.randomseed = forbidden("math.random"), forbidden("math.randomseed")
+math.random, math.randomseed = unavailable("math.random"), unavailable("math.randomseed")
 
 local clock = {
   time = function(parts) if parts ~= nil then return raw_time(parts) end return state.now end,
-  date = function(shape, moment) return raw_date(shape and words(shape, 1, "date") or "%c", moment or state.now) end,
+  date = function(format_string, time) return raw_date(format_string and check_string(format_string, 1, "date") or "%c", time or state.now) end,
 }
 
 local kube = {}
 for name, call in pairs(host) do
   kube[name] = function(...)
-    charge(20 * STEP) -- it converts whole tables, out of sight of the count hook
-    local good, result = call(select("#", ...), ...)
-    if good then return result end
+    charge(20 * STEP) -- it converts whole tables, which the count hook does not see
+    local succeeded, result = call(select("#", ...), ...)
+    if succeeded then return result end
     error("kube." .. name .. ": " .. result, 2)
   end
 end
@@ -413,36 +414,36 @@ end
 
 local function safe_print(...)
   local parts, printed = {}, state.printed
-  if #printed >= MOST_PRINTS then return end
+  if #printed >= MAX_PRINTS then return end
   for index = 1, select("#", ...) do parts[index] = tostring((select(index, ...))) end
-  printed[#printed + 1] = sub(concat(parts, "\t"), 1, LONGEST_PRINT)
+  printed[#printed + 1] = sub(concat(parts, "\t"), 1, MAX_PRINT_LENGTH)
 end
 
--- From here on every instruction counts, and every byte: nothing is collected while the script runs, because copying
--- and forgetting large strings would otherwise buy unlimited work for a few instructions.
+-- From here on every instruction and every byte counts: no garbage is collected while the script runs, because copying
+-- and dropping large strings would otherwise allow unlimited work for a few instructions.
 local function start()
   collect("stop")
   sethook(tick, "", STEP)
 end
 
 local function safe_tonumber(value, base)
-  if type(value) == "string" then value = words(value, 1, "tonumber") end
+  if type(value) == "string" then value = check_string(value, 1, "tonumber") end
   if base == nil then return tonumber(value) end
   return tonumber(value, base)
 end
 
-local keep = {
+local allowed = {
   assert = assert, error = error, ipairs = ipairs, next = next, pairs = pairs, select = select, tonumber = safe_tonumber,
   tostring = tostring, type = type, unpack = unpack, _VERSION = _VERSION, string = string, table = table, math = math,
   os = clock, require = safe_require, print = safe_print, pcall = guarded_call, xpcall = guarded_xcall,
 }
 for _, name in ipairs({ "collectgarbage", "dofile", "getfenv", "getmetatable", "load", "loadfile", "loadstring", "rawequal",
   "rawget", "rawset", "setfenv", "setmetatable", "module", "newproxy" }) do
-  keep[name] = forbidden(name)
+  allowed[name] = unavailable(name)
 end
-local world = _G
-for name in pairs(world) do world[name] = nil end
-for name, value in pairs(keep) do world[name] = value end
-world._G = world
+local globals = _G
+for name in pairs(globals) do globals[name] = nil end
+for name, value in pairs(allowed) do globals[name] = value end
+globals._G = globals
 
 return start

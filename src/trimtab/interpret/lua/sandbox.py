@@ -1,4 +1,4 @@
-"""One call of one function of a user's Lua script, with no way out and no way to go on for ever."""
+"""Runs one function of a user's Lua script, isolated and with limits on instructions and memory."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,37 +18,37 @@ _IS_PRECOMPILED = Fault("BadScript", "the script is precompiled; only source tex
 
 
 class Limits(NamedTuple):
-    """What one call may use up."""
+    """The limits of one call."""
 
     instructions: int = 20_000_000
     memory: int = 64 << 20
-    """Bytes allocated in total, the objects handed in included."""
+    """Bytes allocated in total, including the arguments."""
     now: int = 0
-    """What `os.time()` answers, in seconds: the time is data here."""
+    """The result of `os.time()`, in seconds: the time is an input here."""
 
 
 LIMITS = Limits()
 
 
 class Ran(NamedTuple):
-    """A call that came back: plain values, where an empty list stands for any empty table."""
+    """A call that returned: plain values, where an empty list stands for any empty table."""
 
     values: tuple[Any, ...]
     printed: tuple[str, ...] = ()
 
 
 class Executor(Protocol):
-    """Runs a script: `run_script` does so here and now, a worker process does so under a deadline."""
+    """Runs a script: `run_script` does so in this process, a worker process does so under a deadline."""
 
     def __call__(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits) -> Ran | Fault: ...
 
 
 class NotPlain(Exception):
-    """A value from a script that no JSON document can hold."""
+    """A value from a script that JSON cannot represent."""
 
 
 def run_script(script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault:
-    """What the function `hook` of `script` returns for `arguments`, in a state that nobody used before."""
+    """The result of the function `hook` of `script` for `arguments`, in a fresh Lua state."""
     if script.startswith(_PRECOMPILED):
         return _IS_PRECOMPILED
     try:
@@ -58,15 +58,15 @@ def run_script(script: str, hook: str, arguments: Sequence[Any], limits: Limits 
 
 
 def syntax_fault(script: str) -> Fault | None:
-    """What keeps the script from being loaded at all, if anything; nothing of it is run."""
+    """The error that prevents the script from being loaded, if any; nothing of it is run."""
     if script.startswith(_PRECOMPILED):
         return _IS_PRECOMPILED
     try:
         lua51.LuaRuntime(register_eval=False, register_builtins=False, max_memory=LIMITS.memory).compile(script)
-    except lua51.LuaSyntaxError as wrong:
-        return Fault("BadScript", str(wrong))
-    except lua51.LuaError as wrong:
-        return Fault("BadScript", str(wrong) or "the script is too large to be loaded")
+    except lua51.LuaSyntaxError as error:
+        return Fault("BadScript", str(error))
+    except lua51.LuaError as error:
+        return Fault("BadScript", str(error) or "the script is too large to be loaded")
     return None
 
 
@@ -89,10 +89,10 @@ class _Sandbox:
     def _host_function(self, name: str) -> Callable[..., Any]:
         def call(count: int, *given: Any) -> tuple[bool, Any]:
             try:
-                good, result = reply(name, count, tuple(plain(value) for value in given))
-            except NotPlain as odd:
-                return False, str(odd)
-            return good, self._lua_value(result)
+                succeeded, result = reply(name, count, tuple(plain(value) for value in given))
+            except NotPlain as error:
+                return False, str(error)
+            return succeeded, self._lua_value(result)
 
         return call
 
@@ -100,43 +100,43 @@ class _Sandbox:
         return self._lua.table_from(value, recursive=True) if isinstance(value, dict | list) else value
 
     def call(self, script: str, hook: str, arguments: Sequence[Any]) -> Ran | Fault:
-        # through JSON and back, so that nothing but plain values can ever be within a script's reach
-        handed_in = [self._lua_value(value) for value in msgspec.json.decode(msgspec.json.encode(list(arguments)))]
+        # through JSON and back, so that a script can only ever reach plain values
+        lua_arguments = [self._lua_value(value) for value in msgspec.json.decode(msgspec.json.encode(list(arguments)))]
         try:
             self._start()
             self._lua.execute(script)
             function = self._lua.globals()[hook]
             if lua51.lua_type(function) != "function":
                 return Fault("NoFunction", f"the script does not define the function {hook}")
-            returned = function(*handed_in)
+            returned = function(*lua_arguments)
         except lua51.LuaMemoryError:
             raise
-        except lua51.LuaSyntaxError as wrong:
-            return Fault("BadScript", str(wrong))
-        except (lua51.LuaError, UnicodeDecodeError, RecursionError) as failed:
-            return self._failure(hook, failed)
+        except lua51.LuaSyntaxError as error:
+            return Fault("BadScript", str(error))
+        except (lua51.LuaError, UnicodeDecodeError, RecursionError) as error:
+            return self._failure(hook, error)
         return self._taken(returned)
 
-    def _failure(self, hook: str, failed: Exception) -> Fault:
+    def _failure(self, hook: str, error: Exception) -> Fault:
         if self._state["spent"]:
             return Fault("OutOfInstructions", f"{hook} ran for more than {self._limits.instructions} instructions")
-        return Fault("ScriptFailed", str(failed) or f"{hook} raised an error that is not a string")
+        return Fault("ScriptFailed", str(error) or f"{hook} raised an error that is not a string")
 
     def _taken(self, returned: Any) -> Ran | Fault:
-        # reading back may allocate, outside of any protection that Lua itself could give
+        # reading the result may allocate, outside of any protected call
         self._lua.set_max_memory(2 * self._limits.memory)
         values = returned if isinstance(returned, tuple) else (returned,)
         try:
             return Ran(tuple(plain(value) for value in values), tuple(plain(self._state["printed"])))
-        except NotPlain as odd:
-            return Fault("BadResult", str(odd))
+        except NotPlain as error:
+            return Fault("BadResult", str(error))
         except UnicodeDecodeError:
             return Fault("BadResult", "the result holds a string that is not UTF-8")
 
 
 @cache
 def _prelude() -> bytes:
-    """What makes a fresh state safe, compiled once: reading the source again would double the cost of a call."""
+    """The code that makes a fresh state safe, compiled once: parsing it again would double the cost of a call."""
     source = resources.files(__package__).joinpath("sandbox.lua").read_bytes()
     dump: Any = lua51.LuaRuntime(encoding=None).eval(b"function(code) return string.dump(loadstring(code)) end")
     compiled: bytes = dump(source)
@@ -148,7 +148,7 @@ def _no_attributes(thing: object, name: object, is_setting: bool) -> object:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """A Lua value as JSON knows it; an empty table becomes an empty list."""
+    """A Lua value as JSON; an empty table becomes an empty list."""
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float):

@@ -1,24 +1,24 @@
-"""What a script returned, checked against the question and turned back into the object it stands for."""
+"""Checks what a script returned and converts it to the result of the operation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from trimtab.api.paths import text
 from trimtab.api.quantity import BadQuantity, canonical
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
 from trimtab.interpret.lua.sandbox import Ran
 from trimtab.interpret.operations import Operation
-from trimtab.interpret.paths import text
 
 
 class BadAnswer(Exception):
-    """A script returned something that does not answer the question."""
+    """A script returned a value of the wrong type."""
 
 
 def read_answer(operation: Operation, ran: Ran, arguments: Sequence[Any]) -> Any:
-    """What a hook's return values say, checked; raises `BadAnswer`."""
+    """The result of an operation from a hook's return values; raises `InvalidScriptResult`."""
     first, second = (*ran.values, None, None)[:2]
     if operation is Operation.REPLICA:
         return _whole_number(first), None if second is None else _requirements(second)
@@ -54,8 +54,8 @@ def _listing(value: Any, what: str) -> list[Any]:
 def _quantities(listed: Raw) -> dict[str, str]:
     try:
         return {name: canonical(amount) for name, amount in listed.items()}
-    except (BadQuantity, TypeError) as bad:
-        raise BadAnswer(f"resourceRequest: {bad}") from bad
+    except (BadQuantity, TypeError) as error:
+        raise BadAnswer(f"resourceRequest: {error}") from error
 
 
 def _requirements(value: Any) -> Raw:
@@ -120,8 +120,8 @@ def _dependency(entry: Any) -> Raw:
 def _check_selector(selector: Any) -> None:
     try:
         msgspec.convert(selector, LabelSelector).matches({})
-    except (msgspec.ValidationError, KeyError) as bad:
-        raise BadAnswer(f"a dependency's labelSelector is wrong: {bad}") from bad
+    except (msgspec.ValidationError, KeyError) as error:
+        raise BadAnswer(f"a dependency's labelSelector is wrong: {error}") from error
 
 
 _READERS: Mapping[Operation, Callable[[Any, Sequence[Any]], Any]] = {
@@ -139,7 +139,7 @@ Path = tuple[str, ...]
 
 
 def restored(result: Raw, references: Sequence[Raw]) -> Raw:
-    """`result` with each empty table as it was in the references at that path; those that were nowhere are dropped."""
+    """`result` with each empty table as in the references at that path; those without a reference are dropped."""
     empty: dict[Path, Any] = {}
     for reference in references:
         _note_empty(reference, (), empty)
@@ -147,12 +147,12 @@ def restored(result: Raw, references: Sequence[Raw]) -> Raw:
 
 
 def without_empty(result: Raw) -> Raw:
-    """`result` without its empty tables: nobody can tell whether they were lists or mappings."""
+    """`result` without its empty tables: it is unknown whether they were lists or mappings."""
     return restored(result, ())
 
 
 def _note_empty(thing: Any, path: Path, empty: dict[Path, Any]) -> None:
-    """Array indexes are no part of a path: what one element had, another may have."""
+    """Array indexes are not part of a path: what one element had, another may have."""
     if isinstance(thing, dict | list) and not thing:
         if empty.get(path) != {}:
             empty[path] = thing

@@ -1,4 +1,4 @@
-"""The rules that users write: ResourceInterpreterCustomizations, merged per kind."""
+"""Lua rules of users: ResourceInterpreterCustomizations, merged per kind."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from trimtab.api.paths import dig, kind_of, table, text
 from trimtab.api.value import Raw
 from trimtab.interpret.lua.sandbox import LIMITS, Executor, Limits
 from trimtab.interpret.lua.script_results import BadAnswer, read_answer
 from trimtab.interpret.operations import Fault, Operation, Uninterpretable
-from trimtab.interpret.paths import dig, kind_of, table, text
 
 HOOKS: Mapping[Operation, tuple[str, str]] = {
     Operation.RETAIN: ("retention", "Retain"),
@@ -22,7 +22,7 @@ HOOKS: Mapping[Operation, tuple[str, str]] = {
     Operation.HEALTH: ("healthInterpretation", "InterpretHealth"),
     Operation.DEPENDENCY: ("dependencyInterpretation", "GetDependencies"),
 }
-"""For each operation: the field of `spec.customizations` and the Lua function it must define."""
+"""For each operation: the field of `spec.customizations` and the Lua function that it must define."""
 
 
 class Script(NamedTuple):
@@ -34,7 +34,7 @@ class Script(NamedTuple):
 
 
 def scripts_of(customization: Raw) -> dict[Operation, Script]:
-    """The scripts that one customization carries. `spec.healthInterpretation` and its like count as well."""
+    """The scripts of one customization. The short form (`spec.healthInterpretation`) is accepted as well."""
     spec = table(customization, "spec")
     name, generation = text(customization, "metadata", "name"), dig(customization, "metadata", "generation") or 0
     found = {}
@@ -46,7 +46,7 @@ def scripts_of(customization: Raw) -> dict[Operation, Script]:
 
 
 class Scripted:
-    """Customizations as a level of rules: per kind and operation the first by name wins; dependencies are united."""
+    """Customizations as a level of rules: per kind and operation the first by name wins; dependencies are merged."""
 
     def __init__(self, customizations: Iterable[Raw], executor: Executor, limits: Limits = LIMITS) -> None:
         self._executor = executor
@@ -77,10 +77,10 @@ class Scripted:
             raise Uninterpretable(outcome, operation, source)
         try:
             return read_answer(operation, outcome, arguments)
-        except BadAnswer as bad:
-            raise Uninterpretable(Fault("BadResult", str(bad)), operation, source) from bad
+        except BadAnswer as error:
+            raise Uninterpretable(Fault("BadResult", str(error)), operation, source) from error
 
 
 def _united(answers: Iterable[list[Raw]]) -> list[Raw]:
-    unique = {msgspec.json.encode(ref, order="sorted"): ref for answer in answers for ref in answer}
+    unique = {msgspec.json.encode(ref, order="sorted"): ref for references in answers for ref in references}
     return [unique[key] for key in sorted(unique)]

@@ -1,1 +1,1 @@
-"""The rules that hold without anybody having written a script: one module per question."""
+"""The built-in rules, one module per operation."""

@@ -1,12 +1,12 @@
-"""One status for the template out of the statuses that its copies in the clusters report."""
+"""Merges the statuses that member clusters report into one status of the template."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from trimtab.api.paths import dig, number, planted, table, tables, text
 from trimtab.api.value import Raw
 from trimtab.interpret.native.reflect import AUTOSCALER, BUDGET, DAEMON_SET, DEPLOYMENT, REPLICA_SET, STATEFUL_SET
-from trimtab.interpret.paths import dig, number, planted, table, tables, text
 
 Aggregate = Callable[[Raw, Sequence[Raw]], Raw]
 
@@ -15,7 +15,7 @@ VOLUME_PHASES = ("Failed", "Pending", "Available", "Bound", "Released")
 
 
 def _statuses(items: Sequence[Raw]) -> list[Raw]:
-    """What has been collected so far; a cluster without a status has nothing to add."""
+    """The statuses collected so far; a cluster without a status contributes nothing."""
     return [item["status"] for item in items if isinstance(item.get("status"), dict)]
 
 
@@ -29,7 +29,7 @@ def _replaced(obj: Raw, status: Raw) -> Raw:
 
 
 def _caught_up(status: Raw, generation: int) -> bool:
-    """The member has acted on its copy, and its copy was made from this generation of the template."""
+    """The member has observed its object, and the object was made from this generation of the template."""
     return (
         number(status, "observedGeneration") >= number(status, "generation")
         and number(status, "resourceTemplateGeneration") >= generation
@@ -37,7 +37,7 @@ def _caught_up(status: Raw, generation: int) -> bool:
 
 
 def _stateful_set_caught_up(status: Raw, generation: int) -> bool:
-    """Upstream's comparison, against the member's own generation: kept because users see its outcome."""
+    """Upstream's comparison with the member's own generation: kept because users see its result."""
     return _caught_up(status, number(status, "generation"))
 
 
@@ -49,22 +49,22 @@ def _workload(fields: tuple[str, ...], caught_up: Callable[[Raw, int], bool]) ->
         new["observedGeneration"] = generation if current else number(old, "observedGeneration")
         if all(number(old, name) == value for name, value in new.items()):
             return obj
-        shown = {name: value for name, value in new.items() if value or f"!{name}" in fields}
-        return planted(obj, {key: value for key, value in old.items() if key not in new} | shown, "status")
+        new_fields = {name: value for name, value in new.items() if value or f"!{name}" in fields}
+        return planted(obj, {key: value for key, value in old.items() if key not in new} | new_fields, "status")
 
     return aggregate
 
 
-def _when(moment: str) -> datetime:
-    return datetime.fromisoformat(moment)
+def _when(time: str) -> datetime:
+    return datetime.fromisoformat(time)
 
 
 def _times(statuses: Iterable[Raw], field: str) -> list[str]:
-    return [moment for status in statuses if (moment := text(status, field))]
+    return [time for status in statuses if (time := text(status, field))]
 
 
-def _latest(moments: Sequence[str]) -> str:
-    return max(moments, key=_when, default="")
+def _latest(times: Sequence[str]) -> str:
+    return max(times, key=_when, default="")
 
 
 def _holds(status: Raw, kind: str) -> bool:
@@ -72,37 +72,37 @@ def _holds(status: Raw, kind: str) -> bool:
 
 
 def _outcome(status: Raw) -> str:
-    """Complete or Failed, whichever the member says first; empty while it runs."""
+    """Complete or Failed, whichever the member reports first; empty while the job runs."""
     for condition in tables(status, "conditions"):
         if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
             return str(condition["type"])
     return ""
 
 
-def _job_condition(kind: str, reason: str, message: str, moment: str) -> Raw:
-    times = {"lastProbeTime": moment, "lastTransitionTime": moment} if moment else {}
+def _job_condition(kind: str, reason: str, message: str, time: str) -> Raw:
+    times = {"lastProbeTime": time, "lastTransitionTime": time} if time else {}
     return {"type": kind, "status": "True", **times, "reason": reason, "message": message}
 
 
 def _job_conditions(items: Sequence[Raw]) -> list[Raw]:
-    """The template's verdict. Its time is the latest the members gave, so judging again changes nothing."""
+    """The conditions of the template. Their time is the latest that members report, so that the result is stable."""
     statuses = _statuses(items)
-    told = [moment for s in statuses for c in tables(s, "conditions") if (moment := text(c, "lastTransitionTime"))]
-    moment = _latest(told + _times(statuses, "completionTime"))
+    transitions = [time for s in statuses for c in tables(s, "conditions") if (time := text(c, "lastTransitionTime"))]
+    time = _latest(transitions + _times(statuses, "completionTime"))
     outcomes = [_outcome(status) for status in statuses]
     found: list[Raw] = []
     failed = [text(item, "clusterName") for item in items if _outcome(table(item, "status")) == "Failed"]
     if failed:
         message = f"Job executed failed in member clusters {','.join(failed)}"
         if any(_holds(status, "FailureTarget") for status in statuses):
-            # a kube-apiserver refuses Failed unless FailureTarget stands beside it
-            found.append(_job_condition("FailureTarget", "JobFailed", message, moment))
-        found.append(_job_condition("Failed", "JobFailed", message, moment))
+            # kube-apiserver rejects Failed without FailureTarget beside it
+            found.append(_job_condition("FailureTarget", "JobFailed", message, time))
+        found.append(_job_condition("Failed", "JobFailed", message, time))
     if items and outcomes.count("Complete") == len(items):
-        found.append(_job_condition("Complete", "Completed", "Job completed", moment))
+        found.append(_job_condition("Complete", "Completed", "Job completed", time))
         if sum(_holds(status, "SuccessCriteriaMet") for status in statuses) == len(items):
             message = "All member clusters have met success criteria"
-            found.append(_job_condition("SuccessCriteriaMet", "CompletionsReached", message, moment))
+            found.append(_job_condition("SuccessCriteriaMet", "CompletionsReached", message, time))
     return found
 
 
@@ -132,13 +132,13 @@ def _cron_job(obj: Raw, items: Sequence[Raw]) -> Raw:
 
 
 def _worst(items: Sequence[Raw], order: Sequence[str]) -> str:
-    """The first phase in `order` that any cluster reports; one that has not reported counts as Pending."""
+    """The first phase in `order` that any cluster reports; a cluster without a report counts as Pending."""
     phases = {text(item, "status", "phase") if dig(item, "status") is not None else "Pending" for item in items}
     return next((phase for phase in order if phase in phases), "")
 
 
 def _container(status: Raw) -> Raw:
-    """Ready and state only; the rest are the zeros that the kind demands."""
+    """Ready and state only; the rest are the zero values that the type requires."""
     return {
         "name": "",
         "state": table(status, "state"),
@@ -167,10 +167,10 @@ def _volume(obj: Raw, items: Sequence[Raw]) -> Raw:
 def _claim(obj: Raw, items: Sequence[Raw]) -> Raw:
     phase = "Bound"
     for status in _statuses(items):
-        seen = text(status, "phase")
-        if seen != "Bound":
-            phase = seen
-        if seen == "Lost":
+        member_phase = text(status, "phase")
+        if member_phase != "Bound":
+            phase = member_phase
+        if member_phase == "Lost":
             break
     return _replaced(obj, {"phase": phase} if phase else {})
 
@@ -180,7 +180,7 @@ def _entry_order(entry: Raw) -> tuple[bool, str, str]:
 
 
 def _load_balancer(items: Sequence[Raw]) -> Raw:
-    """Every way in, once: hostnames in front, then addresses."""
+    """Every ingress entry once: hostnames first, then addresses."""
     merged: dict[tuple[str, str, str], Raw] = {}
     for status in _statuses(items):
         for entry in tables(status, "loadBalancer", "ingress"):
@@ -209,17 +209,17 @@ def _ingress(obj: Raw, items: Sequence[Raw]) -> Raw:
 
 def _budget(obj: Raw, items: Sequence[Raw]) -> Raw:
     disrupted = {
-        f"{text(item, 'clusterName')}/{pod}": moment
+        f"{text(item, 'clusterName')}/{pod}": time
         for item in items
-        for pod, moment in table(item, "status", "disruptedPods").items()
+        for pod, time in table(item, "status", "disruptedPods").items()
     }
     return _replaced(obj, {**_sums(items, BUDGET), **({"disruptedPods": disrupted} if disrupted else {})})
 
 
 def _autoscaler(obj: Raw, items: Sequence[Raw]) -> Raw:
     sums = _sums(items, AUTOSCALER)
-    shown = {name: value for name, value in sums.items() if value or f"!{name}" in AUTOSCALER}
-    return _replaced(obj, {**shown, "currentMetrics": None})
+    fields = {name: value for name, value in sums.items() if value or f"!{name}" in AUTOSCALER}
+    return _replaced(obj, {**fields, "currentMetrics": None})
 
 
 def aggregators(*, upstream: bool) -> dict[tuple[str, str], Aggregate]:

@@ -1,9 +1,9 @@
-"""Which other objects a built-in kind cannot live without in its cluster."""
+"""Which other objects a native kind depends on in its cluster."""
 
 from collections.abc import Callable
 
+from trimtab.api.paths import table, tables, text
 from trimtab.api.value import Raw
-from trimtab.interpret.paths import table, tables, text
 from trimtab.interpret.podspec import dependencies, reference
 
 Dependencies = Callable[[Raw], list[Raw]]
@@ -25,7 +25,7 @@ def _pod(obj: Raw) -> list[Raw]:
 
 
 def _stateful_set(obj: Raw) -> list[Raw]:
-    """Without the claims that the StatefulSet itself makes, pod by pod."""
+    """Without the claims that the StatefulSet creates for its pods."""
     own = {text(claim, "metadata", "name") for claim in tables(obj, "spec", "volumeClaimTemplates")}
     found = dependencies(table(obj, "spec", "template"), _namespace(obj))
     return [ref for ref in found if ref["kind"] != "PersistentVolumeClaim" or ref["name"] not in own]

@@ -1,9 +1,9 @@
-"""Whether a built-in object in a member cluster is healthy, judged by its own status."""
+"""Whether a native object in a member cluster is healthy, according to its status."""
 
 from collections.abc import Callable
 
+from trimtab.api.paths import dig, number, tables, text
 from trimtab.api.value import Raw
-from trimtab.interpret.paths import dig, number, tables, text
 
 
 def _observed(obj: Raw) -> bool:

@@ -1,8 +1,9 @@
-"""The lowest level of rules: what holds for built-in kinds when no script says otherwise."""
+"""The lowest level of rules: the built-in ones for native kinds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from trimtab.api.paths import kind_of
 from trimtab.api.quantity import BadQuantity
 from trimtab.interpret.native.aggregate import aggregators
 from trimtab.interpret.native.dependencies import DEPENDENCIES
@@ -11,13 +12,12 @@ from trimtab.interpret.native.reflect import NoTemplateGeneration, reflectors, w
 from trimtab.interpret.native.replicas import REPLICAS, REVISE
 from trimtab.interpret.native.retain import RETAIN
 from trimtab.interpret.operations import Fault, Operation, Uninterpretable
-from trimtab.interpret.paths import kind_of
 
 SOURCE = "the built-in rules"
 
 
 class Native:
-    """Built-in kinds. `upstream` keeps two habits of Karmada that hide a StatefulSet's progress."""
+    """Native kinds. `upstream` reproduces two rules of Karmada that hide a StatefulSet's progress."""
 
     def __init__(self, *, upstream: bool = False) -> None:
         self._rules: Mapping[Operation, Mapping[tuple[str, str], Callable[..., Any]]] = {
@@ -43,8 +43,8 @@ class Native:
             return rule(*arguments)
         except NoTemplateGeneration as missing:
             raise Uninterpretable(Fault("NoTemplateGeneration", str(missing)), operation, SOURCE) from missing
-        except BadQuantity as bad:
-            raise Uninterpretable(Fault("BadQuantity", str(bad)), operation, SOURCE) from bad
+        except BadQuantity as error:
+            raise Uninterpretable(Fault("BadQuantity", str(error)), operation, SOURCE) from error
 
     def generation(self, gvk: tuple[str, str], operation: Operation) -> str:
         return "native"

@@ -1,10 +1,10 @@
-"""Which part of a member object's status is worth carrying to the control plane."""
+"""Which part of a member object's status is reported to the control plane."""
 
 from collections.abc import Callable
 from typing import Any
 
+from trimtab.api.paths import dig, number, table, text
 from trimtab.api.value import Raw
-from trimtab.interpret.paths import dig, number, table, text
 
 TEMPLATE_GENERATION = "resourcetemplate.karmada.io/generation"
 
@@ -28,11 +28,11 @@ AUTOSCALER = ("currentReplicas", "!desiredReplicas")
 
 
 class NoTemplateGeneration(Exception):
-    """The member object does not say which generation of the template it was made from."""
+    """The member object does not name the generation of the template that it was made from."""
 
 
 def numbers(status: Raw, fields: tuple[str, ...]) -> Raw:
-    """The numbers named by `fields`, zeros left out where Kubernetes leaves them out."""
+    """The numbers named by `fields`; zeros are omitted where Kubernetes omits them."""
     found: Raw = {}
     for field in fields:
         name = field.lstrip("!")
@@ -47,10 +47,10 @@ def given(status: Raw, *fields: str) -> Raw:
 
 
 def template_generation(obj: Raw, *, strict: bool) -> int:
-    """Upstream refuses to reflect without the annotation; otherwise it counts as none seen yet."""
-    written = text(obj, "metadata", "annotations", TEMPLATE_GENERATION)
-    if written.lstrip("-").isdigit():
-        return int(written)
+    """Upstream fails without the annotation; otherwise a missing one counts as 0."""
+    annotation = text(obj, "metadata", "annotations", TEMPLATE_GENERATION)
+    if annotation.lstrip("-").isdigit():
+        return int(annotation)
     if strict:
         raise NoTemplateGeneration(f"the annotation {TEMPLATE_GENERATION} is missing or not a number")
     return 0
@@ -58,11 +58,11 @@ def template_generation(obj: Raw, *, strict: bool) -> int:
 
 def _with_generations(fields: tuple[str, ...], *, strict: bool) -> Reflect:
     def reflect(obj: Raw) -> Raw | None:
-        seen = {
+        generations = {
             "generation": number(obj, "metadata", "generation"),
             "resourceTemplateGeneration": template_generation(obj, strict=strict),
         }
-        kept = numbers(table(obj, "status"), fields) | {key: value for key, value in seen.items() if value}
+        kept = numbers(table(obj, "status"), fields) | {key: value for key, value in generations.items() if value}
         return kept or None
 
     return reflect
@@ -92,7 +92,7 @@ def _autoscaler(obj: Raw) -> Raw:
 
 
 def reflectors(*, upstream: bool) -> dict[tuple[str, str], Reflect]:
-    """One rule per kind. Upstream drops a StatefulSet's observedGeneration, so its template never catches up."""
+    """One rule per kind. Upstream drops a StatefulSet's observedGeneration, so its template is never up to date."""
     observed = ("observedGeneration",)
     stateful_set = STATEFUL_SET if upstream else STATEFUL_SET + observed
     return {
@@ -108,6 +108,6 @@ def reflectors(*, upstream: bool) -> dict[tuple[str, str], Reflect]:
 
 
 def whole_status(obj: Raw) -> Raw | None:
-    """What is reflected of a kind that has no rule of its own."""
+    """The status that is reflected for a kind without a rule of its own."""
     status = dig(obj, "status")
     return status if isinstance(status, dict) else None

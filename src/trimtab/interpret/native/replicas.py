@@ -1,9 +1,9 @@
-"""How many replicas a built-in workload wants, what each needs, and how to give it another number."""
+"""The desired replicas of a native workload, what each requires, and how to change their number."""
 
 from collections.abc import Callable
 
+from trimtab.api.paths import dig, number, planted, table
 from trimtab.api.value import Raw
-from trimtab.interpret.paths import dig, number, planted, table
 from trimtab.interpret.podspec import requirements
 
 Replicas = tuple[int, Raw | None]
@@ -35,7 +35,7 @@ REPLICAS: dict[tuple[str, str], Callable[[Raw], Replicas]] = {
 
 def _revise(field: str) -> Callable[[Raw, int], Raw]:
     def revise(obj: Raw, replicas: int) -> Raw:
-        # an author who leaves the field out leaves it to the member's own defaulting
+        # a template that omits the field relies on the member's own defaulting
         return planted(obj, replicas, "spec", field) if field in table(obj, "spec") else obj
 
     return revise

@@ -1,9 +1,9 @@
-"""What a member cluster has written into our objects and must keep when we write them again."""
+"""Fields that a member cluster has set in propagated objects and that updates must keep."""
 
 from collections.abc import Callable
 
+from trimtab.api.paths import dig, number, planted, table, tables, text, uprooted
 from trimtab.api.value import Raw
-from trimtab.interpret.paths import dig, number, planted, table, tables, text, uprooted
 
 RETAIN_REPLICAS = "resourcetemplate.karmada.io/retain-replicas"
 TOKEN_SECRET = "kubernetes.io/service-account-token"  # noqa: S105 - the name of a type of Secret
@@ -32,9 +32,10 @@ def _pod(desired: Raw, observed: Raw) -> Raw:
         desired = _mirror(desired, observed, "spec", field)
     for field in ("containers", "initContainers"):
         if tables(desired, "spec", field):
-            seen = {text(container, "name"): container for container in tables(observed, "spec", field)}
+            observed_containers = {text(container, "name"): container for container in tables(observed, "spec", field)}
             kept = [
-                _mounted(container, seen.get(text(container, "name"))) for container in tables(desired, "spec", field)
+                _mounted(container, observed_containers.get(text(container, "name")))
+                for container in tables(desired, "spec", field)
             ]
             desired = planted(desired, kept, "spec", field)
     return desired
@@ -52,11 +53,11 @@ def _service(desired: Raw, observed: Raw) -> Raw:
 
 def _service_account(desired: Raw, observed: Raw) -> Raw:
     for field in ("secrets", "imagePullSecrets"):
-        ours = tables(desired, field)
-        names = {text(entry, "name") for entry in ours}
-        theirs = [entry for entry in tables(observed, field) if text(entry, "name") not in names]
-        if theirs:
-            desired = planted(desired, ours + theirs, field)
+        own = tables(desired, field)
+        names = {text(entry, "name") for entry in own}
+        added = [entry for entry in tables(observed, field) if text(entry, "name") not in names]
+        if added:
+            desired = planted(desired, own + added, field)
     return desired
 
 

@@ -1,4 +1,4 @@
-"""Image references taken apart and put together again: host / repository : tag, or @ digest."""
+"""Parses and changes image references: host / repository : tag, or @ digest."""
 
 import re
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _DIGEST_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 
 
 class BadImage(ValueError):
-    """The text is no image reference."""
+    """The text is not an image reference."""
 
 
 class Image(NamedTuple):
@@ -32,7 +32,7 @@ class Image(NamedTuple):
         return f"{name}@{self.digest}" if self.digest else name
 
     def with_tag_or_digest(self, text: str) -> "Image":
-        """A tag or a digest replaces either; anything else is ignored."""
+        """A tag or a digest replaces the current one; anything else is ignored."""
         if _TAG_ONLY.fullmatch(text):
             return self._replace(tag=text, digest="")
         if _DIGEST_ONLY.fullmatch(text):
@@ -50,14 +50,14 @@ def parse_image(text: str) -> Image:
     if match is None or len(match[1]) > _LONGEST_NAME or not _is_whole(match[3] or ""):
         raise BadImage(f"{text!r} is not an image reference")
     first, slash, rest = match[1].partition("/")
-    named = slash and ("." in first or ":" in first or first == "localhost")
-    host, repository = (first, rest) if named else ("", match[1])
+    has_host = slash and ("." in first or ":" in first or first == "localhost")
+    host, repository = (first, rest) if has_host else ("", match[1])
     tag = match[2] or ""
     return Image(host, repository, tag, "" if tag else match[3] or "")
 
 
 def override_image(text: str, component: str, operator: str, value: str) -> str:
-    """One `imageOverrider` applied to one image."""
+    """Apply one `imageOverrider` to one image."""
     image = parse_image(text)
     old = {"Registry": image.hostname, "Repository": image.repository, "Tag": image.tag or image.digest}.get(component)
     if old is None:

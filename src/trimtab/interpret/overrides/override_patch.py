@@ -1,4 +1,4 @@
-"""Patches as override policies write them: one operation at a time, so that a refusal can name its path."""
+"""JSON patches of override policies, applied one operation at a time so that an error can name its path."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from trimtab.errors import Invalid
 
 
 class BadPatch(ValueError):
-    """An operation that cannot be applied to this document."""
+    """An operation cannot be applied to this document."""
 
 
 class Step(NamedTuple):
@@ -23,7 +23,7 @@ def escape(key: str) -> str:
 
 
 def look_up(document: Any, path: str) -> Any:
-    """What lies at a JSON pointer; a missing step is a fault."""
+    """The value at a JSON pointer; a missing step is an error."""
     if not path.startswith("/"):
         raise BadPatch(f"the path {path!r} must start with '/'")
     for segment in path[1:].split("/"):
@@ -38,20 +38,20 @@ def look_up(document: Any, path: str) -> Any:
 
 
 def apply_patch(document: Any, steps: Sequence[Step]) -> Any:
-    """The document after all steps, in order; what was handed in stays as it is."""
-    for step in steps:
-        if step.operator not in ("add", "remove", "replace"):
-            raise BadPatch(f"the operator {step.operator!r} is none of add, remove, replace")
-        given = {} if step.operator == "remove" else {"value": step.value}
+    """A copy of the document with all operations applied in order."""
+    for operation in steps:
+        if operation.operator not in ("add", "remove", "replace"):
+            raise BadPatch(f"the operator {operation.operator!r} is none of add, remove, replace")
+        value = {} if operation.operator == "remove" else {"value": operation.value}
         try:
-            document = apply_json_patch(document, [{"op": step.operator, "path": step.path, **given}])
-        except Invalid as refused:
-            raise BadPatch(_complaint(document, step)) from refused
+            document = apply_json_patch(document, [{"op": operation.operator, "path": operation.path, **value}])
+        except Invalid as rejected:
+            raise BadPatch(_complaint(document, operation)) from rejected
     return document
 
 
 def _complaint(document: Any, step: Step) -> str:
-    """Why this step cannot be taken, in the words of upstream's patch library: people search the web for them."""
+    """Why this operation failed, in the words of upstream's patch library: people search the web for them."""
     operator, path = step.operator, step.path
     parent, _, last = path.rpartition("/")
     try:
@@ -59,8 +59,8 @@ def _complaint(document: Any, step: Step) -> str:
     except BadPatch:
         container = None
     if not isinstance(container, dict | list):
-        shown = path if operator == "replace" else f'"{path}"'
-        return f"{operator} operation does not apply: doc is missing path: {shown}: missing value"
+        quoted = path if operator == "replace" else f'"{path}"'
+        return f"{operator} operation does not apply: doc is missing path: {quoted}: missing value"
     if operator == "replace":
         return f"replace operation does not apply: doc is missing key: {path}: missing value"
     key = last.replace("~1", "/").replace("~0", "~")

@@ -1,4 +1,4 @@
-"""What each kind of overrider does to one object: images, commands, labels, embedded documents, plain patches."""
+"""What each kind of overrider does to an object: images, commands, labels, embedded documents, plain patches."""
 
 import json
 from collections.abc import Callable
@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
+from trimtab.api.paths import planted, table, tables, text
 from trimtab.api.value import Raw
 from trimtab.interpret.overrides.image import BadImage, override_image
 from trimtab.interpret.overrides.override_patch import BadPatch, Step, apply_patch, escape, look_up
-from trimtab.interpret.paths import planted, table, tables, text
 
 _POD_SPEC = {"Pod": ("spec",)} | dict.fromkeys(
     ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job"), ("spec", "template", "spec")
@@ -17,7 +17,7 @@ _POD_SPEC = {"Pod": ("spec",)} | dict.fromkeys(
 
 
 def _image(obj: Raw, overrider: Raw) -> Raw:
-    def changed(image: Any) -> str:
+    def override(image: Any) -> str:
         if not isinstance(image, str):
             raise BadImage("there is no image to override")
         return override_image(
@@ -26,12 +26,14 @@ def _image(obj: Raw, overrider: Raw) -> Raw:
 
     if overrider.get("predicate") is not None:
         path = text(overrider, "predicate", "path")
-        return _replaced(obj, path, changed(look_up(obj, path)))
-    place = _POD_SPEC.get(text(obj, "kind"))
-    containers = tables(obj, *place, "containers") if place else []
-    if not place or not containers:
+        return _replaced(obj, path, override(look_up(obj, path)))
+    pod_spec_path = _POD_SPEC.get(text(obj, "kind"))
+    containers = tables(obj, *pod_spec_path, "containers") if pod_spec_path else []
+    if not pod_spec_path or not containers:
         return obj
-    return planted(obj, [{**c, "image": changed(c.get("image", ""))} for c in containers], *place, "containers")
+    return planted(
+        obj, [{**c, "image": override(c.get("image", ""))} for c in containers], *pod_spec_path, "containers"
+    )
 
 
 def _replaced(obj: Raw, path: str, value: Any) -> Raw:
@@ -40,39 +42,39 @@ def _replaced(obj: Raw, path: str, value: Any) -> Raw:
 
 
 def _words(field: str) -> Callable[[Raw, Raw], Raw]:
-    """`command` or `args` of the containers of one name."""
+    """Changes `command` or `args` of the containers with one name."""
 
     def change(obj: Raw, overrider: Raw) -> Raw:
-        place = _POD_SPEC.get(text(obj, "kind"))
-        containers = tables(obj, *place, "containers") if place else []
-        if not place or not containers:
+        pod_spec_path = _POD_SPEC.get(text(obj, "kind"))
+        containers = tables(obj, *pod_spec_path, "containers") if pod_spec_path else []
+        if not pod_spec_path or not containers:
             return obj
-        meant = text(overrider, "containerName")
-        changed = [_reworded(c, field, overrider) if c.get("name") == meant else c for c in containers]
-        return planted(obj, changed, *place, "containers")
+        name = text(overrider, "containerName")
+        changed = [_reworded(c, field, overrider) if c.get("name") == name else c for c in containers]
+        return planted(obj, changed, *pod_spec_path, "containers")
 
     return change
 
 
 def _reworded(container: Raw, field: str, overrider: Raw) -> Raw:
-    words, given = container.get(field), overrider.get("value") or []
+    strings, values = container.get(field), overrider.get("value") or []
     if overrider.get("operator") == "add":
-        return {**container, field: [*(words or []), *given]}
-    if overrider.get("operator") == "remove" and words is not None:
-        return {**container, field: [word for word in words if word not in given]}
+        return {**container, field: [*(strings or []), *values]}
+    if overrider.get("operator") == "remove" and strings is not None:
+        return {**container, field: [string for string in strings if string not in values]}
     return container
 
 
 def _marks(field: str) -> Callable[[Raw, Raw], Raw]:
-    """`labels` or `annotations`: add sets, replace and remove act on what is there."""
+    """Changes `labels` or `annotations`: add sets, replace and remove act on existing keys."""
 
     def change(obj: Raw, overrider: Raw) -> Raw:
-        marks, operator = table(obj, "metadata", field), text(overrider, "operator")
-        given = table(overrider, "value")
+        current, operator = table(obj, "metadata", field), text(overrider, "operator")
+        values = table(overrider, "value")
         if operator == "add":
-            return planted(obj, marks | given, "metadata", field) if given else obj
-        known = [key for key in sorted(given) if key in marks]
-        steps = [Step(operator, f"/metadata/{field}/{escape(key)}", given[key]) for key in known]
+            return planted(obj, current | values, "metadata", field) if values else obj
+        existing = [key for key in sorted(values) if key in current]
+        steps = [Step(operator, f"/metadata/{field}/{escape(key)}", values[key]) for key in existing]
         patched: Raw = apply_patch(obj, steps)
         return patched
 
@@ -80,18 +82,18 @@ def _marks(field: str) -> Callable[[Raw, Raw], Raw]:
 
 
 def _field(obj: Raw, overrider: Raw) -> Raw:
-    """A document kept as text inside a field, patched and written back."""
+    """Patch a document that is stored as text in a field."""
     path = text(overrider, "fieldPath")
-    written = look_up(obj, path)
-    if not isinstance(written, str):
+    content = look_up(obj, path)
+    if not isinstance(content, str):
         raise BadPatch(f"Get object's value by overrider's path({path}) is not string")
     syntax = "yaml" if overrider.get("yaml") else "json"
     steps = [Step(text(s, "operator"), text(s, "subPath"), s.get("value")) for s in tables(overrider, syntax)]
     read, write = _SYNTAX[syntax]
     try:
-        document = read(written)
-    except (yaml.YAMLError, ValueError) as bad:
-        raise BadPatch(f"the field {path} is not {syntax.upper()}: {bad}") from bad
+        document = read(content)
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadPatch(f"the field {path} is not {syntax.upper()}: {error}") from error
     return _replaced(obj, path, write(apply_patch(document, steps)))
 
 
@@ -124,4 +126,4 @@ CHANGES: dict[str, Callable[[Raw, Raw], Raw]] = {
     "fieldOverrider": _field,
     "plaintext": _plaintext,
 }
-"""What an `overriders` block may hold, in the order in which it is applied."""
+"""The fields of an `overriders` block, in the order in which they are applied."""

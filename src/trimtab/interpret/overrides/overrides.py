@@ -1,4 +1,4 @@
-"""The last changes to a copy before it goes to its cluster: what override policies say, and the record of it."""
+"""Applies override policies to an object before it goes to its cluster, and records which rules were applied."""
 
 import json
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ import msgspec
 from trimtab.api.affinity import belongs
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import ClusterAffinity
+from trimtab.api.paths import table, tables, text
 from trimtab.api.value import Raw
 from trimtab.interpret.match import NOT, policy_priority
 from trimtab.interpret.overrides.image import BadImage
 from trimtab.interpret.overrides.override_patch import BadPatch
 from trimtab.interpret.overrides.overriders import CHANGES
-from trimtab.interpret.paths import table, tables, text
 
 _WIRE_ORDER = {
     "plaintext": ("path", "operator", "value"),
@@ -29,7 +29,7 @@ _FIELD_ORDER = ("subPath", "operator", "value")
 
 
 class Applied(NamedTuple):
-    """One override rule that had its say."""
+    """An override rule that was applied."""
 
     namespace: str
     name: str
@@ -41,7 +41,7 @@ class Applied(NamedTuple):
 
 
 class OverrideFault(Exception):
-    """A rule of an override policy cannot be applied; `done` are those that were applied before it."""
+    """A rule of an override policy cannot be applied; `applied_before` are the rules that were applied before it."""
 
     def __init__(self, rule: Applied, cause: str, done: Sequence[Applied] = ()) -> None:
         super().__init__(f"override policy {rule.policy}: {cause}")
@@ -51,7 +51,7 @@ class OverrideFault(Exception):
 
 
 class Overridden(NamedTuple):
-    """The changed copy, and which rules changed it, in order."""
+    """The changed object, and the rules that changed it, in order."""
 
     obj: Raw
     cluster_wide: tuple[Applied, ...] = ()
@@ -61,11 +61,11 @@ class Overridden(NamedTuple):
 def override(obj: Raw, cluster: Raw, policies: Sequence[Raw]) -> Overridden:
     """`obj` for `cluster`: ClusterOverridePolicies first, then the OverridePolicies of its namespace."""
     namespace = text(obj, "metadata", "namespace")
-    wide = _rules([p for p in policies if not _namespace(p)], obj, cluster)
-    obj = _ruled(obj, wide)
-    narrow = _rules([p for p in policies if namespace and _namespace(p) == namespace], obj, cluster)
-    obj = _ruled(obj, narrow, wide)
-    return Overridden(obj, tuple(wide), tuple(narrow))
+    cluster_wide = _rules([p for p in policies if not _namespace(p)], obj, cluster)
+    obj = _ruled(obj, cluster_wide)
+    namespaced = _rules([p for p in policies if namespace and _namespace(p) == namespace], obj, cluster)
+    obj = _ruled(obj, namespaced, cluster_wide)
+    return Overridden(obj, tuple(cluster_wide), tuple(namespaced))
 
 
 def _namespace(policy: Raw) -> str:
@@ -73,21 +73,21 @@ def _namespace(policy: Raw) -> str:
 
 
 def _rules(policies: Sequence[Raw], obj: Raw, cluster: Raw) -> list[Applied]:
-    """The rules that concern this object in this cluster; the closest match comes last and so has the last word."""
+    """The rules for this object in this cluster; the most specific match comes last and so takes precedence."""
     if not policies:
         return []
-    closeness = {
+    priorities = {
         text(policy, "metadata", "name"): policy_priority(tables(policy, "spec", "resourceSelectors"), obj)
         for policy in policies
     }
-    where = msgspec.convert(cluster, Cluster, strict=False)
+    target = msgspec.convert(cluster, Cluster, strict=False)
     by_name = {text(policy, "metadata", "name"): policy for policy in policies}
     return [
         Applied(_namespace(by_name[name]), name, table(rule, "overriders"))
-        for name in sorted(by_name, key=lambda name: (closeness[name], name))
-        if closeness[name] != NOT
+        for name in sorted(by_name, key=lambda name: (priorities[name], name))
+        if priorities[name] != NOT
         for rule in _override_rules(table(by_name[name], "spec"))
-        if _concerns(rule, where)
+        if _concerns(rule, target)
     ]
 
 
@@ -96,7 +96,7 @@ def _concerns(rule: Raw, cluster: Cluster) -> bool:
 
 
 def _override_rules(spec: Raw) -> list[Raw]:
-    """The rules in order; the old single rule counts only where there are none."""
+    """The rules in order; the deprecated single rule is used only where there are none."""
     return tables(spec, "overrideRules") or [spec]
 
 
@@ -106,18 +106,18 @@ def _ruled(obj: Raw, rules: Sequence[Applied], before: Sequence[Applied] = ()) -
             for field, change in CHANGES.items():
                 for overrider in tables(rule.overriders, field):
                     obj = change(obj, overrider)
-        except (BadPatch, BadImage) as bad:
-            raise OverrideFault(rule, str(bad), (*before, *rules[:position])) from bad
+        except (BadPatch, BadImage) as error:
+            raise OverrideFault(rule, str(error), (*before, *rules[:position])) from error
     return obj
 
 
 def applied_annotation(rules: Sequence[Applied]) -> str:
-    """The JSON that a Work carries about its overrides, in upstream's order of fields."""
-    listed = [{"policyName": rule.name, "overriders": _on_the_wire(rule.overriders)} for rule in rules]
-    plain = json.dumps(listed, separators=(",", ":"), ensure_ascii=False)
+    """The annotation of a Work about its overrides: JSON in upstream's order of fields."""
+    applied = [{"policyName": rule.name, "overriders": _on_the_wire(rule.overriders)} for rule in rules]
+    encoded = json.dumps(applied, separators=(",", ":"), ensure_ascii=False)
     for character in "<>&\u2028\u2029":
-        plain = plain.replace(character, f"\\u{ord(character):04x}")
-    return plain
+        encoded = encoded.replace(character, f"\\u{ord(character):04x}")
+    return encoded
 
 
 def _on_the_wire(overriders: Raw) -> Raw:
@@ -135,7 +135,7 @@ def _ordered(entry: Raw, order: Sequence[str]) -> Raw:
             if entry.get(key):
                 found[key] = [_ordered(inner, _FIELD_ORDER) for inner in tables(entry, key)]
         elif key == "value" and "component" not in order and ("path" in order or "subPath" in order):
-            found[key] = entry.get(key)  # a value of any kind is written even when there is none
+            found[key] = entry.get(key)  # a value of any type is written even when it is absent
         elif entry.get(key):
             value = entry[key]
             found[key] = dict(sorted(value.items())) if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""Whatever a client sends as a patch, the answer is an object or a refusal."""
+"""Whatever a client sends as a patch, the result is an object or an API error."""
 
 from typing import Any
 
@@ -70,27 +70,29 @@ objects = st.builds(
 )
 
 
-def attempt(act: Any) -> None:
+def expect_result_or_api_error(call: Any) -> None:
     try:
-        act()
+        call()
     except ApiFault:
         return
 
 
 @settings(max_examples=200, deadline=None)
 @given(objects, values)
-def test_no_patch_can_upset_a_merge(live: dict[str, Any], patch: Any) -> None:
-    attempt(lambda: apply_merge_patch(live, patch))
-    attempt(lambda: apply_strategic_patch(live, patch, POD))
-    attempt(lambda: apply_json_patch(live, patch))
-    attempt(lambda: apply_json_patch(live, [{"op": "add", "path": "/spec/a", "value": patch}]))
+def test_arbitrary_patch_returns_a_result_or_an_api_error(live: dict[str, Any], patch: Any) -> None:
+    expect_result_or_api_error(lambda: apply_merge_patch(live, patch))
+    expect_result_or_api_error(lambda: apply_strategic_patch(live, patch, POD))
+    expect_result_or_api_error(lambda: apply_json_patch(live, patch))
+    expect_result_or_api_error(lambda: apply_json_patch(live, [{"op": "add", "path": "/spec/a", "value": patch}]))
 
 
 @settings(max_examples=200, deadline=None)
 @given(objects, objects, st.sampled_from([GIZMO, POD]))
-def test_no_configuration_can_upset_an_apply(live: dict[str, Any], config: dict[str, Any], shape: Any) -> None:
-    attempt(lambda: apply(None, config, shape, "m", "t", api_version="v1", kind="Pod"))
-    attempt(lambda: apply(live, config, shape, "m", "t", api_version="v1", kind="Pod", force=True))
+def test_arbitrary_configuration_returns_a_result_or_an_api_error(
+    live: dict[str, Any], config: dict[str, Any], shape: Any
+) -> None:
+    expect_result_or_api_error(lambda: apply(None, config, shape, "m", "t", api_version="v1", kind="Pod"))
+    expect_result_or_api_error(lambda: apply(live, config, shape, "m", "t", api_version="v1", kind="Pod", force=True))
 
 
 elements = st.sampled_from(["f:spec", "f:a", "f:map", 'k:{"name":"x"}', "k:[", 'v:"x"', "i:0", ".", "", "zz"])
@@ -99,8 +101,10 @@ sets = st.recursive(st.just({}) | leaves, lambda inner: st.dictionaries(elements
 
 @settings(max_examples=200, deadline=None)
 @given(objects, objects, sets, st.sampled_from([GIZMO, POD]))
-def test_no_list_of_owners_can_upset_a_write(old: dict[str, Any], new: dict[str, Any], fields: Any, shape: Any) -> None:
+def test_arbitrary_managed_fields_never_fail_a_write(
+    old: dict[str, Any], new: dict[str, Any], fields: Any, shape: Any
+) -> None:
     entry = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsV1": fields}
     sent = {**new, "metadata": {"name": "n", "managedFields": [entry]}}
     written = track_update(old, sent, shape, Manager("w", "Update", "v1"), "t")
-    attempt(lambda: apply(written, new, shape, "a", "t", api_version="v1", kind="Pod"))
+    expect_result_or_api_error(lambda: apply(written, new, shape, "a", "t", api_version="v1", kind="Pod"))

@@ -1,4 +1,4 @@
-"""Our counted pattern matcher gives the answers of Lua's own."""
+"""The sandbox's pattern matcher agrees with Lua's own."""
 
 import pytest
 from hypothesis import given, settings
@@ -22,52 +22,54 @@ CASES = [
 ]  # fmt: skip
 
 
-def real(script: str, *arguments: object) -> object:
+def run_in_lua(script: str, *arguments: object) -> object:
     lua = lua51.LuaRuntime(unpack_returned_tuples=True, encoding="latin-1")
     lua.execute(script)
-    return plain(lua.globals()["F"](*arguments))
+    return to_python(lua.globals()["F"](*arguments))
 
 
-def plain(value: object) -> object:
+def to_python(value: object) -> object:
     if lua51.lua_type(value) == "table":
-        return [plain(inner) for inner in value.values()]  # type: ignore[attr-defined]
-    return tuple(map(plain, value)) if isinstance(value, tuple) else value
+        return [to_python(inner) for inner in value.values()]  # type: ignore[attr-defined]
+    return tuple(map(to_python, value)) if isinstance(value, tuple) else value
 
 
-def ours(script: str, *arguments: object) -> object:
+def run_in_sandbox(script: str, *arguments: object) -> object:
     outcome = run_script(script, "F", arguments, LIMITS)
     assert not isinstance(outcome, Fault), outcome
     return outcome.values if len(outcome.values) > 1 else outcome.values[0]
 
 
-def comparable(outcome: object) -> object:
-    """Texts of errors may differ; that there was one may not."""
+def without_error_text(outcome: object) -> object:
+    """Only whether there was an error must agree, not its text."""
     return "error" if isinstance(outcome, tuple) and outcome[0] is False else outcome
 
 
 @pytest.mark.parametrize(("subject", "pattern"), [case for case in CASES if case[0].isascii()])
-def test_find_answers_as_lua_does(subject: str, pattern: str) -> None:
-    assert comparable(ours(FIND, subject, pattern)) == comparable(real(FIND, subject, pattern))
+def test_find_agrees_with_lua(subject: str, pattern: str) -> None:
+    assert without_error_text(run_in_sandbox(FIND, subject, pattern)) == without_error_text(
+        run_in_lua(FIND, subject, pattern)
+    )
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.text("ab1 .", max_size=12), st.text("ab1%.*+-?[]^$()dw", max_size=7), st.integers(-4, 14))
-def test_find_agrees_on_patterns_nobody_thought_of(subject: str, pattern: str, init: int) -> None:
-    found = ours(FIND, subject, pattern, init)
+def test_find_agrees_with_lua_on_random_patterns(subject: str, pattern: str, init: int) -> None:
+    found = run_in_sandbox(FIND, subject, pattern, init)
     if isinstance(found, tuple) and str(found[1]).startswith(("malformed", "missing", "unbalanced")):
-        return  # we read the whole pattern first; Lua complains only if it gets there
-    assert comparable(found) == comparable(real(FIND, subject, pattern, init))
+        return  # the sandbox parses the whole pattern first; Lua raises only when it reaches the error
+    assert without_error_text(found) == without_error_text(run_in_lua(FIND, subject, pattern, init))
 
 
 @pytest.mark.parametrize("pattern", ["[^,]+", "%a", "(%w)(%w)", "x*", "b"])
-def test_gmatch_answers_as_lua_does(pattern: str) -> None:
-    assert ours(EACH, "ab,cd,,e", pattern) == real(EACH, "ab,cd,,e", pattern)
+def test_gmatch_agrees_with_lua(pattern: str) -> None:
+    assert run_in_sandbox(EACH, "ab,cd,,e", pattern) == run_in_lua(EACH, "ab,cd,,e", pattern)
 
 
-def test_a_long_text_is_read_line_by_line_within_the_budget() -> None:
+def test_long_text_is_split_within_the_instruction_limit() -> None:
     script = "function F(s) local n = 0 for line in s:gmatch('[^\\n]+') do n = n + 1 end return n end"
-    assert ours(script, "some=line\n" * 2000) == 2000
+    assert run_in_sandbox(script, "some=line\n" * 2000) == 2000
 
 
-def test_numbers_are_searched_as_the_text_they_print() -> None:
-    assert ours("function F() return string.find(1234, 34, -2) end") == (3, 4)
+def test_numbers_are_searched_as_strings() -> None:
+    assert run_in_sandbox("function F() return string.find(1234, 34, -2) end") == (3, 4)

@@ -1,0 +1,107 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.api.patch.field_ownership import (
+    FieldSet,
+    applied,
+    compare,
+    difference,
+    intersection,
+    is_field_set,
+    items_by_element,
+    paths,
+    union,
+)
+from trimtab.api.patch.merge_schema import shape_of
+
+GIZMO = shape_of(
+    {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "size": {"type": "integer"},
+                    "set": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+                    "map": {
+                        "type": "array",
+                        "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["name"],
+                    },
+                },
+            }
+        },
+    }
+)
+nodes = st.recursive(
+    st.just({}),
+    lambda inner: (
+        st.dictionaries(st.sampled_from(["f:a", "f:b", "f:c"]), inner, min_size=1, max_size=3)
+        | st.dictionaries(st.sampled_from(["f:a", "f:b"]), inner, min_size=1).map(lambda fields: {".": {}, **fields})
+    ),
+    max_leaves=6,
+)
+field_sets = st.dictionaries(st.sampled_from(["f:a", "f:b", "f:c"]), nodes, max_size=3)
+
+
+def members(fields: FieldSet) -> set[str]:
+    return set(paths(fields))
+
+
+@given(field_sets, field_sets)
+def test_set_operations_are_those_of_sets_of_paths(one: FieldSet, other: FieldSet) -> None:
+    assert members(union(one, other)) == members(one) | members(other)
+    assert members(difference(one, other)) == members(one) - members(other)
+    assert members(intersection(one, other)) == members(one) & members(other)
+
+
+def test_difference_of_disjoint_sets_is_the_same_object() -> None:
+    fields: FieldSet = {"f:a": {"f:b": {}}}
+    assert difference(fields, {"f:c": {}}) is fields
+
+
+def test_paths_are_formatted_with_shallow_ones_first() -> None:
+    fields: FieldSet = {"f:spec": {".": {}, "f:map": {'k:{"name":"x"}': {}}, "f:set": {'v:"y"': {}}}, "f:data": {}}
+    assert list(paths(fields)) == [".data", ".spec", '.spec.map[name="x"]', '.spec.set[="y"]']
+
+
+@pytest.mark.parametrize(
+    ("fields", "valid"),
+    [
+        ({"f:a": {".": {}, 'k:{"name":"x"}': {}}}, True),
+        ({'v:"x"': {}, "i:0": {}}, True),
+        ({"a": {}}, False),
+        ({"k:[]": {}}, False),
+        ({"k:{": {}}, False),
+        ({"f:a": 1}, False),
+        ([], False),
+    ],
+)
+def test_field_set_is_recognised(fields: Any, valid: bool) -> None:
+    assert is_field_set(fields) is valid
+
+
+def test_list_items_are_identified_by_their_keys() -> None:
+    spec = GIZMO.fields["spec"]
+    assert items_by_element([{"name": "x"}, {"other": 1}], spec.fields["map"]) == {'k:{"name":"x"}': {"name": "x"}}
+    assert items_by_element(["x"], spec.fields["set"]) == {'v:"x"': "x"}
+
+
+def test_comparison_separates_added_modified_and_removed_fields() -> None:
+    old = {"spec": {"size": 1, "set": ["a"], "map": [{"name": "x"}]}}
+    new = {"spec": {"size": 2, "set": ["b"], "map": [{"name": "x"}]}}
+    found = compare(old, new, GIZMO)
+    assert members(found.modified) == {".spec.size"}
+    assert members(found.added) == {'.spec.set[="b"]'}
+    assert members(found.removed) == {'.spec.set[="a"]'}
+
+
+def test_applied_configuration_claims_leaves_and_items_but_no_structs() -> None:
+    config = {"spec": {"size": 1, "map": [{"name": "x"}]}}
+    assert applied(config, GIZMO) == {
+        "f:spec": {"f:size": {}, "f:map": {'k:{"name":"x"}': {".": {}, "f:name": {}}}},
+    }
