@@ -1,4 +1,4 @@
-"""`make bench`: measures part by part, writes JSON below bench/results, and prints ours beside the peers' figures.
+"""`make bench`: runs each part, writes JSON to bench/results, and prints our figures beside those of the peers.
 
 python -m bench [decide] [placements] [pods] [bind] [server] [propagate] [simulate] [-- flags for the parts]
 """
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 Row = tuple[str, Any, Any, str]
-"""What was measured, ours, the peer's, and how many times better ours is."""
+"""The figure's name, our value, the peer's value, and the ratio."""
 
 
 class Part(NamedTuple):
-    """A module that prints JSON, and how its figures are told."""
+    """A module that prints JSON, and a function that formats its figures."""
 
     module: str
     peer: str
@@ -48,17 +48,17 @@ def pod_rows(found: Any) -> Iterator[Row]:
     for nodes, cell in found.items():
         if not nodes.isdigit():
             continue
-        for workload, told in cell["scheduling"].items():
-            ours, peer = told["podsPerSecond"], told["publishedOn5000Nodes"]
+        for workload, figures in cell["scheduling"].items():
+            ours, peer = figures["podsPerSecond"], figures["publishedOn5000Nodes"]
             yield f"{workload}, {nodes} nodes: pods/CPU-s", ours, peer, times(ours, peer)
-        for mover, told in cell["planning"].items():
-            ours, peer = told["cpuSeconds"], told.get("descheduler")
+        for mover, figures in cell["planning"].items():
+            ours, peer = figures["cpuSeconds"], figures.get("descheduler")
             yield f"{mover}, {nodes} nodes: CPU-s", ours, peer, times(peer, ours)
 
 
 def bind_rows(found: Any) -> Iterator[Row]:
-    for nodes, told in found.items():
-        for what, ours in told.items():
+    for nodes, figures in found.items():
+        for what, ours in figures.items():
             yield f"create to bound, {nodes} nodes: {what}", ours, None, ""
 
 
@@ -84,7 +84,7 @@ def propagate_rows(found: Any) -> Iterator[Row]:
 
 
 def plain_rows(found: Any, path: str = "") -> Iterator[Row]:
-    """Every number, where there is no peer to stand beside."""
+    """Every number, for parts without a peer."""
     for key, value in found.items() if isinstance(found, dict) else enumerate(found):
         if isinstance(value, (dict, list)):
             yield from plain_rows(value, f"{path}{key} ")
@@ -110,22 +110,24 @@ def main(arguments: Sequence[str]) -> None:
         names, flags = names[:at], names[at + 1 :]
     unknown = [name for name in names if name not in PARTS]
     if unknown:
-        sys.exit(f"there is no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+        sys.exit(f"unknown part: {', '.join(unknown)}; available: {', '.join(PARTS)}")
     RESULTS.mkdir(exist_ok=True)
     for name in names or PARTS:
         measured(name, PARTS[name], flags)
 
 
 def measured(name: str, part: Part, flags: Sequence[str]) -> None:
-    """One part in a process of its own; its figures in a file, and on the screen beside its peer's."""
+    """Run one part in its own process, store its figures and print them beside the peer's."""
     print(f"\n== {name}{f' (peer: {part.peer})' if part.peer else ''}", flush=True)
-    done = subprocess.run([sys.executable, "-m", part.module, *flags], stdout=subprocess.PIPE, cwd=ROOT, check=False)
-    if done.returncode:
-        print(f"{part.module} failed with {done.returncode}")
+    completed = subprocess.run(
+        [sys.executable, "-m", part.module, *flags], stdout=subprocess.PIPE, cwd=ROOT, check=False
+    )
+    if completed.returncode:
+        print(f"{part.module} failed with {completed.returncode}")
         return
     file = RESULTS / f"{name}.json"
-    file.write_bytes(done.stdout)
-    rows = [("", "ours", "peer", "better"), *part.rows(json.loads(done.stdout))]
+    file.write_bytes(completed.stdout)
+    rows = [("", "ours", "peer", "better"), *part.rows(json.loads(completed.stdout))]
     width = max(len(row[0]) for row in rows)
     for what, ours, peer, better in rows:
         print(f"{what.ljust(width)} {ours!s:>12} {'-' if peer is None else peer!s:>12} {better:>9}")

@@ -1,4 +1,4 @@
-"""Pods through the embedded API: from create to bound, by the pod scheduler of simulated members, without kubelets."""
+"""Pods through the embedded API from create to bound, with the pod scheduler of simulated members, without kubelets."""
 
 import argparse
 import asyncio
@@ -22,15 +22,15 @@ CREATORS = 16
 
 
 def node(number: int) -> dict[str, Any]:
-    room = {"cpu": "4", "memory": "32Gi", "pods": "110"}
+    capacity = {"cpu": "4", "memory": "32Gi", "pods": "110"}
     labels = {"kubernetes.io/hostname": f"node-{number:05d}", "topology.kubernetes.io/zone": f"zone-{number % 3}"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": f"node-{number:05d}", "labels": labels},
         "status": {
-            "allocatable": room,
-            "capacity": room,
+            "allocatable": capacity,
+            "capacity": capacity,
             "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
         },
     }
@@ -52,7 +52,7 @@ async def measure(nodes: int, pods: int) -> dict[str, float]:
     client = LocalClient(server)
     for number in range(nodes):
         made = await client.create(NODES, node(number))
-        # A newborn node is tainted not-ready until the node controller has seen it; there is none here.
+        # New nodes are tainted not-ready until the node controller removes the taint; there is none here.
         await client.patch(NODES, "", made["metadata"]["name"], {"spec": {"taints": None}})
     cache = Cache(client)
     binder = Binder(cache, clock=WallClock(), profile=UPSTREAM)
@@ -61,13 +61,13 @@ async def measure(nodes: int, pods: int) -> dict[str, float]:
     table = cache.table(PODS)
     bound, waiting = asyncio.Event(), set(range(pods))
 
-    def heard(_old: Entry | None, new: Entry | None) -> None:
+    def on_change(_old: Entry | None, new: Entry | None) -> None:
         if new is not None and new.raw["spec"].get("nodeName"):
             waiting.discard(int(new.name[1].removeprefix("pod-")))
             if not waiting:
                 bound.set()
 
-    table.listen(heard)
+    table.listen(on_change)
     begun, spent = time.perf_counter(), time.process_time()
 
     async def create(first: int) -> None:

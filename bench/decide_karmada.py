@@ -1,9 +1,9 @@
-"""How fast bindings are decided, beside Karmada's own scheduler: `python -m bench.decide_karmada [sizes...]` prints JSON.
+"""Binding decisions per CPU-second, beside Karmada's scheduler: `python -m bench.decide_karmada [sizes...]` prints JSON.
 
-Full decisions per CPU-second, the list of names and replicas included, asks read from decoded bindings:
-cold      from decoded objects: a new fleet, and 2,000 bindings
-warm      the fleet unchanged; uid, replicas, previous result and request differ from ask to ask
-churning  one cluster in a hundred changes between batches of 200
+Complete decisions with names and replicas; requests are built from decoded bindings:
+  cold      from decoded objects: a new fleet, and 2,000 bindings
+  warm      the fleet unchanged; uid, replicas, previous result and request differ between bindings
+  churning  one cluster in a hundred changes between batches of 200
 """
 
 import gc
@@ -39,7 +39,7 @@ KARMADA: dict[int, dict[str, float]] = {
     1000: {"duplicated": 80, "static": 64, "dynamic": 81, "aggregated": 80, "spread-region": 81},
     5000: {"duplicated": 12.1, "static": 10.2, "dynamic": 12.9, "aggregated": 10.6, "spread-region": 10.4},
 }
-"""Its decisions per CPU-second, the better of one and two threads, measured on a machine of the same kind."""
+"""Karmada's decisions per CPU-second, the better of one and two threads, on a similar machine."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -56,7 +56,7 @@ def results(sizes: Sequence[int] = SIZES) -> dict[str, Any]:
 
 
 def cell(size: int, strategy: str) -> dict[str, Any]:
-    """One process per cell: nothing is warm that was not warmed there, and its peak memory is its own."""
+    """One process per cell: caches start cold, and peak memory is that of the cell."""
     command = [sys.executable, "-m", "bench.decide_karmada", str(size), strategy]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parent.parent)
     measured: dict[str, Any] = json.loads(done.stdout)
@@ -69,18 +69,18 @@ def cell(size: int, strategy: str) -> dict[str, Any]:
 
 def measure(size: int, strategy: str) -> dict[str, Any]:
     load()
-    made = scenario(size)
-    clusters = msgspec.convert(made["clusters"], list[Cluster], strict=False)
-    bindings = bindings_of(next(one for one in made["strategies"] if one["name"] == strategy))
-    del made
+    scenario_data = scenario(size)
+    clusters = msgspec.convert(scenario_data["clusters"], list[Cluster], strict=False)
+    bindings = bindings_of(next(one for one in scenario_data["strategies"] if one["name"] == strategy))
+    del scenario_data
     gc.collect()
     gc.freeze()
     before = peak_mebibytes()
     cold, (fleet, decisions) = clocked(partial(from_nothing, clusters, bindings))
     wrong = differences(strategy, decisions) if size == 1000 else []
     del decisions
-    asked = [varied(bindings, number) for number in range(PASSES)]
-    warm = min(clocked(partial(decided, asked[number], fleet))[0] for number in range(PASSES))
+    variants = [varied(bindings, number) for number in range(PASSES)]
+    warm = min(clocked(partial(decided, variants[number], fleet))[0] for number in range(PASSES))
     churn = min(clocked(partial(churning, fleet, clusters, bindings, number))[0] for number in range(PASSES))
     return {
         "clusters": size,
@@ -119,7 +119,7 @@ def bindings_of(strategy: dict[str, Any]) -> list[ResourceBinding]:
 
 
 def varied(bindings: Sequence[ResourceBinding], number: int) -> list[ResourceBinding]:
-    """The same policies, but no two asks alike: other uids, and a request that nobody else has."""
+    """The same policies, but different requests: other uids and unique resource requests."""
     return [with_request(binding, number * BINDINGS + position) for position, binding in enumerate(bindings)]
 
 
@@ -137,7 +137,7 @@ def with_request(binding: ResourceBinding, number: int) -> ResourceBinding:
 
 
 def from_nothing(clusters: Sequence[Cluster], bindings: Sequence[ResourceBinding]) -> Any:
-    """The fleet, and the decisions of the first batch, to compare them with recorded ones."""
+    """The fleet and the decisions of the first batch, to compare with recorded ones."""
     fleet = Fleet.of(clusters)
     first, *others = batches(bindings)
     decisions = decided_batch(first, fleet)
@@ -152,7 +152,7 @@ def decided(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> None:
 
 
 def decided_batch(bindings: Sequence[ResourceBinding], fleet: Fleet[Cluster]) -> list[Decision]:
-    """A batch of decisions, of each of which the list of names and replicas was made."""
+    """A batch of decisions with their lists of names and replicas."""
     decisions, _ = decide_all([ask_of(binding) for binding in bindings], fleet, UPSTREAM)
     for decision in decisions:
         assert decision.clusters is not None
@@ -180,7 +180,7 @@ def busier(cluster: Cluster, number: int) -> Cluster:
 
 
 def differences(strategy: str, decisions: Sequence[Decision]) -> list[str]:
-    """Which of the recorded decisions at 1,000 clusters are not ours."""
+    """The recorded decisions at 1,000 clusters that differ from ours."""
     wrong = []
     with gzip.open(RECORDED, "rt") as lines:
         for line in lines:

@@ -1,6 +1,6 @@
-"""Decisions for Placements per CPU-second: cold, warm and while the fleet changes; and whole passes of the controller.
+"""Placement decisions per CPU-second: cold, warm and with changes of the fleet; and whole controller passes.
 
-No answer comes from a memory of whole questions: name, clusters in use and number of clusters differ every time.
+Nothing is answered from a cache of whole requests: name, clusters in use and number of clusters always differ.
 """
 
 import json
@@ -15,11 +15,12 @@ from typing import Any, cast
 from bench import ocm_scenarios as scenarios
 
 from trimtab import plugins
-from trimtab.api.kinds.ocm import ManagedCluster, OcmPlacement
+from trimtab.api.kinds.ocm_clusters import ManagedCluster
+from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.value import Object
 from trimtab.controllers.contract import Wish
-from trimtab.controllers.ocm.placement import place
+from trimtab.controllers.ocm.placement import place as reconcile_placement
 from trimtab.decide.ocm.pipeline import decide
 from trimtab.decide.ocm.request import PlacementAsk
 from trimtab.decide.ocm.snapshot import Atlas, Scene
@@ -30,31 +31,31 @@ COLD_BATCH = 2_000
 CHURN_BATCH = 200
 
 
-def asks(variant: str, scene: Scene, count: int, dice: random.Random) -> list[PlacementAsk]:
-    """Questions of one kind, no two alike: another name, other clusters in use, another number of clusters."""
+def asks(variant: str, snapshot: Scene, count: int, rng: random.Random) -> list[PlacementAsk]:
+    """Different requests of one kind: other names, other clusters in use, another number of clusters."""
     base = cast("OcmPlacement", scenarios.placement(variant)).spec
-    booked = scene.held_by("ns1", "bench").decided
+    previous_decision = snapshot.held_by("ns1", "bench").decided
     made = []
     for number in range(count):
         spec = base if base.number_of_clusters is None else base.but(number_of_clusters=5 + number % 11)
-        placed = tuple(sorted(dice.sample(scene.fleet.names, 10)))
+        placed = tuple(sorted(rng.sample(snapshot.fleet.names, 10)))
         made.append(
             PlacementAsk(
                 namespace="ns1",
                 name=f"bench-{number}",
                 spec=spec,
-                now=scene.now,
+                now=snapshot.now,
                 placed=placed,
-                decided=booked,
+                decided=previous_decision,
                 cel=compiler(),
             )
         )
     return made
 
 
-def answered(questions: Iterable[PlacementAsk], scene: Scene) -> int:
-    """Decide them all, every list of names written out; how many names came out in the end."""
-    return sum(len(group.clusters) for ask in questions for group in decide(ask, scene).groups)
+def answered(requests: Iterable[PlacementAsk], snapshot: Scene) -> int:
+    """Decide all requests; returns the total number of chosen names."""
+    return sum(len(group.clusters) for request in requests for group in decide(request, snapshot).groups)
 
 
 def rate(count: int, work: Callable[[], object]) -> float:
@@ -64,92 +65,92 @@ def rate(count: int, work: Callable[[], object]) -> float:
 
 
 def cold(things: Sequence[Object], variant: str) -> float:
-    questions = asks(variant, Atlas(things).scene(NOW), COLD_BATCH, random.Random(1))
-    return rate(COLD_BATCH, lambda: answered(questions, Atlas(things).scene(NOW)))
+    requests = asks(variant, Atlas(things).scene(NOW), COLD_BATCH, random.Random(1))
+    return rate(COLD_BATCH, lambda: answered(requests, Atlas(things).scene(NOW)))
 
 
-def warm(atlas: Atlas, variant: str) -> float:
-    scene = atlas.scene(NOW)
-    questions = asks(variant, scene, COLD_BATCH, random.Random(2))
-    answered(questions[:5], scene)
+def warm(snapshots: Atlas, variant: str) -> float:
+    snapshot = snapshots.scene(NOW)
+    requests = asks(variant, snapshot, COLD_BATCH, random.Random(2))
+    answered(requests[:5], snapshot)
     best = 0.0
     for _ in range(3):
-        best = max(best, rate(len(questions), lambda: answered(questions, scene)))
+        best = max(best, rate(len(requests), lambda: answered(requests, snapshot)))
     return best
 
 
-def churning(atlas: Atlas, variant: str, batches: int = 10) -> float:
-    """One in a hundred clusters changes between batches; learning of it is part of the time."""
-    dice = random.Random(3)
+def churning(snapshots: Atlas, variant: str, batches: int = 10) -> float:
+    """One in a hundred clusters changes between batches; processing the change is included."""
+    rng = random.Random(3)
     spent, done = 0.0, 0
     for _ in range(batches):
-        changes = list(changed(atlas.scene(NOW), dice))
-        questions = asks(variant, atlas.scene(NOW), CHURN_BATCH, dice)
+        changes = list(changed(snapshots.scene(NOW), rng))
+        requests = asks(variant, snapshots.scene(NOW), CHURN_BATCH, rng)
         before = process_time()
         for old, new in changes:
-            atlas.learn(old, new)
-        answered(questions, atlas.scene(NOW))
+            snapshots.learn(old, new)
+        answered(requests, snapshots.scene(NOW))
         spent += process_time() - before
-        done += len(questions)
+        done += len(requests)
     return done / spent
 
 
-def changed(scene: Scene, dice: random.Random) -> Iterable[tuple[ManagedCluster, ManagedCluster]]:
-    for old in dice.sample(list(scene.fleet.targets), max(1, len(scene.fleet) // 100)):
-        labels = {**old.metadata.labels, "env": dice.choice(["prod", "dev"])}
-        room = {**old.status.allocatable, "memory": f"{dice.randint(16, 4096)}Gi"}
-        yield old, old.but(metadata=old.metadata.but(labels=labels), status=old.status.but(allocatable=room))
+def changed(snapshot: Scene, rng: random.Random) -> Iterable[tuple[ManagedCluster, ManagedCluster]]:
+    for old in rng.sample(list(snapshot.fleet.targets), max(1, len(snapshot.fleet) // 100)):
+        labels = {**old.metadata.labels, "env": rng.choice(["prod", "dev"])}
+        capacity = {**old.status.allocatable, "memory": f"{rng.randint(16, 4096)}Gi"}
+        yield old, old.but(metadata=old.metadata.but(labels=labels), status=old.status.but(allocatable=capacity))
 
 
 class Looking:
-    """The View of a controller that has only the atlas to look at."""
+    """A controller's View that contains only the placement snapshot."""
 
     profile = TRIMTAB
     settings: dict[str, Any] = {}
     fault = None
 
-    def __init__(self, atlas: Atlas, now: datetime) -> None:
+    def __init__(self, snapshots: Atlas, now: datetime) -> None:
         self.now = now
-        self._parts = {"atlas": atlas, "cel": compiler()}
+        self._parts = {"atlas": snapshots, "cel": compiler()}
 
     def part(self, name: str) -> Any:
         return self._parts[name]
 
 
-def passes(atlas: Atlas, variant: str) -> dict[str, float]:
-    """The controller from Placement to wishes: with nothing to write, and with decisions to write and to learn."""
+def passes(snapshots: Atlas, variant: str) -> dict[str, float]:
+    """The controller from Placement to effects: with nothing to write, and with decisions to write and to learn."""
     placement = cast("OcmPlacement", scenarios.placement(variant))
-    placement = settle(placement, atlas, NOW)
+    placement = settle(placement, snapshots, NOW)
     count = 500
     later = iter(range(1, 10**9))
 
     def quiet() -> None:
         for _ in range(count):
-            wishes = list(wished(placement, atlas, NOW + timedelta(milliseconds=next(later))))
-            assert not any(isinstance(wish, Object) for wish in wishes), "there was something to write"
+            effects = list(wished(placement, snapshots, NOW + timedelta(milliseconds=next(later))))
+            assert not any(isinstance(effect, Object) for effect in effects), "unexpected write"
 
     def writing() -> None:
         for number in range(count):
             other = cast("OcmPlacement", scenarios.placement(variant, f"writing-{variant[0]}-{number}"))
-            settle(other, atlas, NOW, rounds=1)
+            settle(other, snapshots, NOW, rounds=1)
 
     best = max(rate(count, quiet) for _ in range(3))
     return {"nothing to write": best, "with writes": rate(count, writing)}
 
 
-def wished(placement: OcmPlacement, atlas: Atlas, now: datetime) -> Iterable[Wish]:
-    return place(placement, cast("Any", Looking(atlas, now)))
+def wished(placement: OcmPlacement, snapshots: Atlas, now: datetime) -> Iterable[Wish]:
+    return reconcile_placement(placement, cast("Any", Looking(snapshots, now)))
 
 
-def settle(placement: OcmPlacement, atlas: Atlas, now: datetime, rounds: int = 3) -> OcmPlacement:
-    """Grant the controller's wishes, as often as given."""
+def settle(placement: OcmPlacement, snapshots: Atlas, now: datetime, rounds: int = 3) -> OcmPlacement:
+    """Apply the controller's effects for the given number of rounds."""
     for _ in range(rounds):
-        for wish in list(wished(placement, atlas, now)):
-            if isinstance(wish, OcmPlacement):
-                placement = wish
-            elif isinstance(wish, Object):
-                held = atlas.scene(now).held_by(placement.namespace, placement.name).pages.get(wish.name)
-                atlas.learn(held.decision if held else None, wish)
+        for effect in list(wished(placement, snapshots, now)):
+            if isinstance(effect, OcmPlacement):
+                placement = effect
+            elif isinstance(effect, Object):
+                page = snapshots.scene(now).held_by(placement.namespace, placement.name).pages.get(effect.name)
+                snapshots.learn(page.decision if page else None, effect)
     return placement
 
 
@@ -157,11 +158,11 @@ def measure(size: int) -> dict[str, Any]:
     things = scenarios.fleet(size)
     cells: dict[str, Any] = {}
     for variant, theirs in zip(scenarios.VARIANTS, scenarios.UPSTREAM_WHOLE[size], strict=True):
-        atlas = Atlas(things)
+        snapshots = Atlas(things)
         ours: dict[str, float] = {
             "cold": cold(things, variant),
-            "warm": warm(atlas, variant),
-            "churning": churning(atlas, variant),
+            "warm": warm(snapshots, variant),
+            "churning": churning(snapshots, variant),
         }
         ours.update({f"controller, {how}": speed for how, speed in passes(Atlas(things), variant).items()})
         cells[variant] = {

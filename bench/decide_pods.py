@@ -1,4 +1,4 @@
-"""How fast pods are placed on nodes, and moves planned: our figures beside the published ones, as JSON.
+"""Pod placements and planned moves per second: our figures beside the published ones, as JSON.
 
 python bench/decide_pods.py [--nodes 1000 5000] [--pods 2000]
 """
@@ -72,7 +72,7 @@ WORKLOADS: dict[str, tuple[dict[str, Any], float | None]] = {
     "podAntiAffinityRequired": (required("podAntiAffinity", HOSTNAME), 180),
     "podAntiAffinityPreferred": (preferred("podAntiAffinity", HOSTNAME), 190),
 }
-"""The pod's particulars, and kube-scheduler's published threshold in pods per second on 5,000 nodes."""
+"""The pod spec, and kube-scheduler's published threshold in pods per second on 5,000 nodes."""
 
 DESCHEDULER_SECONDS = {
     "LowNodeUtilization": {(1000, False): 0.103, (1000, True): 1.19, (5000, False): 0.62, (5000, True): 21.2},
@@ -115,7 +115,7 @@ def measured_pods(count: int, spec: dict[str, Any], requests: Callable[[int], di
 
 
 def pods_per_second(nodes: int, pods: list[Pod]) -> float:
-    """Decide and book every pod on one snapshot; reading the nodes is not timed, everything else is."""
+    """Decide and book every pod on one snapshot; building the nodes is not timed."""
     fleet = NodeFleet.of([node(i) for i in range(nodes)])
     start = process_time()
     for one in pods:
@@ -137,21 +137,21 @@ def scheduling(nodes: int, count: int) -> dict[str, Any]:
 
 
 def beside(ours: float, published: float | None) -> dict[str, Any]:
-    told: dict[str, Any] = {"podsPerSecond": round(ours), "publishedOn5000Nodes": published}
-    return told | {"ratio": round(ours / published, 1)} if published else told
+    figures: dict[str, Any] = {"podsPerSecond": round(ours), "publishedOn5000Nodes": published}
+    return figures | {"ratio": round(ours / published, 1)} if published else figures
 
 
 def preemptions_per_second(nodes: int, count: int) -> float:
-    """Find victims for important pods on a cluster that is full of unimportant ones."""
+    """Find victims for high-priority pods on a cluster full of low-priority ones."""
     running = [
         pod(f"low-{i}-{j}", {"cpu": "900m", "memory": "500Mi"}, {"nodeName": f"node-{i:05d}", "priority": 0})
         for i in range(nodes)
         for j in range(4)
     ]
     fleet = NodeFleet.of([node(i) for i in range(nodes)], running)
-    asked = [pod(f"high-{i}", {"cpu": "3", "memory": "500Mi"}, {"priority": 10}) for i in range(count)]
+    pending = [pod(f"high-{i}", {"cpu": "3", "memory": "500Mi"}, {"priority": 10}) for i in range(count)]
     start = process_time()
-    for one in asked:
+    for one in pending:
         decision = schedule(one, fleet)
         assert decision.node is None
         found = preempt(decision.pod, fleet, (), UPSTREAM)
@@ -161,13 +161,13 @@ def preemptions_per_second(nodes: int, count: int) -> float:
 
 
 def crowded_cluster(nodes: int, per_node: int = 30) -> tuple[list[Node], list[Pod]]:
-    """A third of the nodes lightly, a third moderately, a third heavily requested; all pods well, and a day old."""
-    dice = random.Random(9000 + nodes)
+    """A third of the nodes each with low, medium and high requests; all pods are ready and a day old."""
+    rng = random.Random(9000 + nodes)
     pods = []
     for i in range(nodes):
         total = (5000, 18000, 30000)[i % 3]
         for j in range(per_node):
-            cpu = max(10, int(total / per_node * dice.uniform(0.7, 1.3)))
+            cpu = max(10, int(total / per_node * rng.uniform(0.7, 1.3)))
             owner = f"rs-{(i * per_node + j) % (nodes * 3)}"
             pods.append(
                 pod(
@@ -186,23 +186,23 @@ def crowded_cluster(nodes: int, per_node: int = 30) -> tuple[list[Node], list[Po
 
 def planning(nodes: int) -> dict[str, Any]:
     machines, pods = crowded_cluster(nodes)
-    scene = Scene.of(machines, pods)
+    view = Scene.of(machines, pods)
     low = {"thresholds": {"cpu": 20, "memory": 20}, "targetThresholds": {"cpu": 70, "memory": 70}}
     high = {"thresholds": {"cpu": 20, "memory": 20}}
     return {
-        "lowNodeUtilization": plan(scene, "LowNodeUtilization", low, UPSTREAM, fit=False),
-        "lowNodeUtilizationWithFitCheck": plan(scene, "LowNodeUtilization", low, UPSTREAM, fit=True),
-        "lowNodeUtilizationOnWorkingSnapshot": plan(scene, "LowNodeUtilization", low, TRIMTAB, fit=True),
-        "highNodeUtilization": plan(scene, "HighNodeUtilization", high, UPSTREAM, fit=False),
+        "lowNodeUtilization": plan(view, "LowNodeUtilization", low, UPSTREAM, fit=False),
+        "lowNodeUtilizationWithFitCheck": plan(view, "LowNodeUtilization", low, UPSTREAM, fit=True),
+        "lowNodeUtilizationOnWorkingSnapshot": plan(view, "LowNodeUtilization", low, TRIMTAB, fit=True),
+        "highNodeUtilization": plan(view, "HighNodeUtilization", high, UPSTREAM, fit=False),
         "underutilisedNodes": rescheduling(Facts(machines, pods), fit=False),
         "underutilisedNodesWithFitCheck": rescheduling(Facts(machines, pods), fit=True),
     }
 
 
 def rescheduling(facts: Facts, *, fit: bool) -> dict[str, Any]:
-    """One round of our own rescheduler, most eager preset: owners, budgets and history are asked too.
+    """One round of our rescheduler with the most aggressive preset, including owners, budgets and history.
 
-    The snapshot is made first, as an informer's cache is filled before the descheduler plans; it is timed by itself.
+    The snapshot is built first and timed separately, as an informer cache is filled before the descheduler plans.
     """
     limits = {"low": {"cpu": 20, "memory": 20}, "high": {"cpu": 70, "memory": 70}}
     known = {one.name: one.args for one in objectives.values()}
@@ -211,25 +211,29 @@ def rescheduling(facts: Facts, *, fit: bool) -> dict[str, Any]:
     unhindered = ComponentQuota(component="rescheduler", rate=Rate(disruptions=1000, period="10m"))
     policy = DisruptionPolicy(spec=DisruptionPolicySpec(component_quotas=(unhindered,)))
     start = process_time()
-    picture = Picture(facts._replace(policy=policy), settings, History(), NOON)
+    snapshot = Picture(facts._replace(policy=policy), settings, History(), NOON)
     seen = process_time()
-    found = reschedule(picture)
+    found = reschedule(snapshot)
     seconds = process_time() - seen
-    told = {"cpuSeconds": round(seconds, 3), "evictions": len(found.moves), "snapshotSeconds": round(seen - start, 3)}
+    figures = {
+        "cpuSeconds": round(seconds, 3),
+        "evictions": len(found.moves),
+        "snapshotSeconds": round(seen - start, 3),
+    }
     published = DESCHEDULER_SECONDS["LowNodeUtilization"].get((len(facts.nodes), fit))
-    return told | ({"descheduler": published, "ratio": round(published / seconds, 1)} if published else {})
+    return figures | ({"descheduler": published, "ratio": round(published / seconds, 1)} if published else {})
 
 
-def plan(scene: Scene, name: str, args: dict[str, Any], profile: Profile, *, fit: bool) -> dict[str, Any]:
-    cycle = Cycle(scene, profile)
+def plan(view: Scene, name: str, args: dict[str, Any], profile: Profile, *, fit: bool) -> dict[str, Any]:
+    cycle = Cycle(view, profile)
     start = process_time()
     run_mover(name, args, cycle, EvictorArgs(node_fit=fit))
     seconds = process_time() - start
-    told: dict[str, Any] = {"cpuSeconds": round(seconds, 3), "evictions": len(cycle.evictions)}
-    published = DESCHEDULER_SECONDS[name].get((len(scene.hosts), fit))
+    figures: dict[str, Any] = {"cpuSeconds": round(seconds, 3), "evictions": len(cycle.evictions)}
+    published = DESCHEDULER_SECONDS[name].get((len(view.hosts), fit))
     if published:
-        told |= {"descheduler": published, "ratio": round(published / seconds, 1)}
-    return told
+        figures |= {"descheduler": published, "ratio": round(published / seconds, 1)}
+    return figures
 
 
 def main() -> None:
@@ -238,18 +242,19 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=2000)
     given = parser.parse_args()
     plugins.load()
-    told: dict[str, Any] = {
+    figures: dict[str, Any] = {
         str(nodes): {"scheduling": scheduling(nodes, given.pods), "planning": planning(nodes)} for nodes in given.nodes
     }
-    told["growth"] = {
+    figures["growth"] = {
         f"{a} to {b}": round(
-            told[str(a)]["scheduling"]["basic"]["podsPerSecond"] / told[str(b)]["scheduling"]["basic"]["podsPerSecond"],
+            figures[str(a)]["scheduling"]["basic"]["podsPerSecond"]
+            / figures[str(b)]["scheduling"]["basic"]["podsPerSecond"],
             2,
         )
         for a, b in pairwise(given.nodes)
     }
-    told["peakMebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    json.dump(told, sys.stdout, indent=2)
+    figures["peakMebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    json.dump(figures, sys.stdout, indent=2)
     print()
 
 

@@ -1,4 +1,4 @@
-"""The fleets and bindings that Karmada's own speed was measured with, at any size: the same seed, the same draws."""
+"""The fleets and bindings of the Karmada measurements at any size, from the same seed and draws."""
 
 import random
 from typing import Any
@@ -39,31 +39,31 @@ _SCHEDULING: dict[str, dict[str, Any]] = {
 
 
 def scenario(size: int) -> dict[str, Any]:
-    """`clusters`, and per strategy 20 `placements` and 2,000 `bindings` that refer to them, all as on the wire."""
-    dice = random.Random(4242 + size)
-    clusters = [_cluster(dice, number) for number in range(size)]
+    """`clusters`, and per strategy 20 `placements` and 2,000 `bindings` that refer to them, in wire format."""
+    rng = random.Random(4242 + size)
+    clusters = [_cluster(rng, number) for number in range(size)]
     names = [cluster["metadata"]["name"] for cluster in clusters]
     strategies = []
     for strategy in STRATEGIES:
-        placements = [_placement(dice, strategy, number, names) for number in range(PLACEMENTS)]
-        bindings = [_binding(dice, number, names) for number in range(BINDINGS)]
+        placements = [_placement(rng, strategy, number, names) for number in range(PLACEMENTS)]
+        bindings = [_binding(rng, number, names) for number in range(BINDINGS)]
         strategies.append({"name": strategy, "placements": placements, "bindings": bindings})
     return {"seed": 4242 + size, "clusters": clusters, "strategies": strategies}
 
 
-def _cluster(dice: random.Random, number: int) -> dict[str, Any]:
-    region = f"region-{dice.randrange(_REGIONS):02}"
-    pods = dice.choice([110, 220, 550, 1100, 2200])
-    cpu = pods * dice.choice([1, 2]) // 4
-    used = dice.random() * 0.8
-    labels = {"env": dice.choice(["prod", "stage", "dev"]), "tier": dice.choice(["gold", "silver", "bronze"])}
+def _cluster(rng: random.Random, number: int) -> dict[str, Any]:
+    region = f"region-{rng.randrange(_REGIONS):02}"
+    pods = rng.choice([110, 220, 550, 1100, 2200])
+    cpu = pods * rng.choice([1, 2]) // 4
+    used = rng.random() * 0.8
+    labels = {"env": rng.choice(["prod", "stage", "dev"]), "tier": rng.choice(["gold", "silver", "bronze"])}
     spec: dict[str, Any] = {
         "syncMode": "Push",
-        "provider": dice.choice(["aws", "gcp", "azure"]),
+        "provider": rng.choice(["aws", "gcp", "azure"]),
         "region": region,
-        "zones": [f"{region}-{dice.choice('abc')}"],
+        "zones": [f"{region}-{rng.choice('abc')}"],
     }
-    if dice.random() < 0.03:
+    if rng.random() < 0.03:
         spec["taints"] = [{"key": "maint", "effect": "NoSchedule"}]
     return {
         "apiVersion": "cluster.karmada.io/v1alpha1",
@@ -102,12 +102,12 @@ def _status(cpu: int, pods: int, used: float) -> dict[str, Any]:
     }
 
 
-def _placement(dice: random.Random, strategy: str, number: int, names: list[str]) -> dict[str, Any]:
+def _placement(rng: random.Random, strategy: str, number: int, names: list[str]) -> dict[str, Any]:
     placement: dict[str, Any] = {}
-    affinity = _affinity(dice, number % 5, names)
+    affinity = _affinity(rng, number % 5, names)
     if affinity:
         placement["clusterAffinity"] = affinity
-    if dice.random() < 0.5:
+    if rng.random() < 0.5:
         placement["clusterTolerations"] = [{"key": "maint", "operator": "Exists"}]
     placement["replicaScheduling"] = _SCHEDULING[strategy]
     if strategy == "spread-region":
@@ -118,38 +118,38 @@ def _placement(dice: random.Random, strategy: str, number: int, names: list[str]
     return placement
 
 
-def _affinity(dice: random.Random, way: int, names: list[str]) -> dict[str, Any]:
+def _affinity(rng: random.Random, way: int, names: list[str]) -> dict[str, Any]:
     if way == 1:
-        return {"labelSelector": {"matchLabels": {"env": dice.choice(["prod", "stage", "dev"])}}}
+        return {"labelSelector": {"matchLabels": {"env": rng.choice(["prod", "stage", "dev"])}}}
     if way == 2:
-        providers = dice.sample(["aws", "gcp", "azure"], 2)
+        providers = rng.sample(["aws", "gcp", "azure"], 2)
         return {"fieldSelector": {"matchExpressions": [{"key": "provider", "operator": "In", "values": providers}]}}
     if way == 3:
-        return {"clusterNames": sorted(dice.sample(names, max(5, len(names) // 10)))}
+        return {"clusterNames": sorted(rng.sample(names, max(5, len(names) // 10)))}
     if way == 4:
-        return {"exclude": sorted(dice.sample(names, max(1, len(names) // 20)))}
+        return {"exclude": sorted(rng.sample(names, max(1, len(names) // 20)))}
     return {}
 
 
-def _binding(dice: random.Random, number: int, names: list[str]) -> dict[str, Any]:
+def _binding(rng: random.Random, number: int, names: list[str]) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "resource": {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
             "namespace": f"ns{number % 50}",
             "name": f"app-{number}",
-            "uid": f"{dice.getrandbits(32):08x}-0000-4000-8000-{number:012x}",
+            "uid": f"{rng.getrandbits(32):08x}-0000-4000-8000-{number:012x}",
         },
-        "replicas": dice.choice([1, 2, 3, 5, 10, 20, 50, 100]),
+        "replicas": rng.choice([1, 2, 3, 5, 10, 20, 50, 100]),
         "replicaRequirements": {
             "resourceRequest": {
-                "cpu": dice.choice(["100m", "250m", "500m", "1"]),
-                "memory": dice.choice(["128Mi", "512Mi", "1Gi"]),
+                "cpu": rng.choice(["100m", "250m", "500m", "1"]),
+                "memory": rng.choice(["128Mi", "512Mi", "1Gi"]),
             }
         },
     }
-    if dice.random() < 0.3:
+    if rng.random() < 0.3:
         spec["clusters"] = [
-            {"name": name, "replicas": dice.randint(1, 5)} for name in dice.sample(names, dice.randint(1, 3))
+            {"name": name, "replicas": rng.randint(1, 5)} for name in rng.sample(names, rng.randint(1, 3))
         ]
     return {"placement": number % PLACEMENTS, "spec": spec}

@@ -1,8 +1,8 @@
-"""What our controllers ask of a real kube-apiserver, and what they cost: `python -m bench.kube [--workloads 200]`.
+"""Requests and CPU of our controllers on a real kube-apiserver: `python -m bench.kube [--workloads 200]`.
 
-The workload of the reference: N Deployments of 6 replicas, one policy that was there first, static weights 1:2:3, three
-members without workload controllers. The audit log of the host counts the requests of our controllers by verb and
-resource, from the first create until every binding is fully applied and a moment after; watches are left out, as in
+The reference workload: N Deployments of 6 replicas, one policy that exists before them, static weights 1:2:3, three
+members without workload controllers. The host's audit log counts the requests of our controllers by verb and
+resource, from the first create until shortly after every binding is fully applied; watches are excluded, as in
 the reference. CPU is that of our one process until everything is fully applied. Prints JSON. Needs `make kube`.
 """
 
@@ -39,7 +39,7 @@ AUDIT = {
     "rules": [{"level": "Metadata"}],
 }
 KARMADA = {"requestsPerWorkload": 38.0, "eventsPerWorkload": 9.4, "cpuMsPerWorkload": 87.7, "seconds": 49.3}
-"""A live Karmada with raised limits: requests and CPU of its controller manager and scheduler, events apart as ours."""
+"""A live Karmada with raised limits: requests and CPU of its controller manager and scheduler; events separately."""
 AIMS = {"requestsPerWorkload": 12, "cpuMsPerWorkload": 20}
 
 
@@ -50,8 +50,8 @@ def main(arguments: list[str]) -> None:
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as directory:
         measured = measure(Path(directory), given.workloads, given.profile)
-    told = {"part": "kube", "machine": machine(), **measured, "aims": AIMS, "karmada": KARMADA}
-    print(json.dumps(told, indent=1))
+    figures = {"part": "kube", "machine": machine(), **measured, "aims": AIMS, "karmada": KARMADA}
+    print(json.dumps(figures, indent=1))
 
 
 def measure(directory: Path, workloads: int, profile: str) -> dict[str, Any]:
@@ -63,13 +63,13 @@ def measure(directory: Path, workloads: int, profile: str) -> dict[str, Any]:
         controllers.start()
         try:
             fleet.loop.do(prepared(fleet))
-            began, clock, cpu = datetime.now(UTC), time.monotonic(), controllers.cpu_seconds()
+            started_at, clock, cpu = datetime.now(UTC), time.monotonic(), controllers.cpu_seconds()
             fleet.loop.do(propagated(fleet, workloads))
             seconds, spent = time.monotonic() - clock, controllers.cpu_seconds() - cpu
             time.sleep(SILENCE_SECONDS)
         finally:
             controllers.stop()
-    requests = counted(audit, began)
+    requests = counted(audit, started_at)
     events = sum(count for what, count in requests.items() if what.endswith(" events"))
     return {
         "workloads": workloads,
@@ -83,7 +83,7 @@ def measure(directory: Path, workloads: int, profile: str) -> dict[str, Any]:
 
 
 def counted(audit: Path, since: datetime) -> Counter[str]:
-    """The requests of our controllers by verb and resource; watches left out."""
+    """The requests of our controllers by verb and resource, without watches."""
     found: Counter[str] = Counter()
     for line in audit.read_text().splitlines():
         event = json.loads(line)
@@ -100,7 +100,7 @@ def counted(audit: Path, since: datetime) -> Counter[str]:
 
 
 async def prepared(fleet: RealFleet) -> None:
-    """Every member is Ready, and knows the namespace and nothing else."""
+    """Every member is Ready and has the namespace only."""
     await until(lambda: all_ready(fleet))
     await fleet.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ROOM}})
     await fleet.client.create(POLICIES, policy([*fleet.real]))

@@ -1,4 +1,4 @@
-"""Fleets and Placements on which decisions of Open Cluster Management's kind are timed, of any size."""
+"""Fleets and Placements of any size for measurements of OCM decisions."""
 
 import random
 from typing import Any
@@ -74,11 +74,11 @@ UPSTREAM_WHOLE = {
     3_000: (115, 106, 36, 74, 11),
     10_000: (27, 17.5, 9.4, 15, 3.8),
 }
-"""Whole decisions of OCM per CPU-second, variant by variant, measured on a machine of this kind."""
+"""OCM's decisions per CPU-second by variant, on a similar machine."""
 
 
 def made(kind: str, name: str, namespace: str = "", **rest: Any) -> Object:
-    """A typed object, as if it had come over the wire."""
+    """A typed object, decoded from wire format."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **rest.pop("metadata", {})}
     declared = find_kind(f"{GROUP}/{VERSIONS[kind]}", kind)
     assert declared is not None
@@ -86,39 +86,39 @@ def made(kind: str, name: str, namespace: str = "", **rest: Any) -> Object:
 
 
 def fleet(size: int) -> list[Object]:
-    """Clusters with labels, claims, room and a few taints; a score for each; the decisions of 200 other Placements."""
-    dice = random.Random(f"bench-{size}")
+    """Clusters with labels, claims, capacity and some taints; a score for each; decisions of 200 other Placements."""
+    rng = random.Random(f"bench-{size}")
     names = [f"cluster-{i:05d}" for i in range(size)]
     things: list[Object] = []
     for number, name in enumerate(names):
-        things.append(_cluster(name, number, dice))
-        scores = [{"name": which, "value": dice.randint(-100, 100)} for which in ("cpuratio", "memratio")]
+        things.append(_cluster(name, number, rng))
+        scores = [{"name": which, "value": rng.randint(-100, 100)} for which in ("cpuratio", "memratio")]
         status = {"validUntil": "2099-01-01T00:00:00Z", "scores": scores}
         things.append(made("AddOnPlacementScore", "default", name, status=status))
     for number in range(200):
         owner = f"p{number:03d}"
-        things.append(decision(owner, f"team{number % 20}", sorted(dice.sample(names, 10))))
-    things.append(decision("bench", "ns1", sorted(dice.sample(names, 10))))
+        things.append(decision(owner, f"team{number % 20}", sorted(rng.sample(names, 10))))
+    things.append(decision("bench", "ns1", sorted(rng.sample(names, 10))))
     everything = {"clusterSelector": {"selectorType": "LabelSelector", "labelSelector": {}}}
     things.append(made("ManagedClusterSet", "global", spec=everything))
     things.append(made("ManagedClusterSetBinding", "global", "ns1", spec={"clusterSet": "global"}))
     return things
 
 
-def _cluster(name: str, number: int, dice: random.Random) -> Object:
+def _cluster(name: str, number: int, rng: random.Random) -> Object:
     labels = {
-        f"{GROUP}/clusterset": dice.choice(["default", "prod", "edge"]),
-        "cloud": dice.choice(["Amazon", "Azure", "Google"]),
-        "region": f"r{dice.randint(1, 20)}",
-        "env": dice.choice(["prod", "dev"]),
-        "vendor": dice.choice(["OpenShift", "EKS", "AKS"]),
-        "tier": dice.choice(["gold", "silver", "bronze"]),
+        f"{GROUP}/clusterset": rng.choice(["default", "prod", "edge"]),
+        "cloud": rng.choice(["Amazon", "Azure", "Google"]),
+        "region": f"r{rng.randint(1, 20)}",
+        "env": rng.choice(["prod", "dev"]),
+        "vendor": rng.choice(["OpenShift", "EKS", "AKS"]),
+        "tier": rng.choice(["gold", "silver", "bronze"]),
     }
-    allocatable = {"cpu": str(dice.randint(8, 512)), "memory": f"{dice.randint(16, 4096)}Gi"}
+    allocatable = {"cpu": str(rng.randint(8, 512)), "memory": f"{rng.randint(16, 4096)}Gi"}
     claims = [
         {"name": "id.k8s.io", "value": f"id-{number}"},
-        {"name": "kubeversion.open-cluster-management.io", "value": dice.choice(["v1.30.1", "v1.31.0", "v1.32.2"])},
-        {"name": "platform.open-cluster-management.io", "value": dice.choice(["AWS", "GCP"])},
+        {"name": "kubeversion.open-cluster-management.io", "value": rng.choice(["v1.30.1", "v1.31.0", "v1.32.2"])},
+        {"name": "platform.open-cluster-management.io", "value": rng.choice(["AWS", "GCP"])},
     ]
     available = {
         "type": "ManagedClusterConditionAvailable",
@@ -128,8 +128,8 @@ def _cluster(name: str, number: int, dice: random.Random) -> Object:
         "lastTransitionTime": "2026-02-01T00:00:00Z",
     }
     spec: dict[str, Any] = {"hubAcceptsClient": True, "leaseDurationSeconds": 60}
-    if dice.random() < 0.05:
-        key = dice.choice(["gpu", f"{GROUP}/unreachable"])
+    if rng.random() < 0.05:
+        key = rng.choice(["gpu", f"{GROUP}/unreachable"])
         spec["taints"] = [{"key": key, "effect": "NoSelect", "timeAdded": "2026-03-01T11:59:00Z"}]
     status = {
         "allocatable": allocatable,

@@ -1,4 +1,4 @@
-"""Servers as processes of their own, and what the kernel says they cost."""
+"""Server processes, and their CPU time and memory."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class Process:
-    """A command that is running, with a file that holds what it says."""
+    """A running command with a log file."""
 
     def __init__(self, command: Sequence[str], said: Path) -> None:
         self.said = said
@@ -25,10 +25,10 @@ class Process:
         self.pid = self._child.pid
 
     def wait_for(self, text: str, patience: float = PATIENCE_SECONDS) -> float:
-        """Seconds from the start until it said this."""
+        """Wait for this text in the log; returns the seconds since the start."""
         while text not in self.said.read_text():
             if self._child.poll() is not None or time.perf_counter() - self._started > patience:
-                raise RuntimeError(f"{self._child.args!r} did not say {text!r}:\n{self.said.read_text()[-2000:]}")
+                raise RuntimeError(f"{self._child.args!r} did not print {text!r}:\n{self.said.read_text()[-2000:]}")
             time.sleep(0.02)
         return time.perf_counter() - self._started
 
@@ -61,12 +61,12 @@ def trimtab(*arguments: str) -> list[str]:
 
 
 def cpu_seconds(*pids: int) -> float:
-    """User and system time of these processes and of the children they have at present."""
+    """User and system time of these processes and of their current children."""
     return sum(_ticks(one) for pid in pids for one in (pid, *children(pid))) / TICKS
 
 
 def mebibytes(*pids: int) -> float:
-    """Resident memory, children included."""
+    """Resident memory, including children."""
     return round(sum(_resident(one) for pid in pids for one in (pid, *children(pid))) / 1024, 1)
 
 
@@ -95,5 +95,5 @@ def _resident(pid: int) -> int:
 
 
 def machine() -> dict[str, object]:
-    """What the figures were taken on: a busy machine makes wall-clock times worthless."""
+    """The machine of the figures; on a busy machine wall-clock times are useless."""
     return {"cores": os.cpu_count(), "loadAverage": [round(load, 1) for load in os.getloadavg()]}

@@ -1,8 +1,8 @@
-"""From Deployments to members, end to end: `python -m bench.propagate [--workloads 200 1000] [--members 3] [--long]`.
+"""Propagation of Deployments to members: `python -m bench.propagate [--workloads 200 1000] [--members 3] [--long]`.
 
-The workload of the reference: N Deployments of 6 replicas, one policy that was there first, static weights 1:2:3, three
-members (further ones weigh 1), no pods. `trimtab up` is one process, all members another, the client a third; all talk
-over TLS, and the store of the control plane syncs every commit. Prints JSON.
+The reference workload: N Deployments of 6 replicas, one policy that exists before them, static weights 1:2:3, three
+members (further ones have weight 1), no pods. `trimtab up` is one process, all members another, the client a third;
+all use TLS, and the store of the control plane syncs every commit. Prints JSON.
 """
 
 import argparse
@@ -53,7 +53,7 @@ KARMADA: dict[int, dict[str, float]] = {
         "deleteSeconds": 108,
     },
 }
-"""A live Karmada with raised limits on a machine of this kind; requests are all but watches, events among them."""
+"""A live Karmada with raised limits on a similar machine; requests exclude watches and include events."""
 
 
 def main(arguments: list[str]) -> None:
@@ -74,13 +74,13 @@ def main(arguments: list[str]) -> None:
 
 
 def told(workloads: int, members: int) -> dict[str, Any]:
-    """One cell; the long ones take minutes, so that each says when it begins."""
+    """Measure one cell; prints its parameters first, because long ones take minutes."""
     print(f"{workloads} workloads, {members} members", file=sys.stderr, flush=True)
     return cell(workloads, members)
 
 
 async def serve_members(count: int, directory: Path) -> None:
-    """The API servers of all members, in one process that is not the control plane's."""
+    """The API servers of all members, in a process separate from the control plane."""
     daemons = [Daemon(directory / name_of(number), "127.0.0.1", 0) for number in range(1, count + 1)]
     for daemon in daemons:
         await daemon.start()
@@ -110,7 +110,7 @@ def cell(workloads: int, members: int) -> dict[str, Any]:
 
 
 class Run:
-    """One measurement, seen from the client."""
+    """One measurement from the client's point of view."""
 
     def __init__(self, here: Path, up: Process, far: Process, workloads: int, members: int) -> None:
         self._here, self._up, self._far = here, up, far
@@ -161,7 +161,7 @@ class Run:
         loops = pace.stop()
         await asyncio.sleep(2)
         events = await self._host.list(EVENTS, ROOM)
-        told = sum(event.get("count") or 1 for event in events.items)
+        event_count = sum(event.get("count") or 1 for event in events.items)
         return {
             "workloads": self._workloads,
             "members": self._members,
@@ -172,13 +172,13 @@ class Run:
             "cpuMsPerWorkload": round(cpu / self._workloads * 1e3, 2),
             "loopMs": {"best": loops[0], "p50": percentile(loops, 50)},
             "membersCpuMsPerWorkload": round(far / self._workloads * 1e3, 2),
-            "writesPerWorkload": round((await self._revision() - before - told) / self._workloads, 2),
-            "eventsPerWorkload": round(told / self._workloads, 2),
+            "writesPerWorkload": round((await self._revision() - before - event_count) / self._workloads, 2),
+            "eventsPerWorkload": round(event_count / self._workloads, 2),
             "residentMiB": self._up.mebibytes(),
         }
 
     async def _revision(self) -> int:
-        """Every write of the store raises it by one."""
+        """The store's revision; every write increments it."""
         return int((await self._host.list(NAMESPACES)).revision)
 
     async def _create(self, numbers: range) -> None:
@@ -189,7 +189,7 @@ class Run:
     _born: dict[str, float]
 
     async def _all_applied(self, revision: str) -> list[float]:
-        """How long each took, once all are applied everywhere."""
+        """The latency of each workload, once all are applied everywhere."""
         self._born = {}
         latencies: dict[str, float] = {}
         while True:
@@ -217,9 +217,9 @@ class Run:
 
 
 class Pace:
-    """How fast the processor is meanwhile: the CPU time of a loop that is always the same.
+    """The current speed of the processor: the CPU time of a constant loop.
 
-    Where processors are shared with strangers, a CPU second is worth half as much at one moment as at another.
+    On shared processors a CPU second may do twice as much work at one time as at another.
     """
 
     def __init__(self) -> None:
@@ -234,7 +234,7 @@ class Pace:
             await asyncio.sleep(LOOP_SECONDS)
 
     def stop(self) -> list[float]:
-        """The milliseconds that each loop took, the fastest first."""
+        """The milliseconds of each loop, fastest first."""
         self._task.cancel()
         return sorted(self._loops)
 
@@ -247,13 +247,13 @@ async def until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
     start = time.perf_counter()
     while not await holds():
         if time.perf_counter() - start > PATIENCE_SECONDS:
-            raise TimeoutError(f"waited in vain until {what}")
+            raise TimeoutError(f"timed out waiting until {what}")
         await asyncio.sleep(0.1)
 
 
 def is_true(thing: dict[str, Any], condition: str) -> bool:
-    held = (thing.get("status") or {}).get("conditions") or []
-    return any(one["type"] == condition and one["status"] == "True" for one in held)
+    conditions = (thing.get("status") or {}).get("conditions") or []
+    return any(one["type"] == condition and one["status"] == "True" for one in conditions)
 
 
 def deployment(number: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What `trimtab apiserver` takes and costs, beside kube-apiserver with etcd: `python -m bench.server [--peer]` prints JSON.
+"""Throughput and cost of `trimtab apiserver` beside kube-apiserver with etcd: `python -m bench.server [--peer]`.
 
-One client process, 32 requests at a time over TLS, ConfigMaps with a label and 100 bytes; the store syncs every commit
-(several writes share one). CPU per request is the figure to compare: rates suffer from whatever else the machine does.
+Prints JSON. One client process, 32 concurrent requests over TLS, ConfigMaps with a label and 100 bytes; the store syncs
+every commit (several writes share one). Compare CPU per request: rates depend on the load of the machine.
 With `--peer` the real kube-apiserver and etcd of the test rig are measured in the same run; its etcd does not sync.
 """
 
@@ -37,11 +37,11 @@ KUBERNETES: dict[str, dict[str, float]] = {
     "start": {"readySeconds": 4.2, "residentMiB": 341},
     "full": {"residentMiB": 413},
 }
-"""kube-apiserver with etcd, medians of three runs on a machine of this kind under load; memory is that of both."""
+"""kube-apiserver with etcd, medians of three runs on a similar machine under load; memory is that of both."""
 
 
 class Costs(NamedTuple):
-    """The processes of one server."""
+    """The CPU time and memory of one server's processes."""
 
     cpu: Callable[[], float]
     mebibytes: Callable[[], float]
@@ -52,11 +52,15 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--objects", type=int, default=2000)
     parser.add_argument("--peer", action="store_true", help="also measure the kube-apiserver of the rig (make kube)")
     given = parser.parse_args(arguments)
-    told: dict[str, Any] = {"part": "server", "machine": machine(), "trimtab": measured(trimtab_server, given.objects)}
+    figures: dict[str, Any] = {
+        "part": "server",
+        "machine": machine(),
+        "trimtab": measured(trimtab_server, given.objects),
+    }
     if given.peer:
-        told["kube-apiserver"] = measured(kube_server, given.objects)
-    told["published"] = KUBERNETES
-    print(json.dumps(told, indent=1))
+        figures["kube-apiserver"] = measured(kube_server, given.objects)
+    figures["published"] = KUBERNETES
+    print(json.dumps(figures, indent=1))
 
 
 @contextmanager
@@ -80,16 +84,19 @@ def kube_server(folder: Path) -> Iterator[tuple[Credentials, Costs, float]]:
 
 
 def measured(server: Callable[[Path], Any], objects: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder, server(Path(folder)) as (who, costs, seconds):
+    with (
+        tempfile.TemporaryDirectory(prefix="trimtab-bench-") as folder,
+        server(Path(folder)) as (credentials, costs, seconds),
+    ):
         start = {"readySeconds": round(seconds, 2), "residentMiB": costs.mebibytes()}
-        return {"start": start, **asyncio.run(Load(who, costs, objects).run())}
+        return {"start": start, **asyncio.run(Load(credentials, costs, objects).run())}
 
 
 class Load:
-    """Requests to one server, counted and timed."""
+    """Sends requests to one server and measures them."""
 
-    def __init__(self, who: Credentials, costs: Costs, objects: int) -> None:
-        self._who, self._costs, self._objects = who, costs, objects
+    def __init__(self, credentials: Credentials, costs: Costs, objects: int) -> None:
+        self._who, self._costs, self._objects = credentials, costs, objects
         self._found: dict[str, Any] = {}
 
     async def run(self) -> dict[str, Any]:
@@ -120,10 +127,10 @@ class Load:
     async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> bytes:
         media = "application/merge-patch+json" if method == "PATCH" else "application/json"
         content = orjson.dumps(body) if body is not None else None
-        async with self._session.request(method, path, data=content, headers={"Content-Type": media}) as answer:
-            text = await answer.read()
-            if answer.status >= 400:
-                raise RuntimeError(f"{method} {path}: {answer.status} {text[:300]!r}")
+        async with self._session.request(method, path, data=content, headers={"Content-Type": media}) as response:
+            text = await response.read()
+            if response.status >= 400:
+                raise RuntimeError(f"{method} {path}: {response.status} {text[:300]!r}")
             return text
 
     async def _many(self, name: str, requests: Iterable[tuple[str, str, Any]], at_once: int = AT_ONCE) -> None:
@@ -151,7 +158,7 @@ class Load:
         }
 
     async def _watched(self, watchers: int, creates: int) -> None:
-        """Every watcher sees every create; the time is that from before a create is sent until it is seen."""
+        """Every watcher receives every create; latency is the time from before the request until the event arrives."""
         revision = orjson.loads(await self._ask("GET", f"{ROOM}?limit=1", None))["metadata"]["resourceVersion"]
         sent: dict[str, float] = {}
         seen: list[float] = []

@@ -1,4 +1,4 @@
-"""What a world of simulated members costs: start, pods, and an hour in which nothing happens, as JSON.
+"""Cost of simulated members: start, pods, and an idle hour, as JSON.
 
 python bench/simulate.py [--members 100] [--nodes 50] [--pods 5000] [--hours 1]
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts a real kube-apiserver, its controllers, its scheduler, etcd and kubectl into a cache, built from their published Go modules."""
+"""Builds kube-apiserver, its controllers, its scheduler, etcd and kubectl from published Go modules into a cache."""
 
 import argparse
 import os
@@ -22,7 +22,7 @@ SECONDS_BETWEEN_REPORTS = 15
 
 
 class Missing(Exception):
-    """Something the rig needs and cannot make itself."""
+    """A prerequisite of the rig is missing."""
 
 
 class Binary(NamedTuple):
@@ -33,7 +33,7 @@ class Binary(NamedTuple):
 
 
 def pinned() -> dict[str, str]:
-    """go.mod is the only place that names versions."""
+    """The module versions that go.mod pins; no other file names versions."""
     return dict(PINNED.findall((MODULE / "go.mod").read_text()))
 
 
@@ -42,7 +42,7 @@ def binaries(kubernetes: str) -> tuple[Binary, ...]:
         return Binary(name, f"{KUBERNETES}/cmd/{name}", ask_version, kubernetes)
 
     return (
-        # The distribution's etcd may stand in for the pinned one, so any release 3 will do.
+        # The distribution's etcd may replace the pinned one, so any 3.x release is accepted.
         Binary("etcd", ETCD, ("--version",), "etcd Version: 3."),
         command("kube-apiserver", "--version"),
         command("kube-controller-manager", "--version"),
@@ -59,15 +59,15 @@ def cache_directory(kubernetes: str) -> Path:
 def why_unusable(binary: Binary, directory: Path) -> str | None:
     path = directory / binary.name
     if not path.exists():
-        return "is not there"
+        return "is missing"
     try:
-        said = subprocess.run([path, *binary.ask_version], capture_output=True, text=True, timeout=60, check=False)
+        completed = subprocess.run([path, *binary.ask_version], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as fault:
         return f"does not run: {fault}"
-    if said.returncode != 0:
-        return f"exits with {said.returncode} when asked for its version"
-    if binary.answer not in said.stdout:
-        return f"answers {said.stdout.strip()!r}, not {binary.answer}"
+    if completed.returncode != 0:
+        return f"exits with {completed.returncode} when run for its version"
+    if binary.answer not in completed.stdout:
+        return f"prints {completed.stdout.strip()!r}, not {binary.answer}"
     return None
 
 
@@ -76,7 +76,7 @@ def say(sentence: str) -> None:
 
 
 def go_environment() -> dict[str, str]:
-    # Without cgo no C compiler is needed; a workspace around us must not change what is built.
+    # Without cgo no C compiler is needed; an outer Go workspace must not change the build.
     return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
 
 
@@ -88,7 +88,7 @@ def go_command() -> str:
 
 
 def lines_of(command: list[str]) -> Iterator[str]:
-    """Yields what a go command says while it works; its failure is ours, with its own words."""
+    """Yields the output lines of a go command; raises with its output when it fails."""
     kept: list[str] = []
     with subprocess.Popen(
         command, cwd=MODULE, env=go_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -113,7 +113,7 @@ def fetch(go: str, binary: Binary) -> None:
         raise Missing(
             f"The modules of {binary.name} could not be loaded (registry: GOPROXY={proxy}).\n{fault}"
         ) from fault
-    say(f"  its modules are here, {fetched} of them fetched now")
+    say(f"  all modules are available, {fetched} were fetched now")
 
 
 def linker_flags(kubernetes: str) -> str:
@@ -133,19 +133,19 @@ def build(go: str, binary: Binary, directory: Path, flags: str) -> None:
         if time.monotonic() - reported > SECONDS_BETWEEN_REPORTS:
             reported = time.monotonic()
             say(f"  {reported - started:4.0f} s, {compiled} packages compiled, now {package}")
-    partial.replace(directory / binary.name)  # only a finished binary ever has the name
+    partial.replace(directory / binary.name)  # only a finished binary gets the final name
     say(f"  done in {time.monotonic() - started:.0f} s")
 
 
 def unpack_distribution_etcd(directory: Path) -> None:
-    say("Taking etcd from the distribution's package etcd-server ...")
+    say("Using etcd of the distribution's package etcd-server ...")
     with tempfile.TemporaryDirectory() as scratch:
         try:
             subprocess.run(["apt-get", "download", "etcd-server"], cwd=scratch, check=True)
             (package,) = Path(scratch).glob("etcd-server_*.deb")
             subprocess.run(["dpkg", "-x", str(package), scratch], check=True)
         except (OSError, ValueError, subprocess.CalledProcessError) as fault:
-            raise Missing(f"The distribution has no package etcd-server to offer: {fault}") from fault
+            raise Missing(f"The distribution's package etcd-server is not available: {fault}") from fault
         shutil.copy2(Path(scratch) / "usr" / "bin" / "etcd", directory / ".etcd.partial")
     (directory / ".etcd.partial").replace(directory / "etcd")
 
@@ -170,7 +170,7 @@ def obtain(every: Iterable[Binary], directory: Path, flags: str) -> None:
             say(f"{binary.name} {reason}")
             wanted.append(binary)
         else:
-            say(f"{binary.name} is there")
+            say(f"{binary.name} is available")
     if not wanted:
         return
     go = go_command()

@@ -4,7 +4,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-# Machines that run tests are busy: a slow example is not a wrong one. HYPOTHESIS_PROFILE=explore looks for new ones.
+# No deadline: test machines are busy, and a slow example is not a failure. HYPOTHESIS_PROFILE=explore finds new ones.
 settings.register_profile(
     "steady", deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )

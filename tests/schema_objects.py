@@ -1,4 +1,4 @@
-"""Objects drawn from the schemas of our kinds: full ones that are in order, and the same with one thing wrong."""
+"""Objects generated from the schemas of our kinds: complete valid ones, and the same with one error."""
 
 import json
 import re
@@ -14,9 +14,9 @@ NAMESPACE = "default"
 WRONG = {"string": 7, "integer": "seven", "number": "seven", "boolean": "yes", "array": {"a": 1}, "object": ["a"]}
 EXAMPLES = {"string": "a", "integer": 1, "number": 1, "boolean": True}
 BY_NAME = {"operator": "In", "timeZone": "UTC", "schedule": "* * * * *"}
-"""Texts that the schema leaves free and a check does not."""
+"""Values for strings that the schema does not restrict but a validation does."""
 TEXTS = ("a", "aa", "5m", "5", "50%", "aGk=", "2030-01-01T00:00:00Z", "https://a.example", "work-agent", "* * * * *")
-"""One of these fits every pattern and format of ours."""
+"""One of these matches every pattern and format of our schemas."""
 BY_FORMAT = {"date-time": "2030-01-01T00:00:00Z", "byte": "aGk="}
 EMBEDDED = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 DEEPEST = 20
@@ -28,24 +28,24 @@ APART = {
     ),
     "WorkloadRebalancer": (("spec.schedule", "spec.timeZone"), ("spec.ttlSecondsAfterFinished",)),
 }
-"""What cannot stand together: a full object is drawn without each of these."""
+"""Mutually exclusive fields: a complete object is generated without each of these."""
 LEFT_OUT = object()
 
 
 class Case(NamedTuple):
-    """An object, and what is particular about it."""
+    """An object and a description of it."""
 
     said: str
     obj: dict[str, Any]
 
 
 def definitions() -> Iterator[dict[str, Any]]:
-    """What `trimtab crds` prints."""
+    """The CRDs that `trimtab crds` prints."""
     yield from yaml.load_all(CliRunner().invoke(command).output, Loader=yaml.CSafeLoader)
 
 
 def example(schema: dict[str, Any], name: str = "", depth: int = 0) -> Any:
-    """A value with everything in it that the schema speaks of."""
+    """A value with every property of the schema."""
     if schema.get("x-kubernetes-embedded-resource"):
         return EMBEDDED
     if schema.get("enum"):
@@ -72,7 +72,7 @@ def text(schema: dict[str, Any], name: str) -> str:
 
 
 def mutations(value: Any, schema: dict[str, Any], path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every place of a value, with things that may not stand there; LEFT_OUT stands for nothing at all."""
+    """Every path of a value with invalid values for it; OMITTED removes the value."""
     kind = schema.get("type")
     if path:
         yield path, None
@@ -89,7 +89,7 @@ def mutations(value: Any, schema: dict[str, Any], path: tuple[Any, ...] = ()) ->
                 yield path, "a" * (schema["maxLength"] + 1)
         if kind == "array":
             yield path, []
-            yield path, [*value, *value]  # twins, which a map or a set refuses
+            yield path, [*value, *value]  # duplicates, which a map or a set refuses
             if schema.get("maxItems", 5000) < 5000:
                 yield path, list(value) * (schema["maxItems"] + 1)
     if isinstance(value, list) and value:
@@ -102,7 +102,7 @@ def mutations(value: Any, schema: dict[str, Any], path: tuple[Any, ...] = ()) ->
 
 
 def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    """The value with something else at one place."""
+    """The value with `new` at the path."""
     head, *rest = path
     copy = list(value) if isinstance(value, list) else dict(value)
     if rest:
@@ -115,7 +115,7 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 
 def drawn(definition: dict[str, Any]) -> Iterator[Case]:
-    """Objects drawn from the schema of a kind: full ones first, then each with one thing wrong."""
+    """Objects generated from the schema of a kind: complete ones first, then each with one error."""
     fulls = list(full(definition))
     yield from fulls
     yield from (case for whole in fulls for case in with_one_thing_wrong(definition, whole))
@@ -135,7 +135,7 @@ def full(definition: dict[str, Any]) -> Iterator[Case]:
 
 
 def body_of(definition: dict[str, Any]) -> dict[str, Any]:
-    """The schema of what a kind has beside its name."""
+    """The schema of a kind without apiVersion, kind and metadata."""
     version = next(v for v in definition["spec"]["versions"] if v["storage"])
     schema = version["schema"]["openAPIV3Schema"]
     about = ("apiVersion", "kind", "metadata")
@@ -144,7 +144,7 @@ def body_of(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_one_thing_wrong(definition: dict[str, Any], whole: Case) -> Iterator[Case]:
-    yield Case(f"{whole.said}, with a field nobody knows", whole.obj | {"noSuchField": 1})
+    yield Case(f"{whole.said}, with an unknown field", whole.obj | {"noSuchField": 1})
     schema = body_of(definition)
     body = {name: value for name, value in whole.obj.items() if name in schema["properties"]}
     head = {name: value for name, value in whole.obj.items() if name not in schema["properties"]}

@@ -1,1 +1,1 @@
-"""Programs of ours around the peers' published Go modules, measured beside us in one run."""
+"""Go programs around the peers' published modules, measured in the same run as ours."""

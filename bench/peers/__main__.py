@@ -1,7 +1,7 @@
-"""`make bench-peers`: the peers' own algorithms and ours over the same scenarios, measured in the same run.
+"""`make bench-peers`: the peers' algorithms and ours on the same scenarios, measured in the same run.
 
-Each peer is built from its published Go module, the newest release that can be had; what that release decides
-otherwise than the recorded tree does (Karmada's division has changed since) is counted and named, never hidden.
+Each peer is built from its latest published Go module. Decisions of that release that differ from the recorded tree
+(Karmada's division has changed since) are counted and named.
 """
 
 import json
@@ -20,7 +20,7 @@ from bench.karmada_scenarios import scenario
 
 from trimtab.api.kind import wire
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.ocm import OcmPlacement
+from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.value import Object
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.ocm.pipeline import decide
@@ -46,10 +46,10 @@ def cache() -> Path:
 def release(peer: str) -> str:
     """The release of the peer that its go.mod pins."""
     for line in (HERE / peer / "go.mod").read_text().splitlines():
-        words = line.replace("require", "").split()
-        if words and words[0] == MODULES[peer]:
-            return words[1]
-    raise SystemExit(f"bench/peers/{peer}/go.mod names no release of {MODULES[peer]}")
+        parts = line.replace("require", "").split()
+        if parts and parts[0] == MODULES[peer]:
+            return parts[1]
+    raise SystemExit(f"bench/peers/{peer}/go.mod has no release of {MODULES[peer]}")
 
 
 def program(peer: str) -> Path:
@@ -59,18 +59,20 @@ def program(peer: str) -> Path:
         return built
     go = shutil.which("go")
     if go is None:
-        raise SystemExit("bench-peers needs Go to build the peers, and there is none on this machine")
-    print(f"building {MODULES[peer]} {release(peer)} into {built} (some minutes, once)", flush=True)
+        raise SystemExit("bench-peers needs Go to build the peers; it is not installed")
+    print(f"building {MODULES[peer]} {release(peer)} into {built} (takes some minutes, once)", flush=True)
     built.parent.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
     done = subprocess.run([go, "build", "-o", str(built), "."], cwd=HERE / peer, env=environment, check=False)
     if done.returncode:
-        raise SystemExit(f"{peer} cannot be built here: its modules cannot be had, or do not compile with this Go")
+        raise SystemExit(
+            f"{peer} cannot be built: its modules cannot be downloaded or do not compile with this Go version"
+        )
     return built
 
 
 def asked(peer: str, question: dict[str, Any], *flags: str) -> list[dict[str, Any]]:
-    """What the peer's program answers, line by line; one thread, as the peers decide."""
+    """The output of the peer's program, line by line; single-threaded, as the peers decide."""
     ran = subprocess.run(
         [program(peer), *flags],
         input=json.dumps(question).encode(),
@@ -81,11 +83,11 @@ def asked(peer: str, question: dict[str, Any], *flags: str) -> list[dict[str, An
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-def ours(made: dict[str, Any]) -> dict[str, tuple[float, list[dict[str, int]]]]:
-    """Seconds of CPU, warm, and the decisions, for each strategy."""
-    fleet = Fleet.of(msgspec.convert(made["clusters"], list[Cluster], strict=False))
+def ours(inputs: dict[str, Any]) -> dict[str, tuple[float, list[dict[str, int]]]]:
+    """CPU seconds when warm, and the decisions, for each strategy."""
+    fleet = Fleet.of(msgspec.convert(inputs["clusters"], list[Cluster], strict=False))
     found = {}
-    for strategy in made["strategies"]:
+    for strategy in inputs["strategies"]:
         bindings = bindings_of(strategy)[:MOST]
         decided_batch(bindings, fleet)
         spent = []
@@ -100,18 +102,18 @@ def ours(made: dict[str, Any]) -> dict[str, tuple[float, list[dict[str, int]]]]:
 def karmada() -> None:
     print(f"\nKarmada {release('karmada')}, {MOST} bindings of each strategy, decisions per CPU-second, warm")
     print(f"{'clusters':>8}  {'strategy':<18}{'Karmada':>10}{'Trimtab':>10}{'ratio':>8}  equal decisions")
-    otherwise = set()
+    differing = set()
     for size in SIZES:
-        made = scenario(size)
-        peers = {outcome["strategy"]: outcome for outcome in asked("karmada", made, "--most", str(MOST))}
-        for name, (seconds, decisions) in ours(made).items():
-            them = peers[name]
-            equal = sum(one == other for one, other in zip(them["decisions"], decisions, strict=True))
+        inputs = scenario(size)
+        peers = {outcome["strategy"]: outcome for outcome in asked("karmada", inputs, "--most", str(MOST))}
+        for name, (seconds, decisions) in ours(inputs).items():
+            peer_result = peers[name]
+            equal = sum(one == other for one, other in zip(peer_result["decisions"], decisions, strict=True))
             if equal < MOST:
-                otherwise.add(name)
-            told(size, name, them["count"] / them["cpuSeconds"], MOST / seconds, f"{equal} of {MOST}")
-    if otherwise:
-        print(f"This release decides otherwise than the recorded tree in: {', '.join(sorted(otherwise))}.")
+                differing.add(name)
+            told(size, name, peer_result["count"] / peer_result["cpuSeconds"], MOST / seconds, f"{equal} of {MOST}")
+    if differing:
+        print(f"Strategies whose decisions differ from the recorded tree: {', '.join(sorted(differing))}.")
 
 
 def ocm() -> None:
@@ -119,39 +121,41 @@ def ocm() -> None:
     print(f"{'clusters':>8}  {'variant':<18}{'OCM':>10}{'Trimtab':>10}{'ratio':>8}  equal decisions")
     for size in OCM_SIZES:
         things = ocm_scenarios.fleet(size)
-        atlas = Atlas(things)
+        snapshots = Atlas(things)
         for outcome in asked("ocm", scene_for(things), "--times", str(OCM_TIMES)):
             variant = outcome["variant"]
-            own = chosen(variant, atlas)
+            our_names = chosen(variant, snapshots)
             equal = (
-                "yes" if own == outcome["clusters"] else f"no ({len(set(own) & set(outcome['clusters']))} in common)"
+                "yes"
+                if our_names == outcome["clusters"]
+                else f"no ({len(set(our_names) & set(outcome['clusters']))} in common)"
             )
-            told(size, variant, outcome["count"] / outcome["cpuSeconds"], decide_ocm.warm(atlas, variant), equal)
+            told(size, variant, outcome["count"] / outcome["cpuSeconds"], decide_ocm.warm(snapshots, variant), equal)
 
 
 def scene_for(things: list[Object]) -> dict[str, Any]:
-    """The scene as the peer reads it."""
-    shelves = {"ManagedCluster": "clusters", "PlacementDecision": "decisions", "AddOnPlacementScore": "scores"}
-    scene: dict[str, Any] = {"clusters": [], "decisions": [], "scores": [], "placements": []}
+    """The input of the peer's program."""
+    input_lists = {"ManagedCluster": "clusters", "PlacementDecision": "decisions", "AddOnPlacementScore": "scores"}
+    peer_objects: dict[str, Any] = {"clusters": [], "decisions": [], "scores": [], "placements": []}
     for raw in map(wire, things):
-        if raw["kind"] in shelves:
-            scene[shelves[raw["kind"]]].append(raw)
+        if raw["kind"] in input_lists:
+            peer_objects[input_lists[raw["kind"]]].append(raw)
     for variant in ocm_scenarios.VARIANTS:
         raw = wire(ocm_scenarios.placement(variant))
         raw["metadata"]["annotations"] = {"variant": variant}
-        scene["placements"].append(raw)
-    return scene
+        peer_objects["placements"].append(raw)
+    return peer_objects
 
 
-def chosen(variant: str, atlas: Atlas) -> list[str]:
-    scene = atlas.scene(decide_ocm.NOW)
+def chosen(variant: str, snapshots: Atlas) -> list[str]:
+    snapshot = snapshots.scene(decide_ocm.NOW)
     placement = cast("OcmPlacement", ocm_scenarios.placement(variant))
-    columns = decide(ask_of(placement, scene, compiler()), scene).found.chosen.tolist()
-    return sorted(scene.fleet.names[column] for column in columns)
+    columns = decide(ask_of(placement, snapshot, compiler()), snapshot).found.chosen.tolist()
+    return sorted(snapshot.fleet.names[column] for column in columns)
 
 
-def told(size: int, name: str, theirs: float, own: float, equal: str) -> None:
-    print(f"{size:>8}  {name:<18}{theirs:>10.1f}{own:>10.0f}{own / theirs:>7.0f}x  {equal}", flush=True)
+def told(size: int, name: str, theirs: float, our_rate: float, equal: str) -> None:
+    print(f"{size:>8}  {name:<18}{theirs:>10.1f}{our_rate:>10.0f}{our_rate / theirs:>7.0f}x  {equal}", flush=True)
 
 
 def main() -> int:

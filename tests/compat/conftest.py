@@ -1,4 +1,4 @@
-"""A whole API server in a process of its own, for clients that know nothing of us."""
+"""An API server in its own process, for unmodified clients."""
 
 import select
 import subprocess
@@ -22,7 +22,7 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     directory = tmp_path_factory.mktemp("apiserver")
     command = [sys.executable, "-c", "from trimtab.cli.main import main; main()", "apiserver", "--port", "0"]
     with subprocess.Popen([*command, "--data-dir", str(directory)], stdout=subprocess.PIPE, text=True) as process:
-        assert select.select([process.stdout], [], [], 30)[0], "the server says nothing"
+        assert select.select([process.stdout], [], [], 30)[0], "the server printed nothing"
         line = process.stdout.readline()
         assert "ready" in line, line
         pki = directory / "pki"

@@ -1,4 +1,4 @@
-"""Compares what a flow left behind with what a live Karmada control plane left behind, by the rules of FLOWS.md.
+"""Compares the final state of a flow with the recorded state of a live Karmada control plane.
 
 Exact: specs, labels, annotations, finalizers, owner references, conditions, aggregated status, member objects, events.
 Masked on both sides: versions, times, uids and permanent ids (by the object they belong to), name hashes of
@@ -33,7 +33,7 @@ TEMPLATE_GENERATION = "resourcetemplate.karmada.io/generation"
 
 
 class Difference(NamedTuple):
-    """One place where what is there is not what was recorded."""
+    """One place where the found value differs from the recorded one."""
 
     path: str
     expected: Any
@@ -49,7 +49,7 @@ def _short(value: Any) -> str:
 
 
 class Names:
-    """Which uid and which permanent id belongs to which object, learned from the objects themselves."""
+    """Maps uids and permanent ids to the objects they belong to."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
@@ -68,7 +68,7 @@ class Names:
 
 
 def masked(value: Any, names: Names) -> Any:
-    """The value with everything that differs from run to run replaced by what it stands for."""
+    """The value with uids, times and versions replaced by placeholders."""
     if isinstance(value, dict):
         return {
             key: "<rv>" if key == "resourceVersion" else masked(inner, names)
@@ -83,7 +83,7 @@ def masked(value: Any, names: Names) -> Any:
 
 
 def related(obj: dict[str, Any], templates: dict[str, int]) -> dict[str, Any]:
-    """The object with its generations replaced by how they relate; `templates` are generations by kind/ns/name."""
+    """The object with its generations replaced by their relations; `templates` maps kind/ns/name to generations."""
     out = json.loads(json.dumps(obj))
     metadata = out["metadata"]
     generation = metadata.pop("generation", None)
@@ -127,7 +127,7 @@ def _relate_item(item: dict[str, Any], owner: dict[str, Any], templates: dict[st
 
 
 def unhashed(value: Any) -> Any:
-    """Revision names carry hashes of content that differ between builds of Kubernetes."""
+    """The value without content hashes in revision names; they differ between builds of Kubernetes."""
     if isinstance(value, dict):
         return {
             key: HASHED.sub(r"\1-<hash>", inner)
@@ -143,7 +143,7 @@ def unhashed(value: Any) -> Any:
 
 
 def differences(expected: Any, actual: Any, path: str = "") -> Iterator[Difference]:
-    """Every place where two masked values differ; JSON texts inside annotations are compared as JSON."""
+    """Every place where two masked values differ; JSON strings in annotations are compared as JSON."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         for key in sorted(expected.keys() | actual.keys()):
             here = f"{path}.{key}" if "." not in key and "/" not in key else f'{path}["{key}"]'
@@ -174,7 +174,7 @@ def _as_json(value: Any) -> Any:
 
 
 class State(NamedTuple):
-    """What there is at the end of a step: host objects, member objects by cluster, clusters."""
+    """The state at the end of a step: host objects and member objects by cluster."""
 
     host: list[dict[str, Any]]
     members: dict[str, list[dict[str, Any]]]
@@ -194,7 +194,7 @@ def compare_objects(
     gens: tuple[dict[str, int], dict[str, int]],
     where: str,
 ) -> Iterator[Difference]:
-    """Both sides already masked; `gens` are the template generations of either side."""
+    """Both sides are masked; `gens` are the template generations of each side."""
     recorded, found = keyed(expected), keyed(actual)
     for key in sorted(recorded.keys() | found.keys()):
         if key not in found:

@@ -1,11 +1,11 @@
-"""`make flows`: replays recorded flows of a live Karmada control plane and says where we leave something else behind.
+"""`make flows`: replays recorded flows of a live Karmada control plane and reports every difference.
 
-The flow runs on virtual time against the embedded server with simulated members of the recorded sizes. Uids of the
-recording are given to the objects, because ties in a division are broken by them.
+The flow runs on virtual time against the embedded server with simulated members of the recorded sizes. Objects get
+the recorded uids, because uids break ties in a division.
 
-In the profile `upstream` everything is compared, events too. In the profile `trimtab` (`--profile trimtab`) the flow
-must end every step in the same place, what we write otherwise on purpose excepted by rule; and it must get there
-without a gap in the service: at no single change are fewer replicas ready than both before and after the step.
+In the profile `upstream` everything is compared, events too. In the profile `trimtab` (`--profile trimtab`) every step
+must end in the same state except for listed intentional differences, and without a service gap: at no change are
+fewer replicas ready than both before and after the step.
 """
 
 import argparse
@@ -27,6 +27,7 @@ import yaml
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
+from compat.flow_availability import Service, Workload  # noqa: E402
 from compat.flow_compare import (  # noqa: E402 - the tests directory has to be importable first
     Difference,
     Names,
@@ -34,7 +35,6 @@ from compat.flow_compare import (  # noqa: E402 - the tests directory has to be 
     generations,
     masked,
 )
-from compat.flow_service import Service, Workload  # noqa: E402
 
 from trimtab.api.profile import PROFILES, UPSTREAM, Profile  # noqa: E402
 from trimtab.app import Embedded  # noqa: E402
@@ -74,9 +74,9 @@ EVENTS = Resource("", "v1", "events", "Event")
 MOVES = Resource("trimtab.dev", "v1alpha1", "moves", "Move")
 MEMBER_KINDS = ("Deployment", "StatefulSet", "Job", "ConfigMap", "Secret", "ClusterRole")
 SETTLE_SECONDS = 12.0
-"""At least one period of status collection, so that what a step changed has been seen everywhere."""
+"""At least one period of status collection, so that every change of a step is observed everywhere."""
 PACE_SECONDS = 0.02
-"""Between two objects of one step, as in the recordings: whether a template comes before its policy matters."""
+"""Pause between two objects of a step, as recorded: the order of a template and its policy matters."""
 OBSERVATIONS = ("InterpretHealthSucceed", "ReflectStatusSucceed", "AggregateStatusSucceed")
 MOST_EVENTS = 25
 AS_RECORDED = {
@@ -89,13 +89,13 @@ AS_RECORDED = {
 
 
 class Exemption(NamedTuple):
-    """A general rule: what may differ, and why."""
+    """A rule for an intentional difference, and its reason."""
 
     where: str
     path: str
     reason: str
     added: bool = False
-    """Covers only what the recording does not have at all, such as a field of ours."""
+    """Covers only values that the recording does not have, such as our own fields."""
 
     def covers(self, difference: Difference) -> bool:
         return fnmatch(difference.path, self.path) and not (self.added and difference.expected is not None)
@@ -106,7 +106,7 @@ def exemptions(profile: str = "upstream") -> list[Exemption]:
 
 
 class RecordedUids:
-    """Gives an object the uid it had in the recording; others get uids that no recording has."""
+    """Gives an object its recorded uid; other objects get uids that no recording has."""
 
     def __init__(self, recorded: dict[str, str]) -> None:
         self._recorded = recorded
@@ -123,7 +123,7 @@ class RecordedUids:
 
 
 class UidAdmission:
-    """Writes the recorded uid into an object as it is born."""
+    """Sets the recorded uid of an object on creation."""
 
     def __init__(self, uids: RecordedUids) -> None:
         self._uids = uids
@@ -132,28 +132,28 @@ class UidAdmission:
         uid = self._uids.of(obj) if attributes.operation == "CREATE" else None
         if not uid:
             return obj
-        # A Job carries its own uid in its selector and labels too.
+        # The selector and labels of a Job also contain its uid.
         text = json.dumps(obj).replace(obj["metadata"]["uid"], uid) if obj["metadata"].get("uid") else json.dumps(obj)
-        born: dict[str, Any] = json.loads(text)
-        return {**born, "metadata": {**born["metadata"], "uid": uid}}
+        created: dict[str, Any] = json.loads(text)
+        return {**created, "metadata": {**created["metadata"], "uid": uid}}
 
     async def validate(self, attributes: Any, obj: dict[str, Any] | None, old: dict[str, Any] | None) -> None:
         """Nothing is refused."""
 
 
 class Stage(Protocol):
-    """Where a flow is played: a host, its members, and somebody who knows how long things take there."""
+    """The environment of a flow: a host, its members, and how long to wait for them."""
 
     @property
     def client(self) -> Client: ...
 
     @property
     def members(self) -> Mapping[str, Client]:
-        """The members as their users reach them."""
+        """Clients of the members as users have them."""
         ...
 
     def look_into(self, member: str) -> Client:
-        """The member as it is, even while nobody reaches it."""
+        """A client of the member that works even while its API is unreachable."""
         ...
 
     async def stop_api(self, member: str) -> None: ...
@@ -161,7 +161,7 @@ class Stage(Protocol):
     async def start_api(self, member: str) -> None: ...
 
     async def settle(self, seconds: float, compare: Callable[[], Awaitable[list[Difference]]]) -> list[Difference]:
-        """Give a step that once took `seconds` the time it needs, then compare."""
+        """Wait as long as a step that took `seconds` when recorded requires, then compare."""
         ...
 
 
@@ -191,22 +191,22 @@ class EmbeddedStage:
 
 
 class Flow:
-    """One recorded flow, replayed."""
+    """Replays one recorded flow."""
 
     def __init__(self, folder: Path, profile: Profile = UPSTREAM, **options: Any) -> None:
-        """`options` are passed on to the embedded fleet."""
+        """`options` are passed to the embedded fleet."""
         self.folder = folder
         self._options = options
         self.profile = profile
         self.service: Service | None = None
-        """Who counts ready replicas, where the stage lets us look so closely."""
+        """Counts ready replicas, where the environment allows it."""
         self.script = yaml.safe_load((folder / "input.yaml").read_text())
         self.expect = json.loads((folder / "expect.json").read_text())
         self.namespace: str = self.script["namespace"]
         self._told: dict[str, int] = {}
         self._foreign: set[str] = set()
         self.names = Names()
-        """Kept over all steps: what is gone may still be spoken of."""
+        """Kept over all steps: later objects may refer to deleted ones."""
 
     def run(self) -> list[Difference]:
         return run_virtually(self._run())
@@ -235,15 +235,15 @@ class Flow:
             await host.stop()
 
     async def begin(self, stage: Stage) -> None:
-        """The namespace of the flow exists, and is synced to the members, before its first step."""
+        """Create the namespace of the flow and wait until it is synced to the members."""
         self.stage = stage
         self.resources = {r.kind: r for r in await stage.client.resources()}
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
         await stage.client.create(self.resources["Namespace"], namespace)
-        # What an earlier flow on the same stage left behind, or was told about it, is not ours to judge.
+        # Ignore Works and events that earlier flows in the same environment left.
         works = [work["metadata"]["name"] for work in (await stage.client.list(self.resources["Work"])).items]
-        told = [event["involvedObject"]["name"] for event in (await stage.client.list(EVENTS)).items]
-        self._foreign = {*works, *told}
+        known_events = [event["involvedObject"]["name"] for event in (await stage.client.list(EVENTS)).items]
+        self._foreign = {*works, *known_events}
 
     async def steps(self) -> AsyncIterator[Difference]:
         for number, (step, recorded) in enumerate(zip(self.script["steps"], self.expect["steps"], strict=True)):
@@ -255,14 +255,14 @@ class Flow:
                 error and expected_error and not same_refusal(str(expected_error), error)
             ):
                 yield Difference(f"step {number} error", expected_error, error)
-            # What was recorded is what there was when nothing had happened for a while, but not before `min`.
+            # The recording is the state after a quiet period, but not before `min`.
             took = max(float(recorded["settledAfter"]), float(step.get("min", 0)))
             for difference in await self.stage.settle(took, partial(self._compare, number, recorded)):
                 yield difference
             self._told = await self._counts()
 
     async def _do(self, step: dict[str, Any]) -> str:
-        """Carry out one step; returns what the API refused it with, if it did."""
+        """Run one step; returns the message with which the API refused it, if it did."""
         op = step["op"]
         on = step.get("on", "host")
         client = self.stage.client if on == "host" else self.stage.members.get(on, self.stage.client)
@@ -284,7 +284,7 @@ class Flow:
             elif op == "start-member-apiserver":
                 await self.stage.start_api(step.get("member") or on)
             elif op != "wait":
-                raise ValueError(f"{self.folder}: no step is called {op}")
+                raise ValueError(f"{self.folder}: unknown step {op}")
         except ApiFault as fault:
             return fault.message
         return ""
@@ -335,20 +335,20 @@ class Flow:
                 yield difference
 
     def _kinds(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The kinds to look at on the host and in the members: the usual ones, and whatever else was recorded."""
+        """The kinds to compare on the host and in the members: the usual ones and all recorded ones."""
         states = [step["state"] for step in self.expect["steps"]]
         host = {kind: None for state in states for kind in state["host"]}
         members = {kind: None for state in states for there in state["members"].values() for kind in there}
         return tuple(dict.fromkeys((*HOST_KINDS, *host))), tuple(dict.fromkeys((*MEMBER_KINDS, *members)))
 
     async def _gaps(self) -> AsyncIterator[Difference]:
-        """Where the service was weaker for a while than both before and after, and what moved it."""
+        """Service gaps, and the causes of the moves that led to them."""
         for gap in self.service.gaps() if self.service is not None else ():
             moved = ", ".join(await self._moves_of(gap.workload)) or "nothing"
             yield Difference(f"gap {gap.workload} moved by {moved}", f"{gap.floor} ready", f"{gap.lowest} ready")
 
     async def _moves_of(self, workload: Workload) -> list[str]:
-        """The causes of what moved it so far, as the log has them."""
+        """The causes of the workload's moves so far, from its Move objects."""
         moves = [move["spec"] for move in (await self.stage.client.list(MOVES)).items]
         return sorted(
             {
@@ -396,7 +396,7 @@ class Flow:
                 yield Difference(f"cluster {name}", expected, found)
 
     async def _compare_events(self, recorded: dict[str, Any]) -> AsyncIterator[Difference]:
-        """Events touched in this step, whatever their count."""
+        """Events created or updated in this step, without their counts."""
         touched = set()
         for event in await self._events():
             about = event["involvedObject"]
@@ -411,16 +411,16 @@ class Flow:
         }
         for key in sorted(wanted - touched):
             if not self._passing(key, recorded):
-                yield Difference(f"event {key}", "told", "not told")
+                yield Difference(f"event {key}", "present", "absent")
         for key in sorted(touched - wanted):
             if not self._passing(key, recorded):
-                yield Difference(f"event {key}", "not told", "told")
+                yield Difference(f"event {key}", "absent", "present")
 
     def _passing(self, key: str, recorded: dict[str, Any]) -> bool:
-        """Whether an event depends on what was seen in passing, which differs from run to run.
+        """Whether an event depends on intermediate states, which differ from run to run.
 
-        Observations of a status on its way (reflected, judged, aggregated) are such, for objects about which the
-        recording tells them at all; and so is a decision that the same step replaced by another.
+        These are observations of an intermediate status (reflected, interpreted, aggregated) of objects for which the
+        recording has such events, and decisions that the same step replaced.
         """
         _, reason, about, rest = key.split("|", 3)
         message, _, source = rest.rpartition("|")
@@ -433,7 +433,7 @@ class Flow:
         return False
 
     async def _events(self) -> list[dict[str, Any]]:
-        """Those that speak of this flow's objects, as the recording has them."""
+        """The events about this flow's objects, in the recorded form."""
         listed = (await self.stage.client.list(EVENTS)).items
         return [
             event
@@ -445,13 +445,13 @@ class Flow:
         return {event["metadata"]["uid"]: event["count"] for event in await self._events()}
 
     def _drowned(self, source: str, about: str) -> bool:
-        """Upstream's recorder falls silent about an object after 25 events of one source."""
-        told: dict[str, int] = {}
+        """Whether Upstream's recorder dropped events: it stops after 25 events of one source about an object."""
+        known_events: dict[str, int] = {}
         for step in self.expect["steps"]:
             for event in step["events"]:
                 if (event["source"], event["object"]) == (source, about):
-                    told[f"{event['reason']} {event['message']}"] = event["count"]
-        return sum(told.values()) >= MOST_EVENTS
+                    known_events[f"{event['reason']} {event['message']}"] = event["count"]
+        return sum(known_events.values()) >= MOST_EVENTS
 
     def _speaks_of_us(self, about: dict[str, Any]) -> bool:
         if about["kind"] == "Work":
@@ -463,12 +463,12 @@ class Flow:
 
 
 def in_order(message: str) -> str:
-    """The clusters of a result in order of names: upstream prints them as they come out of a map."""
+    """The message with its clusters sorted by name: upstream prints them in map order."""
     return re.sub(r"\{([^{}]*)\}\Z", lambda m: "{" + ", ".join(sorted(m[1].split(", "))) + "}", message)
 
 
 def results_of(recorded: dict[str, Any], about: str) -> list[str]:
-    """The placement of this binding, or of this template's binding, as it is at the end of the step."""
+    """The placement of this binding, or of this template's binding, at the end of the step."""
     found = []
     for kind in ("ResourceBinding", "ClusterResourceBinding"):
         for binding in recorded["state"]["host"].get(kind, []):
@@ -487,7 +487,7 @@ def taint_text(taint: dict[str, Any]) -> str:
 
 
 def same_refusal(recorded: str, found: str) -> bool:
-    """The cause text must agree; the prefix that names a webhook need not."""
+    """The cause must agree; the prefix with the name of the webhook may differ."""
     prefix = re.compile(r"^.*?denied the request: ", re.DOTALL)
     return prefix.sub("", recorded).strip() in found or prefix.sub("", found).strip() in recorded
 
@@ -504,7 +504,7 @@ def replayed(chosen: list[Path], profile: str) -> Iterator[list[Difference]]:
 
 
 def judge(found: list[Difference], rules: list[Exemption], used: set[Exemption]) -> Iterator[Difference]:
-    """The differences that no rule of exception covers."""
+    """The differences that no rule covers."""
     for difference in found:
         covering = next((rule for rule in rules if rule.covers(difference)), None)
         if covering is None:
@@ -527,9 +527,11 @@ def folders(paths: list[Path]) -> list[Path]:
 def main() -> int:
     logging.disable(logging.WARNING if not os.environ.get("FLOW_LOGS") else logging.NOTSET)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dirs", nargs="*", type=Path, help="folders of flows, or flows; all of ours when none is given")
-    parser.add_argument("--most", type=int, default=12, help="how many differences of a flow to show")
-    parser.add_argument("--profile", choices=sorted(EXCEPTIONS), default="upstream", help="as whom we decide and write")
+    parser.add_argument("dirs", nargs="*", type=Path, help="folders of flows, or flows; default: all")
+    parser.add_argument("--most", type=int, default=12, help="maximum number of differences to print per flow")
+    parser.add_argument(
+        "--profile", choices=sorted(EXCEPTIONS), default="upstream", help="profile of the control plane"
+    )
     arguments = parser.parse_args()
     rules, used = exemptions(arguments.profile), set[Exemption]()
     passed = failed = 0
@@ -547,7 +549,7 @@ def main() -> int:
         for rule in rules:
             if rule not in used:
                 failed += 1
-                print(f"FAIL the exemption {rule.path!r} matches nothing")
+                print(f"FAIL the allowed difference {rule.path!r} matches nothing")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -1,4 +1,4 @@
-"""Reading recorded Kubernetes and descheduler cases, and saying how an answer differs from the record."""
+"""Reads recorded Kubernetes and descheduler cases and describes differences from them."""
 
 import gzip
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,17 +17,17 @@ def cases(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:
-    """One line per field that is not as recorded; nothing recorded (null, absent, empty) equals nothing given."""
-    told = []
+    """One line per field that differs; null, absent and empty values are equal."""
+    found = []
     for field in sorted({*expected, *got}):
         want, have = expected.get(field) or None, got.get(field) or None
         if want != have:
-            told.append(f"{field}: recorded {want!r}, ours {have!r}")
-    return told
+            found.append(f"{field}: recorded {want!r}, ours {have!r}")
+    return found
 
 
 def judged(path: str | Path, judge: Callable[[dict[str, Any]], Iterable[str]]) -> Iterator[Outcome]:
-    """`judge` names what differs in one case."""
+    """`compare` returns the differences of one case."""
     for case in cases(path):
-        told = list(judge(case))
-        yield case["id"], not told, "; ".join(told)
+        found = list(judge(case))
+        yield case["id"], not found, "; ".join(found)

@@ -1,4 +1,4 @@
-"""`make compat`: replays recorded decisions of the peers and says where ours differ.
+"""`make compat`: replays recorded decisions of Karmada, OCM, kube-scheduler and the descheduler; reports differences.
 
 The family of a file is in its name: `k8s-sched.jsonl.gz`, `more-karmada-scheduling-7.jsonl.gz`.
 """
@@ -20,7 +20,7 @@ GOLDEN = HERE / "golden"
 
 
 def runners() -> dict[str, ModuleType]:
-    """Every family by the names that its files carry, the longest first so that the closest name wins."""
+    """Runner modules by file name prefix, longest first so that the most specific prefix matches."""
     found: dict[str, ModuleType] = {}
     for info in pkgutil.iter_modules(families.__path__):
         module = importlib.import_module(f"{families.__name__}.{info.name}")
@@ -34,18 +34,18 @@ def family_of(path: Path, known: dict[str, ModuleType]) -> ModuleType:
         if name in path.name:
             return module
     prefix = path.name.split("-")[0]
-    raise SystemExit(f"{path}: no family of cases is called like this ({prefix}…); known: {', '.join(sorted(known))}")
+    raise SystemExit(f"{path}: unknown family of cases ({prefix}…); known: {', '.join(sorted(known))}")
 
 
 def outcomes(path: Path, module: ModuleType) -> Iterator[tuple[str, bool, str]]:
     if not path.exists():
-        raise SystemExit(f"{path}: there is no such file")
+        raise SystemExit(f"{path}: no such file")
     yield from module.run(path)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", type=Path, help="files of recorded cases; all of ours when none is given")
+    parser.add_argument("files", nargs="*", type=Path, help="files of recorded cases; default: all")
     files: list[Path] = parser.parse_args().files or sorted(GOLDEN.glob("*.jsonl.gz"))
     known = runners()
     passed = failed = 0

@@ -1,4 +1,4 @@
-"""Clients that people already use are at home here: list, watch, patch, apply and delete, unmodified."""
+"""Existing client libraries work unmodified: list, watch, patch, apply and delete."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ def name() -> str:
     return f"c{uuid.uuid4().hex[:8]}"
 
 
-def test_the_official_client_works(api_server, name: str) -> None:
+def test_official_client_works(api_server, name: str) -> None:
     from kubernetes import client, config, dynamic, watch
 
     api = config.new_client_from_config(str(api_server.kubeconfig))
@@ -68,7 +68,7 @@ def test_the_official_client_works(api_server, name: str) -> None:
     assert missing.value.status == 404
 
 
-def test_the_asynchronous_client_works(api_server, name: str) -> None:
+def test_asynchronous_client_works(api_server, name: str) -> None:
     async def story() -> None:
         from kubernetes_asyncio import client, config, watch
 
@@ -172,8 +172,8 @@ def test_kopf_works(api_server, name: str, tmp_path) -> None:
         assert _soon(lambda: name not in names())
     finally:
         operator.terminate()
-        told, _ = operator.communicate(timeout=30)
-    assert "Traceback" not in told, told
+        log, _ = operator.communicate(timeout=30)
+    assert "Traceback" not in log, log
 
 
 def _soon(holds) -> bool:

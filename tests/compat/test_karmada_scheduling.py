@@ -11,7 +11,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 @pytest.mark.parametrize("name", karmada_scheduling.FILES)
-def test_every_recorded_decision_is_ours_too(name: str) -> None:
+def test_our_decisions_equal_the_recorded_ones(name: str) -> None:
     failed = [
         (case, difference) for case, ok, difference in karmada_scheduling.run(GOLDEN / f"{name}.jsonl.gz") if not ok
     ]
@@ -39,7 +39,7 @@ ALTERATIONS = {
 
 
 @pytest.mark.parametrize("field", ALTERATIONS)
-def test_a_case_whose_expectation_is_altered_fails(field: str) -> None:
+def test_case_with_altered_expectation_fails(field: str) -> None:
     karmada_scheduling.load()
     for case in cases():
         altered = copy.deepcopy(case)
@@ -47,7 +47,7 @@ def test_a_case_whose_expectation_is_altered_fails(field: str) -> None:
         assert list(karmada_scheduling.compare(altered)), case["id"]
 
 
-def test_one_replica_more_or_less_is_a_difference() -> None:
+def test_difference_of_one_replica_is_reported() -> None:
     karmada_scheduling.load()
     for case in cases():
         clusters = case["expect"]["outcome"].get("clusters")

@@ -1,4 +1,4 @@
-"""The recorded answers of Karmada's webhooks about placements are ours too."""
+"""Our validation and defaulting of placements agree with recorded responses of Karmada's webhooks."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from compat.families.karmada_validation import run
 GOLDEN = Path(__file__).parent / "golden" / "karmada-validation.jsonl.gz"
 
 
-def test_placements_are_filled_in_and_refused_as_karmada_does() -> None:
+def test_placements_are_defaulted_and_refused_like_karmada() -> None:
     results = list(run(GOLDEN))
     assert len(results) == 97
     assert [(name, difference) for name, agrees, difference in results if not agrees] == []

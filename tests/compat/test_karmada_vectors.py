@@ -1,4 +1,4 @@
-"""Answers of Karmada's own functions, recorded as input and output pairs, hold for ours."""
+"""Our functions agree with recorded inputs and outputs of Karmada's functions."""
 
 import json
 from pathlib import Path
@@ -82,14 +82,14 @@ def ours(vector: dict[str, Any]) -> Any:
     if operation == "selectorPriority":
         return selector_priority(vector["selector"], vector["object"])
     if operation.startswith("lua"):
-        asked = OPERATIONS[operation[3:].lower()]
-        return answer(vector, scripted(vector, asked), asked)
+        native_operation = OPERATIONS[operation[3:].lower()]
+        return answer(vector, scripted(vector, native_operation), native_operation)
     found = answer(vector, NATIVE, OPERATIONS[operation])
     return found.get("status") if operation == "aggregate" else found
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["op"])
-def test_the_recorded_answer_is_ours_too(vector: dict[str, Any]) -> None:
+def test_our_result_equals_the_recorded_one(vector: dict[str, Any]) -> None:
     if vector.get("error"):
         with pytest.raises((Uninterpretable, BadImage)):
             ours(vector)

@@ -1,4 +1,4 @@
-"""Recorded kubectl commands print against our server what they printed against a real kube-apiserver."""
+"""Recorded kubectl commands print the same with our server as with a real kube-apiserver."""
 
 import gzip
 import json
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installe
 
 
 class Kubectl:
-    """Runs kubectl with a home of its own."""
+    """Runs kubectl with its own home directory."""
 
     def __init__(self, kubeconfig: Path, home: Path) -> None:
         self.environment = {
@@ -69,7 +69,7 @@ def kubectl(api_server, tmp_path_factory) -> Kubectl:
 
 
 class Place:
-    """Names and a directory of one case's own."""
+    """The namespace and directory of one case."""
 
     def __init__(self, directory: Path) -> None:
         self.id = random.choice("bcdf") + "".join(random.choice(LETTERS) for _ in range(7))

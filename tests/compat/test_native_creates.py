@@ -1,4 +1,4 @@
-"""Native objects that a real kube-apiserver was asked to create, and what it made of them."""
+"""Native objects are defaulted and owned as a real kube-apiserver does on creation."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ RECORDED = [
     json.loads(line)
     for line in (Path(__file__).parent / "native-creates.jsonl").read_text(encoding="utf-8").splitlines()
 ]
-# What admission and the server itself write after the author's fields are owned; none of it is the author's.
+# Fields that admission and the server set after field ownership is computed; the author does not own them.
 BORN_WITH = {
     "Pod": {"tolerations", "priority", "preemptionPolicy"},
     "Namespace": {"finalizers"},
@@ -33,7 +33,7 @@ def without(part: dict[str, Any], names: set[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: f"{case['id']}-{case['response']['kind']}")
-def test_a_created_object_is_filled_in_and_owned_as_recorded(case: dict[str, Any]) -> None:
+def test_created_object_is_defaulted_and_owned_as_recorded(case: dict[str, Any]) -> None:
     request, response = case["request"], case["response"]
     api_version, kind = response["apiVersion"], response["kind"]
     declared = find_kind(api_version, kind)
@@ -45,8 +45,8 @@ def test_a_created_object_is_filled_in_and_owned_as_recorded(case: dict[str, Any
         cause for check in declared.validators for cause in check({**obj, "metadata": response["metadata"]}, None)
     ] == []
 
-    given = BORN_WITH.get(kind, set())
-    assert without(obj.get("spec") or {}, given) == without(response.get("spec") or {}, given)
+    sent = BORN_WITH.get(kind, set())
+    assert without(obj.get("spec") or {}, sent) == without(response.get("spec") or {}, sent)
 
     reset = ("status",) if declared.status else ()
     owned = track_update(

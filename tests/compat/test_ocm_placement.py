@@ -11,8 +11,8 @@ from trimtab import plugins
 GOLDEN = Path(__file__).parent / "golden" / "ocm-placement.jsonl.gz"
 
 
-def test_every_recorded_reconcile_is_ours_too() -> None:
-    assert [(case, told) for case, ok, told in ocm_placement.run(GOLDEN) if not ok] == []
+def test_our_reconciles_equal_the_recorded_ones() -> None:
+    assert [(case, difference) for case, ok, difference in ocm_placement.run(GOLDEN) if not ok] == []
 
 
 def condition(out: dict[str, Any]) -> dict[str, Any]:
@@ -35,7 +35,7 @@ ALTERATIONS = {
 
 
 @pytest.mark.parametrize("what", ALTERATIONS)
-def test_a_case_whose_expectation_is_altered_fails(what: str) -> None:
+def test_case_with_altered_expectation_fails(what: str) -> None:
     plugins.load()
     looked_at = 0
     for case in list(cases(GOLDEN))[::7]:

@@ -1,4 +1,4 @@
-"""Every complete object in the design documents applies as it stands, under strict field validation."""
+"""Every complete object of the proposals applies unchanged under strict field validation."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ discover(declarations)
 
 
 def admit(raw: Raw) -> Raw:
-    """What the server does with a posted object, in its order; unknown fields and complaints fail the test."""
+    """Process a posted object as the server does; unknown fields and validation errors fail the test."""
     kind = find_kind(raw["apiVersion"], raw["kind"])
     assert kind is not None
     if kind.namespaced:
@@ -39,7 +39,7 @@ def admit(raw: Raw) -> Raw:
 
 
 @pytest.mark.parametrize("path", SEEDS, ids=lambda path: path.stem)
-def test_an_object_of_the_documents_applies(path: Path) -> None:
+def test_object_of_the_proposals_applies(path: Path) -> None:
     admit(yaml.safe_load(path.read_text()))
 
 
@@ -47,35 +47,35 @@ def stored(name: str) -> Raw:
     return admit(yaml.safe_load((Path(__file__).parent / "seeds" / f"{name}.yaml").read_text()))
 
 
-def test_all_documents_are_there() -> None:
+def test_objects_of_all_proposals_exist() -> None:
     assert {path.name[:3] for path in SEEDS} == {"000", "001", "002", "003"}
 
 
-def test_the_first_spelling_of_a_built_in_score_is_understood() -> None:
+def test_first_spelling_of_built_in_score_is_accepted() -> None:
     first, second = stored("003-placement-scores-2")["spec"]["prioritizerPolicy"]["configurations"]
     assert first == {"scoreCoordinate": {"type": "BuiltIn", "builtIn": "Steady"}, "weight": 3}
     assert second["scoreCoordinate"]["addOn"] == {"resourceName": "default", "scoreName": "cpuratio"}
 
 
-def test_a_health_script_directly_under_spec_is_put_where_it_belongs() -> None:
+def test_health_script_directly_under_spec_is_converted() -> None:
     spec = stored("002-application-failover-1")["spec"]
     assert "InterpretHealth" in spec["customizations"]["healthInterpretation"]["luaScript"]
     assert "healthInterpretation" not in spec
 
 
-def test_application_failover_takes_dependencies_along() -> None:
+def test_application_failover_sets_propagate_deps() -> None:
     spec = stored("002-application-failover-2")["spec"]
     assert spec["propagateDeps"] is True
     assert spec["failover"]["application"]["purgeMode"] == "Gracefully"
     assert spec["failover"]["application"]["gracePeriodSeconds"] == 600
 
 
-def test_the_other_spelling_of_a_creation_time_is_understood() -> None:
+def test_alternative_spelling_of_creation_time_is_accepted() -> None:
     (entry,) = stored("002-application-failover-3")["spec"]["activeEvictionHistory"]
     assert entry == {"clusterName": "member2", "creationTimestamp": "2023-04-03T01:44:31Z"}
 
 
-def test_a_score_without_a_name_is_refused_when_the_status_is_written() -> None:
+def test_status_with_unnamed_score_is_refused() -> None:
     kind = find_kind("cluster.open-cluster-management.io/v1alpha1", "AddOnPlacementScore")
     assert kind is not None
     score = {"status": {"scores": [{"name": "cpuratio", "value": 88}, {"prioritizer": "memratio", "value": 77}]}}

@@ -1,6 +1,6 @@
-"""The controllers write in a flow or story what they wrote when it was recorded, in the same order.
+"""The controllers write in a flow or story what was recorded, in the same order.
 
-`make writes` compares all of them; here a few stand for the others.
+`make writes` compares all of them; these tests run a few representative ones.
 """
 
 import pytest
@@ -27,6 +27,6 @@ def test_missing_and_additional_writes_are_reported() -> None:
     assert "first additional: b" in first_difference(["a"], ["a", "b"])
 
 
-def test_versions_are_masked_wherever_they_stand() -> None:
+def test_versions_are_masked_at_every_depth() -> None:
     masked = mask({"metadata": {"resourceVersion": "7", "name": "web"}, "items": [{"resourceVersion": "8"}]})
     assert masked == {"metadata": {"resourceVersion": "*", "name": "web"}, "items": [{"resourceVersion": "*"}]}

@@ -1,14 +1,14 @@
 """`make writes`: compares the writes of the controllers in every flow and story with the recorded ones.
 
 A refactoring must not change what the controllers write, nor in which order. Each flow and each story is run on virtual
-time in both profiles. Every write of the control plane is noted: the controller, the verb, the cluster (empty: the
-host), the object and the body or patch. The notes are compared with `writes_data/<profile>/<name>.jsonl.gz`.
+time in both profiles. Every write of the control plane is recorded: the controller, the verb, the cluster (empty: the
+host), the object and the body or patch. The writes are compared with `writes_data/<profile>/<name>.jsonl.gz`.
 
-A story that is written for one profile may fail in the other. Its writes up to that point are compared all the same.
+A story written for one profile may fail in the other. Its writes up to that point are compared all the same.
 
     python tests/compat/writes.py            compare all
     python tests/compat/writes.py NAME ...   compare some (names of flows or stories; shell patterns)
-    python tests/compat/writes.py --record   record again, after a change of behaviour that is meant
+    python tests/compat/writes.py --record   record again, after an intended change of behaviour
 """
 
 import argparse
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from compat.flows import FLOWS, Flow  # noqa: E402 - the tests directory has to be importable first
+from compat.flows import FLOWS, Flow  # noqa: E402 - the tests directory must be importable first
 
 from trimtab.api.profile import PROFILES  # noqa: E402
 from trimtab.api.value import Raw  # noqa: E402
@@ -33,7 +33,8 @@ from trimtab.client.client import EVENTS, Client, Resource  # noqa: E402
 from trimtab.clock import run_virtually  # noqa: E402
 from trimtab.errors import Stuck  # noqa: E402
 from trimtab.runtime.reconciler import CONTROLLER  # noqa: E402
-from trimtab.stories.runner import Failed, play_in_memory  # noqa: E402
+from trimtab.stories.report import Failed  # noqa: E402
+from trimtab.stories.runner import play_in_memory  # noqa: E402
 from trimtab.stories.story import read_story  # noqa: E402
 
 STORIES = HERE.parents[1] / "stories"
@@ -59,7 +60,7 @@ class Run(NamedTuple):
 
 
 class RecordingClient:
-    """Passes every call on to a client and notes the ones that write."""
+    """Passes every call to a client and records the writes."""
 
     def __init__(self, client: Client, cluster: str, notes: list[str]) -> None:
         self._client = client
@@ -147,7 +148,7 @@ def writes_of(run: Run) -> list[str]:
             patience=REAL_SECONDS_PER_RUN,
         )
     except Failed as failed:
-        notes.append(json.dumps(["", "failed", "", failed.expectation, None]))
+        notes.append(json.dumps(["", "failed", "", failed.message, None]))
     except Stuck:
         notes.append(json.dumps(["", "stuck", "", "", None]))
     return notes
@@ -160,7 +161,7 @@ def recorded_writes(run: Run) -> list[str]:
 
 
 def first_difference(recorded: list[str], found: list[str]) -> str:
-    """A description of where two runs part; empty when they are equal."""
+    """Describes the first difference of two runs; empty when they are equal."""
     for number, (before, now) in enumerate(zip(recorded, found, strict=False), start=1):
         if before != now:
             return f"write {number}\n       recorded {before}\n       found    {now}"
@@ -179,7 +180,7 @@ def record(run: Run, found: list[str]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="flows or stories; all of them when none is given")
+    parser.add_argument("names", nargs="*", help="flows or stories; default: all")
     parser.add_argument("--record", action="store_true", help="write the recordings instead of comparing with them")
     parser.add_argument("--jobs", type=int, default=2, help="number of processes")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Skips what needs a real control plane where its binaries are missing, and starts one where they are not."""
+"""Starts real control planes for tests; skips the tests where the binaries are missing."""
 
 import asyncio
 from collections.abc import Iterator
@@ -33,14 +33,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealFleet]:
-    """One for all: who uses it leaves it as it was."""
+    """One fleet for all tests; each test restores its state."""
     with RealFleet(tmp_path_factory.mktemp("fleet")) as fleet:
         yield fleet
 
 
 @pytest.fixture(scope="session")
-def defined(host: ControlPlane) -> ControlPlane:
-    """A host with our kinds, installed as the manual says: `trimtab crds | kubectl apply -f -`."""
+def host_with_crds(host: ControlPlane) -> ControlPlane:
+    """A host with our CRDs, installed as documented: `trimtab crds | kubectl apply -f -`."""
     kubectl(host, "apply", "-f", "-", given=CliRunner().invoke(crds).output)
 
     async def served() -> None:

@@ -1,4 +1,4 @@
-"""A fleet of real control planes: a host, three members with pretended kubelets, and our controllers beside them."""
+"""A fleet of real control planes: a host, three members with simulated kubelets, and our controllers."""
 
 import asyncio
 import contextlib
@@ -39,14 +39,14 @@ CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", nam
 ENTRY = "from trimtab.cli.main import main; main()"
 READY = "controllers are ready"
 HEARTBEAT_SECONDS = 10.0
-"""The controller manager of a real cluster gives up a node that is silent for 50 seconds."""
+"""The controller manager of a real cluster marks a node NotReady after 50 seconds without a heartbeat."""
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 600.0
-"""The longest that anything is waited for: far more than it takes, because machines that run tests are busy."""
+"""The longest wait for anything: far more than necessary, because test machines are busy."""
 
 
 class Loop:
-    """An event loop in a thread of its own, so that what lives there goes on between the steps of a test."""
+    """An event loop in its own thread, so that background tasks continue between the steps of a test."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -63,7 +63,7 @@ class Loop:
 
 
 class Watched:
-    """A client whose lists come from memory, fed by watches: to compare twice a second costs the server nothing."""
+    """A client that lists from a watch cache, so that frequent comparisons do not load the server."""
 
     def __init__(self, client: KubeClient, cache: Cache | None = None) -> None:
         self._client = client
@@ -79,7 +79,7 @@ class Watched:
 
 
 class RealMember:
-    """A real cluster whose nodes and pods are pretended by our kubelets, over HTTP like any client."""
+    """A real cluster with nodes and pods run by simulated kubelets over HTTP."""
 
     def __init__(self, plan: MemberPlan, fleet: FleetPlan, directory: Path, *, pods: bool) -> None:
         self.plan = plan
@@ -96,12 +96,12 @@ class RealMember:
 
     async def _start_kubelets(self, plan: MemberPlan, fleet: FleetPlan) -> None:
         shape = Shape(self.name, fleet.pace_of(plan), HEARTBEAT_SECONDS)
-        dice = random.Random(self.name)
-        self.kubelets = Kubelets(self.seen.cache, plan.node_plans(), shape, clock=WallClock(), dice=dice)
+        rng = random.Random(self.name)
+        self.kubelets = Kubelets(self.seen.cache, plan.node_plans(), shape, clock=WallClock(), dice=rng)
         await self.kubelets.start()
 
     async def reshape(self, plan: MemberPlan, fleet: FleetPlan) -> None:
-        """Other machines than before: the cluster stays, its nodes go and others come."""
+        """Replace the nodes; the cluster stays."""
         await self.kubelets.stop()
         for node in list(self.kubelets.machines):
             await self.client.delete(NODES, "", node)
@@ -117,7 +117,7 @@ class RealMember:
 
     @property
     def inside(self) -> Client:
-        """The cluster as it is, also while its API server is away."""
+        """A client that works even while the API server is stopped."""
         return cast("Client", self._inside or self.seen)
 
     async def stop_api(self) -> None:
@@ -133,7 +133,7 @@ class RealMember:
 
 
 class Controllers:
-    """`trimtab controllers` in a process of its own."""
+    """`trimtab controllers` in its own process."""
 
     def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
         self.log = log
@@ -146,7 +146,7 @@ class Controllers:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log, process_group=0)
 
     def last_words(self) -> str:
-        """What they said before they died; empty while they live."""
+        """The log of a process that exited; empty while it runs."""
         if self.process is None or self.process.poll() is None:
             return ""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:]) or "not a word"
@@ -175,10 +175,10 @@ class Controllers:
 
 
 class RealFleet:
-    """The stage of the flows: a host without workload controllers and three members of the recorded sizes."""
+    """A host without workload controllers and three members of the recorded sizes."""
 
     def __init__(self, directory: Path, *, pods: bool = True, host_flags: tuple[str, ...] = ()) -> None:
-        """Without pods the members run no workload controllers either: what is propagated stays as it came."""
+        """Without pods the members run no workload controllers: propagated objects stay unchanged."""
         self.directory = directory
         self.host = ControlPlane("host", directory, apiserver_flags=host_flags)
         self._plan = flows_fleet()
@@ -208,21 +208,21 @@ class RealFleet:
             await asyncio.to_thread(self._join, member)
 
     def _join(self, member: RealMember) -> None:
-        """As a person does it: `trimtab join`."""
-        words = [
+        """Join the member as a user does: `trimtab join`."""
+        arguments = [
             member.name,
             "--kubeconfig",
             str(member.plane.kubeconfig),
             "--host-kubeconfig",
             str(self.host.kubeconfig),
         ]
-        words += [f"--provider={member.plan.provider}", f"--region={member.plan.region}"]
-        words += [f"--zone={zone}" for zone in member.plan.zones]
-        words += [f"--label={key}={value}" for key, value in member.plan.labels.items()]
-        CliRunner().invoke(join, words, catch_exceptions=False)
+        arguments += [f"--provider={member.plan.provider}", f"--region={member.plan.region}"]
+        arguments += [f"--zone={zone}" for zone in member.plan.zones]
+        arguments += [f"--label={key}={value}" for key, value in member.plan.labels.items()]
+        CliRunner().invoke(join, arguments, catch_exceptions=False)
 
     async def reshape(self, plan: FleetPlan) -> None:
-        """Give the members other nodes, other places and other labels, before anything runs there."""
+        """Give the members other nodes, zones and labels, before anything runs there."""
         if plan == self._plan:
             return
         for wanted in plan.members:
@@ -238,7 +238,7 @@ class RealFleet:
 
     async def _stop(self) -> None:
         for member in self.real.values():
-            with contextlib.suppress(AttributeError):  # one that did not come up has less to stop
+            with contextlib.suppress(AttributeError):  # a member that failed to start has less to stop
                 await member.stop()
             member.plane.stop()
         if hasattr(self, "client"):
@@ -255,7 +255,7 @@ class RealFleet:
 
 
 async def all_ready(fleet: RealFleet) -> bool:
-    """Our controllers have found every member well, with all its nodes: whatever comes now may be placed anywhere."""
+    """Every member is Ready with all its nodes: workloads may be placed anywhere."""
     clusters = (await fleet.client.list(CLUSTERS)).items
     return all(
         is_ready(cluster, len(fleet.real[cluster["metadata"]["name"]].kubelets.machines)) for cluster in clusters
@@ -264,12 +264,12 @@ async def all_ready(fleet: RealFleet) -> bool:
 
 def is_ready(cluster: dict[str, Any], nodes: int) -> bool:
     status = cluster.get("status") or {}
-    believed = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or [])
-    return believed and (status.get("nodeSummary") or {}).get("readyNum") == nodes
+    is_cluster_ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or [])
+    return is_cluster_ready and (status.get("nodeSummary") or {}).get("readyNum") == nodes
 
 
 async def define(client: Client) -> None:
-    """Install our kinds, and wait until they are served: an established one may still be unknown for a moment."""
+    """Install our CRDs and wait until they are served: an established CRD may not be served yet."""
     for definition in definitions():
         await client.patch(DEFINITIONS, "", definition["metadata"]["name"], definition, type="apply", force=True)
     await all_served(client)
@@ -309,5 +309,5 @@ async def _all_established(client: Client) -> bool:
 async def until(true: Callable[[], Awaitable[bool]], pause: float = POLL_SECONDS) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not await true():
-        assert time.monotonic() < deadline, "it did not become true in time"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         await asyncio.sleep(pause)

@@ -1,4 +1,4 @@
-"""Plays stories with real clusters: the host, the members and our controllers of the rig in the roles of a story."""
+"""Runs stories on real clusters: the host, the members and the controllers of the rig."""
 
 import asyncio
 import contextlib
@@ -15,17 +15,17 @@ from trimtab.clock import WallClock
 from trimtab.decide.pods.fit.requests import demand
 from trimtab.errors import NotFound
 from trimtab.simulate.behaviour import Spell
-from trimtab.simulate.kubelet import PODS
+from trimtab.simulate.kubelet import PODS, Kubelets
 from trimtab.simulate.member import FILLER, filler
 from trimtab.stories.runner import Stage, Tell
 from trimtab.stories.story import Expectation, Step, Story, Trouble, many, seconds
 
 THRESHOLDS = {"cluster-failure-threshold": 30, "cluster-success-threshold": 30}
-"""How long a cluster must be ill, or well again, to be believed; stories that do not say it mean this."""
+"""Seconds that a cluster must be unhealthy, or healthy again; stories without settings assume these."""
 IN_SECONDS = frozenset(("tolerationSeconds", "blockPredecessorSeconds", "gracePeriodSeconds"))
 AS_DURATION = frozenset(("period",))
 ALLOWANCE_SECONDS = 180.0
-"""A real cluster on a busy machine is given at least so long for everything that must come true."""
+"""The minimum time for expectations to become true on a busy machine."""
 LEFT_BEHIND = (
     Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding"),
     Resource("work.karmada.io", "v1alpha2", "clusterresourcebindings", "ClusterResourceBinding", namespaced=False),
@@ -34,7 +34,7 @@ MOVES = Resource("trimtab.dev", "v1alpha1", "moves", "Move")
 
 
 def shortened(story: Story, factor: float) -> Story:
-    """The story with every length of time in it divided; what is allowed for things to come true is not less, but more."""
+    """The story with every duration divided; the time allowed for expectations is extended, not divided."""
     settings = {name: as_number(value) / factor if is_time(name) else value for name, value in story.settings.items()}
     steps = {step.name for step in story.timeline if step.name}
     return story.but(
@@ -89,7 +89,7 @@ def shortened_object(value: Any, factor: float, key: str = "") -> Any:
 
 
 class Actor:
-    """A real member in the role of a simulated one."""
+    """A real member with the interface of a simulated one."""
 
     def __init__(self, real: RealMember) -> None:
         self._real = real
@@ -99,7 +99,7 @@ class Actor:
         self._turn = asyncio.Lock()
 
     @property
-    def kubelets(self) -> Any:
+    def kubelets(self) -> Kubelets:
         return self._real.kubelets
 
     def cast(self, spell: Spell) -> None:
@@ -112,7 +112,7 @@ class Actor:
         await self.kubelets.claim(factor)
 
     async def open_side_door(self) -> None:
-        """From now on the story looks in by a second API server, because the first is going to fail."""
+        """Start a second API server for the story's observations, because the story stops the first."""
         path = await asyncio.to_thread(self._real.plane.open_side_door)
         self.seen = Watched(KubeClient(load(path)))
 
@@ -128,20 +128,20 @@ class Actor:
     def start_api(self) -> None:
         self._send(asyncio.to_thread(self._real.plane.start_apiserver))
 
-    def _send(self, errand: Coroutine[Any, Any, None]) -> None:
-        self._errands.append(asyncio.ensure_future(self._after_the_last(errand)))
+    def _send(self, task: Coroutine[Any, Any, None]) -> None:
+        self._errands.append(asyncio.ensure_future(self._after_the_last(task)))
 
-    async def _after_the_last(self, errand: Coroutine[Any, Any, None]) -> None:
-        """A server that is being stopped is started when it has stopped, and not before."""
+    async def _after_the_last(self, task: Coroutine[Any, Any, None]) -> None:
+        """Run API server tasks in order: a server starts only after its stop has completed."""
         async with self._turn:
-            await errand
+            await task
 
     async def settled(self) -> None:
-        """Whatever was begun with the API server is done."""
+        """Wait until all API server tasks are done."""
         await asyncio.gather(*self._errands)
 
     async def fill(self, part: float = 1.0) -> None:
-        """Take this part of the free room of every node away, with pods that belong to nobody."""
+        """Fill this fraction of the free capacity of every node with pods without an owner."""
         pods = [entry.typed for entry in self._real.seen.cache.table(PODS).entries.values()]
         for name, machine in self.kubelets.machines.items():
             needs = {what: int(machine.room[what] * part) for what in ("cpu", "memory")}
@@ -158,7 +158,7 @@ class Actor:
 
 
 class Cast:
-    """The members by name, as a world of simulated ones is asked for them."""
+    """The members by name, with the interface of a simulated world."""
 
     def __init__(self, fleet: RealFleet) -> None:
         self.members: Mapping[str, Actor] = {name: Actor(member) for name, member in fleet.real.items()}
@@ -171,7 +171,7 @@ class Cast:
 
 
 class Troupe:
-    """A fleet that plays one story."""
+    """A real fleet that runs one story."""
 
     def __init__(self, fleet: RealFleet, story: Story) -> None:
         self._fleet = fleet
@@ -205,7 +205,7 @@ class Troupe:
         await asyncio.to_thread(self._controllers.stop)
 
     async def _clean(self) -> None:
-        """Take everything away that the story brought, and wait until nothing is left of it."""
+        """Delete everything that the story created, and wait until it is gone."""
         if self._controllers.process is None:
             await self.start_plane()
         for actor in self.world:
@@ -239,14 +239,14 @@ class Troupe:
 
 
 class RealStage(Stage):
-    """Looks at everything in what watches have brought, so that one glance sees all clusters at one moment."""
+    """Reads from watch caches, so that an expectation sees all clusters at one moment."""
 
     def _client(self, where: str) -> Client:
         return cast("Client", self._fleet.world[where].seen) if where else self._fleet.client
 
 
 def failing(story: Story) -> Iterator[str]:
-    """The clusters whose API server is stopped in the story."""
+    """The clusters whose API server the story stops."""
     for step in story.timeline:
         if isinstance(step.fail, Trouble) and not step.fail.app and not step.fail.node:
             yield from many(step.fail.cluster)

@@ -1,4 +1,4 @@
-"""A real Kubernetes control plane on loopback in a directory of its own, to start, break and stop in a test."""
+"""A real Kubernetes control plane on loopback in its own directory, to start, break and stop in a test."""
 
 import base64
 import datetime as dt
@@ -28,7 +28,7 @@ LOOPBACK = "127.0.0.1"
 SECONDS_TO_START = 600
 SECONDS_TO_STOP = 5
 SILENT_NODE_SECONDS = 600
-# What the embedded API server does by itself; everything else a host gets from Trimtab.
+# The controllers that the embedded API server includes; Trimtab provides everything else on a host.
 HOUSEKEEPING = "garbage-collector-controller,namespace-controller"
 USERS = {
     "admin": "system:masters",
@@ -38,19 +38,19 @@ USERS = {
 
 
 class Unavailable(Exception):
-    """The binaries are missing, or a part of the control plane did not come up."""
+    """The binaries are missing, or a component of the control plane did not start."""
 
 
 def assets() -> Path:
-    """The directory of the binaries; Unavailable says what is missing and that `make kube` obtains it."""
-    asked = subprocess.run([sys.executable, OBTAIN, "--check"], capture_output=True, text=True, check=False)
-    if asked.returncode != 0:
-        raise Unavailable(f"{asked.stderr.strip()} (make kube obtains them)")
-    return Path(asked.stdout.strip())
+    """The directory of the binaries; raises Unavailable with the missing ones when `make kube` is needed."""
+    completed = subprocess.run([sys.executable, OBTAIN, "--check"], capture_output=True, text=True, check=False)
+    if completed.returncode != 0:
+        raise Unavailable(f"{completed.stderr.strip()} (run make kube)")
+    return Path(completed.stdout.strip())
 
 
 def free_port() -> int:
-    """A port below those the kernel lends to clients, so that nobody takes it while its server is away."""
+    """A port below the ephemeral range, so that no client takes it while its server is stopped."""
     while True:
         port = 20_000 + secrets.randbelow(12_000)
         with socket.socket() as listener:
@@ -63,7 +63,7 @@ def free_port() -> int:
 
 
 class Process:
-    """One program of the control plane: its command, its log, and whether it runs."""
+    """A process of the control plane: its command, its log and its state."""
 
     def __init__(self, command: list[str], log: Path) -> None:
         self.command = command
@@ -75,9 +75,9 @@ class Process:
         return Path(self.command[0]).name
 
     def start(self) -> None:
-        assert self.running is None or self.running.poll() is not None, f"{self.name} is running already"
+        assert self.running is None or self.running.poll() is not None, f"{self.name} is already running"
         with self.log.open("ab") as log:
-            # A group of its own: an interrupt at the terminal reaches us alone, and we stop the parts in order.
+            # Its own process group: an interrupt at the terminal reaches only us, and we stop the processes in order.
             self.running = subprocess.Popen(self.command, stdout=log, stderr=log, cwd=self.log.parent, process_group=0)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
@@ -87,16 +87,16 @@ class Process:
         try:
             self.running.wait(SECONDS_TO_STOP)
         except subprocess.TimeoutExpired:
-            self.running.kill()  # an API server waits a minute for its open watches
+            self.running.kill()  # an API server waits a minute for open watches
             self.running.wait()
         self.running = None
 
     def wait_until(self, ready: Callable[[], bool]) -> None:
         deadline = time.monotonic() + SECONDS_TO_START
         while not ready():
-            died = self.running is None or self.running.poll() is not None
-            if died or time.monotonic() > deadline:
-                raise Unavailable(f"{self.name} {'died' if died else 'is not ready'}:\n{self.last_words()}")
+            exited = self.running is None or self.running.poll() is not None
+            if exited or time.monotonic() > deadline:
+                raise Unavailable(f"{self.name} {'exited' if exited else 'is not ready'}:\n{self.last_words()}")
             time.sleep(0.1)
 
     def last_words(self) -> str:
@@ -104,7 +104,7 @@ class Process:
 
 
 class SideDoor(NamedTuple):
-    """A second API server of a cluster, that nobody is told about."""
+    """A second API server of a cluster that is not in any Cluster object."""
 
     server: str
     kubeconfig: Path
@@ -177,10 +177,10 @@ class ControlPlane:
         self.etcd.stop()
 
     def start_apiserver(self) -> None:
-        """With followers that begin anew, as those who lost their lease do.
+        """Start it and restart the controllers, as controllers that lost their lease do.
 
-        One that waited with growing pauses may miss that an owner was deleted and made again, and then never collects
-        what the first one owned.
+        A controller that retries with backoff may miss that an owner was deleted and recreated, and then never collects the
+        dependents of the first one.
         """
         self.apiserver.start()
         self.apiserver.wait_until(self.ready)
@@ -199,7 +199,7 @@ class ControlPlane:
         return self._answers(self.server)
 
     def open_side_door(self) -> Path:
-        """Start a second API server over the same etcd; the kubeconfig for whoever wants to look in while the first is away."""
+        """Start a second API server over the same etcd for reads while the first is stopped; returns its kubeconfig."""
         self.side_door.apiserver.start()
         self.side_door.apiserver.wait_until(lambda: self._answers(self.side_door.server))
         return self.side_door.kubeconfig
@@ -208,7 +208,7 @@ class ControlPlane:
         self.side_door.apiserver.stop()
 
     def certify(self, user: str, group: str) -> tuple[bytes, bytes]:
-        """A certificate of the cluster's authority for a user, and its key, as PEM."""
+        """A client certificate of the cluster's CA for a user, and its key, as PEM."""
         return client_certificate(self.directory, user, group)
 
     def _answers(self, server: str) -> bool:
@@ -235,7 +235,7 @@ class ControlPlane:
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster={self.name}={peer}",
-            "--unsafe-no-fsync",  # a stopped process loses nothing by it, only a stopped machine would
+            "--unsafe-no-fsync",  # only a machine crash could lose data, a stopped process does not
             "--log-level=warn",
         )
 
@@ -245,7 +245,7 @@ class ControlPlane:
             f"--etcd-servers={self.etcd_url}",
             f"--bind-address={LOOPBACK}",
             f"--advertise-address={LOOPBACK}",
-            "--endpoint-reconciler-type=none",  # a loopback address is refused as an endpoint
+            "--endpoint-reconciler-type=none",  # loopback addresses are not allowed as endpoints
             f"--secure-port={port}",
             f"--tls-cert-file={keys / 'server.crt'}",
             f"--tls-private-key-file={keys / 'server.key'}",
@@ -257,7 +257,7 @@ class ControlPlane:
             "--service-cluster-ip-range=10.96.0.0/16",
             "--authorization-mode=RBAC",
             "--allow-privileged=true",
-            # Without the controller that makes service accounts no pod would be admitted.
+            # Without the service account controller no pod would be admitted.
             *(() if controllers else ("--disable-admission-plugins=ServiceAccount",)),
         )
 
@@ -265,17 +265,17 @@ class ControlPlane:
         return (
             *self._follower_flags("system:kube-controller-manager"),
             f"--controllers={'*' if controllers else HOUSEKEEPING}",
-            "--use-service-account-credentials=true",  # the roles of Kubernetes are given to each controller by itself
+            "--use-service-account-credentials=true",  # Kubernetes' default roles are bound to the individual controllers
             f"--service-account-private-key-file={self.directory / 'accounts.key'}",
             f"--root-ca-file={self.directory / 'ca.crt'}",
             "--kube-api-qps=200",
             "--kube-api-burst=400",
-            # A cluster whose API server was away for two minutes has not lost its nodes.
+            # A two-minute API server outage must not make nodes NotReady.
             f"--node-monitor-grace-period={SILENT_NODE_SECONDS}s",
         )
 
     def _follower_flags(self, user: str) -> tuple[str, ...]:
-        # Without an election they outlive an absence of the API server instead of leaving their post.
+        # Without leader election they survive an API server outage instead of exiting.
         return f"--kubeconfig={self._kubeconfig_of(user)}", "--leader-elect=false", "--secure-port=0"
 
     def _kubeconfig_of(self, user: str) -> Path:
@@ -302,8 +302,8 @@ class ControlPlane:
         }
 
 
-def kubectl(plane: ControlPlane, *words: str, given: str | None = None) -> str:
-    done = subprocess.run([*plane.kubectl, *words], input=given, capture_output=True, text=True, check=False)
+def kubectl(plane: ControlPlane, *arguments: str, given: str | None = None) -> str:
+    done = subprocess.run([*plane.kubectl, *arguments], input=given, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -325,7 +325,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 def write_key(path: Path) -> ec.EllipticCurvePrivateKey:
     key = ec.generate_private_key(ec.SECP256R1())
-    # The API server finds the public half in this form only.
+    # The API server reads the public key in this format only.
     form, plain = serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     write_private(path, key.private_bytes(serialization.Encoding.PEM, form, plain))
     return key
@@ -350,11 +350,11 @@ def unsigned(subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.Certif
 
 
 def write_certificates(directory: Path) -> None:
-    """An authority, the API server's certificate signed by it, and the key that signs service account tokens."""
+    """A CA, the API server's certificate signed by it, and the key that signs service account tokens."""
     write_key(directory / "accounts.key")
     authority_key = write_key(directory / "ca.key")
     server_key = write_key(directory / "server.key")
-    signs = x509.KeyUsage(
+    key_usage = x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=True,
         crl_sign=True,
@@ -368,7 +368,7 @@ def write_certificates(directory: Path) -> None:
     authority = (
         unsigned(named("rig"), authority_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(signs, critical=True)
+        .add_extension(key_usage, critical=True)
         .sign(authority_key, hashes.SHA256())
     )
     names = [x509.IPAddress(ipaddress.ip_address(LOOPBACK)), x509.DNSName("localhost"), x509.DNSName("kubernetes")]
@@ -383,7 +383,7 @@ def write_certificates(directory: Path) -> None:
 
 
 def client_certificate(directory: Path, user: str, group: str) -> tuple[bytes, bytes]:
-    """Who shows it is that user of that group to the API server whose authority is in this directory."""
+    """A client certificate that authenticates a user and group with the API server of this directory's CA."""
     authority_key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), None)
     assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
     key = write_key(directory / f"{user}.key")

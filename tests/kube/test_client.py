@@ -1,4 +1,4 @@
-"""A cache lives through the absence of a real kube-apiserver, and knows afterwards what happened meanwhile."""
+"""A cache survives a kube-apiserver outage and catches up on missed changes."""
 
 import asyncio
 import signal
@@ -26,7 +26,7 @@ async def knows(table: Table, *names: str) -> bool:
     return {name for namespace, name in table.entries if namespace == ROOM} == set(names)
 
 
-def test_a_server_that_begins_anew_has_forgotten_revisions_and_is_listed_again(host: ControlPlane) -> None:
+def test_restarted_server_without_old_revisions_is_listed_again(host: ControlPlane) -> None:
     async def story(client: KubeClient) -> None:
         before = (await client.create(CONFIGS, config("stays")))["metadata"]["resourceVersion"]
         await client.create(CONFIGS, config("goes"))

@@ -1,4 +1,4 @@
-"""The controllers live through what happens to real control planes: a killed leader, an absent etcd, a restarted server."""
+"""The controllers survive failures of real control planes: a killed leader, stopped etcd, a restarted API server."""
 
 import asyncio
 import signal
@@ -16,10 +16,10 @@ from trimtab.errors import ApiFault, NotFound
 OUTAGE_SECONDS = 30.0
 LEASE_SECONDS = 5.0
 SLACK_SECONDS = 25.0
-"""How much longer it may take on a busy machine; to the second it is tested on virtual time (test_election)."""
+"""Extra time on a busy machine; exact times are tested on virtual time (test_election)."""
 WORKLOADS = 50
 FEWER = 20
-"""Where the number does not matter: the smallest member has room for 110 pods."""
+"""For tests where the number does not matter: the smallest member has capacity for 110 pods."""
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 
@@ -34,12 +34,12 @@ async def roll_out(fleet: RealFleet, namespace: str, count: int = WORKLOADS) -> 
 
 
 async def applied(fleet: RealFleet, namespace: str) -> int:
-    """How many copies of workloads there are in all members."""
+    """The number of copies of workloads in all members."""
     return sum([len((await member.list(DEPLOYMENTS, namespace)).items) for member in fleet.members.values()])
 
 
 async def converged(fleet: RealFleet, namespace: str, count: int = WORKLOADS) -> bool:
-    """Every workload runs in every member, and its template on the host says so."""
+    """Every workload is ready in every member, and the status of its template on the host reports it."""
     try:
         templates = (await fleet.client.list(DEPLOYMENTS, namespace)).items
     except (ApiFault, OSError):
@@ -61,7 +61,7 @@ async def nothing_is_duplicated(fleet: RealFleet, namespace: str, count: int = W
     for member in fleet.members.values():
         sets = (await member.list(REPLICA_SETS, namespace)).items
         owners = Counter(item["metadata"]["ownerReferences"][0]["name"] for item in sets)
-        assert owners == {f"web-{n}": 1 for n in range(count)}  # a template written twice would have rolled
+        assert owners == {f"web-{n}": 1 for n in range(count)}  # a template written twice would have caused a rollout
 
 
 async def holder(client: Client) -> str:
@@ -72,7 +72,7 @@ async def holder(client: Client) -> str:
     return str(lease["spec"].get("holderIdentity") or "")
 
 
-def test_the_other_takes_over_when_the_leader_is_killed_in_the_middle_of_a_roll_out(
+def test_standby_takes_over_when_the_leader_is_killed_during_a_rollout(
     fleet: RealFleet, record_property: Callable[[str, object], None]
 ) -> None:
     flags = ("--leader-elect", f"--lease-seconds={LEASE_SECONDS}", "--status-seconds=2")
@@ -92,7 +92,7 @@ def test_the_other_takes_over_when_the_leader_is_killed_in_the_middle_of_a_roll_
 
 
 async def killed_leader(fleet: RealFleet, pair: list[Controllers]) -> float:
-    """Kill the leader while it works; returns how long nobody led."""
+    """Kill the leader during a rollout; returns the seconds without a leader."""
     await until(lambda: is_held(fleet.client))
     first = await holder(fleet.client)
     rolling = asyncio.create_task(roll_out(fleet, "killed"))
@@ -100,7 +100,9 @@ async def killed_leader(fleet: RealFleet, pair: list[Controllers]) -> float:
     (leader,) = [c for c in pair if c.process is not None and f"_{c.process.pid}_" in first]
     leader.stop(signal.SIGKILL)
     killed = time.monotonic()
-    assert await applied(fleet, "killed") < WORKLOADS * len(fleet.real), "it was over before the leader was killed"
+    assert await applied(fleet, "killed") < WORKLOADS * len(fleet.real), (
+        "the rollout finished before the leader was killed"
+    )
     await until(lambda: is_held(fleet.client, other_than=first), pause=0.1)
     taken = time.monotonic() - killed
     await rolling
@@ -121,11 +123,11 @@ def controllers(fleet: RealFleet) -> Iterator[Controllers]:
     process.start()
     yield process
     assert process.process is not None
-    assert process.process.poll() is None, "the controllers did not live through it"
+    assert process.process.poll() is None, "the controllers exited"
     process.stop()
 
 
-def test_nothing_is_lost_when_etcd_is_away_for_a_while(fleet: RealFleet, controllers: Controllers) -> None:
+def test_nothing_is_lost_during_an_etcd_outage(fleet: RealFleet, controllers: Controllers) -> None:
     fleet.loop.do(until_begun(fleet, "outage"))
     fleet.host.stop_etcd()
     time.sleep(OUTAGE_SECONDS)
@@ -142,14 +144,14 @@ async def until_begun(fleet: RealFleet, namespace: str) -> None:
 
 
 async def complete(fleet: RealFleet, namespace: str) -> bool:
-    """Everything that was accepted before is still there."""
+    """Everything that was accepted before still exists."""
     try:
         return len((await fleet.client.list(DEPLOYMENTS, namespace)).items) == FEWER
     except (ApiFault, OSError):
         return False
 
 
-def test_a_restart_of_the_api_server_is_lived_through(fleet: RealFleet, controllers: Controllers) -> None:
+def test_controllers_survive_an_api_server_restart(fleet: RealFleet, controllers: Controllers) -> None:
     fleet.loop.do(until_begun(fleet, "restart"))
     fleet.host.restart_apiserver(signal.SIGKILL)
     fleet.loop.do(until(lambda: converged(fleet, "restart", FEWER)))

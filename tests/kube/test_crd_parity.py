@@ -1,4 +1,4 @@
-"""What the embedded server accepts, keeps and refuses, the definitions on a real kube-apiserver accept, keep and refuse."""
+"""The embedded server and our CRDs on a real kube-apiserver accept, store and refuse the same objects."""
 
 import asyncio
 import gzip
@@ -29,7 +29,7 @@ DRAWN_BY_THE_SERVER = ("uid", "creationTimestamp", "resourceVersion", "managedFi
 
 
 class Verdict(NamedTuple):
-    """What a server thinks of an object: why it refuses it, or what it would keep."""
+    """A server's response to an object: the refusal, or the object it would store."""
 
     code: int
     message: str = ""
@@ -45,14 +45,14 @@ class Verdict(NamedTuple):
 
 
 def difference(one: Any, other: Any) -> Any:
-    """What is in one and not in the other, where it is."""
+    """The parts of one value that differ from the other, at their paths."""
     if isinstance(one, dict) and isinstance(other, dict):
         return {key: difference(value, other.get(key)) for key, value in one.items() if other.get(key) != value}
     return one
 
 
 def written() -> Iterator[Case]:
-    """Objects of the documents, the flows and the recorded validations."""
+    """Objects of the proposals, the flows and the recorded validations."""
     for path in sorted((COMPAT / "seeds").glob("*.yaml")):
         yield Case(path.stem, yaml.safe_load(path.read_text()))
     for path in sorted((COMPAT / "flows_data").glob("*/input.yaml")):
@@ -85,7 +85,7 @@ async def verdict(client: Client, resource: Resource, obj: dict[str, Any]) -> Ve
 
 
 def at_first_sight(resource: Resource, kept: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a kind of ours, as our controllers read it: what no schema can fill in, they do at first sight."""
+    """The stored object after controller defaulting: controllers set defaults that no schema can express."""
     if resource.group not in OWN_GROUPS:
         return {}
     metadata = {key: value for key, value in kept["metadata"].items() if key not in DRAWN_BY_THE_SERVER}
@@ -96,13 +96,13 @@ def at_first_sight(resource: Resource, kept: dict[str, Any]) -> dict[str, Any]:
 
 
 class Bench:
-    """Both servers, and what they serve."""
+    """Both servers and their resources."""
 
     def __init__(self, host: ControlPlane) -> None:
         self._host = host
 
     async def compared(self, cases: list[Case]) -> list[str]:
-        """The cases that the two servers judge differently."""
+        """The cases on which the two servers disagree."""
         learn_everything()
         server = ApiServer(Store(), Settings())
         await server.start()
@@ -110,7 +110,7 @@ class Bench:
         self._served = {(r.group, r.kind): r for r in await self._real.resources()}
         self._limit = asyncio.Semaphore(AT_ONCE)
         try:
-            return [said for said in await asyncio.gather(*map(self._compare, cases)) if said]
+            return [line for line in await asyncio.gather(*map(self._compare, cases)) if line]
         finally:
             await self._real.close()
             await server.stop()
@@ -126,12 +126,12 @@ class Bench:
         return f"{case.said}\n    embedded {ours.beside(theirs)}\n    real     {theirs.beside(ours)}"
 
 
-def test_written_objects_are_judged_alike(defined: ControlPlane) -> None:
-    different = asyncio.run(Bench(defined).compared(list(written())))
+def test_servers_agree_on_recorded_objects(host_with_crds: ControlPlane) -> None:
+    different = asyncio.run(Bench(host_with_crds).compared(list(written())))
     assert not different, f"{len(different)}:\n" + "\n".join(different[:20])
 
 
 @pytest.mark.parametrize("definition", list(definitions()), ids=lambda definition: definition["spec"]["names"]["kind"])
-def test_drawn_objects_are_judged_alike(defined: ControlPlane, definition: dict[str, Any]) -> None:
-    different = asyncio.run(Bench(defined).compared(list(drawn(definition))))
+def test_servers_agree_on_generated_objects(host_with_crds: ControlPlane, definition: dict[str, Any]) -> None:
+    different = asyncio.run(Bench(host_with_crds).compared(list(drawn(definition))))
     assert not different, f"{len(different)}:\n" + "\n".join(different[:20])

@@ -1,4 +1,4 @@
-"""Every kind of credentials that a kubeconfig may hold opens a real kube-apiserver, and says who we are there."""
+"""Every kind of kubeconfig credentials authenticates with a real kube-apiserver as the right user."""
 
 import asyncio
 import base64
@@ -57,11 +57,13 @@ def by_plugin_with_certificate(host: ControlPlane, directory: Path) -> User:
 
 
 def plugin(directory: Path, status: dict[str, str]) -> dict[str, Any]:
-    """A program beside the kubeconfig that answers with this status, and counts how often it is asked."""
+    """An exec plugin that returns this status and counts its calls."""
     script = directory / "login.py"
-    said = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
-    asked = f"import pathlib\nwith pathlib.Path({str(directory / 'asked')!r}).open('a') as log: log.write('asked\\n')\n"
-    script.write_text(f"{asked}print({json.dumps(said)!r})\n")
+    response = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    count_call = (
+        f"import pathlib\nwith pathlib.Path({str(directory / 'asked')!r}).open('a') as log: log.write('asked\\n')\n"
+    )
+    script.write_text(f"{count_call}print({json.dumps(response)!r})\n")
     return {"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable, "args": [str(script)]}
 
 
@@ -77,10 +79,10 @@ async def name_of_caller(path: Path) -> str:
     client = KubeClient(load(path))
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
     try:
-        answers = [await client.create(REVIEWS, review) for _ in range(2)]
+        responses = [await client.create(REVIEWS, review) for _ in range(2)]
     finally:
         await client.close()
-    (name,) = {answer["status"]["userInfo"]["username"] for answer in answers}
+    (name,) = {response["status"]["userInfo"]["username"] for response in responses}
     return str(name)
 
 
@@ -95,25 +97,25 @@ async def name_of_caller(path: Path) -> str:
         (by_plugin_with_certificate, "by-plugin"),
     ],
 )
-def test_the_server_knows_us(
+def test_credentials_authenticate_the_user(
     host: ControlPlane, tmp_path: Path, how: Callable[[ControlPlane, Path], User], name: str
 ) -> None:
     assert asyncio.run(name_of_caller(kubeconfig(host, tmp_path, how(host, tmp_path)))) == name
 
 
-def test_a_plugin_is_asked_once_for_what_does_not_expire(host: ControlPlane, tmp_path: Path) -> None:
+def test_exec_plugin_is_called_once_for_credentials_without_expiry(host: ControlPlane, tmp_path: Path) -> None:
     asyncio.run(name_of_caller(kubeconfig(host, tmp_path, by_plugin(host, tmp_path))))
     assert (tmp_path / "asked").read_text().splitlines() == ["asked"]
 
 
-def test_a_wrong_token_is_refused(host: ControlPlane, tmp_path: Path) -> None:
+def test_wrong_token_is_refused(host: ControlPlane, tmp_path: Path) -> None:
     with pytest.raises(Unauthorized):
         asyncio.run(name_of_caller(kubeconfig(host, tmp_path, {"token": "wrong"})))
 
 
-def test_a_candidate_leads_as_soon_as_its_plugin_gives_credentials(host: ControlPlane, tmp_path: Path) -> None:
+def test_candidate_becomes_leader_once_its_plugin_returns_credentials(host: ControlPlane, tmp_path: Path) -> None:
     path = kubeconfig(host, tmp_path, by_plugin(host, tmp_path))
-    willing = (tmp_path / "login.py").read_text()
+    plugin_source = (tmp_path / "login.py").read_text()
     (tmp_path / "login.py").write_text("import sys; sys.exit('log in first')")
 
     async def story() -> str:
@@ -126,7 +128,7 @@ def test_a_candidate_leads_as_soon_as_its_plugin_gives_credentials(host: Control
         candidate = asyncio.ensure_future(election.lead(lead))
         given_up, _ = await asyncio.wait({candidate}, timeout=1)
         assert not given_up
-        (tmp_path / "login.py").write_text(willing)
+        (tmp_path / "login.py").write_text(plugin_source)
         await candidate
         lease = await client.get(LEASES, "kube-system", "patience")
         await client.close()

@@ -1,4 +1,4 @@
-"""The controllers do their work with the rights that our manifests give them, and with no others."""
+"""The controllers work with exactly the permissions of our manifests."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ WORKLOADS = 3
 
 @pytest.fixture
 def account(fleet: RealFleet, tmp_path: Path) -> Iterator[Path]:
-    """A kubeconfig of the service account that the manifests make."""
+    """A kubeconfig of the service account in the manifests."""
     kubectl(fleet.host, "apply", "-f", str(MANIFESTS / "controllers.yaml"))
     token = kubectl(fleet.host, "-n", NAMESPACE, "create", "token", "trimtab-controllers").strip()
     config = json.loads(kubectl(fleet.host, "config", "view", "--raw", "-o", "json"))
@@ -31,15 +31,15 @@ def account(fleet: RealFleet, tmp_path: Path) -> Iterator[Path]:
     kubectl(fleet.host, "delete", "-f", str(MANIFESTS / "controllers.yaml"))
 
 
-def test_the_rights_in_the_manifest_are_enough_from_joining_to_the_end_of_a_workload(
+def test_permissions_of_the_manifest_suffice_from_join_to_workload_deletion(
     fleet: RealFleet, account: Path, tmp_path: Path
 ) -> None:
     async def story() -> None:
         await until(lambda: all_ready(fleet))
         await roll_out(fleet, "rights", WORKLOADS)
         await until(lambda: converged(fleet, "rights", WORKLOADS))
-        told = {event["reason"] for event in (await fleet.client.list(EVENTS, "rights")).items}
-        assert "ApplyPolicySucceed" in told  # an event that may not be written is lost without a word
+        reasons = {event["reason"] for event in (await fleet.client.list(EVENTS, "rights")).items}
+        assert "ApplyPolicySucceed" in reasons  # a forbidden event is dropped silently
         await swept(fleet, "rights")
 
     flags = ("--leader-elect", f"--leader-elect-resource-namespace={NAMESPACE}", "--status-seconds=2")

@@ -30,7 +30,7 @@ BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"
 
 
 class Cluster:
-    """A real cluster of two pretended machines."""
+    """A real cluster with two simulated nodes."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
@@ -65,7 +65,7 @@ class Cluster:
         self._loop.do(self._client.create(resource, obj))
 
     def empty(self) -> None:
-        """Nothing runs, nothing is guarded, and every node is open: as every test finds it."""
+        """Delete workloads and budgets and uncordon every node, before each test."""
         kubectl(self.plane, "delete", "deployments,poddisruptionbudgets", "--all", "-n", NAMESPACE)
         eventually(lambda: not self._loop.do(self._client.list(PODS, NAMESPACE)).items)
         for node in self._kubelets.machines:
@@ -109,9 +109,9 @@ class Cluster:
         self.create(BUDGETS, {**head, "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec})
         eventually(lambda: self.allowed(name) == allowed)
 
-    def run(self, command: click.Command, *words: str) -> Result:
-        """In a thread of its own: a command has a loop of its own."""
-        given = [*words, "--kubeconfig", str(self.plane.kubeconfig)]
+    def run(self, command: click.Command, *arguments: str) -> Result:
+        """Run in its own thread: a command runs its own event loop."""
+        given = [*arguments, "--kubeconfig", str(self.plane.kubeconfig)]
         return asyncio.run(asyncio.to_thread(CliRunner().invoke, command, given, standalone_mode=False))
 
 
@@ -123,7 +123,7 @@ def cluster(member: ControlPlane) -> Iterator[Cluster]:
 
 
 @pytest.fixture(autouse=True)
-def left_as_found(cluster: Cluster) -> Iterator[None]:
+def reset_cluster(cluster: Cluster) -> Iterator[None]:
     yield
     cluster.empty()
 
@@ -132,58 +132,58 @@ def on(pods: list[Raw], node: str) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName") == node]
 
 
-def test_a_node_is_drained_at_the_pace_of_its_budget(cluster: Cluster) -> None:
+def test_node_is_drained_within_its_budget(cluster: Cluster) -> None:
     cluster.deploy("web", 4)
     cluster.all_ready("web", 4)
     cluster.guard("web", "web", 1, maxUnavailable=1)
     node = cluster.pods("web")[0]["spec"]["nodeName"]
-    told = cluster.run(drain, node, "--dry-run")
-    assert f"node/{node} could be drained now" in told.output
-    told = cluster.run(drain, node, "--timeout", "240")
-    assert told.return_value == 0, told.output
-    assert f"node/{node} drained" in told.output
+    result = cluster.run(drain, node, "--dry-run")
+    assert f"node/{node} could be drained now" in result.output
+    result = cluster.run(drain, node, "--timeout", "240")
+    assert result.return_value == 0, result.output
+    assert f"node/{node} drained" in result.output
     assert on(cluster.pods("web"), node) == []
 
 
-def test_two_budgets_that_the_server_does_not_judge_are_named(cluster: Cluster) -> None:
+def test_overlapping_budgets_are_named(cluster: Cluster) -> None:
     cluster.deploy("twice", 1)
     cluster.all_ready("twice", 1)
     cluster.guard("one", "twice", 1, maxUnavailable=1)
     cluster.guard("two", "twice", 1, maxUnavailable=1)
     (pod,) = cluster.pods("twice")
-    told = cluster.run(delete, "pod", pod["metadata"]["name"], "-n", NAMESPACE)
-    assert told.return_value == 1
-    assert "BlockedByOverlap: the budgets one and two guard it" in told.output
-    told = cluster.run(drain, pod["spec"]["nodeName"], "--timeout", "2")
-    assert told.return_value == 1
-    assert "BlockedByOverlap: the budgets one and two guard it" in told.output
+    result = cluster.run(delete, "pod", pod["metadata"]["name"], "-n", NAMESPACE)
+    assert result.return_value == 1
+    assert "BlockedByOverlap: the budgets one and two guard it" in result.output
+    result = cluster.run(drain, pod["spec"]["nodeName"], "--timeout", "2")
+    assert result.return_value == 1
+    assert "BlockedByOverlap: the budgets one and two guard it" in result.output
 
 
-def test_a_pod_is_deleted_through_its_budget_unless_one_says_otherwise(cluster: Cluster) -> None:
+def test_pod_is_deleted_through_its_budget_by_default(cluster: Cluster) -> None:
     cluster.deploy("kept", 1)
     cluster.all_ready("kept", 1)
     cluster.guard("kept", "kept", 0, minAvailable=1)
     (pod,) = cluster.pods("kept")
     name = pod["metadata"]["name"]
-    told = cluster.run(delete, "pod", name, "nobody", "-n", NAMESPACE)
-    assert told.return_value == 1
-    assert "kept needs 1 healthy pods and has 1 currently" in told.output
-    assert 'pods "nobody" not found' in told.output
+    result = cluster.run(delete, "pod", name, "nobody", "-n", NAMESPACE)
+    assert result.return_value == 1
+    assert "kept needs 1 healthy pods and has 1 currently" in result.output
+    assert 'pods "nobody" not found' in result.output
     assert cluster.ready("kept") == 1
-    told = cluster.run(delete, "pod", name, "-n", NAMESPACE, "--direct")
-    assert told.return_value == 0
+    result = cluster.run(delete, "pod", name, "-n", NAMESPACE, "--direct")
+    assert result.return_value == 0
     eventually(lambda: [one["metadata"]["name"] for one in cluster.pods("kept")] != [name])
     cluster.all_ready("kept", 1)
 
 
-def test_where_a_surge_is_allowed_the_replacement_comes_first(cluster: Cluster) -> None:
+def test_replacement_comes_first_where_surge_is_allowed(cluster: Cluster) -> None:
     cluster.deploy("only", 1, **{"trimtab.dev/surge": "Allowed"})
     cluster.all_ready("only", 1)
     cluster.guard("only", "only", 0, minAvailable=1)
     (pod,) = cluster.pods("only")
     node = pod["spec"]["nodeName"]
-    told = cluster.run(drain, node, "--timeout", "240")
-    assert told.return_value == 0, told.output
-    assert "one more replica of Deployment only comes up first" in told.output
+    result = cluster.run(drain, node, "--timeout", "240")
+    assert result.return_value == 0, result.output
+    assert "one more replica of Deployment only comes up first" in result.output
     assert on(cluster.pods("only"), node) == []
     eventually(lambda: len(cluster.pods("only")) == cluster.ready("only") == 1)

@@ -1,4 +1,4 @@
-"""Recorded flows of a live Karmada control plane pass on a real kube-apiserver exactly as on the embedded server."""
+"""Recorded flows of a live Karmada control plane end on a real kube-apiserver as on the embedded server."""
 
 import asyncio
 import contextlib
@@ -23,30 +23,30 @@ from trimtab.simulate.fleet import flows_fleet
 
 PLAYED = sorted(path.parent for path in FLOWS.glob("*/input.yaml"))
 QUIET_SECONDS = 2.0
-"""What must not happen is believed not to happen when nothing was amiss for so long."""
+"""An unwanted change counts as absent when there is no difference for this time."""
 CLUSTER_WIDE = ("ClusterPropagationPolicy", "ResourceInterpreterCustomization", "WorkloadRebalancer", "ClusterRole")
 OF_ANOTHER_RELEASE = [
-    Exemption("members", "* .status.terminatingReplicas", "written by the newer release that was recorded"),
-    Exemption("*", "*updateStrategy.rollingUpdate.maxUnavailable", "the newer release fills in a default"),
-    Exemption("*", "*template.metadata.creationTimestamp", "the newer release leaves the null out"),
+    Exemption("members", "* .status.terminatingReplicas", "written by the newer recorded release"),
+    Exemption("*", "*updateStrategy.rollingUpdate.maxUnavailable", "the newer release sets a default"),
+    Exemption("*", "*template.metadata.creationTimestamp", "the newer release omits the null"),
 ]
 
 
 class Excuses:
-    """Differences that are expected by rule, and the rules that were needed."""
+    """Allowed differences, and the rules that were used."""
 
     def __init__(self) -> None:
         self.rules = [*exemptions(), *OF_ANOTHER_RELEASE]
         self.needed: set[Exemption] = set()
 
     def sift(self, found: list[Difference]) -> tuple[list[Difference], set[Exemption]]:
-        """What no rule covers, and the rules that cover the rest."""
+        """The differences that no rule covers, and the rules that cover the others."""
         covering = [(difference, next((r for r in self.rules if r.covers(difference)), None)) for difference in found]
         return [d for d, rule in covering if rule is None], {rule for _, rule in covering if rule is not None}
 
 
 class Owners:
-    """To which flow a Work belongs: its events outlive it, and tell only its name."""
+    """Maps Works to flows: events outlive their Work and contain only its name."""
 
     def __init__(self) -> None:
         self._manifests: dict[str, list[dict[str, Any]]] = {}
@@ -64,7 +64,7 @@ class Owners:
 
 
 class Host(Watched):
-    """The host as one flow sees it: without what other flows are told, and with uids of the recorded kind."""
+    """The host as one flow sees it: without events of other flows, and with uids that break ties as recorded."""
 
     def __init__(self, fleet: RealFleet, flow: Flow, owners: Owners) -> None:
         super().__init__(fleet.client, fleet.seen.cache)
@@ -81,19 +81,19 @@ class Host(Watched):
         return about["kind"] != "Work" or self._owners.is_of(self._flow.namespace, about["name"])
 
     async def patch(self, resource: Resource, namespace: str, name: str, patch: Any, **more: Any) -> dict[str, Any]:
-        """Ties in a division are broken by the template's uid, which a real server draws: draw until it leans alike.
+        """Recreate a template until its uid breaks ties as the recorded one does: a real server generates uids.
 
-        Only while no policy of the flow is there: what is propagated already cannot be drawn again.
+        Only while the flow has no policy: a propagated template cannot be recreated.
         """
         recorded = self._flow.expect["uids"].get(f"{resource.kind}/{namespace}/{name}")
-        born: dict[str, Any] = await self._client.patch(resource, namespace, name, patch, **more)
-        divided = recorded is not None and "replicas" in (born.get("spec") or {})
-        if not divided or born["metadata"]["generation"] > 1 or await self._propagates():
-            return born
-        while leans_back(born["metadata"]["uid"]) != leans_back(recorded):
+        created: dict[str, Any] = await self._client.patch(resource, namespace, name, patch, **more)
+        divided = recorded is not None and "replicas" in (created.get("spec") or {})
+        if not divided or created["metadata"]["generation"] > 1 or await self._propagates():
+            return created
+        while leans_back(created["metadata"]["uid"]) != leans_back(recorded):
             await self._client.delete(resource, namespace, name)
-            born = await self._client.patch(resource, namespace, name, patch, **more)
-        return born
+            created = await self._client.patch(resource, namespace, name, patch, **more)
+        return created
 
     async def _propagates(self) -> bool:
         kinds = [self._flow.resources[kind] for kind in ("PropagationPolicy", "ClusterPropagationPolicy")]
@@ -109,7 +109,7 @@ def leans_back(uid: str) -> bool:
 
 
 class RealStage:
-    """Where one flow is played, beside others or alone."""
+    """The environment of one flow, which runs alone or beside others."""
 
     def __init__(self, fleet: RealFleet, flow: Flow, owners: Owners, excuses: Excuses) -> None:
         self._fleet = fleet
@@ -130,21 +130,21 @@ class RealStage:
         await self._fleet.real[member].start_api()
 
     async def settle(self, seconds: float, compare: Callable[[], Awaitable[list[Difference]]]) -> list[Difference]:
-        """Wait until there is no difference for a while, or until patience ends."""
+        """Wait until there is no difference for a while, or until the timeout."""
         deadline = time.monotonic() + seconds + PATIENCE_SECONDS
         quiet_since: float | None = None
         while True:
-            left, needed = self._excuses.sift(await compare())
+            remaining, needed = self._excuses.sift(await compare())
             now = time.monotonic()
-            quiet_since = None if left else quiet_since or now
+            quiet_since = None if remaining else quiet_since or now
             if now > deadline or (quiet_since is not None and now - quiet_since >= QUIET_SECONDS):
                 self._excuses.needed |= needed
-                return left
+                return remaining
             await asyncio.sleep(POLL_SECONDS)
 
 
 class Theatre:
-    """The fleet, and all flows that are played on it."""
+    """The fleet and all flows that run on it."""
 
     def __init__(self, fleet: RealFleet) -> None:
         self.fleet = fleet
@@ -158,13 +158,13 @@ class Theatre:
         await works.synced.wait()
 
     async def play(self, *flows: Flow) -> None:
-        """Play these flows side by side, and leave the fleet as it was found."""
+        """Run these flows concurrently and clean up."""
         await until(lambda: everything_is_free(self.fleet))
         outcomes = await asyncio.gather(*map(self._play, flows), return_exceptions=True)
         self.played |= {flow.folder.name: outcome for flow, outcome in zip(flows, outcomes, strict=True)}
 
     async def play_again(self, flow: Flow) -> None:
-        """As if it had never been played: nothing is left of it, not even what was told."""
+        """Run a flow from a clean state, without its earlier events."""
         await until(lambda: is_gone(self.fleet, flow.namespace))
         for event in (await self.fleet.client.list(EVENTS)).items:
             about = event["involvedObject"]
@@ -183,7 +183,7 @@ class Theatre:
 
 
 def keeps_to_itself(flow: Flow) -> bool:
-    """Whether others may be played beside it: it changes nothing they share, and does not care what room they take."""
+    """Whether a flow may run beside others: it changes no shared objects and does not depend on free capacity."""
     texts = json.dumps(flow.script["steps"])
     shared = ('"Cluster"', "ResourceInterpreterCustomization", "member-apiserver")
     by_room = ("dynamicWeight", "Aggregated", "spreadConstraints")
@@ -191,44 +191,46 @@ def keeps_to_itself(flow: Flow) -> bool:
 
 
 @pytest.fixture(scope="module")
-def theatre(fleet: RealFleet, request: pytest.FixtureRequest) -> Iterator[Theatre]:
-    """Flows that keep to themselves have been played when this opens; the others are played one by one."""
+def flow_session(fleet: RealFleet, request: pytest.FixtureRequest) -> Iterator[Theatre]:
+    """Independent flows run together before the first test; the others run one by one."""
     settings = [f"--set={name}={str(value).lower()}" for name, value in AS_RECORDED.items()]
-    asked = {item.callspec.params["folder"] for item in request.session.items if is_a_flow(item)}
-    crowd = [flow for flow in map(Flow, sorted(asked)) if keeps_to_itself(flow)]
+    requested = {item.callspec.params["folder"] for item in request.session.items if is_a_flow(item)}
+    independent = [flow for flow in map(Flow, sorted(requested)) if keeps_to_itself(flow)]
     fleet.loop.do(fleet.reshape(flows_fleet()))
     with fleet.controllers("flows", "--profile=upstream", "--status-seconds=2", *settings):
-        theatre = Theatre(fleet)
-        fleet.loop.do(theatre.open())
-        fleet.loop.do(theatre.play(*crowd))
-        yield theatre
+        flow_session = Theatre(fleet)
+        fleet.loop.do(flow_session.open())
+        fleet.loop.do(flow_session.play(*independent))
+        yield flow_session
 
 
 def is_a_flow(item: pytest.Item) -> bool:
-    return isinstance(item, pytest.Function) and item.originalname == "test_a_recorded_flow"
+    return isinstance(item, pytest.Function) and item.originalname == "test_recorded_flow"
 
 
 @pytest.mark.parametrize("folder", PLAYED, ids=lambda folder: folder.name)
-def test_a_recorded_flow(theatre: Theatre, folder: Path) -> None:
-    if folder.name not in theatre.played:
-        theatre.fleet.loop.do(theatre.play(Flow(folder)))
-    found = theatre.played[folder.name]
-    if found and Flow(folder).expect["timingDependent"]:  # as recorded: on a busy machine it may take another turn
-        theatre.fleet.loop.do(theatre.play_again(Flow(folder)))
-        found = theatre.played[folder.name]
+def test_recorded_flow(flow_session: Theatre, folder: Path) -> None:
+    if folder.name not in flow_session.played:
+        flow_session.fleet.loop.do(flow_session.play(Flow(folder)))
+    found = flow_session.played[folder.name]
+    if (
+        found and Flow(folder).expect["timingDependent"]
+    ):  # a timing-dependent flow may legitimately differ on a busy machine
+        flow_session.fleet.loop.do(flow_session.play_again(Flow(folder)))
+        found = flow_session.played[folder.name]
     if isinstance(found, BaseException):
         raise found
     assert not found, "\n".join(map(str, found[:20]))
 
 
-def test_every_excuse_is_needed(theatre: Theatre) -> None:
-    if len(theatre.played) < len(PLAYED):
-        pytest.skip("only after all flows have been played can an excuse be called needless")
-    assert [rule.path for rule in theatre.excuses.rules if rule not in theatre.excuses.needed] == []
+def test_every_allowed_difference_is_needed(flow_session: Theatre) -> None:
+    if len(flow_session.played) < len(PLAYED):
+        pytest.skip("requires the results of all flows")
+    assert [rule.path for rule in flow_session.excuses.rules if rule not in flow_session.excuses.needed] == []
 
 
 async def everything_is_free(fleet: RealFleet) -> bool:
-    """Every member is ready with all its nodes, and no pod takes room there: as every flow found it."""
+    """Every member is Ready with all its nodes and runs no pods, as at the start of every flow."""
     return await all_ready(fleet) and all(map(is_free, (await fleet.client.list(CLUSTERS)).items))
 
 
@@ -247,7 +249,7 @@ async def has_namespace(fleet: RealFleet, name: str) -> bool:
 
 
 async def clean(fleet: RealFleet, flow: Flow) -> None:
-    """Leave the fleet as it was found; what runs in the members goes with the namespace."""
+    """Restore the fleet; workloads in the members are deleted with the namespace."""
     for kind in CLUSTER_WIDE:
         resource = flow.resources[kind]
         for obj in (await fleet.client.list(resource)).items:

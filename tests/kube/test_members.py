@@ -1,4 +1,4 @@
-"""What we know of a real member is what it serves and what its nodes have."""
+"""The status of a Cluster reports the APIs and the node capacity of a real member."""
 
 from typing import Any
 
@@ -20,9 +20,9 @@ async def compared(fleet: RealFleet, name: str) -> None:
     status = (await fleet.client.get(CLUSTERS, "", name))["status"]
     member = fleet.members[name]
     nodes = [node["status"]["allocatable"] for node in (await member.list(NODES)).items]
-    room: dict[str, Any] = status["resourceSummary"]["allocatable"]
+    capacity: dict[str, Any] = status["resourceSummary"]["allocatable"]
     for resource in ("cpu", "memory", "pods"):
-        assert milli(room[resource]) == sum(milli(node[resource]) for node in nodes)
+        assert milli(capacity[resource]) == sum(milli(node[resource]) for node in nodes)
     assert status["nodeSummary"] == {"totalNum": len(nodes), "readyNum": len(nodes)}
     served = {(group["groupVersion"], one["name"]) for group in status["apiEnablements"] for one in group["resources"]}
     found = enablements(await member.resources())

@@ -1,4 +1,4 @@
-"""Our controllers own on a real kube-apiserver what they say something about, and nothing that others said."""
+"""On a real kube-apiserver our controllers own only the fields that they set."""
 
 import json
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ FOREIGN = "example.com/written-by"
 
 
 @pytest.fixture(scope="module")
-def rolled_out(fleet: RealFleet) -> Iterator[RealFleet]:
-    """A workload whose template was written by somebody, in every member; then others write beside us, and it is scaled."""
+def workload_fleet(fleet: RealFleet) -> Iterator[RealFleet]:
+    """A rolled-out workload; then others write to all objects, and the workload is scaled."""
     with fleet.controllers("ownership", "--status-seconds=2"):
         fleet.loop.do(roll_out(fleet))
         yield fleet
@@ -31,14 +31,14 @@ async def roll_out(fleet: RealFleet) -> None:
     await host.create(DEPLOYMENTS, deployment(ROOM, 0), manager="author")
     await until(lambda: ready(fleet, 1))
     for number, (client, resource, namespace, name) in enumerate(await places(fleet)):
-        mark = {"metadata": {"annotations": {f"{FOREIGN}-{number}": "somebody"}}}
-        await client.patch(resource, namespace, name, mark, manager="somebody")
+        annotation = {"metadata": {"annotations": {f"{FOREIGN}-{number}": "somebody"}}}
+        await client.patch(resource, namespace, name, annotation, manager="somebody")
     await host.patch(DEPLOYMENTS, ROOM, "web-0", {"spec": {"replicas": 2}}, manager="author")
     await until(lambda: ready(fleet, 2))
 
 
 async def places(fleet: RealFleet) -> list[tuple[Client, Resource, str, str]]:
-    """Every object that we write to: the template, the binding, a Work, a Cluster, and the copy in a member."""
+    """Every kind of object that we write: the template, the binding, a Work, a Cluster, and the copy in a member."""
     (work,) = [
         work["metadata"]["name"]
         for work in (await fleet.client.list(WORKS, "karmada-es-member1")).items
@@ -59,7 +59,7 @@ async def ready(fleet: RealFleet, replicas: int) -> bool:
 
 
 def fields_of(obj: dict[str, Any]) -> dict[str, set[str]]:
-    """What each controller of ours owns in an object: paths two deep, as in `spec.replicas`."""
+    """The fields that each of our controllers owns in an object: paths of depth two, such as `spec.replicas`."""
     owned: dict[str, set[str]] = {}
     for entry in obj["metadata"]["managedFields"]:
         if entry["manager"].startswith("trimtab") and entry["manager"] != "trimtab-join":
@@ -79,36 +79,39 @@ def look(fleet: RealFleet, resource: Resource, *, member: bool = False) -> dict[
     raise LookupError(resource.kind)
 
 
-def test_of_a_template_we_own_our_marks_and_the_status(rolled_out: RealFleet) -> None:
-    owned = fields_of(look(rolled_out, DEPLOYMENTS))
+def test_template_labels_annotations_and_status_are_ours(workload_fleet: RealFleet) -> None:
+    owned = fields_of(look(workload_fleet, DEPLOYMENTS))
     assert owned.pop("trimtab-detect") == {"metadata.annotations", "metadata.labels"}
     assert {path.partition(".")[0] for path in owned.pop("trimtab-aggregate")} == {"status"}
     assert not owned
 
 
-def test_of_a_cluster_we_own_what_we_found_out_and_not_what_its_owner_said(rolled_out: RealFleet) -> None:
-    said = {path for fields in fields_of(look(rolled_out, CLUSTERS)).values() for path in fields}
-    assert {path for path in said if not path.startswith("status.")} == {"metadata.finalizers", "spec.resourceModels"}
+def test_only_discovered_fields_of_a_cluster_are_ours(workload_fleet: RealFleet) -> None:
+    owned_fields = {path for fields in fields_of(look(workload_fleet, CLUSTERS)).values() for path in fields}
+    assert {path for path in owned_fields if not path.startswith("status.")} == {
+        "metadata.finalizers",
+        "spec.resourceModels",
+    }
 
 
-def test_each_controller_owns_its_own_part_of_a_binding(rolled_out: RealFleet) -> None:
-    owned = fields_of(look(rolled_out, BINDINGS))
+def test_each_controller_owns_its_own_part_of_a_binding(workload_fleet: RealFleet) -> None:
+    owned = fields_of(look(workload_fleet, BINDINGS))
     assert {path for path in owned["trimtab-schedule"] if path.startswith("spec.")} == {"spec.clusters"}
     assert "spec.clusters" not in owned["trimtab-detect"]
     assert owned["trimtab-aggregate"] <= {"status.aggregatedStatus", "status.conditions"}
 
 
-def test_in_a_member_the_copy_is_ours_and_its_status_is_not(rolled_out: RealFleet) -> None:
-    owned = fields_of(look(rolled_out, DEPLOYMENTS, member=True))
+def test_member_copy_is_ours_except_its_status(workload_fleet: RealFleet) -> None:
+    owned = fields_of(look(workload_fleet, DEPLOYMENTS, member=True))
     assert list(owned) == ["trimtab-execute"]
     assert {path.partition(".")[0] for path in owned["trimtab-execute"]} == {"metadata", "spec"}
 
 
 @pytest.mark.parametrize("number", range(5), ids=["template", "binding", "work", "cluster", "copy"])
-def test_what_somebody_else_wrote_survives_our_writes_and_stays_theirs(rolled_out: RealFleet, number: int) -> None:
-    client, resource, namespace, name = rolled_out.loop.do(places(rolled_out))[number]
-    obj = rolled_out.loop.do(client.get(resource, namespace, name))
-    mark = f"{FOREIGN}-{number}"
-    assert obj["metadata"]["annotations"][mark] == "somebody"
-    theirs = [e["manager"] for e in obj["metadata"]["managedFields"] if f"f:{mark}" in json.dumps(e["fieldsV1"])]
+def test_fields_of_other_managers_survive_our_writes(workload_fleet: RealFleet, number: int) -> None:
+    client, resource, namespace, name = workload_fleet.loop.do(places(workload_fleet))[number]
+    obj = workload_fleet.loop.do(client.get(resource, namespace, name))
+    annotation = f"{FOREIGN}-{number}"
+    assert obj["metadata"]["annotations"][annotation] == "somebody"
+    theirs = [e["manager"] for e in obj["metadata"]["managedFields"] if f"f:{annotation}" in json.dumps(e["fieldsV1"])]
     assert theirs == ["somebody"]

@@ -1,4 +1,4 @@
-"""The rescheduler on a real cluster: kube-scheduler places, the controller manager replaces, the stock eviction API decides."""
+"""The rescheduler on a real cluster with kube-scheduler, kube-controller-manager and the stock eviction API."""
 
 import asyncio
 import subprocess
@@ -47,7 +47,7 @@ objectives: [{name: UnderutilisedNodes}, {name: HardViolation}, {name: PoorServi
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealMember, Loop]]:
+def member_and_loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealMember, Loop]]:
     plan = FleetPlan(members=(MemberPlan(name="real", nodes=3, cpu="4"),), pace="instant")
     loop, member = Loop(), RealMember(plan.members[0], plan, tmp_path_factory.mktemp("kube"), pods=True)
     try:
@@ -59,10 +59,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealMember,
 
 
 @pytest.fixture(autouse=True)
-def left_as_found(real: tuple[RealMember, Loop]) -> Iterator[None]:
-    """Each test finds three open, empty nodes, and nobody remembers anything."""
+def reset_member(member_and_loop: tuple[RealMember, Loop]) -> Iterator[None]:
+    """Each test starts with three empty, uncordoned nodes and no rescheduler state."""
     yield
-    member, loop = real
+    member, loop = member_and_loop
     loop.do(emptied(member))
 
 
@@ -89,8 +89,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def trimtab(member: RealMember, *words: str) -> list[str]:
-    return [sys.executable, "-c", ENTRY, *words, "--kubeconfig", str(member.plane.kubeconfig)]
+def trimtab(member: RealMember, *arguments: str) -> list[str]:
+    return [sys.executable, "-c", ENTRY, *arguments, "--kubeconfig", str(member.plane.kubeconfig)]
 
 
 def planned(member: RealMember, settings: Path) -> str:
@@ -113,7 +113,7 @@ async def cordon(member: RealMember, *nodes: str, closed: bool) -> None:
 
 
 async def crowd(member: RealMember, replicas: int = 6) -> None:
-    """So many pods, and a budget that lets one go at a time, on one node of three."""
+    """Place all pods on one node of three, with a budget that allows one disruption at a time."""
     await cordon(member, *IDLE, closed=True)
     await member.client.create(DEPLOYMENTS, deployment(replicas=replicas, cpu="500m"))
     await member.client.create(BUDGETS, budget("web"))
@@ -135,16 +135,16 @@ async def annotations(member: RealMember, node: str) -> dict[str, str]:
     return found
 
 
-def test_a_real_cluster_is_balanced_within_its_budget_and_then_left_alone(
-    real: tuple[RealMember, Loop], settings: Path
+def test_real_cluster_is_balanced_within_its_budget_and_then_unchanged(
+    member_and_loop: tuple[RealMember, Loop], settings: Path
 ) -> None:
-    member, loop = real
+    member, loop = member_and_loop
     loop.do(crowd(member))
-    told = planned(member, settings)
-    assert "1 pod moves" in told
-    assert "75 % of the cpu of real-node-1 is requested, more than 70 %" in told
-    assert "interference is not judged" in told  # there is no metrics server
-    assert loop.do(spread_of(member)) == {CROWDED: 6}  # a plan is only a plan
+    output = planned(member, settings)
+    assert "1 pod moves" in output
+    assert "75 % of the cpu of real-node-1 is requested, more than 70 %" in output
+    assert "interference is not judged" in output  # there is no metrics server
+    assert loop.do(spread_of(member)) == {CROWDED: 6}  # a plan changes nothing
     running = subprocess.Popen(trimtab(member, "rescheduler", "--config", str(settings)), process_group=0)
     try:
         fewest = loop.do(watched(member))
@@ -154,18 +154,18 @@ def test_a_real_cluster_is_balanced_within_its_budget_and_then_left_alone(
     assert fewest >= 5
     assert running.returncode == 0
     spread = loop.do(spread_of(member))
-    assert spread[CROWDED] == 5  # 62 % is no longer too much
+    assert spread[CROWDED] == 5  # 62 % is below the threshold
     assert sum(spread.values()) == 6
     loop.do(traces(member))
 
 
-def test_of_two_reschedulers_on_a_real_cluster_one_leads_and_the_other_goes_on_when_it_is_killed(
-    real: tuple[RealMember, Loop], settings: Path
+def test_second_rescheduler_takes_over_when_the_leader_is_killed(
+    member_and_loop: tuple[RealMember, Loop], settings: Path
 ) -> None:
-    member, loop = real
+    member, loop = member_and_loop
     loop.do(crowd(member, 7))
-    words = ("rescheduler", "--config", str(settings), "--leader-elect", "--lease-seconds=5")
-    pair = [subprocess.Popen(trimtab(member, *words), process_group=0) for _ in range(2)]
+    arguments = ("rescheduler", "--config", str(settings), "--leader-elect", "--lease-seconds=5")
+    pair = [subprocess.Popen(trimtab(member, *arguments), process_group=0) for _ in range(2)]
     try:
         loop.do(until(lambda: left_on_the_crowded_node(member, 6), pause=0.1))
         first = loop.do(holder(member))
@@ -184,7 +184,7 @@ def test_of_two_reschedulers_on_a_real_cluster_one_leads_and_the_other_goes_on_w
             process.wait(20)
     state = loop.do(member.client.get(CONFIGS, "kube-system", "trimtab-rescheduler-state"))["data"]
     moves = orjson.loads(state["history.json"])["moves"]
-    assert [move["source"] for move in moves] == [CROWDED] * 2  # none is forgotten, none was made twice
+    assert [move["source"] for move in moves] == [CROWDED] * 2  # no move is lost, none is made twice
     assert sum(loop.do(spread_of(member)).values()) == 7
 
 
@@ -203,10 +203,10 @@ async def leads(member: RealMember, process: "subprocess.Popen[bytes]") -> bool:
 
 
 async def watched(member: RealMember) -> int:
-    """How few pods were ready at worst until the node was relieved and for a while after."""
+    """The minimum of ready pods until the node is relieved and for a while after."""
     fewest, deadline, quiet = 6, time.monotonic() + 60, 0.0
     while quiet < 5.0:
-        assert time.monotonic() < deadline, "nothing was moved"
+        assert time.monotonic() < deadline, "no pod was moved"
         spread = await spread_of(member)
         fewest = min(fewest, sum(spread.values()))
         done = spread.get(CROWDED) == 5 and sum(spread.values()) == 6
@@ -216,10 +216,10 @@ async def watched(member: RealMember) -> int:
 
 
 async def traces(member: RealMember) -> None:
-    """What is left for people and schedulers: events on the pod and its owner, the avoid list, the memory."""
-    told = [one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Rescheduled"]
-    assert {one["involvedObject"]["kind"] for one in told} == {"Pod", "ReplicaSet"}
-    assert len(told) == 2
+    """Check the recorded state: events on the pod and its owner, the avoid list and the history."""
+    output = [one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Rescheduled"]
+    assert {one["involvedObject"]["kind"] for one in output} == {"Pod", "ReplicaSet"}
+    assert len(output) == 2
     (entry,) = orjson.loads((await annotations(member, CROWDED))[ANNOTATION])["preferAvoidPods"]
     assert entry["podSignature"]["podController"]["kind"] == "ReplicaSet"
     assert entry["podSignature"]["podController"]["uid"]
@@ -227,21 +227,21 @@ async def traces(member: RealMember) -> None:
     assert state["summary"] == "1 moves in a day, 1 arrived, 0 wasted"
 
 
-def test_two_budgets_on_one_pod_are_named_because_the_real_server_refuses_to_judge(
-    real: tuple[RealMember, Loop], settings: Path
+def test_overlapping_budgets_are_named_because_the_server_refuses_the_eviction(
+    member_and_loop: tuple[RealMember, Loop], settings: Path
 ) -> None:
-    member, loop = real
+    member, loop = member_and_loop
     loop.do(crowd(member))
     loop.do(forbid(member))
-    told = planned(member, settings)
-    assert "0 pods move" in told
-    assert "BlockedByOverlap: the budgets other and web both select it" in told
+    output = planned(member, settings)
+    assert "0 pods move" in output
+    assert "BlockedByOverlap: the budgets other and web both select it" in output
     fault = loop.do(refusal(member))
     assert (fault.code, "more than one PodDisruptionBudget" in fault.message) == (500, True)
 
 
 async def forbid(member: RealMember) -> None:
-    """The crowded node does not want its pods any more, and a second budget selects them."""
+    """The node gets a taint that its pods do not tolerate, and a second budget selects them."""
     await member.client.create(BUDGETS, budget("other"))
     await member.client.patch(NODES, "", CROWDED, {"spec": {"taints": [{"key": "bad", "effect": "NoSchedule"}]}})
 
@@ -252,13 +252,13 @@ async def refusal(member: RealMember) -> ApiFault:
         await evict(member.client, pod, eviction(pod))
     except ApiFault as fault:
         return fault
-    raise AssertionError("it was evicted")
+    raise AssertionError("the pod was evicted")
 
 
-def test_how_many_pods_an_owner_of_a_user_s_own_kind_wants_is_read_from_a_real_cluster(
-    real: tuple[RealMember, Loop],
+def test_replicas_of_a_custom_owner_kind_are_read_from_its_scale(
+    member_and_loop: tuple[RealMember, Loop],
 ) -> None:
-    member, loop = real
+    member, loop = member_and_loop
     facts = loop.do(seen(member))
     assert [(owner.name, owner.replicas) for owner in facts.others] == [("Game/chess", 3)]
     assert facts.overlap_refused

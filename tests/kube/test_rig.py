@@ -1,4 +1,4 @@
-"""The rig itself: what it starts is a real Kubernetes, and breaking it on purpose loses nothing."""
+"""The rig starts a real Kubernetes, and deliberate failures lose no data."""
 
 import json
 import signal
@@ -45,20 +45,20 @@ def names(plane: ControlPlane, kind: str) -> set[str]:
 
 
 def eventually(true: Callable[[], bool], state: Callable[[], str] = lambda: "") -> None:
-    """Wait until it is so; what is the case instead is told when patience ends."""
+    """Wait until the condition is met; reports the current state at the timeout."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not true():
-        assert time.monotonic() < deadline, f"it did not become true in time\n{state()}"
+        assert time.monotonic() < deadline, f"the condition was not met in time\n{state()}"
         time.sleep(0.3)
 
 
-def test_the_server_tells_which_release_it_is(host: ControlPlane) -> None:
+def test_server_reports_its_release(host: ControlPlane) -> None:
     versions = json.loads(kubectl(host, "version", "-o", "json"))
     assert versions["serverVersion"]["gitVersion"] == versions["clientVersion"]["gitVersion"]
     assert versions["serverVersion"]["gitVersion"].startswith("v1.")
 
 
-def test_a_host_deletes_namespaces_but_runs_no_workloads(host: ControlPlane) -> None:
+def test_host_deletes_namespaces_but_runs_no_workloads(host: ControlPlane) -> None:
     kubectl(host, "create", "namespace", "doomed")
     kubectl(host, "create", "-f", "-", given=json.dumps(DEPLOYMENT))
     kubectl(host, "delete", "namespace", "doomed", f"--timeout={PATIENCE_SECONDS:.0f}s")
@@ -67,7 +67,7 @@ def test_a_host_deletes_namespaces_but_runs_no_workloads(host: ControlPlane) -> 
     kubectl(host, "delete", "deployment", "web")
 
 
-def test_a_host_collects_what_lost_its_owner(host: ControlPlane) -> None:
+def test_host_collects_objects_without_owner(host: ControlPlane) -> None:
     owner = json.loads(kubectl(host, "create", "configmap", "owner", "-o", "json"))["metadata"]
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["name"], "uid": owner["uid"]}
     metadata = {"name": "owned", "namespace": owner["namespace"], "ownerReferences": [reference]}
@@ -77,13 +77,13 @@ def test_a_host_collects_what_lost_its_owner(host: ControlPlane) -> None:
     eventually(lambda: "owned" not in names(host, "configmaps"))
 
 
-def test_a_killed_api_server_comes_back_with_everything(host: ControlPlane) -> None:
+def test_killed_api_server_restarts_with_all_objects(host: ControlPlane) -> None:
     kubectl(host, "create", "configmap", "before-the-kill")
     host.restart_apiserver(signal.SIGKILL)
     assert "before-the-kill" in names(host, "configmaps")
 
 
-def test_etcd_may_leave_and_return(host: ControlPlane) -> None:
+def test_etcd_outage_loses_no_data(host: ControlPlane) -> None:
     kubectl(host, "create", "configmap", "before-the-outage")
     host.stop_etcd()
     eventually(lambda: not host.ready())
@@ -94,7 +94,7 @@ def test_etcd_may_leave_and_return(host: ControlPlane) -> None:
 
 @pytest.fixture
 def lone_node(member: ControlPlane) -> Iterator[ControlPlane]:
-    """A member with a node that nobody looks after: what others want to run must not land there."""
+    """A member with a node without a kubelet: pods of other tests must not be scheduled there."""
     kubectl(member, "create", "-f", "-", given=json.dumps(NODE))
     yield member
     kubectl(member, "delete", "deployment", "web", "--ignore-not-found")
@@ -103,7 +103,7 @@ def lone_node(member: ControlPlane) -> Iterator[ControlPlane]:
     kubectl(member, "delete", "node", "node-1")
 
 
-def test_a_member_turns_a_deployment_into_pods_on_nodes(lone_node: ControlPlane) -> None:
+def test_member_runs_deployment_as_pods_on_nodes(lone_node: ControlPlane) -> None:
     member = lone_node
     status = json.dumps({"status": NODE["status"]})
     kubectl(member, "patch", "node", "node-1", "--subresource=status", "--type=merge", "-p", status)

@@ -1,4 +1,4 @@
-"""Stories of propagation and of moves come true on a real host and real members, on the wall clock."""
+"""Stories of propagation and moves pass on a real host and real members in real time."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from kube.fleet import RealFleet
 from kube.real_story_runner import Troupe, shortened
 
-from trimtab.stories.runner import Failed, clock_text
+from trimtab.stories.report import Failed, clock_text
 from trimtab.stories.story import read_story
 
 STORIES = Path(__file__).parents[2] / "stories"
@@ -15,24 +15,24 @@ SHORTENED_BY = {
     "overrides": 1,
     "dependencies": 1,
     "conflict-with-an-existing-object": 10,
-    "killed-in-a-roll-out": 12,
+    "control-plane-killed-during-rollout": 12,
     "001-three-groups-in-order": 1,
     "001-story-2-a-backup-for-the-primary": 30,
     "002-two-failovers-in-a-row": 15,
     "000-story-1-back-to-two-clusters": 12,
-    "000-story-2-spread-again-when-there-is-room": 6,
-    "rebalance-when-no-replica-can-be-spared": 4,
+    "000-story-2-spread-again-when-capacity-is-free": 6,
+    "rebalance-with-no-allowed-disruption": 4,
     "rebalance-within-a-rate": 30,
     "drain-a-cluster": 4,
 }
-"""By how much every length of time in the story is divided, settings and objects included; 1 is as it is written."""
+"""The divisor of every duration in the story, including settings and objects; 1 keeps them."""
 
 
 @pytest.mark.parametrize("name", SHORTENED_BY)
-def test_a_story(fleet: RealFleet, name: str) -> None:
-    told: list[str] = []
+def test_story(fleet: RealFleet, name: str) -> None:
+    lines: list[str] = []
     story = shortened(read_story(STORIES / f"{name}.yaml"), SHORTENED_BY[name])
     try:
-        fleet.loop.do(Troupe(fleet, story).play(lambda at, text: told.append(f"{clock_text(at)}  {text}")))
+        fleet.loop.do(Troupe(fleet, story).play(lambda at, text: lines.append(f"{clock_text(at)}  {text}")))
     except Failed as failed:
-        pytest.fail("\n".join([*told, f"FAILED at {clock_text(failed.at)}: {failed.expectation}", *failed.facts]))
+        pytest.fail("\n".join([*lines, f"FAILED at {clock_text(failed.at)}: {failed.message}", *failed.facts]))

@@ -1,4 +1,4 @@
-"""Runs one real control plane in the foreground, for anyone who wants to ask a kube-apiserver a question."""
+"""Runs one real control plane in the foreground, for manual experiments with a kube-apiserver."""
 
 import argparse
 import signal
@@ -17,17 +17,21 @@ def leave(_signal: int, _frame: FrameType | None) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m kube.up", description=__doc__)
     parser.add_argument("--name", default="oracle")
-    parser.add_argument("--controllers", action="store_true", help="every controller, as a cluster with nodes has")
+    parser.add_argument("--controllers", action="store_true", help="run all controllers of a cluster with nodes")
     parser.add_argument("--scheduler", action="store_true", help="bind pods to nodes")
     parser.add_argument(
-        "--directory", type=Path, help="where to keep state and logs; else a temporary one, removed at the end"
+        "--directory",
+        type=Path,
+        help="directory of state and logs; default: a temporary one that is removed at the end",
     )
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, leave)
     with tempfile.TemporaryDirectory(prefix="trimtab-kube-") as scratch:
-        directory = asked.directory or Path(scratch)
+        directory = arguments.directory or Path(scratch)
         try:
-            with ControlPlane(asked.name, directory, controllers=asked.controllers, scheduler=asked.scheduler) as plane:
+            with ControlPlane(
+                arguments.name, directory, controllers=arguments.controllers, scheduler=arguments.scheduler
+            ) as plane:
                 sys.stdout.write(f"{plane.kubeconfig}\n")
                 sys.stdout.flush()
                 sys.stderr.write(f"{plane.server} is ready; try: {' '.join(plane.kubectl)} get namespaces\n")

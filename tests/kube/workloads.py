@@ -1,4 +1,4 @@
-"""Workloads that tests roll out over a whole fleet, and take away again."""
+"""Workloads that tests roll out over a whole fleet."""
 
 import contextlib
 from typing import Any
@@ -43,7 +43,7 @@ def policy(namespace: str) -> dict[str, Any]:
 
 
 async def swept(fleet: RealFleet, namespace: str) -> None:
-    """Leave the fleet as it was found."""
+    """Delete the namespace everywhere and wait until it is gone."""
     await fleet.client.delete(NAMESPACES, "", namespace)
     await until(lambda: is_gone(fleet, namespace))
 

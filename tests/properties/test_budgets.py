@@ -1,4 +1,4 @@
-"""Whatever happens, budgets hold to the last pod: concurrent evictors, restarts, illness, drains, preemption, failing nodes."""
+"""Budgets hold with concurrent evictors, restarts, unhealthy pods, drains, preemption and failing nodes."""
 
 import asyncio
 import contextlib
@@ -9,8 +9,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from properties.effort import tried
-from properties.ledger import Window
+from properties.budget_oracle import Window
+from properties.hypothesis_settings import tried
 from simulate.fixtures import BUDGETS, CLASSES, DEPLOYMENTS, deployment, fleet, in_a_member, template, workload
 from simulate.fixtures import PODS as PODS_OF
 from trimtab.api.kind import kind_of
@@ -44,11 +44,11 @@ class App(NamedTuple):
     level: int
     spare: int
     window: Window | None
-    """The rate of a budget of ours."""
+    """The rate of a DisruptionBudget."""
     further: Window | None = None
-    """The rate that the PodDisruptionBudget is annotated with."""
+    """The rate annotation of the PodDisruptionBudget."""
     floor: int = 0
-    """How many pods our budget wants to stay."""
+    """The minAvailable of the DisruptionBudget."""
 
     @property
     def least(self) -> int:
@@ -68,16 +68,16 @@ app = st.builds(
 blows = st.lists(
     st.one_of(
         st.tuples(st.just("drain"), st.integers(1, 4)),
-        st.tuples(st.just("open"), st.integers(1, 4)),
-        st.tuples(st.just("storm"), st.integers(0, 3)),
-        st.tuples(st.just("storm"), st.just(-1)),
+        st.tuples(st.just("uncordon"), st.integers(1, 4)),
+        st.tuples(st.just("evict_pods"), st.integers(0, 3)),
+        st.tuples(st.just("evict_pods"), st.just(-1)),
         st.tuples(st.just("fail"), st.integers(1, 4)),
         st.tuples(st.just("recover"), st.integers(1, 4)),
-        st.tuples(st.just("newcomer"), st.sampled_from(["700m", "2", "2800m"])),
-        st.tuples(st.just("newcomer"), st.sampled_from(["2", "2800m"])),
-        st.tuples(st.just("scheduler"), st.none()),
-        st.tuples(st.just("rescheduler"), st.none()),
-        st.tuples(st.just("outage"), st.integers(1, 60)),
+        st.tuples(st.just("create_pod"), st.sampled_from(["700m", "2", "2800m"])),
+        st.tuples(st.just("create_pod"), st.sampled_from(["2", "2800m"])),
+        st.tuples(st.just("restart_scheduler"), st.none()),
+        st.tuples(st.just("enable_rescheduler"), st.none()),
+        st.tuples(st.just("api_outage"), st.integers(1, 60)),
         st.tuples(st.just("wait"), st.integers(1, 600)),
     ),
     min_size=8,
@@ -86,7 +86,7 @@ blows = st.lists(
 
 
 class Auditor:
-    """Reads every change of a pod in the order in which it was written, and holds it against the budgets."""
+    """Reads every change of a pod in write order and checks it against the budgets."""
 
     def __init__(self, member: Member, apps: list[App]) -> None:
         self._member, self._apps = member, apps
@@ -105,13 +105,13 @@ class Auditor:
         app = next((one for one, names in self._healthy.items() if name in names), "")
         if pod is not None:
             app = app or pod.metadata.labels.get("app", "")
-        well = self._healthy.setdefault(app, set())
-        was = name in well
-        well.discard(name)
+        healthy_names = self._healthy.setdefault(app, set())
+        was = name in healthy_names
+        healthy_names.discard(name)
         if pod is not None and pod.ready and pod.metadata.deletion_timestamp is None:
-            well.add(name)
+            healthy_names.add(name)
         if was and pod is not None and pod.metadata.deletion_timestamp is not None and not _is_lost(pod):
-            self._judge(app, len(well))
+            self._judge(app, len(healthy_names))
 
     def _judge(self, app: str, left: int) -> None:
         if not app.startswith("app"):
@@ -119,11 +119,11 @@ class Auditor:
         found = self._apps[int(app[3:])]
         self.granted.setdefault(app, []).append(LoopClock().now())
         if left < found.least:
-            self.faults.append(f"{app}: {left} of {found.replicas} are left, {found.least} must be")
+            self.faults.append(f"{app}: {left} of {found.replicas} pods are healthy, {found.least} required")
 
 
 def _is_lost(pod: Pod) -> bool:
-    """Its node is gone: nobody wanted that, and no budget is asked."""
+    """Whether the pod was deleted because its node failed: involuntary, not charged to a budget."""
     return any(
         one.type == "DisruptionTarget" and one.reason == "DeletionByTaintManager" for one in pod.status.conditions
     )
@@ -131,7 +131,7 @@ def _is_lost(pod: Pod) -> bool:
 
 @tried(14)
 @given(st.lists(app, min_size=3, max_size=5), blows)
-def test_no_budget_is_overspent_by_drains_preemption_the_rescheduler_and_evictors_together(
+def test_concurrent_drains_preemption_rescheduler_and_evictors_never_overspend_budgets(
     apps: list[App], script: list[Any]
 ) -> None:
     async def story(member: Member) -> None:
@@ -146,7 +146,7 @@ def test_no_budget_is_overspent_by_drains_preemption_the_rescheduler_and_evictor
         await asyncio.sleep(900)
         for task in tasks:
             task.cancel()
-        assert not watching.done(), "nobody has watched"
+        assert not watching.done(), "the auditor stopped"
         watching.cancel()
         assert not auditor.faults
         for name, granted in auditor.granted.items():
@@ -182,7 +182,7 @@ async def settled(member: Member, apps: list[App]) -> None:
 
 
 class Blows:
-    """What may happen to a cluster."""
+    """Disturbances of a cluster; each method is called by its name."""
 
     def __init__(self, member: Member, tasks: list[asyncio.Future[Any]]) -> None:
         self._member, self._tasks = member, tasks
@@ -196,13 +196,13 @@ class Blows:
         running = Drain(self._member.inside, f"one-node-{node}", clock=LoopClock(), options=options).run()
         self._tasks.append(asyncio.ensure_future(running))
 
-    async def open(self, node: int) -> None:
+    async def uncordon(self, node: int) -> None:
         await self._member.cordon(f"one-node-{node}", closed=False)
 
-    async def storm(self, app: int) -> None:
+    async def evict_pods(self, app: int) -> None:
         async def one(pod: Raw) -> None:
             with contextlib.suppress(ApiFault, OSError):
-                await ask_to_go(self._member.inside, pod, eviction(pod, by="storm"))
+                await ask_to_go(self._member.inside, pod, eviction(pod, by="evictor"))
 
         whose = f"app=app{app}" if app >= 0 else ""
         pods = (await self._member.inside.list(PODS_OF, "default", labels=whose)).items
@@ -214,22 +214,22 @@ class Blows:
     async def recover(self, node: int) -> None:
         await self._member.recover_node(f"one-node-{node}")
 
-    async def newcomer(self, cpu: str) -> None:
+    async def create_pod(self, cpu: str) -> None:
         self._newcomers += 1
-        name = f"newcomer{self._newcomers}"
+        name = f"pod{self._newcomers}"
         body = template(name, cpu=cpu, priorityClassName="p3")
         body["metadata"] |= {"name": name, "namespace": "default"}
         await self._member.inside.create(PODS_OF, {"apiVersion": "v1", "kind": "Pod", **body})
 
-    async def scheduler(self, _: None) -> None:
-        """The pod scheduler dies with all it had in mind, and a new one begins."""
+    async def restart_scheduler(self, _: None) -> None:
+        """Replace the pod scheduler by a new one without its in-memory state."""
         before = self._member.binder
         await before.stop()
         self._member.binder = Binder(self._member.cache, clock=LoopClock(), profile=self._member._ground.profile)
         await self._member.binder.start()
 
-    async def rescheduler(self, _: None) -> None:
-        """From now on pods are moved, too, as eagerly as the presets allow."""
+    async def enable_rescheduler(self, _: None) -> None:
+        """Enable the rescheduler with the aggressive preset."""
         wanted = ("UnderutilisedNodes", "HardViolation", "Consolidate", "Defragment")
         text = yaml.safe_dump({"preset": "aggressive", "objectives": [{"name": name} for name in wanted]})
         metadata = {"name": "trimtab-rescheduler", "namespace": NAMESPACE}
@@ -237,7 +237,7 @@ class Blows:
         with contextlib.suppress(ApiFault):
             await self._member.client.create(CONFIGS, body)
 
-    async def outage(self, seconds: int) -> None:
+    async def api_outage(self, seconds: int) -> None:
         self._member.stop_api()
         await asyncio.sleep(seconds)
         self._member.start_api()
@@ -262,7 +262,7 @@ guarded = st.builds(
 @tried(10)
 @given(st.lists(guarded, min_size=1, max_size=4), st.booleans(), st.booleans(), st.integers(1, 5))
 @example(apps=[App(3, "100m", 0, 0, None)], surge=True, lone=False, parallel=2)
-def test_a_drained_node_ends_empty_or_names_what_blocks_it(
+def test_drained_node_is_empty_or_names_the_blocking_budgets(
     apps: list[App], surge: bool, lone: bool, parallel: int
 ) -> None:
     async def story(member: Member) -> None:
@@ -302,8 +302,8 @@ def test_a_drained_node_ends_empty_or_names_what_blocks_it(
     st.booleans(),
     st.booleans(),
 )
-def test_preemption_never_loops(sizes: list[tuple[int, str, int, int]], fair: bool, guarded: bool) -> None:
-    """Priorities, budgets, and equals that may change places: in the end everybody stays where it is."""
+def test_preemption_reaches_a_stable_state(sizes: list[tuple[int, str, int, int]], fair: bool, guarded: bool) -> None:
+    """Priorities, budgets and fair share: preemption reaches a stable state."""
 
     async def story(member: Member) -> None:
         if fair:

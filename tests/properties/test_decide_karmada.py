@@ -1,4 +1,4 @@
-"""What is true of every decision about clusters, whatever the fleet and the policy."""
+"""Invariants of every decision about clusters, for random fleets and policies."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -97,13 +97,13 @@ PRIORITIZERS = {
 @st.composite
 def placements(draw: st.DrawFn) -> dict[str, Any]:
     placement: dict[str, Any] = {"replicaScheduling": draw(schedulings)}
-    way = draw(st.integers(0, 3))
-    if way == 1:
+    variant = draw(st.integers(0, 3))
+    if variant == 1:
         placement["clusterAffinity"] = draw(affinities)
-    if way == 2:
+    if variant == 2:
         terms = draw(st.lists(affinities, min_size=1, max_size=3))
         placement["clusterAffinities"] = [{"affinityName": f"g{i}", **term} for i, term in enumerate(terms)]
-    if way == 3 and _divides_by_room(placement):
+    if variant == 3 and _divides_by_room(placement):
         overflow = [{"affinityName": "more", **draw(affinities)}]
         placement["clusterAffinities"] = [
             {"affinityName": "g0", "clusterNames": draw(names) or ["m0"], "overflowAffinities": overflow}
@@ -165,7 +165,7 @@ def fleet_of(bodies: Iterable[dict[str, Any]]) -> Fleet[Cluster]:
 def booked(
     decision: Decision, fleet: Fleet[Cluster], binding: ResourceBinding
 ) -> tuple[Fleet[Cluster], ResourceBinding]:
-    """The world after the decision has come true: pods run where it put them, and the binding says so."""
+    """The fleet and the binding after the decision is applied: pods run where it placed them."""
     had, request = dict(decision.ask.placed), dict(decision.ask.request or ())
     changed = []
     for name, replicas in {**dict.fromkeys(had, 0), **dict(decision.clusters)}.items():
@@ -187,8 +187,8 @@ def booked(
     return fleet.change(changed), binding.but(spec=binding.spec.but(clusters=decision.targets), status=status)
 
 
-def is_shared_out(ask: Ask) -> bool:
-    return ask.replicas > 0 or ask.request is not None
+def is_shared_out(request: Ask) -> bool:
+    return request.replicas > 0 or request.request is not None
 
 
 @cases
@@ -209,26 +209,28 @@ def test_replicas_are_conserved(bodies: list[dict[str, Any]], binding: ResourceB
 
 @cases
 @given(fleets(), bindings(), profiles)
-def test_no_target_was_filtered(bodies: list[dict[str, Any]], binding: ResourceBinding, profile: Profile) -> None:
+def test_no_filtered_cluster_is_a_target(
+    bodies: list[dict[str, Any]], binding: ResourceBinding, profile: Profile
+) -> None:
     fleet = fleet_of(bodies)
     decision = decide(ask_of(binding), fleet, profile)
-    ask = msgspec.structs.replace(decision.ask, group=decision.group)
+    request = msgspec.structs.replace(decision.ask, group=decision.group)
     for name, _ in decision.clusters:
         cluster = fleet.get(name)
         assert cluster is not None
         assert cluster.metadata.deletion_timestamp is None
-        for plugin in filters_for(ask):
-            spared = plugin.spares_placed and name in ask.incumbents
-            named = plugin.about is None or name in plugin.about(ask)
-            assert spared or not named or plugin.study(ask, fleet)(cluster) is None
+        for plugin in filters_for(request):
+            spared = plugin.spares_placed and name in request.incumbents
+            named = plugin.about is None or name in plugin.about(request)
+            assert spared or not named or plugin.study(request, fleet)(cluster) is None
 
 
 @cases
 @given(fleets(), bindings(), profiles, st.randoms(use_true_random=False))
-def test_the_order_of_clusters_does_not_matter(
-    bodies: list[dict[str, Any]], binding: ResourceBinding, profile: Profile, dice: Any
+def test_order_of_clusters_does_not_matter(
+    bodies: list[dict[str, Any]], binding: ResourceBinding, profile: Profile, rng: Any
 ) -> None:
-    shuffled = dice.sample(bodies, len(bodies))
+    shuffled = rng.sample(bodies, len(bodies))
     one, other = (
         decide(ask_of(binding), fleet_of(bodies), profile),
         decide(ask_of(binding), fleet_of(shuffled), profile),
@@ -238,10 +240,10 @@ def test_the_order_of_clusters_does_not_matter(
 
 @cases
 @given(fleets(), bindings(), profiles)
-def test_deciding_twice_changes_nothing(
+def test_second_decision_equals_the_first(
     bodies: list[dict[str, Any]], binding: ResourceBinding, profile: Profile
 ) -> None:
-    """Where regions are chosen, a cluster's share counts for its region the second time, which may use fewer."""
+    """Without region selection: on the second run a share counts for its region, which may then need fewer."""
     assume(not any(c.spread_by_field == "region" for c in ask_of(binding).plan.placement.spread_constraints))
     fleet = fleet_of(bodies)
     first = decide(ask_of(binding), fleet, profile)
@@ -254,7 +256,7 @@ def test_deciding_twice_changes_nothing(
 
 @cases
 @given(fleets(), bindings(), profiles, st.sampled_from([-1, 1]))
-def test_scaling_by_one_moves_nothing_else(
+def test_scaling_by_one_changes_one_share_by_one(
     bodies: list[dict[str, Any]], binding: ResourceBinding, profile: Profile, step: int
 ) -> None:
     plan = ask_of(binding).plan
@@ -274,29 +276,29 @@ def test_scaling_by_one_moves_nothing_else(
 
 @cases
 @given(fleets(), st.lists(bindings(), min_size=1, max_size=4), st.lists(fleets(), max_size=3), profiles)
-def test_arrays_and_one_by_one_evaluation_agree(
+def test_array_filters_agree_with_single_cluster_filters(
     bodies: list[dict[str, Any]],
     several: list[ResourceBinding],
     changes: list[list[dict[str, Any]]],
     profile: Profile,
 ) -> None:
-    """A fleet with a long life, its arrays refreshed column by column, answers as one that has just been seen."""
+    """A long-lived fleet, its arrays refreshed column by column, decides like a newly built one."""
     fleet = fleet_of(bodies)
     for change in [[], *changes]:
         fleet = fleet.change([msgspec.convert(body, Cluster, strict=False) for body in change], gone=["m8"])
         for binding in several:
-            ask, fresh = ask_of(binding), Fleet.of(fleet, now=fleet.now, notes=fleet.notes)
-            for plugin in filters_for(ask):
-                check, about = plugin.study(ask, fresh), None if plugin.about is None else plugin.about(ask)
-                alone = [(about is not None and c.name not in about) or check(c) is None for c in fresh]
-                assert verdicts(plugin, ask, fleet).tolist() == alone
-            ours, anew = decide(ask, fleet, profile), decide(ask, fresh, profile)
-            assert (ours.clusters, ours.condition) == (anew.clusters, anew.condition)
+            request, fresh = ask_of(binding), Fleet.of(fleet, now=fleet.now, notes=fleet.notes)
+            for plugin in filters_for(request):
+                check, about = plugin.study(request, fresh), None if plugin.about is None else plugin.about(request)
+                one_by_one = [(about is not None and c.name not in about) or check(c) is None for c in fresh]
+                assert verdicts(plugin, request, fleet).tolist() == one_by_one
+            ours, rebuilt = decide(request, fleet, profile), decide(request, fresh, profile)
+            assert (ours.clusters, ours.condition) == (rebuilt.clusters, rebuilt.condition)
 
 
 @cases
 @given(fleets(), bindings(), profiles)
-def test_the_explanation_and_the_decision_agree(
+def test_explanation_agrees_with_decision(
     bodies: list[dict[str, Any]], binding: ResourceBinding, profile: Profile
 ) -> None:
     decision = decide(ask_of(binding), fleet_of(bodies), profile)
@@ -310,14 +312,18 @@ def test_the_explanation_and_the_decision_agree(
 
 @cases
 @given(fleets(), st.lists(bindings(), min_size=2, max_size=5))
-def test_a_batch_never_gives_away_the_same_room_twice(
+def test_batch_never_assigns_the_same_capacity_twice(
     bodies: list[dict[str, Any]], several: list[ResourceBinding]
 ) -> None:
-    """Of those who are divided by room: what they gained together fits into the pods that were free."""
+    """Strategies that divide by capacity: all replicas gained in one batch fit into the free pods."""
     fleet = fleet_of(bodies)
-    asks = [ask_of(binding) for binding in several]
-    asks = [ask for ask in asks if ask.plan.strategy in (DYNAMIC, AGGREGATED, BY_SCORE) and not ask.fresh]
-    decisions, _ = decide_all(asks, fleet, TRIMTAB)
+    requests = [ask_of(binding) for binding in several]
+    requests = [
+        request
+        for request in requests
+        if request.plan.strategy in (DYNAMIC, AGGREGATED, BY_SCORE) and not request.fresh
+    ]
+    decisions, _ = decide_all(requests, fleet, TRIMTAB)
     gained: dict[str, int] = {}
     for decision in decisions:
         had = dict(decision.ask.placed)
@@ -336,14 +342,14 @@ histories = st.lists(
 
 @cases
 @given(fleets(), bindings(), profiles, histories, st.sampled_from([None, 0, 1, 300, 900]))
-def test_nobody_is_sent_to_a_cluster_before_its_block_is_over(
+def test_blocked_cluster_is_not_used_before_its_block_expires(
     bodies: list[dict[str, Any]],
     binding: ResourceBinding,
     profile: Profile,
     history: list[tuple[str, int]],
     block: int | None,
 ) -> None:
-    """Ages are in seconds; a policy that does not say blocks for ten minutes, and 0 blocks for ever."""
+    """Ages are in seconds; a policy without a value blocks for ten minutes, and 0 blocks forever."""
     entries = tuple(ActiveEviction(cluster_name=n, creation_timestamp=EPOCH - timedelta(seconds=s)) for n, s in history)
     failover = FailoverBehavior(application=ApplicationFailoverBehavior(block_predecessor_seconds=block))
     binding = binding.but(spec=binding.spec.but(active_eviction_history=entries, failover=failover))
@@ -353,4 +359,6 @@ def test_nobody_is_sent_to_a_cluster_before_its_block_is_over(
     opened = binding.but(spec=binding.spec.but(active_eviction_history=()))
     if not closed:
         free = decide(ask_of(opened), fleet_of(bodies), profile)
-        assert (decision.ok, list(decision.clusters)) == (free.ok, list(free.clusters)), "a block outlived its time"
+        assert (decision.ok, list(decision.clusters)) == (free.ok, list(free.clusters)), (
+            "an expired block still has an effect"
+        )

@@ -1,4 +1,4 @@
-"""What is true of every answer to a Placement, whatever the fleet and whatever was asked."""
+"""Invariants of every decision for a Placement, for random fleets and specs."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,7 +9,8 @@ from views import NOON
 
 from trimtab import plugins
 from trimtab.api.kind import find_kind
-from trimtab.api.kinds.ocm import ManagedCluster, OcmPlacement, PlacementDecision
+from trimtab.api.kinds.ocm_clusters import ManagedCluster
+from trimtab.api.kinds.ocm_placement import OcmPlacement, PlacementDecision
 from trimtab.api.value import Object
 from trimtab.decide.ocm.decision import Answer
 from trimtab.decide.ocm.explain import aggregated, fates, shown
@@ -160,12 +161,12 @@ def worlds(draw: st.DrawFn) -> list[Object]:
     ]
 
 
-def answer(spec: dict[str, Any], scene: Scene) -> Answer:
-    return decide(ask_of(placement(spec), scene), scene)
+def answer(spec: dict[str, Any], snapshot: Scene) -> Answer:
+    return decide(ask_of(placement(spec), snapshot), snapshot)
 
 
-def told(found: Answer, scene: Scene) -> Any:
-    ranked = scene.fleet.called(found.found.ranked)
+def told(found: Answer, snapshot: Scene) -> Any:
+    ranked = snapshot.fleet.called(found.found.ranked)
     return ranked, found.groups, found.group_fault, found.status, found.found.again_at, found.found.unscheduled
 
 
@@ -174,39 +175,37 @@ QUICK = settings(max_examples=80, deadline=None)
 
 @QUICK
 @given(worlds(), specs(), st.randoms())
-def test_the_order_of_clusters_does_not_matter(world: list[Object], spec: dict[str, Any], dice: Any) -> None:
+def test_order_of_clusters_does_not_matter(world: list[Object], spec: dict[str, Any], rng: Any) -> None:
     shuffled = list(world)
-    dice.shuffle(shuffled)
+    rng.shuffle(shuffled)
     one, other = Atlas(world).scene(NOON), Atlas(shuffled).scene(NOON)
     assert told(answer(spec, one), one) == told(answer(spec, other), other)
 
 
 @QUICK
 @given(worlds(), specs())
-def test_what_is_chosen_is_what_no_rule_objects_to_and_the_totals_rank(
-    world: list[Object], spec: dict[str, Any]
-) -> None:
-    scene = Atlas(world).scene(NOON)
-    ask = ask_of(placement(spec), scene)
-    found = decide(ask, scene)
-    by_name = {fate.cluster: fate for fate in fates(ask, scene)}
-    selected = set(scene.fleet.called(found.found.chosen))
+def test_chosen_clusters_pass_all_filters_and_have_the_best_totals(world: list[Object], spec: dict[str, Any]) -> None:
+    snapshot = Atlas(world).scene(NOON)
+    request = ask_of(placement(spec), snapshot)
+    found = decide(request, snapshot)
+    by_name = {fate.cluster: fate for fate in fates(request, snapshot)}
+    selected = set(snapshot.fleet.called(found.found.chosen))
     assert selected == {name for name, fate in by_name.items() if fate.outcome == "Selected"}
     assert not any(fate.reason for name, fate in by_name.items() if name in selected)
     if found.found.totals is not None:
-        ranking = aggregated(found.found.totals, scene.fleet.called(found.found.feasible))
-        assert scene.fleet.called(found.found.ranked) == [name for name, _ in ranking[: found.number]]
+        ranking = aggregated(found.found.totals, snapshot.fleet.called(found.found.feasible))
+        assert snapshot.fleet.called(found.found.ranked) == [name for name, _ in ranking[: found.number]]
         refused = {name for name, fate in by_name.items() if fate.outcome == "Filtered"}
         assert refused == set(by_name) - {name for name, _ in ranking}
 
 
 @QUICK
 @given(worlds(), specs())
-def test_the_debug_answer_tells_the_same_totals(world: list[Object], spec: dict[str, Any]) -> None:
-    scene = Atlas(world).scene(NOON)
-    ask = ask_of(placement(spec), scene)
-    found, debug = decide(ask, scene).found, shown(placement(spec), ask, scene)
-    expected = aggregated(found.totals, scene.fleet.called(found.feasible))
+def test_debug_response_has_the_same_totals(world: list[Object], spec: dict[str, Any]) -> None:
+    snapshot = Atlas(world).scene(NOON)
+    request = ask_of(placement(spec), snapshot)
+    found, debug = decide(request, snapshot).found, shown(placement(spec), request, snapshot)
+    expected = aggregated(found.totals, snapshot.fleet.called(found.feasible))
     assert [(entry["clusterName"], entry["score"]) for entry in debug.get("aggregatedScores", ())] == expected
     for entry in debug.get("prioritizeResults", ()):
         assert entry["weight"] != 0
@@ -214,53 +213,53 @@ def test_the_debug_answer_tells_the_same_totals(world: list[Object], spec: dict[
 
 @QUICK
 @given(worlds(), specs(weights=st.integers(1, 10)))
-def test_deciding_again_after_the_decision_is_booked_changes_nothing(world: list[Object], spec: dict[str, Any]) -> None:
+def test_decision_is_stable_after_it_is_stored(world: list[Object], spec: dict[str, Any]) -> None:
     spec = {**spec, "prioritizerPolicy": {**spec["prioritizerPolicy"], "mode": "Additive"}}
-    atlas = Atlas(world)
-    scene = atlas.scene(NOON)
-    first = answer(spec, scene)
-    atlas.learn(None, decision("p", scene.fleet.called(first.found.chosen)))
-    again = atlas.scene(NOON)
+    snapshots = Atlas(world)
+    snapshot = snapshots.scene(NOON)
+    first = answer(spec, snapshot)
+    snapshots.learn(None, decision("p", snapshot.fleet.called(first.found.chosen)))
+    again = snapshots.scene(NOON)
     assert answer(spec, again).found.chosen.tolist() == first.found.chosen.tolist()
 
 
 @QUICK
 @given(worlds(), specs(number=st.integers(0, 9)))
-def test_one_cluster_more_takes_none_away(world: list[Object], spec: dict[str, Any]) -> None:
-    scene = Atlas(world).scene(NOON)
+def test_larger_number_of_clusters_keeps_the_chosen_ones(world: list[Object], spec: dict[str, Any]) -> None:
+    snapshot = Atlas(world).scene(NOON)
     number = spec.get("numberOfClusters", 3)
-    fewer = answer({**spec, "numberOfClusters": number}, scene).found.chosen.tolist()
-    more = answer({**spec, "numberOfClusters": number + 1}, scene).found.chosen.tolist()
+    fewer = answer({**spec, "numberOfClusters": number}, snapshot).found.chosen.tolist()
+    more = answer({**spec, "numberOfClusters": number + 1}, snapshot).found.chosen.tolist()
     assert set(fewer) <= set(more)
     assert len(more) - len(fewer) <= 1
 
 
 @QUICK
 @given(worlds(), worlds(), specs())
-def test_an_atlas_that_followed_the_changes_answers_as_a_new_one(
+def test_updated_snapshot_decides_like_a_new_one(
     before: list[Object], after: list[Object], spec: dict[str, Any]
 ) -> None:
     def key(thing: Object) -> tuple[str, str, str]:
         return type(thing).__name__, thing.namespace, thing.name
 
     old, new = {key(thing): thing for thing in before}, {key(thing): thing for thing in after}
-    atlas = Atlas(before)
-    answer(spec, atlas.scene(NOON))
+    snapshots = Atlas(before)
+    answer(spec, snapshots.scene(NOON))
     for which in sorted(old.keys() | new.keys()):
-        atlas.learn(old.get(which), new.get(which))
+        snapshots.learn(old.get(which), new.get(which))
     later = NOON + timedelta(seconds=50)
-    followed, fresh = atlas.scene(later), Atlas(after).scene(later)
+    followed, fresh = snapshots.scene(later), Atlas(after).scene(later)
     assert told(answer(spec, followed), followed) == told(answer(spec, fresh), fresh)
 
 
 @QUICK
 @given(worlds(), specs())
-def test_groups_hold_each_chosen_cluster_once_and_pages_are_small(world: list[Object], spec: dict[str, Any]) -> None:
-    scene = Atlas(world).scene(NOON)
-    found = answer(spec, scene)
+def test_groups_contain_each_chosen_cluster_once_in_small_pages(world: list[Object], spec: dict[str, Any]) -> None:
+    snapshot = Atlas(world).scene(NOON)
+    found = answer(spec, snapshot)
     grouped = [name for group in found.groups for name in group.clusters]
     assert len(grouped) == len(set(grouped))
     if not found.group_fault:
-        assert sorted(grouped) == scene.fleet.called(found.found.chosen)
+        assert sorted(grouped) == snapshot.fleet.called(found.found.chosen)
     assert [name for page in pages("p", found.groups) for name in page.clusters] == grouped
     assert all(len(page.clusters) <= 100 for page in pages("p", found.groups))

@@ -1,4 +1,4 @@
-"""Placing pods: arrays against one-by-one, decisions against explanations, changes against fresh pictures."""
+"""Pod placement: arrays agree with rules, decisions with explanations, updated snapshots with new ones."""
 
 from collections import Counter
 from typing import Any
@@ -76,29 +76,29 @@ def a_pod(draw: st.DrawFn, name: str, on: str = "") -> Pod:
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[list[Node], list[Pod]]:
-    places = draw(nodes())
-    running = [draw(a_pod(f"r{i}", f"n{draw(st.integers(0, len(places)))}")) for i in range(draw(st.integers(0, 8)))]
-    return places, running
+    node_list = draw(nodes())
+    running = [draw(a_pod(f"r{i}", f"n{draw(st.integers(0, len(node_list)))}")) for i in range(draw(st.integers(0, 8)))]
+    return node_list, running
 
 
 @given(clusters(), a_pod("p"))
-def test_arrays_and_one_by_one_agree(cluster: tuple[list[Node], list[Pod]], asked: Pod) -> None:
+def test_array_filters_agree_with_single_node_filters(cluster: tuple[list[Node], list[Pod]], pending_pod: Pod) -> None:
     fleet = NodeFleet.of(*cluster)
-    ask = ask_for(asked, fleet)
-    for plugin in active_filters(ask, DEFAULT):
-        check = plugin.study(ask, fleet.hosts)
+    request = ask_for(pending_pod, fleet)
+    for plugin in active_filters(request, DEFAULT):
+        check = plugin.study(request, fleet.hosts)
         one_by_one = [check(here) is None for here in fleet.hosts]
-        assert verdicts(plugin, ask, fleet.hosts).tolist() == one_by_one
+        assert verdicts(plugin, request, fleet.hosts).tolist() == one_by_one
     for name in ("NodeResourcesFit", "NodeResourcesBalancedAllocation", "TaintToleration", "NodeAffinity"):
         score = node_scores[name]
-        grade = score.study(ask, fleet.hosts)
-        assert grades(score, ask, fleet.hosts).tolist() == [grade(here) for here in fleet.hosts]
+        grade = score.study(request, fleet.hosts)
+        assert grades(score, request, fleet.hosts).tolist() == [grade(here) for here in fleet.hosts]
 
 
 @given(clusters(), a_pod("p"))
-def test_the_decision_is_the_best_of_the_explanation(cluster: tuple[list[Node], list[Pod]], asked: Pod) -> None:
+def test_decision_is_the_best_node_of_the_explanation(cluster: tuple[list[Node], list[Pod]], pending_pod: Pod) -> None:
     fleet = NodeFleet.of(*cluster)
-    decision, opinions = schedule(asked, fleet), explain(asked, fleet)
+    decision, opinions = schedule(pending_pod, fleet), explain(pending_pod, fleet)
     feasible = [opinion for opinion in opinions if opinion.objection is None]
     assert decision.feasible == len(feasible)
     assert decision.node == (feasible[0].node if feasible else None)
@@ -106,61 +106,64 @@ def test_the_decision_is_the_best_of_the_explanation(cluster: tuple[list[Node], 
 
 
 @given(clusters(), a_pod("p"))
-def test_a_filtered_node_is_never_chosen(cluster: tuple[list[Node], list[Pod]], asked: Pod) -> None:
+def test_filtered_node_is_never_chosen(cluster: tuple[list[Node], list[Pod]], pending_pod: Pod) -> None:
     fleet = NodeFleet.of(*cluster)
-    decision = schedule(asked, fleet)
+    decision = schedule(pending_pod, fleet)
     if decision.node is None:
         return
-    ask = ask_for(asked, fleet)
-    ((_, objection),) = objections(active_filters(ask, DEFAULT), ask, fleet.hosts, [fleet.hosts.index[decision.node]])
+    request = ask_for(pending_pod, fleet)
+    ((_, objection),) = objections(
+        active_filters(request, DEFAULT), request, fleet.hosts, [fleet.hosts.index[decision.node]]
+    )
     assert objection is None
     here = book(decision, fleet).get(decision.node)
     assert here is not None
-    asks = decision.pod.demand.requests
+    requested = decision.pod.demand.requests
     assert here.free_pods >= 0
-    assert all(here.free(resource) >= 0 for resource in asks)
+    assert all(here.free(resource) >= 0 for resource in requested)
 
 
 @given(clusters(), a_pod("p"), st.randoms())
-def test_the_order_of_nodes_and_pods_does_not_matter(
-    cluster: tuple[list[Node], list[Pod]], asked: Pod, dice: Any
+def test_order_of_nodes_and_pods_does_not_matter(
+    cluster: tuple[list[Node], list[Pod]], pending_pod: Pod, rng: Any
 ) -> None:
-    places, running = cluster
-    expected = schedule(asked, NodeFleet.of(places, running))
+    node_list, running = cluster
+    expected = schedule(pending_pod, NodeFleet.of(node_list, running))
     assert (
-        schedule(asked, NodeFleet.of(dice.sample(places, len(places)), dice.sample(running, len(running)))) == expected
+        schedule(pending_pod, NodeFleet.of(rng.sample(node_list, len(node_list)), rng.sample(running, len(running))))
+        == expected
     )
 
 
 @given(clusters(), st.lists(st.data(), min_size=1, max_size=1), st.integers(1, 6))
-def test_a_picture_that_grew_decides_as_one_made_at_once(
+def test_updated_snapshot_decides_like_a_new_one(
     cluster: tuple[list[Node], list[Pod]], data: list[Any], count: int
 ) -> None:
-    """Kept arrays, refreshed column by column, never tell anything else than arrays computed anew."""
-    places, running = cluster
-    grown, bound = NodeFleet.of(places), []
+    """Arrays refreshed column by column equal arrays computed from scratch."""
+    node_list, running = cluster
+    incremental, bound = NodeFleet.of(node_list), []
     for one in running:
-        schedule(one.but(spec=one.spec.but(node_name="")), grown)
-        grown = grown.with_pod(one)
+        schedule(one.but(spec=one.spec.but(node_name="")), incremental)
+        incremental = incremental.with_pod(one)
     for i in range(count):
-        asked = data[0].draw(a_pod(f"p{i}"))
-        fresh = NodeFleet.of(places, [*running, *bound])
-        decision = schedule(asked, grown)
-        assert decision == schedule(asked, fresh)
-        assert explain(asked, grown) == explain(asked, fresh)
-        grown = book(decision, grown)
+        pending_pod = data[0].draw(a_pod(f"p{i}"))
+        fresh = NodeFleet.of(node_list, [*running, *bound])
+        decision = schedule(pending_pod, incremental)
+        assert decision == schedule(pending_pod, fresh)
+        assert explain(pending_pod, incremental) == explain(pending_pod, fresh)
+        incremental = book(decision, incremental)
         if decision.node is not None:
-            bound.append(asked.but(spec=asked.spec.but(node_name=decision.node)))
+            bound.append(pending_pod.but(spec=pending_pod.spec.but(node_name=decision.node)))
 
 
 @given(clusters(), a_pod("p"))
-def test_pods_that_come_and_go_leave_no_trace(cluster: tuple[list[Node], list[Pod]], asked: Pod) -> None:
-    places, running = cluster
-    grown = NodeFleet.of(places, running)
+def test_removed_pods_do_not_affect_decisions(cluster: tuple[list[Node], list[Pod]], pending_pod: Pod) -> None:
+    node_list, running = cluster
+    incremental = NodeFleet.of(node_list, running)
     for one in running:
-        schedule(asked, grown)
-        grown = grown.without_pod(one)
-    assert schedule(asked, grown) == schedule(asked, NodeFleet.of(places))
+        schedule(pending_pod, incremental)
+        incremental = incremental.without_pod(one)
+    assert schedule(pending_pod, incremental) == schedule(pending_pod, NodeFleet.of(node_list))
 
 
 @given(
@@ -169,69 +172,73 @@ def test_pods_that_come_and_go_leave_no_trace(cluster: tuple[list[Node], list[Po
     st.dictionaries(apps, st.integers(0, 2)),
     st.tuples(st.integers(1, 25), st.integers(0, 2)),
 )
-def test_preemption_makes_room_and_breaks_no_budget(
-    cluster: tuple[list[Node], list[Pod]], asked: Pod, allowed: dict[str, int], borne: tuple[int, int]
+def test_preemption_frees_capacity_within_budgets(
+    cluster: tuple[list[Node], list[Pod]], pending_pod: Pod, allowed: dict[str, int], disruptions: tuple[int, int]
 ) -> None:
-    """Nor does it take more than a tenth of an owner for whom no budget speaks."""
+    """It takes at most a tenth of the pods of an owner without a budget."""
 
-    def bearing(owner: str) -> Burden:
-        return Burden(owner, *borne)
+    def disruptions_of(owner: str) -> Burden:
+        return Burden(owner, *disruptions)
 
     fleet = NodeFleet.of(*cluster)
-    asked = asked.but(spec=asked.spec.but(priority=5))
-    if schedule(asked, fleet).node is not None:
+    pending_pod = pending_pod.but(spec=pending_pod.spec.but(priority=5))
+    if schedule(pending_pod, fleet).node is not None:
         return
     covers = [Cover("default", Choice((("app", app),)), left) for app, left in allowed.items()]
-    before = schedule(asked, fleet), fleet.hosts.targets
-    found = preempt(asked, fleet, covers, TRIMTAB, burdens=bearing)
-    assert before == (schedule(asked, fleet), fleet.hosts.targets)
+    before = schedule(pending_pod, fleet), fleet.hosts.targets
+    found = preempt(pending_pod, fleet, covers, TRIMTAB, burdens=disruptions_of)
+    assert before == (schedule(pending_pod, fleet), fleet.hosts.targets)
     if isinstance(found, Preemption):
         for candidate in found.candidates:
             assert Limits(tuple(covers)).hold(candidate.victims)
             free = [one for one in candidate.victims if one.labels["app"] not in allowed]
             losses = Counter(one.traits.controller for one in free)
-            assert all(lost <= Burden(owner, *borne).spare for owner, lost in losses.items())
+            assert all(lost <= Burden(owner, *disruptions).spare for owner, lost in losses.items())
             after = fleet.vacated(candidate.victims, candidate.node)
-            opinions = {opinion.node: opinion for opinion in explain(asked, after)}
+            opinions = {opinion.node: opinion for opinion in explain(pending_pod, after)}
             assert opinions[candidate.node].objection is None
 
 
 @given(clusters(), st.data())
-def test_preemption_remembers_nothing_that_is_no_longer_true(
+def test_preemption_on_updated_snapshot_equals_new_one(
     cluster: tuple[list[Node], list[Pod]], data: st.DataObject
 ) -> None:
-    """Pods and nodes come and go, promises are made and withdrawn, and owners bear more."""
-    places, running = cluster
-    grown = NodeFleet.of(places, running)
-    asked = data.draw(a_pod("p"))
-    asked = asked.but(spec=asked.spec.but(priority=5))
-    borne = 0
+    """Pods and nodes are added, nominations are added and withdrawn, and owners suffer further disruptions."""
+    node_list, running = cluster
+    incremental = NodeFleet.of(node_list, running)
+    pending_pod = data.draw(a_pod("p"))
+    pending_pod = pending_pod.but(spec=pending_pod.spec.but(priority=5))
+    disruptions = 0
     for i in range(4):
-        promised = grown.nominated
-        burdens = lambda uid, lately=borne: Burden(uid, 3, down=lately % 2, lately=lately)  # noqa: E731
-        found = preempt(asked, grown, (), TRIMTAB, burdens=burdens)
-        fresh = NodeFleet.of(places, running).with_nominated(promised)
-        assert found == preempt(asked, fresh, (), TRIMTAB, burdens=burdens)
-        where = f"n{data.draw(st.integers(0, len(places) - 1))}"
+        promised = incremental.nominated
+        burdens = lambda uid, lately=disruptions: Burden(uid, 3, down=lately % 2, lately=lately)  # noqa: E731
+        found = preempt(pending_pod, incremental, (), TRIMTAB, burdens=burdens)
+        fresh = NodeFleet.of(node_list, running).with_nominated(promised)
+        assert found == preempt(pending_pod, fresh, (), TRIMTAB, burdens=burdens)
+        where = f"n{data.draw(st.integers(0, len(node_list) - 1))}"
         match data.draw(st.sampled_from(("pod", "node", "promise", "withdrawal", "burden"))):
             case "pod":
                 late = data.draw(a_pod(f"late{i}", where))
-                grown, running = grown.with_pod(late), [*running, late]
+                incremental, running = incremental.with_pod(late), [*running, late]
             case "node":
-                places = [*places, node(f"m{i}")]
-                grown = grown.with_node(places[-1])
+                node_list = [*node_list, node(f"m{i}")]
+                incremental = incremental.with_node(node_list[-1])
             case "promise":
                 ahead = resident(data.draw(a_pod(f"ahead{i}")))
-                grown = grown.with_nominated({**promised, where: (ahead,)})
+                incremental = incremental.with_nominated({**promised, where: (ahead,)})
             case "withdrawal":
-                grown = grown.with_nominated({})
+                incremental = incremental.with_nominated({})
             case "burden":
-                borne += 1
+                disruptions += 1
 
 
 @given(clusters(), a_pod("p"))
-def test_room_can_be_made_where_the_sentence_says_so(cluster: tuple[list[Node], list[Pod]], asked: Pod) -> None:
+def test_crowded_nodes_are_the_unschedulable_ones_of_the_explanation(
+    cluster: tuple[list[Node], list[Pod]], pending_pod: Pod
+) -> None:
     fleet = NodeFleet.of(*cluster)
-    crowded = crowded_nodes(ask_for(asked, fleet), fleet, DEFAULT)
-    said = {o.node for o in explain(asked, fleet) if o.objection and o.objection.reason.code == "Unschedulable"}
-    assert {fleet.hosts.names[column] for column in np.flatnonzero(crowded).tolist()} == said
+    crowded = crowded_nodes(ask_for(pending_pod, fleet), fleet, DEFAULT)
+    unschedulable = {
+        o.node for o in explain(pending_pod, fleet) if o.objection and o.objection.reason.code == "Unschedulable"
+    }
+    assert {fleet.hosts.names[column] for column in np.flatnonzero(crowded).tolist()} == unschedulable

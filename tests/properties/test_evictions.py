@@ -1,4 +1,4 @@
-"""Whoever evicts, however many at once, and whenever the server ends: budgets pay exactly, not one too many nor too few."""
+"""Budgets are charged exactly, with concurrent evictors and with server restarts at any time."""
 
 import asyncio
 import tempfile
@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from properties.effort import tried
-from properties.ledger import Ledger, Promise, Window
+from properties.budget_oracle import Ledger, Promise, Window
+from properties.hypothesis_settings import tried
 from server.asgi import Answered, Wire
 from server.subresources.test_eviction import BUDGETS, CUSTOM, PDBS, PODS, POLICY, READY, evict, merge
 from trimtab.api.value import Raw
@@ -61,7 +61,7 @@ promises = st.lists(theirs | ours, min_size=1, max_size=4)
 
 
 class SetClock:
-    """Stands still until somebody moves it, also backwards."""
+    """A clock that stands still until a test sets it, also backwards."""
 
     def __init__(self) -> None:
         self.at = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -71,7 +71,7 @@ class SetClock:
 
 
 class Cluster:
-    """One API server on disk that may be restarted, and nobody who keeps the budgets but the test."""
+    """An API server on disk that may be restarted; the test acts as its disruption controller."""
 
     def __init__(self, directory: Path, promised: list[Promise], quota: Window) -> None:
         self._directory, self._promised, self._quota = directory, promised, quota
@@ -134,58 +134,62 @@ class Cluster:
         return sorted(found, key=number_of)
 
     async def ready(self) -> dict[int, bool]:
-        """Those who are not on their way out, and whether they are well."""
+        """The pods that are not terminating, and whether they are ready."""
         return {number_of(one): is_ready(one) for one in await self.pods() if not is_going(one)}
 
     async def count(self) -> None:
-        """What a disruption controller would write, late or early."""
+        """Write budget statuses as a disruption controller does."""
         ready = await self.ready()
         self.ledger.count(ready)
         for number, account in enumerate(self.ledger.accounts):
-            said: Raw = {"observedGeneration": 1, "disruptionsAllowed": account.credit, "currentHealthy": account.seen}
-            said |= {"desiredHealthy": account.promise.floor or 0, "disruptedPods": None}
+            status: Raw = {
+                "observedGeneration": 1,
+                "disruptionsAllowed": account.credit,
+                "currentHealthy": account.seen,
+            }
+            status |= {"desiredHealthy": account.promise.floor or 0, "disruptedPods": None}
             path = BUDGETS if account.promise.ours else PDBS
             more = {"inFlight": None} if account.promise.ours else {}
-            await merge(self.wire, f"{path}/b{number}/status", {"status": {**said, **more}})
+            await merge(self.wire, f"{path}/b{number}/status", {"status": {**status, **more}})
 
-    # what happens
+    # actions
 
     async def evict(self, picked: list[int], *, by: str = "", cut_short: bool = False) -> None:
         here = await self.pods()
         names = [here[one % len(here)]["metadata"]["name"] for one in picked]
         more = {"requested_by": by} if by else {}
-        asked = [
+        evictions = [
             asyncio.ensure_future(evict(self.wire, name, "evict" if odd else "eviction", **more))
             for name, odd in zip(names, (True, False) * COUNT, strict=False)
         ]
         if not cut_short:
-            answers = await asyncio.gather(*asked)
+            responses = await asyncio.gather(*evictions)
             await self.entered(here, quota=by == JANITOR)
-            await self.justified(dict(zip(names, answers, strict=True)), quota=by == JANITOR, alone=len(picked) == 1)
+            await self.justified(dict(zip(names, responses, strict=True)), quota=by == JANITOR, alone=len(picked) == 1)
             return
         await asyncio.sleep(0)
         await self.stop()
-        await asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.gather(*evictions, return_exceptions=True)
         await self.start()
         await self.entered(here, quota=by == JANITOR)
 
     async def entered(self, before: list[Raw], *, quota: bool) -> None:
-        """Enter who went, in the order in which they went."""
+        """Record the evicted pods in the order of their evictions."""
         ready = {number_of(one): is_ready(one) for one in before if not is_going(one)}
         gone = [one for one in await self.pods() if is_going(one) and number_of(one) in ready]
         for one in sorted(gone, key=lambda pod: int(pod["metadata"]["resourceVersion"])):
             self.ledger.enter(number_of(one), ready, self.clock.now(), quota=quota)
 
-    async def justified(self, answers: dict[str, Answered], *, quota: bool, alone: bool) -> None:
-        """Whoever was refused would be refused by the ledger, too, and was told how long to wait."""
+    async def justified(self, responses: dict[str, Answered], *, quota: bool, alone: bool) -> None:
+        """The oracle refuses every refused eviction, too, and agrees with the returned retry time."""
         ready = await self.ready()
-        assert {answer.status for answer in answers.values()} <= {201, 429}
-        for name, answer in answers.items():
-            if answer.status == 429:
+        assert {response.status for response in responses.values()} <= {201, 429}
+        for name, response in responses.items():
+            if response.status == 429:
                 no, wait = self.ledger.verdict(int(name[4:]), ready, self.clock.now(), quota=quota)
-                assert no, f"{name} was refused: {answer.body!r}"
-                said = answer.json()["details"].get("retryAfterSeconds", 0)
-                assert said == wait if alone else said <= wait
+                assert no, f"{name} was refused: {response.body!r}"
+                retry_after = response.json()["details"].get("retryAfterSeconds", 0)
+                assert retry_after == wait if alone else retry_after <= wait
 
     async def together(self, picked: list[int]) -> None:
         here = await self.pods()
@@ -194,27 +198,27 @@ class Cluster:
         ready = await self.ready()
         staying = [number for number in chosen if number in ready]
         fits = self.ledger.allows_all(staying, ready, self.clock.now())
-        answer = await evict(self.wire, f"web-{first}", together=",".join(f"default/web-{one}" for one in others))
-        assert answer.status == (201 if fits else 429), answer.body
+        response = await evict(self.wire, f"web-{first}", together=",".join(f"default/web-{one}" for one in others))
+        assert response.status == (201 if fits else 429), response.body
         after = await self.ready()
         assert [number in after for number in staying] == [not fits] * len(staying)
         for number in staying if fits else ():
             self.ledger.enter(number, ready, self.clock.now(), quota=False)
 
     async def attempt(self, picked: list[int]) -> None:
-        """Dry runs say what an eviction would, and cost nothing."""
+        """A dry run returns the same result as an eviction and charges nothing."""
         here, before = await self.pods(), self._written()
         ready = await self.ready()
         for one in picked:
             name = here[one % len(here)]["metadata"]["name"]
-            answer = await evict(self.wire, name, query="?dryRun=All")
+            response = await evict(self.wire, name, query="?dryRun=All")
             stays = int(name[4:]) in ready
             no = stays and self.ledger.verdict(int(name[4:]), ready, self.clock.now(), quota=False)[0]
-            assert answer.status == (429 if no else 201), answer.body
+            assert response.status == (429 if no else 201), response.body
         assert self._written() == before
 
     def _written(self) -> list[tuple[str, int]]:
-        """Everything that an eviction may write, with the revision at which it was written last."""
+        """Everything that an eviction may write, with the revision of its last write."""
         prefixes = ("core/pods", "core/events", "policy", "trimtab.dev/disruption")
         return [
             (entry.key, entry.mod_revision)
@@ -223,7 +227,7 @@ class Cluster:
         ]
 
     async def replace(self) -> None:
-        """Those who were ending are gone, and as many new ones are well."""
+        """Delete terminating pods and create as many ready ones."""
         for one in await self.pods():
             if is_going(one):
                 await self.wire("DELETE", f"{PODS}/{one['metadata']['name']}?gracePeriodSeconds=0")
@@ -233,17 +237,17 @@ class Cluster:
         here = await self.pods()
         for one in picked:
             name = here[one % len(here)]["metadata"]["name"]
-            said = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
-            await self.wire("PATCH", f"{PODS}/{name}/status", said, content_type=MERGE)
+            unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+            await self.wire("PATCH", f"{PODS}/{name}/status", unready, content_type=MERGE)
 
     async def delete(self, picked: list[int]) -> None:
-        """Somebody goes past the budgets; what is left must do."""
+        """Delete pods directly, without budgets."""
         here = await self.pods()
         for one in picked:
             await self.wire("DELETE", f"{PODS}/{here[one % len(here)]['metadata']['name']}")
 
     def wait_until(self, account: int, offset: float) -> None:
-        """To the very moment at which a rate opens again, or just before."""
+        """Advance to the moment at which a rate allows one more disruption, or just before."""
         opens = [at for one in self.ledger.accounts if (at := one.opens()) is not None]
         if opens:
             self.clock.at = max(self.clock.at, opens[account % len(opens)] + timedelta(seconds=offset))
@@ -284,10 +288,10 @@ STEPPED_BACK = [("evict", [0]), ("set back", 30), ("evict", [1]), ("until", (0, 
 @given(acts, promises, windows)
 @example(STEPPED_BACK, [Promise(floor=0, window=Window(2, 60))], Window(3, 60))
 @example(STEPPED_BACK, [Promise(ours=True, window=Window(2, 60))], Window(3, 60))
-def test_budgets_pay_exactly_for_concurrent_evictors_over_restarts(
+def test_budgets_are_charged_exactly_by_concurrent_evictors_over_restarts(
     script: list[Any], promised: list[Promise], quota: Window
 ) -> None:
-    """Several budgets of both kinds over parts of the pods, a controller that looks late, servers that end midway."""
+    """Several budgets of both kinds over parts of the pods, late status syncs, and server restarts in between."""
 
     async def life(directory: Path) -> Cluster:
         cluster = Cluster(directory, promised, quota)

@@ -1,7 +1,7 @@
-"""Whole fleets on virtual time, whatever happens to them and however often the control plane dies meanwhile.
+"""Whole fleets on virtual time, with random disturbances and control plane restarts.
 
-A budget is never overspent; nothing deliberate takes the last copy that works; evictions end; nobody is sent to a
-cluster that is blocked; and the log explains every change of a placement.
+Budgets are never overspent; no voluntary move removes the last ready copy; evictions end; nothing is placed in a
+blocked cluster; and a Move explains every change of a placement.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from move_helpers import Scene, aggregated, divided, dynamic, story
 
-from properties.witness import Witness, shares
+from properties.fleet_observer import Witness, shares
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
@@ -36,7 +36,7 @@ FAILOVER = {
 }
 QUICK = {"evacuate-after-seconds": 60}
 SPARED = {0: 0, 1: 1, "25%": 2}
-"""What a budget over all replicas of both apps lets be missing."""
+"""Replicas of both apps together that a budget with this maxUnavailable allows to be missing."""
 FEW = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
@@ -55,110 +55,110 @@ PLACEMENTS = {
     "dynamic": dynamic(*MEMBERS),
     "aggregated": aggregated(*MEMBERS),
     "groups": groups(AGGREGATED),
-    "groups with a way home": groups(AGGREGATED, {"after": "2m"}),
+    "groups with failback": groups(AGGREGATED, {"after": "2m"}),
     "duplicated groups": groups({"replicaSchedulingType": "Duplicated"}, {"after": "2m"}),
-    "two with a way home": {**divided(("m1", 1), ("m2", 1)), "failback": {"after": "2m"}},
+    "two with failback": {**divided(("m1", 1), ("m2", 1)), "failback": {"after": "2m"}},
 }
 
 
 class Plot(NamedTuple):
-    """What a fleet lives through."""
+    """A fleet and the steps that happen to it."""
 
     placement: str
     failover: bool
     budget: Raw | None
     at_once: bool
-    """Whether rebalances do without replacements first."""
+    """Whether rebalances use mode AtOnce."""
     pace: str
     acts: list[tuple[tuple[str, Any], float]]
 
 
-async def perform(scene: Scene, act: tuple[str, Any], *, at_once: bool = False) -> None:
-    what, whom = act
-    if what == "rebalance":
+async def perform(harness: Scene, act: tuple[str, Any], *, at_once: bool = False) -> None:
+    action, target = act
+    if action == "rebalance":
         options = {"move": {"mode": "AtOnce"}} if at_once else {}
-        await scene.rebalance(whom, job=f"again-{next(NUMBERS)}", **options)
-    elif what in ("drain", "undrain"):
-        mark = "now" if what == "drain" else None
-        await scene.edit(Cluster, whom, {"metadata": {"annotations": {well_known.DRAIN: mark}}})
-        await scene.taint(whom, *(["cluster.karmada.io/unschedulable:NoSchedule"] if mark else []))
-    elif what in ("cordon", "evacuate"):
-        await scene.taint(whom, f"maintenance:{'NoSchedule' if what == 'cordon' else 'NoExecute'}")
-    elif what == "open":
-        await scene.taint(whom)
-    elif what == "restart":
-        await scene.fleet.stop_plane()
-        await asyncio.sleep(whom)
-        await scene.fleet.start_plane()
-    elif what in ("kill", "cut"):
-        (scene.world[whom].stop_api if what == "kill" else scene.world[whom].partition)()
-    elif what == "revive":
-        scene.world[whom].start_api()
-    elif what in ("ill", "well"):
-        member, app = whom
+        await harness.rebalance(target, job=f"again-{next(NUMBERS)}", **options)
+    elif action in ("drain", "undrain"):
+        mark = "now" if action == "drain" else None
+        await harness.edit(Cluster, target, {"metadata": {"annotations": {well_known.DRAIN: mark}}})
+        await harness.taint(target, *(["cluster.karmada.io/unschedulable:NoSchedule"] if mark else []))
+    elif action in ("cordon", "evacuate"):
+        await harness.taint(target, f"maintenance:{'NoSchedule' if action == 'cordon' else 'NoExecute'}")
+    elif action == "open":
+        await harness.taint(target)
+    elif action == "restart":
+        await harness.fleet.stop_plane()
+        await asyncio.sleep(target)
+        await harness.fleet.start_plane()
+    elif action in ("kill", "cut"):
+        (harness.world[target].stop_api if action == "kill" else harness.world[target].partition)()
+    elif action == "revive":
+        harness.world[target].start_api()
+    elif action in ("ill", "well"):
+        member, app = target
         selector = LabelSelector(match_labels={"app": app})
-        if what == "ill":
-            scene.world[member].cast(Spell(app, NEVER_READY, "default", selector))
+        if action == "ill":
+            harness.world[member].cast(Spell(app, NEVER_READY, "default", selector))
         else:
-            scene.world[member].lift(app)
+            harness.world[member].lift(app)
 
 
-def lived(plot: Plot, watch: Callable[[Witness], None]) -> None:
-    """Live through the plot, look at it after every act, and see that it all ends well."""
+def lived(scenario: Plot, watch: Callable[[Witness], None]) -> None:
+    """Run the scenario, check it after every step, and check that it converges."""
 
-    async def act(scene: Scene) -> None:
-        witness = Witness(scene, block=BLOCK)
-        witness.start()
+    async def act(harness: Scene) -> None:
+        observer = Witness(harness, block=BLOCK)
+        observer.start()
         for app in APPS:
-            await scene.deploy(app, replicas=REPLICAS, labels={"app": app})
-        extra = {"failover": FAILOVER} if plot.failover else {}
-        await scene.policy(PLACEMENTS[plot.placement], **extra)
-        if plot.budget is not None:
-            await scene.budget(**plot.budget)
+            await harness.deploy(app, replicas=REPLICAS, labels={"app": app})
+        extra = {"failover": FAILOVER} if scenario.failover else {}
+        await harness.policy(PLACEMENTS[scenario.placement], **extra)
+        if scenario.budget is not None:
+            await harness.budget(**scenario.budget)
         await asyncio.sleep(60)
-        assert all(len(witness.ready.get(app, ())) >= REPLICAS for app in APPS), await scene.report()
-        witness.count_anew()
-        for one, pause in plot.acts:
-            await perform(scene, one, at_once=plot.at_once)
+        assert all(len(observer.ready.get(app, ())) >= REPLICAS for app in APPS), await harness.report()
+        observer.count_anew()
+        for one, pause in scenario.acts:
+            await perform(harness, one, at_once=scenario.at_once)
             await asyncio.sleep(pause)
-            watch(witness)
-            await said(scene, witness, plot)
-        await healed(scene)
+            watch(observer)
+            await said(harness, observer, scenario)
+        await healed(harness)
         await asyncio.sleep(4000)
-        watch(witness)
-        await said(scene, witness, plot)
-        await ended(scene, witness)
-        witness.stop()
+        watch(observer)
+        await said(harness, observer, scenario)
+        await ended(harness, observer)
+        observer.stop()
 
-    story(act, settings=QUICK, pace=plot.pace)
-
-
-async def said(scene: Scene, witness: Witness, plot: Plot) -> None:
-    complaints = [*witness.complaints, *witness.overspent(plot.budget or {})]
-    assert complaints == [], "\n".join([*complaints, await scene.report()])
+    story(act, settings=QUICK, pace=scenario.pace)
 
 
-async def healed(scene: Scene) -> None:
-    if scene.fleet.plane is None:
-        await scene.fleet.start_plane()
+async def said(harness: Scene, observer: Witness, scenario: Plot) -> None:
+    complaints = [*observer.complaints, *observer.overspent(scenario.budget or {})]
+    assert complaints == [], "\n".join([*complaints, await harness.report()])
+
+
+async def healed(harness: Scene) -> None:
+    if harness.fleet.plane is None:
+        await harness.fleet.start_plane()
     for member in MEMBERS:
-        scene.world[member].start_api()
+        harness.world[member].start_api()
         for app in APPS:
-            scene.world[member].lift(app)
-        await perform(scene, ("undrain", member))
+            harness.world[member].lift(app)
+        await perform(harness, ("undrain", member))
 
 
-async def ended(scene: Scene, witness: Witness) -> None:
-    """Nothing is on its way any more, and everything runs where it is placed and nowhere else."""
+async def ended(harness: Scene, observer: Witness) -> None:
+    """No move is in progress, and everything runs exactly where it is placed."""
     for app in APPS:
-        binding = witness.bindings[f"/registry/work.karmada.io/resourcebindings/default/{app}-deployment"]
+        binding = observer.bindings[f"/registry/work.karmada.io/resourcebindings/default/{app}-deployment"]
         placed = shares(binding)
-        assert not binding["spec"].get("gracefulEvictionTasks"), await scene.report()
-        assert not (binding.get("status") or {}).get("holds"), await scene.report()
-        assert sum(placed.values()) >= REPLICAS, await scene.report()
-        assert scene.ready(app) == placed, await scene.report()
-    open_ones = [move["metadata"]["name"] for move in witness.moves.values() if not move["status"].get("outcome")]
-    assert open_ones == [], await scene.report()
+        assert not binding["spec"].get("gracefulEvictionTasks"), await harness.report()
+        assert not (binding.get("status") or {}).get("holds"), await harness.report()
+        assert sum(placed.values()) >= REPLICAS, await harness.report()
+        assert harness.ready(app) == placed, await harness.report()
+    open_ones = [move["metadata"]["name"] for move in observer.moves.values() if not move["status"].get("outcome")]
+    assert open_ones == [], await harness.report()
 
 
 on_members = st.sampled_from(MEMBERS)
@@ -203,19 +203,19 @@ def plots(acts: Any) -> Any:
 
 @FEW
 @given(plots(GENTLE))
-def test_nothing_voluntary_is_ever_noticed(plot: Plot) -> None:
-    spare = SPARED.get((plot.budget or {}).get("maxUnavailable"))
+def test_voluntary_moves_never_reduce_ready_replicas(scenario: Plot) -> None:
+    spare = SPARED.get((scenario.budget or {}).get("maxUnavailable"))
 
-    def watch(witness: Witness) -> None:
-        if not plot.at_once:
-            assert all(witness.lowest[app] >= REPLICAS for app in APPS), witness.lowest
+    def watch(observer: Witness) -> None:
+        if not scenario.at_once:
+            assert all(observer.lowest[app] >= REPLICAS for app in APPS), observer.lowest
         elif spare is not None:
-            assert witness.lowest_of_all >= REPLICAS * len(APPS) - spare, witness.lowest
+            assert observer.lowest_of_all >= REPLICAS * len(APPS) - spare, observer.lowest
 
-    lived(plot, watch)
+    lived(scenario, watch)
 
 
 @FEW
 @given(plots(ROUGH))
-def test_whatever_breaks_ends_well_within_its_budget(plot: Plot) -> None:
-    lived(plot, lambda _: None)
+def test_fleet_converges_within_budgets_after_failures(scenario: Plot) -> None:
+    lived(scenario, lambda _: None)

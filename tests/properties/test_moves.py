@@ -1,4 +1,4 @@
-"""Whatever happens to a fleet, in whatever order, with crashes in between: what moves, moves safely."""
+"""Moves are safe under any sequence of actions, with crashes in between."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -50,7 +50,7 @@ class Picture:
 
 
 class Toy:
-    """A fleet of plain objects: controllers run one after the other, replicas get ready a while after they start."""
+    """A fleet of plain objects: controllers run one after the other, replicas get ready some time after they start."""
 
     def __init__(self, budget: DisruptionBudgetSpec, at_once: bool) -> None:
         discover(filters)
@@ -95,7 +95,7 @@ class Toy:
         }
 
     def live(self) -> None:
-        """The members follow the bindings, and the bindings learn what the members have."""
+        """Members follow the bindings, and the bindings get the statuses of the members."""
         for app in APPS:
             binding = self.binding(app)
             wanted = {target.name: target.replicas for target in targets(binding)}
@@ -122,7 +122,7 @@ class Toy:
 
     def think(self) -> None:
         for _ in range(4):
-            self.grant(wish for _, wish in schedule(self.all(ResourceBinding), self.view()))
+            self.grant(effect for _, effect in schedule(self.all(ResourceBinding), self.view()))
             for one in (leave, evict, hold):
                 for app in APPS:
                     self.grant(one(self.binding(app), self.view()))
@@ -132,40 +132,40 @@ class Toy:
                 self.grant(journal(entry, self.view()))
             self.live()
 
-    def grant(self, wishes: Iterator[Any]) -> None:
+    def grant(self, effects: Iterator[Any]) -> None:
         touched: set[tuple[type, str, str]] = set()
-        for wish in list(wishes):
-            if isinstance(wish, Remember):
-                self.memory[wish.topic, wish.key] = wish.value
-            elif isinstance(wish, Gone):
-                self.objects.pop((type(wish.target), wish.target.namespace, wish.target.name), None)
-            elif isinstance(wish, Steps):
-                for step in wish.steps:
+        for effect in list(effects):
+            if isinstance(effect, Remember):
+                self.memory[effect.topic, effect.key] = effect.value
+            elif isinstance(effect, Gone):
+                self.objects.pop((type(effect.target), effect.target.namespace, effect.target.name), None)
+            elif isinstance(effect, Steps):
+                for step in effect.steps:
                     self.write(step, touched)
-            elif isinstance(wish, Object):
-                self.write(wish, touched)
+            elif isinstance(effect, Object):
+                self.write(effect, touched)
 
-    def write(self, wished: Object, touched: set[tuple[type, str, str]]) -> None:
+    def write(self, desired: Object, touched: set[tuple[type, str, str]]) -> None:
         if self.crash_after == 0:
-            return  # nothing after the crash reaches the server
+            return  # no write after the crash reaches the server
         self.crash_after -= 1
-        before = self.objects.get((type(wished), wished.namespace, wished.name))
-        if isinstance(wished, Binding) and isinstance(before, Binding):
-            self.explained(before, wished)
-            bumped = before.spec != wished.spec
+        before = self.objects.get((type(desired), desired.namespace, desired.name))
+        if isinstance(desired, Binding) and isinstance(before, Binding):
+            self.explained(before, desired)
+            bumped = before.spec != desired.spec
             generation = before.metadata.generation + (1 if bumped else 0)
-            wished = wished.but(metadata=wished.metadata.but(generation=generation))
-        self.put(wished)
+            desired = desired.but(metadata=desired.metadata.but(generation=generation))
+        self.put(desired)
 
     def explained(self, before: Binding, after: Binding) -> None:
-        """Every decrease of a share has its entry in the log, written before it."""
+        """Every decrease of a share has a Move that was written before."""
         had, has = binding_moves.placement(before), binding_moves.placement(after)
         for name, n in had.items():
             if has.get(name, 0) < n and before.spec.replicas == after.spec.replicas:
                 undone = not after.status.holds and bool(before.status.holds)
                 called_off = len(after.spec.graceful_eviction_tasks) < len(before.spec.graceful_eviction_tasks)
                 entry = self.objects.get((Move, "demo", binding_moves.entry_name(before, name)))
-                assert entry is not None or undone or called_off, f"nobody knows why {n} replicas leave {name}"
+                assert entry is not None or undone or called_off, f"no Move explains why {n} replicas leave {name}"
 
     def check(self, voluntary_only: bool) -> None:
         for subject in self.all(DisruptionBudget):
@@ -217,15 +217,15 @@ def built_binding(app: str) -> ResourceBinding:
     )
 
 
-def acted(toy: Toy, action: tuple[str, str]) -> bool:
-    """Do it; whether it was voluntary."""
+def acted(model: Toy, action: tuple[str, str]) -> bool:
+    """Perform the action; returns whether it is voluntary."""
     what, name = action
-    target = toy.objects[Cluster, "", name] if name in NAMES else None
+    target = model.objects[Cluster, "", name] if name in NAMES else None
     if isinstance(target, Cluster):
         taints = [t for t in target.spec.taints if t.key != what.removeprefix("un")]
         if what in ("cordon", "evacuate"):
             effect = "NoSchedule" if what == "cordon" else "NoExecute"
-            taints.append(Taint(key=what, effect=effect, time_added=toy.now))
+            taints.append(Taint(key=what, effect=effect, time_added=model.now))
         marked = {**target.metadata.annotations}
         if what == "drain":
             marked[well_known.DRAIN] = "now"
@@ -234,9 +234,9 @@ def acted(toy: Toy, action: tuple[str, str]) -> bool:
         ready = target.status.conditions
         if what in ("kill", "revive"):
             status = "False" if what == "kill" else "True"
-            (toy.dead.add if what == "kill" else toy.dead.discard)(name)
-            ready = (Condition(type="Ready", status=status, last_transition_time=toy.now),)
-        toy.put(
+            (model.dead.add if what == "kill" else model.dead.discard)(name)
+            ready = (Condition(type="Ready", status=status, last_transition_time=model.now),)
+        model.put(
             target.but(
                 metadata=target.metadata.but(annotations=marked),
                 spec=target.spec.but(taints=tuple(taints)),
@@ -245,17 +245,17 @@ def acted(toy: Toy, action: tuple[str, str]) -> bool:
         )
         return what in ("cordon", "uncordon", "drain", "undrain")
     if what == "rebalance":
-        binding = toy.binding(name)
-        last = binding.status.last_scheduled_time or toy.now
-        at = max(toy.now.replace(microsecond=0), last + timedelta(seconds=1))
+        binding = model.binding(name)
+        last = binding.status.last_scheduled_time or model.now
+        at = max(model.now.replace(microsecond=0), last + timedelta(seconds=1))
         stamped = binding_moves.stamped(binding, at, "Rebalance", "job")
-        toy.put(stamped.but(metadata=stamped.metadata.but(generation=binding.metadata.generation + 1)))
+        model.put(stamped.but(metadata=stamped.metadata.but(generation=binding.metadata.generation + 1)))
     if what == "forget":
-        toy.memory.clear()
+        model.memory.clear()
     if what == "crash":
-        toy.crash_after = int(name)
-        toy.think()
-        toy.crash_after = -1
+        model.crash_after = int(name)
+        model.think()
+        model.crash_after = -1
     return True
 
 
@@ -283,9 +283,11 @@ BUDGETS = st.builds(
 FEW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def watched(toy: Toy, *, at_once: bool) -> None:
-    toy.check(voluntary_only=True)
-    assert at_once or all(sum(toy.ready(app).values()) >= 4 for app in APPS), "the replacement did not come first"
+def watched(model: Toy, *, at_once: bool) -> None:
+    model.check(voluntary_only=True)
+    assert at_once or all(sum(model.ready(app).values()) >= 4 for app in APPS), (
+        "a replica was removed before its replacement was ready"
+    )
 
 
 def strict(**spec: Any) -> DisruptionBudgetSpec:
@@ -297,30 +299,32 @@ def strict(**spec: Any) -> DisruptionBudgetSpec:
 @example(strict(min_available=6), True, [(("drain", "m1"), 2), (("cordon", "m2"), 0.4), (("rebalance", "a"), 2)])
 @example(strict(max_concurrent=1), False, [(("drain", "m1"), 2), (("crash", "1"), 2), (("drain", "m2"), 15)])
 @given(BUDGETS, st.booleans(), st.lists(st.tuples(GENTLE, st.sampled_from([0.4, 2, 15])), min_size=1, max_size=5))
-def test_nothing_voluntary_overspends_a_budget_or_takes_the_last_copy(budget: Any, at_once: bool, acts: Any) -> None:
-    toy = Toy(budget, at_once)
-    toy.run(1)
-    assert all(sum(toy.ready(app).values()) == 4 for app in APPS)
+def test_voluntary_moves_never_overspend_a_budget_or_remove_the_last_copy(
+    budget: Any, at_once: bool, acts: Any
+) -> None:
+    model = Toy(budget, at_once)
+    model.run(1)
+    assert all(sum(model.ready(app).values()) == 4 for app in APPS)
     for action, minutes in acts:
-        acted(toy, action)
-        toy.run(minutes, lambda: watched(toy, at_once=at_once))
-    assert all(sum(binding_moves.placement(toy.binding(app)).values()) == 4 for app in APPS)
+        acted(model, action)
+        model.run(minutes, lambda: watched(model, at_once=at_once))
+    assert all(sum(binding_moves.placement(model.binding(app)).values()) == 4 for app in APPS)
 
 
 @FEW
 @given(BUDGETS, st.lists(st.tuples(ROUGH, st.sampled_from([0.4, 2, 12])), min_size=1, max_size=6))
-def test_evictions_end_and_the_fleet_heals_whatever_broke(budget: Any, acts: Any) -> None:
-    toy = Toy(budget, at_once=False)
-    toy.run(1)
+def test_evictions_end_and_the_fleet_recovers_from_failures(budget: Any, acts: Any) -> None:
+    model = Toy(budget, at_once=False)
+    model.run(1)
     for action, minutes in acts:
-        acted(toy, action)
-        toy.run(minutes, lambda: toy.check(voluntary_only=False))
+        acted(model, action)
+        model.run(minutes, lambda: model.check(voluntary_only=False))
     for name in NAMES:
         for what in ("revive", "uncordon", "unevacuate", "undrain"):
-            acted(toy, (what, name))
-    toy.run(25)
+            acted(model, (what, name))
+    model.run(25)
     for app in APPS:
-        binding = toy.binding(app)
+        binding = model.binding(app)
         assert binding.spec.graceful_eviction_tasks == ()
         assert binding.status.holds == ()
-        assert sum(toy.ready(app).values()) == 4
+        assert sum(model.ready(app).values()) == 4

@@ -1,4 +1,4 @@
-"""What holds of every fleet: replicas are conserved, order and restarts do not matter, and what is settled rests."""
+"""Invariants of propagation: replicas are conserved, order and restarts do not matter, settled fleets write nothing."""
 
 import asyncio
 import random
@@ -64,14 +64,14 @@ STRATEGIES = [
 
 
 class Life:
-    """A fleet of three on the virtual clock."""
+    """A fleet of three members on the virtual clock."""
 
-    def __init__(self, fleet: Embedded, stage: Stage) -> None:
+    def __init__(self, fleet: Embedded, runner: Stage) -> None:
         self.fleet = fleet
-        self._stage = stage
+        self._stage = runner
 
     async def apply(self, obj: Raw) -> None:
-        await self._stage._apply("", obj)
+        await self._stage.objects.apply("", obj)
 
     async def settle(self) -> None:
         await asyncio.sleep(60)
@@ -87,7 +87,7 @@ class Life:
         }
 
     async def running(self) -> dict[str, dict[str, int]]:
-        """Really ready, by workload and member."""
+        """Ready replicas by workload and member."""
         found: dict[str, dict[str, int]] = {}
         for member in self.fleet.world:
             for obj in (await LocalClient(member.server).list(DEPLOYMENTS)).items:
@@ -101,7 +101,7 @@ class Life:
 
 
 def live(act: Any) -> Any:
-    """Run `act(life)` in a fleet of its own."""
+    """Run `scenario` in a new fleet."""
 
     async def run() -> Any:
         clock = LoopClock()
@@ -110,9 +110,9 @@ def live(act: Any) -> Any:
         await fleet.host.start()
         try:
             await fleet.start()
-            stage = Stage(story, fleet, clock, lambda _, __: None)
+            runner = Stage(story, fleet, clock, lambda _, __: None)
             await asyncio.sleep(15)
-            return await act(Life(fleet, stage))
+            return await act(Life(fleet, runner))
         finally:
             await fleet.stop()
             await fleet.host.stop()
@@ -126,69 +126,72 @@ workloads = st.lists(st.tuples(st.integers(0, 12), st.sampled_from(STRATEGIES)),
 @FEW
 @given(workloads, st.lists(st.integers(0, 12), max_size=3))
 def test_replicas_are_conserved(wanted: list[tuple[int, Raw]], scales: list[int]) -> None:
-    async def act(life: Life) -> None:
+    async def act(running_fleet: Life) -> None:
         for number, (replicas, scheduling) in enumerate(wanted):
-            await life.apply(deployment(f"app{number}", replicas))
-            await life.apply(policy(f"app{number}", scheduling))
-        await life.settle()
+            await running_fleet.apply(deployment(f"app{number}", replicas))
+            await running_fleet.apply(policy(f"app{number}", scheduling))
+        await running_fleet.settle()
         for scaled in scales:
-            await life.apply(deployment("app0", scaled))
-            await life.settle()
-        running = await life.running()
+            await running_fleet.apply(deployment("app0", scaled))
+            await running_fleet.settle()
+        running = await running_fleet.running()
         for number, (replicas, scheduling) in enumerate(wanted):
-            asked = scales[-1] if number == 0 and scales else replicas
+            wanted_replicas = scales[-1] if number == 0 and scales else replicas
             times = 3 if scheduling["replicaSchedulingType"] == "Duplicated" else 1
-            assert sum(running.get(f"app{number}", {}).values()) == asked * times, (running, await life.placements())
+            assert sum(running.get(f"app{number}", {}).values()) == wanted_replicas * times, (
+                running,
+                await running_fleet.placements(),
+            )
 
     live(act)
 
 
 @FEW
 @given(workloads, st.randoms(use_true_random=False))
-def test_order_and_restarts_do_not_matter(wanted: list[tuple[int, Raw]], dice: random.Random) -> None:
+def test_order_and_restarts_do_not_matter(wanted: list[tuple[int, Raw]], rng: random.Random) -> None:
     objects = [
         obj
         for number, (replicas, scheduling) in enumerate(wanted)
         for obj in (deployment(f"app{number}", replicas), policy(f"app{number}", scheduling))
     ]
-    shuffled = dice.sample(objects, len(objects))
-    restarts = [dice.random() < 0.5 for _ in objects]
+    shuffled = rng.sample(objects, len(objects))
+    restarts = [rng.random() < 0.5 for _ in objects]
 
-    async def plainly(life: Life) -> Any:
+    async def apply_in_order(running_fleet: Life) -> Any:
         for obj in objects:
-            await life.apply(obj)
-        await life.settle()
-        return await ended(life)
+            await running_fleet.apply(obj)
+        await running_fleet.settle()
+        return await ended(running_fleet)
 
-    async def otherwise(life: Life) -> Any:
+    async def apply_shuffled(running_fleet: Life) -> Any:
         for obj, restarts_now in zip(shuffled, restarts, strict=True):
-            await life.apply(obj)
-            await asyncio.sleep(dice.choice([0.0, 0.01, 0.2]))
+            await running_fleet.apply(obj)
+            await asyncio.sleep(rng.choice([0.0, 0.01, 0.2]))
             if restarts_now:
-                await life.restart()
-        await life.settle()
-        return await ended(life)
+                await running_fleet.restart()
+        await running_fleet.settle()
+        return await ended(running_fleet)
 
-    assert live(plainly) == live(otherwise)
-
-
-async def ended(life: Life) -> Any:
-    """Where it ended, apart from who of equals got the odd replica: that is a matter of uids."""
-    spread = {name: sorted(shares.values()) for name, shares in (await life.running()).items()}
-    return spread, sum((await life.works()).values()), sorted(await life.placements())
+    assert live(apply_in_order) == live(apply_shuffled)
 
 
-def test_a_settled_fleet_rests() -> None:
-    """Zero writes in one hour, apart from heartbeats, whatever is propagated and however it is placed."""
+async def ended(running_fleet: Life) -> Any:
+    """The final state; shares are sorted because uids decide which of equal clusters gets the odd replica."""
+    spread = {name: sorted(shares.values()) for name, shares in (await running_fleet.running()).items()}
+    return spread, sum((await running_fleet.works()).values()), sorted(await running_fleet.placements())
 
-    async def act(life: Life) -> Counter[str]:
+
+def test_settled_fleet_writes_nothing() -> None:
+    """Zero writes in one hour except heartbeats, for every strategy."""
+
+    async def act(running_fleet: Life) -> Counter[str]:
         for number, scheduling in enumerate(STRATEGIES):
-            await life.apply(deployment(f"app{number}", 6))
-            await life.apply(policy(f"app{number}", scheduling))
-        await life.apply(deployment("too-large", 100_000))
-        await life.apply(policy("too-large", STRATEGIES[-1]))
+            await running_fleet.apply(deployment(f"app{number}", 6))
+            await running_fleet.apply(policy(f"app{number}", scheduling))
+        await running_fleet.apply(deployment("too-large", 100_000))
+        await running_fleet.apply(policy("too-large", STRATEGIES[-1]))
         await asyncio.sleep(1800)
-        watching = [asyncio.ensure_future(written(server)) for server in servers(life.fleet)]
+        watching = [asyncio.ensure_future(written(server)) for server in servers(running_fleet.fleet)]
         await asyncio.sleep(3600)
         for task in watching:
             task.cancel()
@@ -203,7 +206,7 @@ def servers(fleet: Embedded) -> list[ApiServer]:
 
 
 async def written(server: ApiServer) -> Counter[str]:
-    """What is written until we are cancelled, by key."""
+    """Writes by key until the task is cancelled."""
     keys: Counter[str] = Counter()
     watch = server.store.watch("/registry/")
     try:
@@ -215,6 +218,6 @@ async def written(server: ApiServer) -> Counter[str]:
 
 
 def is_expected(event: Event) -> bool:
-    """A heartbeat, or an event that has lived its hour."""
+    """A heartbeat, or the expiry of an Event after one hour."""
     expired = event.type == "DELETED" and event.key.startswith(EVENTS)
     return expired or event.key.startswith(HEARTBEATS)

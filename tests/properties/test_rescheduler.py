@@ -1,4 +1,4 @@
-"""Whatever the cluster, and however often the rescheduler is restarted: nobody is sent to and fro, and it comes to rest."""
+"""The rescheduler does not move pods back and forth and reaches a stable state, even when it is restarted."""
 
 import asyncio
 from datetime import timedelta
@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from properties.effort import tried
+from properties.hypothesis_settings import tried
 from simulate.fixtures import DEPLOYMENTS, NODES, deployment, fleet, in_a_member
 from trimtab.api.profile import TRIMTAB
 from trimtab.client.client import Resource
@@ -24,7 +24,7 @@ CONFIGS = Resource("", "v1", "configmaps", "ConfigMap")
 EVENTS = Resource("", "v1", "events", "Event")
 OBJECTIVES = ("UnderutilisedNodes", "BetterAffinity", "HardViolation", "Consolidate", "Defragment")
 HOME = "home"
-"""The label of the node that an application would rather be on."""
+"""The label of the node that an application prefers."""
 
 apps = st.lists(
     st.tuples(st.integers(1, 6), st.sampled_from(["300m", "700m", "1500m"]), st.booleans()), min_size=2, max_size=4
@@ -40,18 +40,22 @@ thresholds = st.sampled_from([5.0, 60.0])
 @tried(4)
 @given(apps, troubles, thresholds)
 @example([(2, "300m", True), (1, "300m", False)], [("flip", 1), ("flip", 0), ("forget", 0), ("flip", 1)], 60.0)
-def test_nobody_is_sent_to_and_fro_and_a_settled_cluster_is_left_alone(
+def test_pods_do_not_move_back_and_forth_and_settled_cluster_is_unchanged(
     sizes: list[tuple[int, str, bool]], script: list[tuple[str, int]], threshold: float
 ) -> None:
     async def story(member: Member) -> None:
         await furnish(member, sizes, threshold)
         seen: dict[str, Moved] = {}
-        for trouble, number in script:
-            await disturb(member, trouble, list(member.kubelets.machines)[number])
+        for disturbance, number in script:
+            await disturb(member, disturbance, list(member.kubelets.machines)[number])
             await live(member, seen, minutes=20)
         await live(member, seen, minutes=150)
-        told = [one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Rescheduled"]
-        assert {one["involvedObject"]["uid"] for one in told if one["involvedObject"]["kind"] == "Pod"} <= seen.keys()
+        rescheduled_events = [
+            one for one in (await member.client.list(EVENTS, "default")).items if one["reason"] == "Rescheduled"
+        ]
+        assert {
+            one["involvedObject"]["uid"] for one in rescheduled_events if one["involvedObject"]["kind"] == "Pod"
+        } <= seen.keys()
         check(list(seen.values()), threshold)
         before = await traces(member)
         await asyncio.sleep(3600)
@@ -62,12 +66,12 @@ def test_nobody_is_sent_to_and_fro_and_a_settled_cluster_is_left_alone(
 
 async def furnish(member: Member, sizes: list[tuple[int, str, bool]], threshold: float) -> None:
     nodes = list(member.kubelets.machines)
-    for number, (replicas, cpu, picky) in enumerate(sizes):
+    for number, (replicas, cpu, has_preference) in enumerate(sizes):
         here = {"key": HOME, "operator": "In", "values": [f"app{number}"]}
         await settle_at(member, f"app{number}", nodes[number % len(nodes)])
-        wish = {"weight": 50, "preference": {"matchExpressions": [here]}}
-        affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
-        more: dict[str, Any] = {"affinity": affinity} if picky else {}
+        preferred_term = {"weight": 50, "preference": {"matchExpressions": [here]}}
+        affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred_term]}}
+        more: dict[str, Any] = {"affinity": affinity} if has_preference else {}
         await member.client.create(DEPLOYMENTS, deployment(f"app{number}", replicas, cpu=cpu, **more))
     text = yaml.safe_dump(
         {"preset": "aggressive", "gainThreshold": threshold, "objectives": [{"name": name} for name in OBJECTIVES]}
@@ -78,28 +82,28 @@ async def furnish(member: Member, sizes: list[tuple[int, str, bool]], threshold:
 
 
 async def settle_at(member: Member, app: str, node: str) -> None:
-    """This node, and no other, is the one that the application would rather be on."""
+    """Make this node the only one that the application prefers."""
     for one in member.kubelets.machines:
         labels = (await member.client.get(NODES, "", one))["metadata"]["labels"]
         if one == node or labels.get(HOME) == app:
             await member.client.patch(NODES, "", one, {"metadata": {"labels": {HOME: app if one == node else None}}})
 
 
-async def disturb(member: Member, trouble: str, node: str) -> None:
-    if trouble == "flip":
+async def disturb(member: Member, disturbance: str, node: str) -> None:
+    if disturbance == "flip":
         await settle_at(member, "app0", node)
-    elif trouble == "forget":  # somebody clears the avoid lists: what was moved is still remembered
+    elif disturbance == "forget":  # avoid lists are cleared; the move history remains
         for one in member.kubelets.machines:
             await member.client.patch(NODES, "", one, {"metadata": {"annotations": {ANNOTATION: None}}})
-    elif trouble == "restart":
+    elif disturbance == "restart":
         await member.rescheduler.stop()
         member.rescheduler = Rescheduler(member.inside, clock=LoopClock(), profile=TRIMTAB, embedded=True)
         await member.rescheduler.start()
-    elif trouble == "cordon":
+    elif disturbance == "cordon":
         await member.cordon(node)
         await asyncio.sleep(600)
         await member.cordon(node, closed=False)
-    elif trouble == "taint":
+    elif disturbance == "taint":
         await member.client.patch(NODES, "", node, {"spec": {"taints": [{"key": "bad", "effect": "NoSchedule"}]}})
         await asyncio.sleep(600)
         await member.client.patch(NODES, "", node, {"spec": {"taints": None}})
@@ -110,7 +114,7 @@ async def disturb(member: Member, trouble: str, node: str) -> None:
 
 
 async def live(member: Member, seen: dict[str, Moved], minutes: int) -> None:
-    """Let time pass, and write down every move that the rescheduler's memory tells of."""
+    """Let time pass and collect every move from the rescheduler's history."""
     for _ in range(minutes):
         await asyncio.sleep(60)
         try:
@@ -134,7 +138,7 @@ def check(moves: list[Moved], threshold: float) -> None:
 
 
 async def traces(member: Member) -> tuple[Any, ...]:
-    """Everything a rescheduler would leave: other pods, events, a changed memory, other marks on nodes."""
+    """Everything that a rescheduler changes: pods and its state."""
     try:
         state = (await member.client.get(CONFIGS, NAMESPACE, STATE))["metadata"]["resourceVersion"]
     except NotFound:

@@ -1,4 +1,4 @@
-"""`make kube` says plainly what it lacks, leaves what is there alone, and resumes where it stopped."""
+"""`make kube` reports what is missing, keeps usable binaries, and resumes where it stopped."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ KUBERNETES = next(
 )
 NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 FINISHED = f"#!/bin/sh\necho etcd Version: 3.5 Kubernetes {KUBERNETES}\n"
-# Builds by writing a script that answers every question about versions with the right one.
+# Builds a script that prints the expected versions.
 GO = f"""#!/bin/sh
 case $1 in
   build) while [ "$1" != -o ]; do shift; done
@@ -27,7 +27,7 @@ echo "dial tcp: no route to host"; exit 1
 
 
 class Machine:
-    """A home, a cache and a PATH of our own, so that nothing real is built or found."""
+    """A home, cache and PATH for the test, so that nothing real is built or found."""
 
     def __init__(self, root: Path) -> None:
         self.tools = root / "tools"
@@ -45,9 +45,9 @@ class Machine:
         (directory / name).write_text(script)
         (directory / name).chmod(0o755)
 
-    def obtain(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    def obtain(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, OBTAIN, *words],
+            [sys.executable, OBTAIN, *arguments],
             env={**self.environment, **more},
             capture_output=True,
             text=True,
@@ -60,21 +60,21 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_without_go_it_says_so_and_fails(machine: Machine) -> None:
-    done = machine.obtain()
-    assert done.returncode == 1
-    assert "Go is not installed" in done.stderr
+def test_missing_go_is_reported(machine: Machine) -> None:
+    completed = machine.obtain()
+    assert completed.returncode == 1
+    assert "Go is not installed" in completed.stderr
 
 
-def test_without_a_registry_it_names_the_registry_and_fails(machine: Machine) -> None:
+def test_unreachable_module_registry_is_named(machine: Machine) -> None:
     machine.put(machine.tools, "go", OFFLINE_GO)
-    done = machine.obtain()
-    assert done.returncode == 1
-    assert "GOPROXY=https://registry.example" in done.stderr
-    assert "no route to host" in done.stderr
+    completed = machine.obtain()
+    assert completed.returncode == 1
+    assert "GOPROXY=https://registry.example" in completed.stderr
+    assert "no route to host" in completed.stderr
 
 
-def test_everything_is_built_once(machine: Machine) -> None:
+def test_binaries_are_built_once(machine: Machine) -> None:
     machine.put(machine.tools, "go", GO)
     first, second = machine.obtain(), machine.obtain()
     assert first.returncode == second.returncode == 0, first.stderr
@@ -83,30 +83,30 @@ def test_everything_is_built_once(machine: Machine) -> None:
     assert f"KUBEBUILDER_ASSETS={machine.binaries}" in second.stdout
 
 
-def test_only_what_is_missing_or_broken_is_built(machine: Machine) -> None:
+def test_only_missing_or_broken_binaries_are_built(machine: Machine) -> None:
     machine.put(machine.tools, "go", GO)
     for name in NAMES:
         machine.put(machine.binaries, name, FINISHED)
     machine.put(machine.binaries, "kube-scheduler", "#!/bin/sh\nexit 3\n")
     (machine.binaries / "kubectl").unlink()
-    done = machine.obtain()
-    assert done.returncode == 0, done.stderr
-    assert [name for name in NAMES if f"Building {name} " in done.stdout] == ["kube-scheduler", "kubectl"]
+    completed = machine.obtain()
+    assert completed.returncode == 0, completed.stderr
+    assert [name for name in NAMES if f"Building {name} " in completed.stdout] == ["kube-scheduler", "kubectl"]
 
 
-def test_given_assets_are_used_as_they_are(machine: Machine, tmp_path: Path) -> None:
+def test_given_binaries_are_used_unchanged(machine: Machine, tmp_path: Path) -> None:
     given = tmp_path / "given"
     for name in NAMES:
         machine.put(given, name, "#!/bin/sh\necho another release\n")
-    done = machine.obtain(KUBEBUILDER_ASSETS=str(given))
-    assert done.returncode == 0, done.stderr
-    assert f"KUBEBUILDER_ASSETS={given}" in done.stdout
+    completed = machine.obtain(KUBEBUILDER_ASSETS=str(given))
+    assert completed.returncode == 0, completed.stderr
+    assert f"KUBEBUILDER_ASSETS={given}" in completed.stdout
     assert not machine.cache.exists()
 
 
-def test_a_check_builds_nothing_and_names_what_is_missing(machine: Machine) -> None:
+def test_check_builds_nothing_and_names_missing_binaries(machine: Machine) -> None:
     for name in NAMES[1:]:
         machine.put(machine.binaries, name, FINISHED)
-    done = machine.obtain("--check")
-    assert done.returncode == 1
-    assert done.stderr.strip() == f"In {machine.binaries}: etcd is not there"
+    completed = machine.obtain("--check")
+    assert completed.returncode == 1
+    assert completed.stderr.strip() == f"In {machine.binaries}: etcd is missing"

@@ -52,7 +52,7 @@ REQUIRED = (
     *(f"000-ttl-{n}-" for n in (1, 2, 3)),
     *("000-reordered-workload-list", "000-a-lazy-policy", "000-a-cluster-scoped-resource"),
     *("001-story-1-", "001-story-2-", "001-three-groups-in-order", "001-groups-in-a-cluster-wide-policy"),
-    *("001-duplicated-copies-fail-over", "001-divided-shares-fail-over", "001-a-policy-without-groups"),
+    *("001-duplicated-workload-fails-over", "001-divided-workload-fails-over", "001-a-policy-without-groups"),
     *("001-every-group-is-exhausted", "001-two-groups-share-a-cluster"),
     *("002-story-1-", "002-story-2-", "002-faq-", "002-flapping-application", "002-two-failovers-in-a-row"),
     *("cluster-recovers-during-eviction", "thirty-of-forty-clusters-fail"),

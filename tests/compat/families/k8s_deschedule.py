@@ -1,10 +1,10 @@
-"""Seven strategies of the descheduler that judge pods or their duplicates."""
+"""Seven descheduler strategies that evaluate pods or their duplicates."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from compat.k8s_cases import Outcome, judged
-from compat.k8s_scene import judge
+from compat.k8s_cluster import judge
 
 
 def run(path: str | Path) -> Iterator[Outcome]:

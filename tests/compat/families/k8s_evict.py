@@ -1,4 +1,4 @@
-"""The eviction subresource: what it answers, what it debits, what it deletes."""
+"""The eviction subresource: its response, the charged budgets and the deletion."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The disruption controller's arithmetic, one sync per case."""
+"""The arithmetic of the disruption controller, one sync per case."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""kube-scheduler's preemption: victims of every candidate node, broken budgets, and the node that is chosen."""
+"""kube-scheduler's preemption: victims of every candidate node, violated budgets, and the chosen node."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,10 +24,14 @@ def run(path: str | Path) -> Iterator[Outcome]:
 def judge(case: dict[str, Any]) -> list[str]:
     fields = ("filter", "filterCode", "victims", "pdbViolations")
     got = answer(case)
-    told = differences({field: case.get(field) for field in fields}, {field: got.get(field) for field in fields})
+    found_differences = differences(
+        {field: case.get(field) for field in fields}, {field: got.get(field) for field in fields}
+    )
     if got.get("chosen") not in case["chosenAmong"] or case["chosenNode"] not in got.get("tied", ()):
-        told.append(f"chosen: recorded {case['chosenNode']} of {case['chosenAmong']}, ours {got.get('chosen')}")
-    return told
+        found_differences.append(
+            f"chosen: recorded {case['chosenNode']} of {case['chosenAmong']}, ours {got.get('chosen')}"
+        )
+    return found_differences
 
 
 def answer(case: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from compat.k8s_cases import Outcome, judged
-from compat.k8s_scene import judge
+from compat.k8s_cluster import judge
 
 
 def run(path: str | Path) -> Iterator[Outcome]:

@@ -1,4 +1,4 @@
-"""Recorded decisions of Karmada's scheduler: the same ask in the same fleet must have the same answer."""
+"""Recorded decisions of Karmada's scheduler: the same request in the same fleet must have the same result."""
 
 import gzip
 import json
@@ -21,7 +21,7 @@ FILES = ("karmada-scheduling", "karmada-harvest")
 
 
 def run(path: Path) -> Iterator[tuple[str, bool, str]]:
-    """Every case of a file: its id, whether it passed, and if not how the answers differ."""
+    """Every case of a file: its id, whether it passed, and the differences if not."""
     load()
     with gzip.open(path, "rt") as lines:
         for line in lines:
@@ -107,7 +107,7 @@ def written(target: Any) -> list[dict[str, Any]]:
 
 
 def shares(clusters: list[dict[str, Any]] | None) -> dict[str, Any]:
-    """Who gets what; order does not count."""
+    """Replicas by cluster, without order."""
     return {c["name"]: (c.get("replicas", 0), c.get("components") or []) for c in clusters or []}
 
 
@@ -121,7 +121,7 @@ def accepted(expect: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def compare_texts(expect: dict[str, Any], decision: Decision) -> Iterable[str]:
-    """Our filters object in order of names, as the recorded texts do."""
+    """Our filters report in order of names, as the recorded texts do."""
     message = decision.failure.message if decision.failure else ""
     if message != expect.get("error", ""):
         yield f"error: expected {expect.get('error', '')!r}, got {message!r}"

@@ -1,4 +1,4 @@
-"""Placements as Karmada's webhooks fill them in and refuse them (format: KARMADA-GOLDEN, validation lines)."""
+"""Placements as Karmada's webhooks default and validate them (format: KARMADA-GOLDEN, validation lines)."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ from trimtab.api.value import Raw
 
 
 def run(path: Path) -> Iterator[tuple[str, bool, str]]:
-    """(id, whether we agree, how we differ) for every case of a file."""
+    """Every case of a file: its id, whether we agree, and the difference if not."""
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
         for line in lines:
             case = json.loads(line)
@@ -20,7 +20,7 @@ def run(path: Path) -> Iterator[tuple[str, bool, str]]:
 
 
 def _given(case: Raw) -> Raw:
-    """The placement as it was given: writing it down dropped empty lists, and the tags tell where they were."""
+    """The placement as given: the recording drops empty lists, and tags mark their places."""
     placement: Raw = case["placement"]
     if "coexist-empty" in case["tags"]:
         return {"clusterAffinities": [], **placement}
@@ -39,7 +39,7 @@ def _without_empty(value: Any) -> Any:
 def _difference(case: Raw) -> str:
     filled = fill_placement(_given(case))
     if _without_empty(filled) != _without_empty(case["expect"]["defaulted"]):
-        return f"filled in {filled}, expected {case['expect']['defaulted']}"
+        return f"defaulted to {filled}, expected {case['expect']['defaulted']}"
     found = list(check_placement(filled, "spec.placement"))
     wanted = case["expect"]["errors"]
     same = len(found) == len(wanted) and all(
@@ -47,4 +47,4 @@ def _difference(case: Raw) -> str:
         and cause.message.endswith(f": {error['Detail']}")
         for cause, error in zip(found, wanted, strict=True)
     )
-    return "" if same else f"complained {found}, expected {wanted}"
+    return "" if same else f"errors {found}, expected {wanted}"

@@ -11,18 +11,12 @@ from compat.k8s_cases import Outcome, cases
 from views import FakeView
 
 from trimtab import plugins
-from trimtab.api.kinds.ocm import (
-    AddOnPlacementScore,
-    ManagedCluster,
-    ManagedClusterSet,
-    ManagedClusterSetBinding,
-    OcmPlacement,
-    PlacementDecision,
-)
+from trimtab.api.kinds.ocm_clusters import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
+from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, OcmPlacement, PlacementDecision
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.value import Object
 from trimtab.controllers.contract import Gone, Note, Wish
-from trimtab.controllers.ocm.placement import place
+from trimtab.controllers.ocm.placement import place as reconcile_placement
 from trimtab.decide.ocm.decision import Answer
 from trimtab.decide.ocm.pipeline import Unlistable, decide
 from trimtab.decide.ocm.request import ask_of
@@ -57,46 +51,48 @@ def judge(case: dict[str, Any]) -> Iterator[str]:
     placement = read(OcmPlacement, given["placement"])
     now = msgspec.convert(given["now"], type=datetime)
     view = FakeView([*things, placement], now=now, profile=UPSTREAM, parts={"cel": compiler()})
-    wishes = list(place(placement, view))
+    effects = list(reconcile_placement(placement, view))
     if recorded.get("skipped") or recorded.get("listError"):
-        yield from unwritten(wishes)
+        yield from unwritten(effects)
         yield from list_fault(recorded, placement, view)
     elif recorded.get("panic"):
-        yield from unmoved(wishes)
+        yield from unmoved(effects)
     else:
-        scene = Atlas(things).scene(now)
-        answer = decide(ask_of(placement, scene, compiler()), scene)
-        yield from compare("", thought(answer, scene), {field: recorded[field] for field in ("totals", "selected")})
-        yield from told(recorded, done(placement, things, wishes, answer))
+        snapshot = Atlas(things).scene(now)
+        decision = decide(ask_of(placement, snapshot, compiler()), snapshot)
+        yield from compare(
+            "", thought(decision, snapshot), {field: recorded[field] for field in ("totals", "selected")}
+        )
+        yield from told(recorded, done(placement, things, effects, decision))
 
 
-def unwritten(wishes: list[Wish]) -> Iterator[str]:
-    written = [wish for wish in wishes if isinstance(wish, Object | Gone | Note)]
+def unwritten(effects: list[Wish]) -> Iterator[str]:
+    written = [effect for effect in effects if isinstance(effect, Object | Gone | Note)]
     if written:
-        yield f"nothing may be written, ours: {written!r}"
+        yield f"expected no writes, ours: {written!r}"
 
 
-def unmoved(wishes: list[Wish]) -> Iterator[str]:
-    moved = [wish for wish in wishes if isinstance(wish, PlacementDecision | Gone)]
+def unmoved(effects: list[Wish]) -> Iterator[str]:
+    moved = [effect for effect in effects if isinstance(effect, PlacementDecision | Gone)]
     if moved:
-        yield f"no decision may change, ours: {moved!r}"
+        yield f"expected no changed decision, ours: {moved!r}"
 
 
 def list_fault(recorded: dict[str, Any], placement: OcmPlacement, view: FakeView) -> Iterator[str]:
     if not recorded.get("listError"):
         return
-    scene = view.part("atlas").scene(view.now)
+    snapshot = view.part("atlas").scene(view.now)
     try:
-        decide(ask_of(placement, scene), scene)
+        decide(ask_of(placement, snapshot), snapshot)
     except Unlistable as fault:
         yield from compare("listError", str(fault), recorded["listError"])
     else:
-        yield "a set that cannot be read was read"
+        yield "an unreadable cluster set was read"
 
 
-def thought(answer: Answer, scene: Scene) -> dict[str, Any]:
-    names = scene.fleet.names
-    found = answer.found
+def thought(decision: Answer, snapshot: Scene) -> dict[str, Any]:
+    names = snapshot.fleet.names
+    found = decision.found
     totals = [] if found.totals is None else found.totals.tolist()
     return {
         "selected": [names[column] for column in found.ranked],
@@ -104,8 +100,8 @@ def thought(answer: Answer, scene: Scene) -> dict[str, Any]:
     }
 
 
-def done(placement: OcmPlacement, things: list[Object], wishes: list[Wish], answer: Answer) -> dict[str, Any]:
-    """The world after the wishes came true, in the words of the record."""
+def done(placement: OcmPlacement, things: list[Object], effects: list[Wish], decision: Answer) -> dict[str, Any]:
+    """The state after the effects are applied, in the form of the recording."""
     decisions = {
         thing.name: thing
         for thing in things
@@ -114,37 +110,37 @@ def done(placement: OcmPlacement, things: list[Object], wishes: list[Wish], answ
         and thing.metadata.labels.get(PLACEMENT_LABEL) == placement.name
     }
     writes, after = [], placement
-    for wish in wishes:
-        if isinstance(wish, PlacementDecision):
-            writes += written(decisions.get(wish.name), wish)
-            decisions[wish.name] = wish
-        elif isinstance(wish, OcmPlacement):
-            writes.append(f"patch placements/status {wish.name}")
-            after = wish
-        elif isinstance(wish, Gone):
-            assert isinstance(wish.target, PlacementDecision)
-            writes.append(f"delete placementdecisions {wish.target.name}")
-            del decisions[wish.target.name]
+    for effect in effects:
+        if isinstance(effect, PlacementDecision):
+            writes += written(decisions.get(effect.name), effect)
+            decisions[effect.name] = effect
+        elif isinstance(effect, OcmPlacement):
+            writes.append(f"patch placements/status {effect.name}")
+            after = effect
+        elif isinstance(effect, Gone):
+            assert isinstance(effect.target, PlacementDecision)
+            writes.append(f"delete placementdecisions {effect.target.name}")
+            del decisions[effect.target.name]
     return {
         "placementDecisions": [shown(decisions[name]) for name in sorted(decisions)],
         "placementStatus": status_of(after),
-        "requeueAt": answer.found.again_at.isoformat().replace("+00:00", "Z") if answer.found.again_at else None,
+        "requeueAt": decision.found.again_at.isoformat().replace("+00:00", "Z") if decision.found.again_at else None,
         "writes": writes,
-        "events": [f"{w.type} {w.reason} {w.message}" for w in wishes if isinstance(w, Note)],
-        "syncError": answer.fault or None,
-        "status": answer.status._asdict(),
+        "events": [f"{w.type} {w.reason} {w.message}" for w in effects if isinstance(w, Note)],
+        "syncError": decision.fault or None,
+        "status": decision.status._asdict(),
     }
 
 
 def written(before: PlacementDecision | None, after: PlacementDecision) -> list[str]:
-    told = []
+    records = []
     if before is None:
-        told.append(f"create placementdecisions {after.name}")
+        records.append(f"create placementdecisions {after.name}")
     elif before.metadata != after.metadata:
-        told.append(f"patch placementdecisions {after.name}")
+        records.append(f"patch placementdecisions {after.name}")
     if clusters_of(after) != (clusters_of(before) if before else []):
-        told.append(f"patch placementdecisions/status {after.name}")
-    return told
+        records.append(f"patch placementdecisions/status {after.name}")
+    return records
 
 
 def shown(decision: PlacementDecision) -> dict[str, Any]:
@@ -194,26 +190,26 @@ def told(recorded: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
 
 
 def saying(condition: dict[str, Any], status: dict[str, str]) -> dict[str, Any]:
-    """The condition with the text of one of several faults that could have been found first."""
+    """The condition with the message of another fault that could have been found first."""
     if condition["type"] != "PlacementMisconfigured":
         return condition
     return {**condition, "message": f"{status['plugin']}:{status['message']}"}
 
 
-def without_compiler(said: Any) -> Any:
-    """What a compiler of CEL says after it said that it failed is its own affair."""
-    if isinstance(said, str):
-        return said.partition(CEL_TEXT)[0] + CEL_TEXT if CEL_TEXT in said else said
-    if isinstance(said, dict):
-        return {key: without_compiler(value) for key, value in said.items()}
-    return [without_compiler(value) for value in said] if isinstance(said, list) else said
+def without_compiler(content: Any) -> Any:
+    """The content without the details that a CEL compiler appends to its failure message."""
+    if isinstance(content, str):
+        return content.partition(CEL_TEXT)[0] + CEL_TEXT if CEL_TEXT in content else content
+    if isinstance(content, dict):
+        return {key: without_compiler(value) for key, value in content.items()}
+    return [without_compiler(value) for value in content] if isinstance(content, list) else content
 
 
-def in_some_order(said: list[str]) -> tuple[list[str], Counter[str]]:
-    """Deletions come in any order."""
+def in_some_order(writes: list[str]) -> tuple[list[str], Counter[str]]:
+    """Deletions have no order."""
     deletions = ("delete ", "Normal DecisionDelete ")
-    return [text for text in said if not text.startswith(deletions)], Counter(
-        text for text in said if text.startswith(deletions)
+    return [text for text in writes if not text.startswith(deletions)], Counter(
+        text for text in writes if text.startswith(deletions)
     )
 
 
