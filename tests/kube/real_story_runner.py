@@ -242,7 +242,10 @@ class RealStage(Stage):
     """Reads from watch caches, so that an expectation sees all clusters at one moment."""
 
     def _client(self, where: str) -> Client:
-        return cast("Client", self._fleet.world[where].seen) if where else self._fleet.client
+        if not where:
+            return self._fleet.client
+        member = cast("Actor", self._fleet.world[where])
+        return cast("Client", member.seen)
 
 
 def failing(story: Story) -> Iterator[str]:

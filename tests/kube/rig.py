@@ -42,7 +42,7 @@ class Unavailable(Exception):
 
 
 def assets() -> Path:
-    """The directory of the binaries; raises Unavailable with the missing ones when `make kube` is needed."""
+    """The directory of the binaries; raises RigUnavailable with the missing ones when `make kube` is needed."""
     completed = subprocess.run([sys.executable, OBTAIN, "--check"], capture_output=True, text=True, check=False)
     if completed.returncode != 0:
         raise Unavailable(f"{completed.stderr.strip()} (run make kube)")
