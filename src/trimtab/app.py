@@ -38,9 +38,9 @@ from trimtab.decide.ocm.request import ask_of
 from trimtab.errors import AlreadyExists, NotFound
 from trimtab.interpret.cel.expressions import compiler
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.lua.sandbox import LIMITS, Executor, Limits, Ran, run_script
+from trimtab.interpret.lua.sandbox import LIMITS, Executor, LuaLimits, ScriptResult, run_script
 from trimtab.interpret.names import binding_name
-from trimtab.interpret.operations import Fault
+from trimtab.interpret.operations import InterpreterFailure
 from trimtab.members.probe import Prober
 from trimtab.members.proxy import Proxy, Server
 from trimtab.members.roster import Roster
@@ -171,13 +171,18 @@ class Plane:
         if hasattr(self, "manager"):
             self.manager.look_at_everything("detect", "dispatch", "execute", "aggregate", "dependencies")
 
-    def _run_script(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault:
+    def _run_script(
+        self, script: str, hook: str, arguments: Sequence[Any], limits: LuaLimits = LIMITS
+    ) -> ScriptResult | InterpreterFailure:
         """Run a user's script; a failure is reported in the customization that contains it."""
         outcome = self._scripts(script, hook, arguments, limits)
         customization = self._authors.get(script)
-        if isinstance(outcome, Fault) and customization is not None:
+        if isinstance(outcome, InterpreterFailure) and customization is not None:
             name = customization["metadata"]["name"]
-            self.around.memory["script fault", name] = (script, Fault(outcome.reason, f"{hook}: {outcome.message}"))
+            self.around.memory["script fault", name] = (
+                script,
+                InterpreterFailure(outcome.reason, f"{hook}: {outcome.message}"),
+            )
             self.manager.wake("customizations", Key(kind_of(ResourceInterpreterCustomization).id, "", name))
         return outcome
 

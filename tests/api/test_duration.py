@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.api.duration import DURATION, duration, is_duration, told
-from trimtab.api.schema.go_regexp import go_pattern
+from trimtab.api.schema.go_regexp import go_matcher
 
 
 @pytest.mark.parametrize("text", ["90s", "1h30m", "2d", "0.5h", "250ms"])
@@ -36,6 +36,6 @@ PARTS = st.from_regex(r"[0-9]{1,3}(\.[0-9]{1,2})?(ms|s|m|h|d)", fullmatch=True)
 @given(st.one_of(st.lists(PARTS, max_size=3).map("".join), st.text("0159smhd", max_size=12), st.text(max_size=6)))
 def test_schema_pattern_accepts_the_same_texts_as_is_duration(text: str) -> None:
     """Only down to a hundredth of a millisecond: a timedelta rounds shorter durations to zero, the pattern does not."""
-    matches = go_pattern(DURATION)
+    matches = go_matcher(DURATION)
     assert matches is not None
     assert matches(text) == is_duration(text)

@@ -14,8 +14,8 @@ from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.lua.scripts import HOOKS
 from trimtab.interpret.match import selector_priority
 from trimtab.interpret.names import binding_name, binding_reference_key, work_name
-from trimtab.interpret.operations import Operation, Uninterpretable
-from trimtab.interpret.overrides.image import BadImage, override_image
+from trimtab.interpret.operations import InterpreterError, Operation
+from trimtab.interpret.overrides.image import InvalidImage, override_image
 from trimtab.interpret.prune import prune
 
 VECTORS = json.loads((Path(__file__).parent / "karmada-vectors.json").read_text())["vectors"]
@@ -50,7 +50,7 @@ def answer(vector: dict[str, Any], interpreter: Interpreter, operation: Operatio
         case Operation.DEPENDENCY:
             return in_any_order(interpreter.dependencies(obj))
         case _:
-            return interpreter.ask(operation, obj)
+            return interpreter.interpret(operation, obj)
 
 
 OPERATIONS = {
@@ -91,7 +91,7 @@ def ours(vector: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["op"])
 def test_our_result_equals_the_recorded_one(vector: dict[str, Any]) -> None:
     if vector.get("error"):
-        with pytest.raises((Uninterpretable, BadImage)):
+        with pytest.raises((InterpreterError, InvalidImage)):
             ours(vector)
         return
     expected = vector["result"]

@@ -10,8 +10,8 @@ import trimtab.api.kinds
 from trimtab.api.kind import find_kind
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import message_name
-from trimtab.api.patch.managed_fields import Manager, track_update
-from trimtab.api.patch.merge_schema import native_shape
+from trimtab.api.patch.managed_fields import FieldManager, track_update
+from trimtab.api.patch.merge_schema import native_merge_schema
 from trimtab.registry import discover
 
 discover(trimtab.api.kinds)
@@ -50,7 +50,7 @@ def test_created_object_is_defaulted_and_owned_as_recorded(case: dict[str, Any])
 
     reset = ("status",) if declared.status else ()
     owned = track_update(
-        None, obj, native_shape(api_version, kind), Manager("x", "Update", api_version), None, without=reset
+        None, obj, native_merge_schema(api_version, kind), FieldManager("x", "Update", api_version), None, without=reset
     )
     expected = response["metadata"].get("managedFields", [])[:1]
     assert [entry["fieldsV1"] for entry in owned["metadata"].get("managedFields", [])] == [

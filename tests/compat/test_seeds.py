@@ -8,7 +8,7 @@ import yaml
 from trimtab.api import kinds as declarations
 from trimtab.api.kind import find_kind
 from trimtab.api.schema.from_types import schema_for
-from trimtab.api.schema.structural import Structural
+from trimtab.api.schema.structural import StructuralSchema
 from trimtab.api.value import Raw
 from trimtab.registry import discover
 
@@ -23,16 +23,16 @@ def admit(raw: Raw) -> Raw:
     if kind.namespaced:
         raw["metadata"].setdefault("namespace", "default")
     version = raw["apiVersion"].rpartition("/")[2]
-    structural = Structural(schema_for(kind, version))
+    structural = StructuralSchema(schema_for(kind, version))
     pruned, unknown = structural.prune(raw)
     assert unknown == []
     posted = {key: value for key, value in pruned.items() if key != "status"} if kind.status else pruned
-    obj = structural.fill(posted)
+    obj = structural.apply_defaults(posted)
     assert structural.check(obj) == []
-    stored = Structural(schema_for(kind)).fill(kind.convert(obj, kind.version))
+    stored = StructuralSchema(schema_for(kind)).apply_defaults(kind.convert(obj, kind.version))
     for default in (*kind.defaults, *kind.admission_defaults):
         stored = default(stored)
-    assert Structural(schema_for(kind)).check(stored) == []
+    assert StructuralSchema(schema_for(kind)).check(stored) == []
     assert [cause for check in (*kind.validators, *kind.admission_validators) for cause in check(stored, None)] == []
     assert kind.decode(stored).metadata.name == raw["metadata"]["name"]
     return stored
@@ -79,5 +79,5 @@ def test_status_with_unnamed_score_is_refused() -> None:
     kind = find_kind("cluster.open-cluster-management.io/v1alpha1", "AddOnPlacementScore")
     assert kind is not None
     score = {"status": {"scores": [{"name": "cpuratio", "value": 88}, {"prioritizer": "memratio", "value": 77}]}}
-    (cause,) = Structural(schema_for(kind)).check_status(score)
+    (cause,) = StructuralSchema(schema_for(kind)).check_status(score)
     assert (cause.field, cause.message) == ("status.scores[1].name", "Required value")

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from trimtab.api.jsonpath import BadPath
-from trimtab.interpret.ignore_fields import from_jq, spared
+from trimtab.interpret.ignore_fields import jq_to_json_path, with_ignored_fields
 
 MANIFEST: dict[str, Any] = {
     "spec": {
@@ -46,21 +46,21 @@ OBSERVED: dict[str, Any] = {
 def test_named_fields_are_taken_from_the_member_and_others_from_the_manifest(
     rule: dict[str, Any], location: tuple[Any, ...], value: Any
 ) -> None:
-    found: Any = spared(MANIFEST, OBSERVED, rule)["spec"]
+    found: Any = with_ignored_fields(MANIFEST, OBSERVED, rule)["spec"]
     for key in location:
         found = found[key]
     assert found == value
 
 
 def test_field_removed_in_the_member_stays_removed() -> None:
-    assert "paused" not in spared(MANIFEST, OBSERVED, {"jsonPaths": [".spec.paused"]})["spec"]
+    assert "paused" not in with_ignored_fields(MANIFEST, OBSERVED, {"jsonPaths": [".spec.paused"]})["spec"]
     assert MANIFEST["spec"]["paused"] is True
 
 
 def test_jq_expression_that_is_not_a_path_is_rejected() -> None:
-    assert from_jq('.metadata.annotations["a.b/c"]') == '.metadata.annotations["a.b/c"]'
+    assert jq_to_json_path('.metadata.annotations["a.b/c"]') == '.metadata.annotations["a.b/c"]'
     for expression in ("del(.spec)", ".spec | keys", ".spec[", "env", ".. | .image"):
         with pytest.raises(BadPath):
-            from_jq(expression)
+            jq_to_json_path(expression)
     with pytest.raises(BadPath):
-        spared(MANIFEST, OBSERVED, {"jsonPointers": ["spec"]})
+        with_ignored_fields(MANIFEST, OBSERVED, {"jsonPointers": ["spec"]})

@@ -5,7 +5,7 @@ import pytest
 
 from interpret.lua.script_helpers import OBJECT, customization, interpreter_with
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.operations import Operation, Uninterpretable
+from trimtab.interpret.operations import InterpreterError, Operation
 
 
 def test_script_takes_precedence_over_the_native_rule() -> None:
@@ -24,7 +24,7 @@ def test_failure_of_a_script_is_final() -> None:
     interpreter = Interpreter.of(
         [customization(kind=("v1", "Pod"), healthInterpretation="function InterpretHealth(o) end")]
     )
-    with pytest.raises(Uninterpretable, match="ResourceInterpreterCustomization foo: the health must be"):
+    with pytest.raises(InterpreterError, match="ResourceInterpreterCustomization foo: the health must be"):
         interpreter.health({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Succeeded"}})
 
 
@@ -34,7 +34,7 @@ class Webhook:
     def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool:
         return operation is Operation.HEALTH
 
-    def answer(self, operation: Operation, arguments: Sequence[Any]) -> Any:
+    def interpret(self, operation: Operation, arguments: Sequence[Any]) -> Any:
         return False
 
     def generation(self, gvk: tuple[str, str], operation: Operation) -> str:
@@ -58,14 +58,18 @@ def with_version(version: str) -> dict[str, Any]:
 def test_same_script_and_version_have_the_same_key() -> None:
     interpreter = interpreter_with(healthInterpretation="return 1")
     same = interpreter_with(healthInterpretation="return 1")
-    assert interpreter.key(Operation.HEALTH, with_version("1")) == same.key(Operation.HEALTH, with_version("1"))
+    assert interpreter.cache_key(Operation.HEALTH, with_version("1")) == same.cache_key(
+        Operation.HEALTH, with_version("1")
+    )
 
 
 def test_another_version_of_the_object_has_another_key() -> None:
     interpreter = interpreter_with(healthInterpretation="return 1")
-    assert interpreter.key(Operation.HEALTH, with_version("1")) != interpreter.key(Operation.HEALTH, with_version("2"))
+    assert interpreter.cache_key(Operation.HEALTH, with_version("1")) != interpreter.cache_key(
+        Operation.HEALTH, with_version("2")
+    )
 
 
 def test_another_script_has_another_key() -> None:
     one, two = interpreter_with(healthInterpretation="return 1"), interpreter_with(healthInterpretation="return 2")
-    assert one.key(Operation.HEALTH, with_version("1")) != two.key(Operation.HEALTH, with_version("1"))
+    assert one.cache_key(Operation.HEALTH, with_version("1")) != two.cache_key(Operation.HEALTH, with_version("1"))

@@ -1,7 +1,14 @@
 import pytest
 
 from trimtab.api.value import Raw
-from trimtab.interpret.match import ALL, BY_LABEL, BY_NAME, NOT, policy_priority, selector_priority
+from trimtab.interpret.match import (
+    MATCH_ANY,
+    MATCH_BY_LABEL,
+    MATCH_BY_NAME,
+    NO_MATCH,
+    policy_priority,
+    selector_priority,
+)
 
 OBJECT: Raw = {
     "apiVersion": "apps/v1",
@@ -17,15 +24,15 @@ def selector(**fields: object) -> Raw:
 @pytest.mark.parametrize(
     ("entry", "priority"),
     [
-        (selector(), ALL),
-        (selector(name="web"), BY_NAME),
-        (selector(name="web", labelSelector={"matchLabels": {"app": "other"}}), BY_NAME),
-        (selector(name="other"), NOT),
-        (selector(namespace="ns"), ALL),
-        (selector(namespace="other", name="web"), NOT),
-        (selector(labelSelector={"matchLabels": {"app": "web"}}), BY_LABEL),
-        (selector(labelSelector={"matchLabels": {"app": "other"}}), NOT),
-        (selector(kind="StatefulSet"), NOT),
+        (selector(), MATCH_ANY),
+        (selector(name="web"), MATCH_BY_NAME),
+        (selector(name="web", labelSelector={"matchLabels": {"app": "other"}}), MATCH_BY_NAME),
+        (selector(name="other"), NO_MATCH),
+        (selector(namespace="ns"), MATCH_ANY),
+        (selector(namespace="other", name="web"), NO_MATCH),
+        (selector(labelSelector={"matchLabels": {"app": "web"}}), MATCH_BY_LABEL),
+        (selector(labelSelector={"matchLabels": {"app": "other"}}), NO_MATCH),
+        (selector(kind="StatefulSet"), NO_MATCH),
     ],
 )
 def test_more_specific_selectors_have_higher_priority(entry: Raw, priority: int) -> None:
@@ -33,5 +40,5 @@ def test_more_specific_selectors_have_higher_priority(entry: Raw, priority: int)
 
 
 def test_policy_has_the_priority_of_its_most_specific_selector() -> None:
-    assert policy_priority([selector(), selector(name="web"), selector(name="other")], OBJECT) == BY_NAME
-    assert policy_priority([], OBJECT) == ALL
+    assert policy_priority([selector(), selector(name="web"), selector(name="other")], OBJECT) == MATCH_BY_NAME
+    assert policy_priority([], OBJECT) == MATCH_ANY

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from interpret.native.native_helpers import TRIMTAB, deployment
-from trimtab.interpret.podspec import requirements, resource_request
+from trimtab.interpret.podspec import replica_requirements, resource_request
 
 
 def test_resource_amounts_are_formatted_by_resource() -> None:
@@ -52,6 +52,6 @@ def test_limit_counts_where_a_request_is_missing() -> None:
 def test_node_constraints_are_part_of_the_requirements() -> None:
     spec = {"nodeSelector": {"disk": "ssd"}, "priorityClassName": "high"}
     claim = {"nodeSelector": {"disk": "ssd"}}
-    assert requirements({"spec": spec}) == {"nodeClaim": claim}
-    assert requirements({"spec": spec}, with_priority=True) == {"nodeClaim": claim, "priorityClassName": "high"}
-    assert requirements({"spec": {"priorityClassName": "high"}}, with_priority=True) is None
+    assert replica_requirements({"spec": spec}) == {"nodeClaim": claim}
+    assert replica_requirements({"spec": spec}, with_priority=True) == {"nodeClaim": claim, "priorityClassName": "high"}
+    assert replica_requirements({"spec": {"priorityClassName": "high"}}, with_priority=True) is None

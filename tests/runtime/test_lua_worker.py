@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.lua.sandbox import LIMITS, Limits, Ran
-from trimtab.interpret.operations import Fault
+from trimtab.interpret.lua.sandbox import LIMITS, LuaLimits, ScriptResult
+from trimtab.interpret.operations import InterpreterFailure
 from trimtab.runtime.lua_worker import LuaWorker
 
 BUSY_IN_C = """
@@ -24,48 +24,48 @@ def worker() -> Iterator[LuaWorker]:
 
 def test_script_returns_the_same_values_from_a_separate_process(worker: LuaWorker) -> None:
     outcome = worker("function F(o) print('seen') return o.n + 1, {x = {}} end", "F", [{"n": 1}])
-    assert outcome == Ran((2, {"x": []}), ("seen",))
+    assert outcome == ScriptResult((2, {"x": []}), ("seen",))
 
 
 def test_fault_keeps_its_reason_across_the_process_boundary(worker: LuaWorker) -> None:
     outcome = worker("function F() while true do end end", "F", [], LIMITS)
-    assert outcome == Fault("OutOfInstructions", "F ran for more than 20000000 instructions")
+    assert outcome == InterpreterFailure("OutOfInstructions", "F ran for more than 20000000 instructions")
 
 
 def test_script_busy_in_c_code_is_killed_at_the_deadline() -> None:
     worker = LuaWorker(seconds=0.3)
     started = time.monotonic()
-    outcome = worker(BUSY_IN_C, "F", [], Limits(instructions=10**12))
+    outcome = worker(BUSY_IN_C, "F", [], LuaLimits(instructions=10**12))
     worker.close()
-    assert isinstance(outcome, Fault)
+    assert isinstance(outcome, InterpreterFailure)
     assert outcome.reason == "DeadlineExceeded"
     assert time.monotonic() - started < 15
 
 
 def test_killed_script_is_not_run_again_at_once() -> None:
     worker = LuaWorker(seconds=0.3)
-    worker(BUSY_IN_C, "F", [], Limits(instructions=10**12))
+    worker(BUSY_IN_C, "F", [], LuaLimits(instructions=10**12))
     started = time.monotonic()
-    outcome = worker(BUSY_IN_C, "F", [], Limits(instructions=10**12))
+    outcome = worker(BUSY_IN_C, "F", [], LuaLimits(instructions=10**12))
     took = time.monotonic() - started
     worker.close()
-    assert isinstance(outcome, Fault)
+    assert isinstance(outcome, InterpreterFailure)
     assert "not tried again for 60 s" in outcome.message
     assert took < 0.1
 
 
 def test_other_scripts_run_after_a_kill() -> None:
     worker = LuaWorker(seconds=0.3)
-    worker(BUSY_IN_C, "F", [], Limits(instructions=10**12))
+    worker(BUSY_IN_C, "F", [], LuaLimits(instructions=10**12))
     outcome = worker("function F() return 1 end", "F", [])
     worker.close()
-    assert outcome == Ran((1,))
+    assert outcome == ScriptResult((1,))
 
 
 def test_object_larger_than_the_pipe_buffer_is_passed(worker: LuaWorker) -> None:
     words = ["x" * 1000] * 500
     outcome = worker("function F(o) return #o.words, o.words end", "F", [{"words": words}])
-    assert outcome == Ran((500, words))
+    assert outcome == ScriptResult((500, words))
 
 
 def test_event_loop_continues_while_a_script_runs(worker: LuaWorker) -> None:
@@ -79,12 +79,12 @@ def test_event_loop_continues_while_a_script_runs(worker: LuaWorker) -> None:
 
     turns, outcome = asyncio.run(count())
     assert turns > 3
-    assert isinstance(outcome, Fault)
+    assert isinstance(outcome, InterpreterFailure)
 
 
 def test_script_reads_the_current_time(worker: LuaWorker) -> None:
     outcome = worker("function F() return os.time() end", "F", [])
-    assert isinstance(outcome, Ran)
+    assert isinstance(outcome, ScriptResult)
     assert abs(outcome.values[0] - time.time()) < 60
 
 

@@ -11,7 +11,7 @@ _SELECT = re.compile(r"\[\]\s*\|\s*select\(\s*(\.[^=!]+?)\s*(==|!=)\s*(\"[^\"]*\
 _JQ_PATH = re.compile(r"""(\.[A-Za-z_][\w-]*|\.?\[(?:"[^"]*"|-?\d+|\*|\?\(@[^)]*\))\])+\Z""")
 
 
-def from_jq(expression: str) -> str:
+def jq_to_json_path(expression: str) -> str:
     """The JSON path of a jq path: names, indexes, `[]` and `select(.name == "x")` are supported."""
     text = _SELECT.sub(lambda found: f"[?(@{found[1]}{found[2]}{found[3]})]", expression.strip())
     text = text.replace("[]", "[*]").replace(".[", "[")
@@ -22,7 +22,7 @@ def from_jq(expression: str) -> str:
     return text
 
 
-def from_pointer(pointer: str, document: Any) -> Iterator[Place]:
+def pointer_locations(pointer: str, document: Any) -> Iterator[Place]:
     """The location that a JSON pointer names in the document, if it exists."""
     if not pointer.startswith("/"):
         raise BadPath(f"JSON Pointer error in {pointer!r}: it begins with /")
@@ -38,34 +38,38 @@ def from_pointer(pointer: str, document: Any) -> Iterator[Place]:
     yield tuple(location)
 
 
-def spared(manifest: Raw, seen: Raw, rule: Raw) -> Raw:
+def with_ignored_fields(manifest: Raw, observed: Raw, rule: Raw) -> Raw:
     """The manifest with the fields that the rule names as they are in `observed`; raises `InvalidJSONPath`."""
-    paths: Iterable[str] = [*(rule.get("jsonPaths") or ()), *map(from_jq, rule.get("jqPathExpressions") or ())]
+    paths: Iterable[str] = [*(rule.get("jsonPaths") or ()), *map(jq_to_json_path, rule.get("jqPathExpressions") or ())]
     found = [location for path in paths for location in places(manifest, path)]
-    found += [location for pointer in rule.get("jsonPointers") or () for location in from_pointer(pointer, manifest)]
+    found += [
+        location for pointer in rule.get("jsonPointers") or () for location in pointer_locations(pointer, manifest)
+    ]
     for location in found:
-        manifest = _taken_over(manifest, seen, location)
+        manifest = _copy_value_at(manifest, observed, location)
     return manifest
 
 
-def _taken_over(desired: Any, observed: Any, location: Place) -> Any:
+def _copy_value_at(desired: Any, observed: Any, location: Place) -> Any:
     """A copy of `desired` with the value of `observed` at the location; without it, where `observed` has none."""
     if not location:
         return observed
     key, rest = location[0], location[1:]
     if isinstance(desired, list) and isinstance(key, int):
-        other = _counterpart(desired[key], observed, key)
+        other = _matching_item(desired[key], observed, key)
         return (
-            desired if other is None else [*desired[:key], _taken_over(desired[key], other, rest), *desired[key + 1 :]]
+            desired
+            if other is None
+            else [*desired[:key], _copy_value_at(desired[key], other, rest), *desired[key + 1 :]]
         )
     if not isinstance(desired, dict) or not isinstance(observed, dict):
         return desired
     if key in observed:
-        return {**desired, key: _taken_over(desired[key], observed[key], rest)}
+        return {**desired, key: _copy_value_at(desired[key], observed[key], rest)}
     return desired if rest else {name: value for name, value in desired.items() if name != key}
 
 
-def _counterpart(item: Any, observed: Any, index: int) -> Any:
+def _matching_item(item: Any, observed: Any, index: int) -> Any:
     """The corresponding item of the other list: by name where it has one, else by index."""
     if not isinstance(observed, list):
         return None

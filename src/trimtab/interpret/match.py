@@ -8,23 +8,23 @@ from trimtab.api.paths import table, text
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
 
-NOT, ALL, BY_LABEL, BY_NAME = range(4)
+NO_MATCH, MATCH_ANY, MATCH_BY_LABEL, MATCH_BY_NAME = range(4)
 
 
 def selector_priority(selector: Raw, obj: Raw) -> int:
     """How specifically a `resourceSelectors` entry selects `obj`: 0 not at all, 1 any object, 2 by label, 3 by name."""
     if selector.get("apiVersion") != obj.get("apiVersion") or selector.get("kind") != obj.get("kind"):
-        return NOT
+        return NO_MATCH
     if (namespace := text(selector, "namespace")) and namespace != text(obj, "metadata", "namespace"):
-        return NOT
+        return NO_MATCH
     if name := text(selector, "name"):
-        return BY_NAME if name == text(obj, "metadata", "name") else NOT
+        return MATCH_BY_NAME if name == text(obj, "metadata", "name") else NO_MATCH
     if (labels := selector.get("labelSelector")) is None:
-        return ALL
+        return MATCH_ANY
     wanted = msgspec.convert(labels, LabelSelector, strict=False)
-    return BY_LABEL if wanted.matches(table(obj, "metadata", "labels")) else NOT
+    return MATCH_BY_LABEL if wanted.matches(table(obj, "metadata", "labels")) else NO_MATCH
 
 
 def policy_priority(selectors: Sequence[Raw], obj: Raw) -> int:
     """The highest priority of several entries; no entries at all select every object."""
-    return max((selector_priority(selector, obj) for selector in selectors), default=ALL)
+    return max((selector_priority(selector, obj) for selector in selectors), default=MATCH_ANY)

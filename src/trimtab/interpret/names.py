@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+_SAFE_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def fnv1a(data: str) -> int:
@@ -13,9 +13,9 @@ def fnv1a(data: str) -> int:
     return found
 
 
-def _encoded(number: int) -> str:
+def _safe_encode(number: int) -> str:
     """Decimal digits encoded in characters that form no words, as `rand.SafeEncodeString` does."""
-    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
+    return "".join(_SAFE_CHARACTERS[ord(digit) % len(_SAFE_CHARACTERS)] for digit in str(number))
 
 
 def binding_name(kind: str, name: str) -> str:
@@ -26,9 +26,9 @@ def binding_name(kind: str, name: str) -> str:
 def work_name(kind: str, name: str, namespace: str = "") -> str:
     plain = name.replace(":", ".").lower()
     subject = "-".join(part for part in (namespace, plain, kind) if part).lower()
-    return f"{plain}-{_encoded(fnv1a(subject))}"
+    return f"{plain}-{_safe_encode(fnv1a(subject))}"
 
 
 def binding_reference_key(namespace: str, name: str) -> str:
     """The suffix of the label `resourcebinding.karmada.io/depended-by-…`."""
-    return _encoded(fnv1a(f"{namespace}/{name}" if namespace else name))
+    return _safe_encode(fnv1a(f"{namespace}/{name}" if namespace else name))

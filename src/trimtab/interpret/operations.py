@@ -16,29 +16,29 @@ class Operation(StrEnum):
     DEPENDENCY = "InterpretDependency"
 
 
-class Fault(NamedTuple):
+class InterpreterFailure(NamedTuple):
     """Why an operation has no result: a CamelCase reason for machines, a sentence for people."""
 
     reason: str
     message: str
 
 
-class Uninterpretable(Exception):
+class InterpreterError(Exception):
     """An operation has no result; `failure` says why and `source` whose rule failed."""
 
-    def __init__(self, fault: Fault, operation: str, source: str) -> None:
-        super().__init__(f"{operation} by {source}: {fault.message}")
-        self.fault = fault
+    def __init__(self, failure: InterpreterFailure, operation: str, source: str) -> None:
+        super().__init__(f"{operation} by {source}: {failure.message}")
+        self.failure = failure
         self.operation = operation
         self.source = source
 
 
-class Level(Protocol):
+class InterpreterLevel(Protocol):
     """One level of rules; the first level that has a rule for (kind, operation) is used, and its failure is final."""
 
     def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool: ...
 
-    def answer(self, operation: Operation, arguments: Sequence[Any]) -> Any:
+    def interpret(self, operation: Operation, arguments: Sequence[Any]) -> Any:
         """The result in plain values; raises `InterpreterError`. The object in question is the first argument."""
 
     def generation(self, gvk: tuple[str, str], operation: Operation) -> str:

@@ -7,9 +7,9 @@ from trimtab.api.paths import dig, rows, table, tables, text
 from trimtab.api.quantity import from_milli, from_whole, milli, whole
 from trimtab.api.value import QuantityText, Raw
 
-_MEASURED_IN_BYTES = ("memory", "ephemeral-storage", "hugepages-")
-_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
-_SECRET_OF_VOLUME = (
+_BYTE_RESOURCES = ("memory", "ephemeral-storage", "hugepages-")
+_CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
+_VOLUME_SECRET_PATHS = (
     ("azureFile", "secretName"),
     ("cephfs", "secretRef", "name"),
     ("cinder", "secretRef", "name"),
@@ -23,7 +23,7 @@ _SECRET_OF_VOLUME = (
 )
 
 
-def requirements(template: Raw, *, with_priority: bool = False) -> Raw | None:
+def replica_requirements(template: Raw, *, with_priority: bool = False) -> Raw | None:
     """The ReplicaRequirements of one replica made from `template`; None when it requires nothing."""
     spec = table(template, "spec")
     claim, request = _node_claim(spec), resource_request(spec)
@@ -48,30 +48,30 @@ def resource_request(spec: Raw) -> dict[str, str]:
     """The sum of the containers, or the largest init container where that is more, plus the overhead."""
     total: dict[str, int] = {}
     for container in tables(spec, "containers"):
-        for name, amount in _asked(container).items():
+        for name, amount in _container_requests(container).items():
             total[name] = total.get(name, 0) + amount
     for container in tables(spec, "initContainers"):
-        for name, amount in _asked(container).items():
+        for name, amount in _container_requests(container).items():
             total[name] = max(total.get(name, 0), amount)
-    for name, amount in _amounts(table(spec, "overhead")).items():
+    for name, amount in _parse_amounts(table(spec, "overhead")).items():
         total[name] = total.get(name, 0) + amount
-    return {name: _written(name, amount) for name, amount in sorted(total.items()) if amount > 0}
+    return {name: _format_amount(name, amount) for name, amount in sorted(total.items()) if amount > 0}
 
 
-def _asked(container: Raw) -> dict[str, int]:
+def _container_requests(container: Raw) -> dict[str, int]:
     """Requests; limits where a request is missing."""
-    return _amounts(table(container, "resources", "limits") | table(container, "resources", "requests"))
+    return _parse_amounts(table(container, "resources", "limits") | table(container, "resources", "requests"))
 
 
-def _amounts(quantities: dict[str, QuantityText]) -> dict[str, int]:
+def _parse_amounts(quantities: dict[str, QuantityText]) -> dict[str, int]:
     return {
         name: milli(amount) if name == "cpu" else whole(amount)
         for name, amount in quantities.items()
-        if _countable(name)
+        if _is_schedulable_resource(name)
     }
 
 
-def _countable(name: str) -> bool:
+def _is_schedulable_resource(name: str) -> bool:
     """Whether the scheduler accounts for it: the basic resources, huge pages, volumes, and anything with a domain."""
     if name in ("cpu", "memory", "ephemeral-storage", "pods"):
         return True
@@ -80,51 +80,51 @@ def _countable(name: str) -> bool:
     return "/" in name and not name.startswith("requests.")
 
 
-def _written(name: str, amount: int) -> str:
+def _format_amount(name: str, amount: int) -> str:
     if name == "cpu":
         return from_milli(amount)
-    return from_whole(amount, binary=name.startswith(_MEASURED_IN_BYTES))
+    return from_whole(amount, binary=name.startswith(_BYTE_RESOURCES))
 
 
-def dependencies(template: Raw, namespace: str) -> list[Raw]:
+def pod_dependencies(template: Raw, namespace: str) -> list[Raw]:
     """References to every object that the pods need, each once, in a fixed order."""
     spec = table(template, "spec")
     named = {
-        *(("ConfigMap", name) for name in _config_maps(spec)),
-        *(("Secret", name) for name in _secrets(spec)),
+        *(("ConfigMap", name) for name in _config_map_names(spec)),
+        *(("Secret", name) for name in _secret_names(spec)),
         *(("PersistentVolumeClaim", text(v, "persistentVolumeClaim", "claimName")) for v in tables(spec, "volumes")),
         *(("ServiceAccount", name) for name in [text(spec, "serviceAccountName")] if name != "default"),
     }
-    return [reference("v1", kind, namespace, name) for kind, name in sorted(named) if name]
+    return [object_reference("v1", kind, namespace, name) for kind, name in sorted(named) if name]
 
 
-def reference(api_version: str, kind: str, namespace: str, name: str) -> Raw:
+def object_reference(api_version: str, kind: str, namespace: str, name: str) -> Raw:
     return {"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name}
 
 
 def _containers(spec: Raw) -> Iterator[Raw]:
-    for part in _CONTAINERS:
+    for part in _CONTAINER_FIELDS:
         yield from tables(spec, part)
 
 
-def _sources(volume: Raw) -> list[Any]:
+def _projected_sources(volume: Raw) -> list[Any]:
     return rows(volume, "projected", "sources")
 
 
-def _config_maps(spec: Raw) -> Iterator[str]:
+def _config_map_names(spec: Raw) -> Iterator[str]:
     for container in _containers(spec):
         yield from (text(source, "configMapRef", "name") for source in tables(container, "envFrom"))
         yield from (text(entry, "valueFrom", "configMapKeyRef", "name") for entry in tables(container, "env"))
     for volume in tables(spec, "volumes"):
         yield text(volume, "configMap", "name")
-        yield from (text(source, "configMap", "name") for source in _sources(volume))
+        yield from (text(source, "configMap", "name") for source in _projected_sources(volume))
 
 
-def _secrets(spec: Raw) -> Iterator[str]:
+def _secret_names(spec: Raw) -> Iterator[str]:
     yield from (text(pull, "name") for pull in tables(spec, "imagePullSecrets"))
     for container in _containers(spec):
         yield from (text(source, "secretRef", "name") for source in tables(container, "envFrom"))
         yield from (text(entry, "valueFrom", "secretKeyRef", "name") for entry in tables(container, "env"))
     for volume in tables(spec, "volumes"):
-        yield from (text(volume, *path) for path in _SECRET_OF_VOLUME)
-        yield from (text(source, "secret", "name") for source in _sources(volume))
+        yield from (text(volume, *path) for path in _VOLUME_SECRET_PATHS)
+        yield from (text(source, "secret", "name") for source in _projected_sources(volume))

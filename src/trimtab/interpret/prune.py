@@ -6,7 +6,7 @@ from trimtab.api.paths import dig, planted, table, tables, text, uprooted
 from trimtab.api.value import Raw
 from trimtab.interpret.native.retain import TOKEN_SECRET
 
-_METADATA = frozenset(
+_SERVER_METADATA = frozenset(
     (
         "creationTimestamp",
         "deletionTimestamp",
@@ -20,32 +20,32 @@ _METADATA = frozenset(
         "finalizers",
     )
 )
-_REVISIONS = frozenset(("deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"))
+_REVISION_ANNOTATIONS = frozenset(("deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"))
 _CONTROLLER_LABELS = frozenset(("controller-uid", "batch.kubernetes.io/controller-uid"))
 _JOB_LABELS = _CONTROLLER_LABELS | {"job-name", "batch.kubernetes.io/job-name"}
-_ADDRESSES = frozenset(("clusterIP", "clusterIPs"))
+_CLUSTER_IP_FIELDS = frozenset(("clusterIP", "clusterIPs"))
 
 
-def _without(obj: Raw, path: tuple[str, ...], keys: frozenset[str]) -> Raw:
+def _remove_keys(obj: Raw, path: tuple[str, ...], keys: frozenset[str]) -> Raw:
     fields = dig(obj, *path)
     if not isinstance(fields, dict) or keys.isdisjoint(fields):
         return obj
     return planted(obj, {key: value for key, value in fields.items() if key not in keys}, *path)
 
 
-def _deployment(obj: Raw) -> Raw:
-    return _without(obj, ("metadata", "annotations"), _REVISIONS)
+def _prune_deployment(obj: Raw) -> Raw:
+    return _remove_keys(obj, ("metadata", "annotations"), _REVISION_ANNOTATIONS)
 
 
-def _job(obj: Raw) -> Raw:
+def _prune_job(obj: Raw) -> Raw:
     obj = uprooted(obj, "spec", "ttlSecondsAfterFinished")
     if dig(obj, "spec", "manualSelector") is True:
         return obj
-    obj = _without(obj, ("spec", "selector", "matchLabels"), _CONTROLLER_LABELS)
-    return _without(obj, ("spec", "template", "metadata", "labels"), _JOB_LABELS)
+    obj = _remove_keys(obj, ("spec", "selector", "matchLabels"), _CONTROLLER_LABELS)
+    return _remove_keys(obj, ("spec", "template", "metadata", "labels"), _JOB_LABELS)
 
 
-def _service_account(obj: Raw) -> Raw:
+def _prune_service_account(obj: Raw) -> Raw:
     prefix = f"{text(obj, 'metadata', 'name')}-token-"
     secrets = tables(obj, "secrets")
     if not secrets:
@@ -53,33 +53,33 @@ def _service_account(obj: Raw) -> Raw:
     return planted(obj, [secret for secret in secrets if not text(secret, "name").startswith(prefix)], "secrets")
 
 
-def _service(obj: Raw) -> Raw:
+def _prune_service(obj: Raw) -> Raw:
     address = table(obj, "spec").get("clusterIP")
-    return obj if address in (None, "None") else _without(obj, ("spec",), _ADDRESSES)
+    return obj if address in (None, "None") else _remove_keys(obj, ("spec",), _CLUSTER_IP_FIELDS)
 
 
-def _secret(obj: Raw) -> Raw:
+def _prune_secret(obj: Raw) -> Raw:
     if text(obj, "type") != TOKEN_SECRET:
         return obj
     return uprooted(uprooted(obj, "data"), "metadata", "annotations", "kubernetes.io/service-account.uid")
 
 
-def _claim(obj: Raw) -> Raw:
+def _prune_claim(obj: Raw) -> Raw:
     return uprooted(obj, "metadata", "annotations", "volume.kubernetes.io/selected-node")
 
 
-_BY_KIND: dict[str, Callable[[Raw], Raw]] = {
-    "Deployment": _deployment,
-    "Job": _job,
-    "ServiceAccount": _service_account,
-    "Service": _service,
-    "Secret": _secret,
-    "PersistentVolumeClaim": _claim,
+_PRUNERS: dict[str, Callable[[Raw], Raw]] = {
+    "Deployment": _prune_deployment,
+    "Job": _prune_job,
+    "ServiceAccount": _prune_service_account,
+    "Service": _prune_service,
+    "Secret": _prune_secret,
+    "PersistentVolumeClaim": _prune_claim,
 }
 
 
 def prune(obj: Raw) -> Raw:
     """`obj` as it goes into a Work: without status and the fields that its own API server owns."""
-    obj = uprooted(_without(obj, ("metadata",), _METADATA), "status")
-    prune_kind = _BY_KIND.get(text(obj, "kind"))
+    obj = uprooted(_remove_keys(obj, ("metadata",), _SERVER_METADATA), "status")
+    prune_kind = _PRUNERS.get(text(obj, "kind"))
     return prune_kind(obj) if prune_kind else obj

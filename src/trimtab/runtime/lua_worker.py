@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from trimtab.interpret.lua.sandbox import LIMITS, Limits, Ran, run_script
-from trimtab.interpret.operations import Fault
+from trimtab.interpret.lua.sandbox import LIMITS, LuaLimits, ScriptResult, run_script
+from trimtab.interpret.operations import InterpreterFailure
 
 _LENGTH = struct.Struct(">I")
 _START_SECONDS = 30.0
@@ -63,11 +63,13 @@ class LuaWorker:
     def __init__(self, *, seconds: float = 1.0, quarantine_seconds: float = 60.0) -> None:
         self._seconds = seconds
         self._quarantine_seconds = quarantine_seconds
-        self._quarantined: dict[bytes, tuple[float, Fault]] = {}
+        self._quarantined: dict[bytes, tuple[float, InterpreterFailure]] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
-    def __call__(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault:
+    def __call__(
+        self, script: str, hook: str, arguments: Sequence[Any], limits: LuaLimits = LIMITS
+    ) -> ScriptResult | InterpreterFailure:
         """Blocks for at most the deadline (and, the first time, for the start of the process)."""
         digest = hashlib.sha256(script.encode()).digest()
         with self._lock:
@@ -75,11 +77,13 @@ class LuaWorker:
             if fault is not None and time.monotonic() < until:
                 return fault
             outcome = self._run(script, hook, arguments, limits)
-            if isinstance(outcome, Fault) and outcome.reason in ("DeadlineExceeded", "ScriptCrashed"):
+            if isinstance(outcome, InterpreterFailure) and outcome.reason in ("DeadlineExceeded", "ScriptCrashed"):
                 self._quarantine(digest, outcome)
             return outcome
 
-    async def submit(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits = LIMITS) -> Ran | Fault:
+    async def submit(
+        self, script: str, hook: str, arguments: Sequence[Any], limits: LuaLimits = LIMITS
+    ) -> ScriptResult | InterpreterFailure:
         """Run the script in a thread, without blocking the event loop."""
         return await asyncio.to_thread(self, script, hook, arguments, limits)
 
@@ -88,13 +92,18 @@ class LuaWorker:
         with self._lock:
             self._kill()
 
-    def _quarantine(self, digest: bytes, fault: Fault) -> None:
+    def _quarantine(self, digest: bytes, fault: InterpreterFailure) -> None:
         if len(self._quarantined) >= _MOST_QUARANTINED:
             self._quarantined.clear()
         message = f"{fault.message}; not tried again for {self._quarantine_seconds:g} s"
-        self._quarantined[digest] = time.monotonic() + self._quarantine_seconds, Fault(fault.reason, message)
+        self._quarantined[digest] = (
+            time.monotonic() + self._quarantine_seconds,
+            InterpreterFailure(fault.reason, message),
+        )
 
-    def _run(self, script: str, hook: str, arguments: Sequence[Any], limits: Limits) -> Ran | Fault:
+    def _run(
+        self, script: str, hook: str, arguments: Sequence[Any], limits: LuaLimits
+    ) -> ScriptResult | InterpreterFailure:
         now = limits.now or int(time.time())
         job = Job(script, hook, list(arguments), limits.instructions, limits.memory, now, self._seconds)
         try:
@@ -103,13 +112,13 @@ class LuaWorker:
             outcome = msgspec.json.decode(self._read(process, self._seconds), type=Outcome)
         except _Lost as lost:
             self._kill()
-            return Fault(*lost.args)
+            return InterpreterFailure(*lost.args)
         except BrokenPipeError:
             self._kill()
-            return Fault("ScriptCrashed", f"the worker ended while {hook} was handed in")
+            return InterpreterFailure("ScriptCrashed", f"the worker ended while {hook} was handed in")
         if outcome.reason:
-            return Fault(outcome.reason, outcome.message)
-        return Ran(tuple(outcome.values), tuple(outcome.printed))
+            return InterpreterFailure(outcome.reason, outcome.message)
+        return ScriptResult(tuple(outcome.values), tuple(outcome.printed))
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is None:
@@ -166,9 +175,9 @@ def _serve(requests: BinaryIO, responses: BinaryIO) -> None:
         job = msgspec.json.decode(requests.read(_LENGTH.unpack(header)[0]), type=Job)
         # No handler: the alarm kills the process even inside C code, so a worker does not outlive a dead parent.
         signal.setitimer(signal.ITIMER_REAL, 2 * job.seconds)
-        outcome = run_script(job.script, job.hook, job.arguments, Limits(job.instructions, job.memory, job.now))
+        outcome = run_script(job.script, job.hook, job.arguments, LuaLimits(job.instructions, job.memory, job.now))
         signal.setitimer(signal.ITIMER_REAL, 0)
-        if isinstance(outcome, Fault):
+        if isinstance(outcome, InterpreterFailure):
             _write(responses, Outcome(reason=outcome.reason, message=outcome.message))
         else:
             _write(responses, Outcome(values=list(outcome.values), printed=list(outcome.printed)))

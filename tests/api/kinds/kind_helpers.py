@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from trimtab.api.kind import kind_of
 from trimtab.api.schema.from_types import schema_for
-from trimtab.api.schema.structural import Structural
+from trimtab.api.schema.structural import StructuralSchema
 from trimtab.api.value import Object, Raw
 
 T = TypeVar("T", bound=Object)
@@ -22,11 +22,11 @@ def reencode(type_: type[Object], raw: Raw) -> Raw:
 
 
 def with_schema_defaults(type_: type[Object], raw: Raw) -> Raw:
-    return Structural(schema_for(kind_of(type_))).fill(raw)
+    return StructuralSchema(schema_for(kind_of(type_))).apply_defaults(raw)
 
 
 def schema_error_fields(type_: type[Object], raw: Raw) -> list[str]:
     """The fields that the schema rejects."""
     kind = kind_of(type_)
     head = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "a"}}
-    return [cause.field for cause in Structural(schema_for(kind)).check({**head, **raw})]
+    return [cause.field for cause in StructuralSchema(schema_for(kind)).check({**head, **raw})]

@@ -8,12 +8,12 @@ from api.kinds.native.native_objects import objects
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import message_name
 from trimtab.api.patch.apply import apply
-from trimtab.api.patch.managed_fields import Manager, track_update
-from trimtab.api.patch.merge_schema import native_shape, shape_of
+from trimtab.api.patch.managed_fields import FieldManager, track_update
+from trimtab.api.patch.merge_schema import merge_schema_of, native_merge_schema
 from trimtab.errors import BadRequest, Conflict, Unclassified
 
-CONFIG_MAP = native_shape("v1", "ConfigMap")
-DEPLOYMENT = native_shape("apps/v1", "Deployment")
+CONFIG_MAP = native_merge_schema("v1", "ConfigMap")
+DEPLOYMENT = native_merge_schema("apps/v1", "Deployment")
 
 
 def config_map(**data: Any) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def config_map(**data: Any) -> dict[str, Any]:
 
 
 def apply_config(live: dict[str, Any] | None, config: dict[str, Any], manager: str, **more: Any) -> dict[str, Any]:
-    shape = native_shape(config["apiVersion"], "ConfigMap")
+    shape = native_merge_schema(config["apiVersion"], "ConfigMap")
     return apply(live, config, shape, manager, "2026-01-01T00:00:00Z", api_version="v1", kind="ConfigMap", **more)
 
 
@@ -68,7 +68,7 @@ def test_several_conflicts_are_listed_by_manager() -> None:
 
 def test_conflict_with_an_update_manager_names_its_version() -> None:
     created = codec.read("core.v1.ConfigMap", config_map(k="v")).body
-    live = track_update(None, created, CONFIG_MAP, Manager("editor", "Update", "v1"), "t")
+    live = track_update(None, created, CONFIG_MAP, FieldManager("editor", "Update", "v1"), "t")
     with pytest.raises(Conflict, match=r'conflict with "editor" using v1: \.data\.k'):
         apply_config(live, config_map(k="other"), "m1")
 
@@ -124,7 +124,7 @@ def test_wrong_type_has_the_message_of_kube_apiserver() -> None:
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"n": {"type": "integer"}}}}}
     config = {"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "a"}, "spec": {"n": "x"}}
     with pytest.raises(Unclassified, match=r"\.spec\.n: expected numeric \(int or float\), got string"):
-        apply(None, config, shape_of(schema), "m", "t", api_version="x/v1", kind="X")
+        apply(None, config, merge_schema_of(schema), "m", "t", api_version="x/v1", kind="X")
 
 
 def test_managed_fields_cannot_be_applied() -> None:
@@ -146,7 +146,7 @@ KINDS = [("v1", "Pod"), ("apps/v1", "Deployment"), ("v1", "Service"), ("v1", "Co
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(KINDS), st.data())
 def test_applying_twice_changes_nothing(kind: tuple[str, str], data: st.DataObject) -> None:
-    shape = native_shape(*kind)
+    shape = native_merge_schema(*kind)
     config = {"apiVersion": kind[0], "kind": kind[1], **data.draw(objects(message_name(*kind)))}
     config["metadata"].pop("managedFields", None)
     try:
@@ -178,7 +178,7 @@ def test_name_is_kept_when_no_metadata_is_applied() -> None:
 
 def test_object_without_owners_is_not_tracked_until_something_is_applied() -> None:
     bare = codec.read("core.v1.ConfigMap", config_map(k="v")).body
-    written = track_update(bare, {**bare, "data": {"k": "w"}}, CONFIG_MAP, Manager("raw", "Update", "v1"), "t")
+    written = track_update(bare, {**bare, "data": {"k": "w"}}, CONFIG_MAP, FieldManager("raw", "Update", "v1"), "t")
     assert "managedFields" not in written["metadata"]
     created = apply_config(written, config_map(k="w"), "m1")
     assert owners(created) == {"m1": {"f:data": {"f:k": {}}}, "before-first-apply": {"f:data": {".": {}, "f:k": {}}}}

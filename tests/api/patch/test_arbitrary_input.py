@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from trimtab.api.patch.apply import apply
 from trimtab.api.patch.json_patch import apply_json_patch
-from trimtab.api.patch.managed_fields import Manager, track_update
+from trimtab.api.patch.managed_fields import FieldManager, track_update
 from trimtab.api.patch.merge_patch import apply_merge_patch
-from trimtab.api.patch.merge_schema import native_shape, shape_of
+from trimtab.api.patch.merge_schema import merge_schema_of, native_merge_schema
 from trimtab.api.patch.strategic_merge import apply_strategic_patch
 from trimtab.errors import ApiFault
 
-GIZMO = shape_of(
+GIZMO = merge_schema_of(
     {
         "type": "object",
         "properties": {
@@ -34,7 +34,7 @@ GIZMO = shape_of(
         },
     }
 )
-POD = native_shape("v1", "Pod")
+POD = native_merge_schema("v1", "Pod")
 names = st.sampled_from(
     [
         "spec",
@@ -106,5 +106,5 @@ def test_arbitrary_managed_fields_never_fail_a_write(
 ) -> None:
     entry = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsV1": fields}
     sent = {**new, "metadata": {"name": "n", "managedFields": [entry]}}
-    written = track_update(old, sent, shape, Manager("w", "Update", "v1"), "t")
+    written = track_update(old, sent, shape, FieldManager("w", "Update", "v1"), "t")
     expect_result_or_api_error(lambda: apply(written, new, shape, "a", "t", api_version="v1", kind="Pod"))

@@ -6,18 +6,18 @@ from hypothesis import strategies as st
 
 from trimtab.api.patch.field_ownership import (
     FieldSet,
-    applied,
+    applied_fields,
     compare,
     difference,
+    format_paths,
     intersection,
     is_field_set,
     items_by_element,
-    paths,
     union,
 )
-from trimtab.api.patch.merge_schema import shape_of
+from trimtab.api.patch.merge_schema import merge_schema_of
 
-GIZMO = shape_of(
+GIZMO = merge_schema_of(
     {
         "type": "object",
         "properties": {
@@ -49,7 +49,7 @@ field_sets = st.dictionaries(st.sampled_from(["f:a", "f:b", "f:c"]), nodes, max_
 
 
 def members(fields: FieldSet) -> set[str]:
-    return set(paths(fields))
+    return set(format_paths(fields))
 
 
 @given(field_sets, field_sets)
@@ -66,7 +66,7 @@ def test_difference_of_disjoint_sets_is_the_same_object() -> None:
 
 def test_paths_are_formatted_with_shallow_ones_first() -> None:
     fields: FieldSet = {"f:spec": {".": {}, "f:map": {'k:{"name":"x"}': {}}, "f:set": {'v:"y"': {}}}, "f:data": {}}
-    assert list(paths(fields)) == [".data", ".spec", '.spec.map[name="x"]', '.spec.set[="y"]']
+    assert list(format_paths(fields)) == [".data", ".spec", '.spec.map[name="x"]', '.spec.set[="y"]']
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,6 @@ def test_comparison_separates_added_modified_and_removed_fields() -> None:
 
 def test_applied_configuration_claims_leaves_and_items_but_no_structs() -> None:
     config = {"spec": {"size": 1, "map": [{"name": "x"}]}}
-    assert applied(config, GIZMO) == {
+    assert applied_fields(config, GIZMO) == {
         "f:spec": {"f:size": {}, "f:map": {'k:{"name":"x"}': {".": {}, "f:name": {}}}},
     }

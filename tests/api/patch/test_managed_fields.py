@@ -1,12 +1,12 @@
 from typing import Any
 
 from trimtab.api.kinds.native import codec
-from trimtab.api.patch.managed_fields import MOST_UPDATERS, Manager, track_update
-from trimtab.api.patch.merge_schema import native_shape, shape_of
+from trimtab.api.patch.managed_fields import MAX_UPDATE_MANAGERS, FieldManager, track_update
+from trimtab.api.patch.merge_schema import merge_schema_of, native_merge_schema
 
-CONFIG_MAP = native_shape("v1", "ConfigMap")
-DEPLOYMENT = native_shape("apps/v1", "Deployment")
-GIZMO = shape_of(
+CONFIG_MAP = native_merge_schema("v1", "ConfigMap")
+DEPLOYMENT = native_merge_schema("apps/v1", "Deployment")
+GIZMO = merge_schema_of(
     {
         "type": "object",
         "properties": {
@@ -20,8 +20,8 @@ GIZMO = shape_of(
         },
     }
 )
-RAW = Manager("raw", "Update", "v1")
-EDITOR = Manager("editor", "Update", "v1")
+RAW = FieldManager("raw", "Update", "v1")
+EDITOR = FieldManager("editor", "Update", "v1")
 
 
 def config_map(**data: str) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def test_one_empty_entry_resets_all_ownership() -> None:
 def test_status_write_owns_status_only() -> None:
     obj = codec.read("apps.v1.Deployment", {"metadata": {"name": "web"}, "spec": {"replicas": 1}}).body
     first = track_update(None, obj, DEPLOYMENT, RAW, "t1", without=["status"])
-    status = Manager("raw", "Update", "v1", "status")
+    status = FieldManager("raw", "Update", "v1", "status")
     changed = {**first, "spec": {**first["spec"], "replicas": 9}, "status": {"observedGeneration": 1}}
     second = track_update(first, changed, DEPLOYMENT, status, "t2", only=["status"])
     assert second["metadata"]["managedFields"][1]["fieldsV1"] == {"f:status": {"f:observedGeneration": {}}}
@@ -143,6 +143,6 @@ def test_oldest_update_managers_are_merged_into_one_entry() -> None:
     obj = track_update(None, config_map(k0="v"), CONFIG_MAP, RAW, "t00")
     for number in range(1, 15):
         changed = {**obj, "data": {**obj["data"], f"k{number}": "v"}}
-        obj = track_update(obj, changed, CONFIG_MAP, Manager(f"m{number}", "Update", "v1"), f"t{number:02}")
-    assert len(obj["metadata"]["managedFields"]) == MOST_UPDATERS
+        obj = track_update(obj, changed, CONFIG_MAP, FieldManager(f"m{number}", "Update", "v1"), f"t{number:02}")
+    assert len(obj["metadata"]["managedFields"]) == MAX_UPDATE_MANAGERS
     assert "ancient-changes" in owners(obj)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.api.patch.json_patch import same
-from trimtab.api.patch.merge_patch import apply_merge_patch, diff
+from trimtab.api.patch.json_patch import json_equal
+from trimtab.api.patch.merge_patch import apply_merge_patch, create_merge_patch
 from trimtab.errors import BadRequest
 
 values = st.recursive(
@@ -35,6 +35,6 @@ def test_patch_that_is_not_an_object_is_a_bad_request() -> None:
 @settings(max_examples=150, deadline=None)
 @given(documents, documents)
 def test_created_patch_turns_one_document_into_the_other(one: dict[str, Any], other: dict[str, Any]) -> None:
-    patch = diff(one, other)
+    patch = create_merge_patch(one, other)
     assert apply_merge_patch(one, patch) == other
-    assert (patch == {}) == same(one, other)
+    assert (patch == {}) == json_equal(one, other)

@@ -2,13 +2,13 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.patch.merge_schema import native_shape
+from trimtab.api.patch.merge_schema import native_merge_schema
 from trimtab.api.patch.strategic_merge import apply_strategic_patch
 from trimtab.errors import BadRequest
 
-POD = native_shape("v1", "Pod")
-CONFIG_MAP = native_shape("v1", "ConfigMap")
-DEPLOYMENT = native_shape("apps/v1", "Deployment")
+POD = native_merge_schema("v1", "Pod")
+CONFIG_MAP = native_merge_schema("v1", "ConfigMap")
+DEPLOYMENT = native_merge_schema("apps/v1", "Deployment")
 
 
 def pod(*containers: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.work import ResourceBinding
-from trimtab.api.schema.fast_check import Mould
+from trimtab.api.schema.fast_check import FastCheck
 from trimtab.api.schema.from_types import schema_for
 from trimtab.api.schema.validation import Problem, compile_check
 from trimtab.api.value import Raw
@@ -71,17 +71,17 @@ def problems_of(schema: Raw, value: Any) -> list[Problem]:
 @settings(max_examples=400)
 @given(SCHEMAS, VALUES)
 def test_accepted_values_have_no_problems(schema: Raw, value: Any) -> None:
-    if Mould(schema).fits(value):
+    if FastCheck(schema).accepts(value):
         assert problems_of(schema, value) == []
 
 
 @pytest.mark.parametrize("type_", TYPES)
 def test_float_is_accepted_only_for_type_number(type_: str) -> None:
-    assert Mould({"type": type_}).fits(1.5) == (type_ == "number")
+    assert FastCheck({"type": type_}).accepts(1.5) == (type_ == "number")
 
 
 def test_integral_float_is_left_to_the_full_check() -> None:
-    assert not Mould({"type": "integer"}).fits(1.0)
+    assert not FastCheck({"type": "integer"}).accepts(1.0)
     assert problems_of({"type": "integer"}, 1.0) == []
 
 
@@ -97,7 +97,7 @@ def test_times_and_quantities_of_a_binding_are_accepted() -> None:
         },
         "status": {"lastScheduledTime": "2030-01-01T00:00:00Z"},
     }
-    fast_check = Mould(schema_for(kind_of(ResourceBinding)))
-    assert fast_check.fits(binding)
-    assert not fast_check.fits({**binding, "status": {"lastScheduledTime": "noon"}})
-    assert not fast_check.fits({**binding, "spec": {**binding["spec"], "clusters": [{"replicas": 2}]}})
+    fast_check = FastCheck(schema_for(kind_of(ResourceBinding)))
+    assert fast_check.accepts(binding)
+    assert not fast_check.accepts({**binding, "status": {"lastScheduledTime": "noon"}})
+    assert not fast_check.accepts({**binding, "spec": {**binding["spec"], "clusters": [{"replicas": 2}]}})

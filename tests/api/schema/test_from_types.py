@@ -9,7 +9,7 @@ import pytest
 from trimtab.api import kinds as declarations
 from trimtab.api.kind import Kind, kinds
 from trimtab.api.schema.from_types import crd, schema_for, schema_of
-from trimtab.api.schema.structural import Structural
+from trimtab.api.schema.structural import StructuralSchema
 from trimtab.api.value import Field, Int32, IntOrString, QuantityText, Raw, Value
 from trimtab.registry import discover
 
@@ -62,7 +62,7 @@ def test_every_field_has_a_description(kind: Kind) -> None:
 def test_empty_object_of_every_kind_round_trips(kind: Kind) -> None:
     empty = kind.type()
     assert kind.decode(kind.encode(empty)) == empty
-    assert Structural(schema_for(kind)).prune(kind.encode(empty))[1] == []
+    assert StructuralSchema(schema_for(kind)).prune(kind.encode(empty))[1] == []
 
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.id)

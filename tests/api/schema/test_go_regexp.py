@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.api.schema.go_regexp import TooLong, go_finder, go_pattern, pattern_fault
+from trimtab.api.schema.go_regexp import StepLimitExceeded, go_finder, go_matcher, pattern_error
 
 PATTERNS = [
     "a|bc*", "^a+$", "(ab)+c?", "a{2,3}b", "[^ab]", r"\d+\.\d*", r"\bab\b", r"a\Bb", "(?i)Ab", "(?s)a.b", "a.b", "a*?b", "",
@@ -15,36 +15,36 @@ PATTERNS = [
 
 
 def test_dollar_matches_only_at_the_very_end() -> None:
-    matches = go_pattern("^[[:alpha:]$]+$")
+    matches = go_matcher("^[[:alpha:]$]+$")
     assert matches is not None
     assert matches("a$")
     assert not matches("a\n")
 
 
 def test_invalid_pattern_has_gos_error_and_go_only_syntax_is_ignored() -> None:
-    assert pattern_fault("(") == "missing closing ): `(`"
-    assert pattern_fault("a)") == "unexpected ): `a)`"
-    assert pattern_fault("[a") == "missing closing ]: `[a`"
-    assert pattern_fault(r"\p{L}") == ""
-    assert go_pattern(r"\p{L}") is None
-    assert go_pattern("(?=a)") is None
+    assert pattern_error("(") == "missing closing ): `(`"
+    assert pattern_error("a)") == "unexpected ): `a)`"
+    assert pattern_error("[a") == "missing closing ]: `[a`"
+    assert pattern_error(r"\p{L}") == ""
+    assert go_matcher(r"\p{L}") is None
+    assert go_matcher("(?=a)") is None
 
 
 def test_deeply_nested_pattern_is_rejected() -> None:
-    assert pattern_fault("(" * 5000 + ")" * 5000).startswith("expression nests too deeply")
+    assert pattern_error("(" * 5000 + ")" * 5000).startswith("expression nests too deeply")
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @settings(max_examples=60, deadline=None)
 @given(text=st.text("abcABC09.-_@ \n", max_size=8))
 def test_matcher_agrees_with_a_backtracking_matcher(pattern: str, text: str) -> None:
-    matches = go_pattern(pattern)
+    matches = go_matcher(pattern)
     assert matches is not None
     assert matches(text) == bool(re.search(pattern.replace("$", r"\Z"), text, re.ASCII))
 
 
 def test_search_continues_after_the_cache_is_cleared() -> None:
-    matches = go_pattern("x(ab|cd)*y")
+    matches = go_matcher("x(ab|cd)*y")
     assert matches is not None
     assert matches("".join(map(chr, range(200, 30_000))) + "xabcdy")
 
@@ -65,15 +65,15 @@ def find_all_with_python(pattern: str, text: str) -> list[str]:
 def test_finder_agrees_with_a_backtracking_matcher(pattern: str, text: str) -> None:
     finder = go_finder(pattern)
     assert finder is not None
-    assert finder.all(text) == find_all_with_python(pattern, text)
-    assert finder.all(text, 1) == find_all_with_python(pattern, text)[:1]
+    assert finder.find_all(text) == find_all_with_python(pattern, text)
+    assert finder.find_all(text, 1) == find_all_with_python(pattern, text)[:1]
 
 
 def test_quadratic_search_exceeds_the_step_limit() -> None:
     finder = go_finder("a.*b|a")
     assert finder is not None
-    with pytest.raises(TooLong):
-        finder.all("a" * 20_000, steps=100_000)
+    with pytest.raises(StepLimitExceeded):
+        finder.find_all("a" * 20_000, steps=100_000)
 
 
 def test_python_only_pattern_has_no_finder() -> None:

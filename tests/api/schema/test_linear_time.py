@@ -9,7 +9,7 @@ from trimtab.api.duration import duration
 from trimtab.api.names import label_value_faults, qualified_name_faults, subdomain_faults
 from trimtab.api.quantity import BadQuantity, milli, parse, whole
 from trimtab.api.schema.formats import FORMATS
-from trimtab.api.schema.go_regexp import go_pattern
+from trimtab.api.schema.go_regexp import go_matcher
 from trimtab.api.selectors import BadSelector, parse_selector
 
 LENGTH = 100_000
@@ -58,6 +58,6 @@ def test_excessive_duration_is_capped_at_a_century() -> None:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_patterns_of_users_are_matched_in_linear_time(pattern: str) -> None:
-    matches = go_pattern(pattern)
+    matches = go_matcher(pattern)
     assert matches is not None
     assert not matches("a" * LENGTH + "!")

@@ -1,8 +1,8 @@
 from api.schema.gizmo_schema import GIZMO
-from trimtab.api.schema.prune_and_default import compile_fill, compile_prune
-from trimtab.api.schema.structural import Structural
+from trimtab.api.schema.prune_and_default import compile_defaulter, compile_pruner
+from trimtab.api.schema.structural import StructuralSchema
 
-gizmo = Structural(GIZMO)
+gizmo = StructuralSchema(GIZMO)
 
 
 def test_unknown_fields_are_pruned_and_reported() -> None:
@@ -40,12 +40,12 @@ def test_objects_in_place_of_scalars_lose_their_members() -> None:
 def test_object_without_changes_is_returned_unchanged() -> None:
     obj = {"spec": {"size": 3, "color": "red"}}
     assert gizmo.prune(obj)[0] is obj
-    assert gizmo.fill(obj) is obj
+    assert gizmo.apply_defaults(obj) is obj
 
 
 def test_defaults_replace_absent_and_null_values() -> None:
     obj = {"spec": {"size": 3, "color": None, "items": [{"name": "a"}, {"name": "b", "v": 0}]}}
-    assert gizmo.fill(obj)["spec"] == {
+    assert gizmo.apply_defaults(obj)["spec"] == {
         "size": 3,
         "color": "red",
         "items": [{"name": "a", "v": 7}, {"name": "b", "v": 0}],
@@ -59,17 +59,17 @@ def test_null_is_dropped_unless_nullable_or_defaulted() -> None:
 
 
 def test_schema_without_defaults_has_no_defaulter() -> None:
-    assert compile_fill({"type": "object", "properties": {"a": {"type": "string"}}}) is None
-    assert compile_fill(GIZMO) is not None
+    assert compile_defaulter({"type": "object", "properties": {"a": {"type": "string"}}}) is None
+    assert compile_defaulter(GIZMO) is not None
 
 
 def test_schema_that_preserves_unknown_fields_has_no_pruner() -> None:
-    assert compile_prune({"type": "object", "x-kubernetes-preserve-unknown-fields": True}) is None
-    assert compile_prune({"type": "object", "properties": {"a": {"type": "string"}}}) is not None
+    assert compile_pruner({"type": "object", "x-kubernetes-preserve-unknown-fields": True}) is None
+    assert compile_pruner({"type": "object", "properties": {"a": {"type": "string"}}}) is not None
 
 
 def test_defaults_are_copied_for_every_object() -> None:
-    fill = compile_fill({"type": "object", "properties": {"tags": {"type": "array", "default": ["a"]}}})
+    fill = compile_defaulter({"type": "object", "properties": {"tags": {"type": "array", "default": ["a"]}}})
     assert fill is not None
     first, second = fill({}), fill({})
     first["tags"].append("b")

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from api.schema.gizmo_schema import GIZMO
-from trimtab.api.schema.structural import CelFault, Structural
+from trimtab.api.schema.structural import CelError, StructuralSchema
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
-gizmo = Structural(GIZMO)
+gizmo = StructuralSchema(GIZMO)
 
 
 def cel(expression: str, schema: Raw, value: Any, old: Any) -> Any:
     if "oldSelf" in expression:
         return "name" not in old or value.get("name") == old["name"]
     if isinstance(value["size"], float):
-        raise CelFault("invalid data, expected int, got float64")
+        raise CelError("invalid data, expected int, got float64")
     return value["size"] < 9 or value.get("color") == "green"
 
 
@@ -146,6 +146,6 @@ def test_validation_is_fast_enough_for_every_write() -> None:
     obj = {"spec": {"size": 3, "color": "red", "items": [{"name": str(i), "v": 1} for i in range(3)]}}
     start = time.perf_counter()
     for _ in range(200):
-        gizmo.fill(gizmo.prune(obj)[0])
+        gizmo.apply_defaults(gizmo.prune(obj)[0])
         gizmo.check(obj)
     assert (time.perf_counter() - start) / 200 < 0.001

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.schema.structural import Structural
-from trimtab.api.schema.validation import Problem, compile_check, name_of, steps_to
+from trimtab.api.schema.structural import StructuralSchema
+from trimtab.api.schema.validation import Problem, compile_check, format_path, path_steps
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -21,7 +21,7 @@ def problems(schema: Raw, value: Any) -> list[Problem]:
 
 
 def test_composite_messages_name_the_failed_keyword() -> None:
-    schema = Structural(
+    schema = StructuralSchema(
         {
             "type": "object",
             "properties": {
@@ -41,8 +41,8 @@ def test_composite_messages_name_the_failed_keyword() -> None:
 
 def test_paths_are_formatted_as_kubernetes_writes_them() -> None:
     path = ((((None, "spec"), "items"), 0), "name")
-    assert name_of(path) == "spec.items[0].name"
-    assert steps_to(path) == ("spec", "items", 0, "name")
+    assert format_path(path) == "spec.items[0].name"
+    assert path_steps(path) == ("spec", "items", 0, "name")
 
 
 def test_problems_of_members_are_sorted_by_name_and_missing_members_come_last() -> None:

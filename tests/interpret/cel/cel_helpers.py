@@ -1,6 +1,6 @@
 """Evaluates expressions about one cluster, for tests."""
 
-from trimtab.interpret.cel.expressions import Program, compiler
+from trimtab.interpret.cel.expressions import SelectorProgram, compiler
 
 CLUSTER = {
     "metadata": {"name": "c1", "labels": {"env": "prod"}},
@@ -13,7 +13,7 @@ def scores(resource: str) -> dict[str, int] | None:
     return {"cost": 7} if resource == "demo" else None
 
 
-def program(*expressions: str) -> Program | str:
+def program(*expressions: str) -> SelectorProgram | str:
     compile_ = compiler()
     assert compile_ is not None, "the extra `cel` belongs to the test requirements"
     return compile_(expressions)

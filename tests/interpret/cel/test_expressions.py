@@ -1,7 +1,7 @@
 import pytest
 
 from interpret.cel.cel_helpers import CLUSTER, holds, program, scores
-from trimtab.interpret.cel.expressions import COST_LIMIT, cost, loops_in_loops
+from trimtab.interpret.cel.expressions import COST_LIMIT, estimate_cost, loop_depth
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ def test_invalid_expression_is_rejected_with_its_position(expression: str) -> No
 
 def test_nested_loops_over_large_lists_are_not_evaluated() -> None:
     nested = "managedCluster.x.all(a, managedCluster.x.all(b, managedCluster.x.all(c, true)))"
-    assert loops_in_loops(nested) == 3
-    assert loops_in_loops("[1].all(a, true) && [2].all(b, true)") == 1
+    assert loop_depth(nested) == 3
+    assert loop_depth("[1].all(a, true) && [2].all(b, true)") == 1
     large = {**CLUSTER, "x": list(range(200))}
-    assert cost(nested, large) > COST_LIMIT
+    assert estimate_cost(nested, large) > COST_LIMIT
     compiled = program(nested)
     assert not isinstance(compiled, str)
     assert not compiled(large, scores)

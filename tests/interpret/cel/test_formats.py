@@ -1,7 +1,7 @@
 import pytest
 
 from interpret.cel.cel_helpers import holds
-from trimtab.interpret.cel.formats import with_optionals
+from trimtab.interpret.cel.formats import wrap_optional_calls
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_formats_return_optional_errors(expression: str) -> None:
     ],
 )
 def test_only_calls_that_return_optional_values_are_wrapped(expression: str, wrapped: str) -> None:
-    assert with_optionals(expression) == wrapped
+    assert wrap_optional_calls(expression) == wrapped

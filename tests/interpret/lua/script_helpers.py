@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.operations import Fault, Operation, Uninterpretable
+from trimtab.interpret.operations import InterpreterError, InterpreterFailure, Operation
 
 FOO = ("ex.io/v1", "Foo")
 OBJECT = {"apiVersion": "ex.io/v1", "kind": "Foo", "metadata": {"name": "x", "namespace": "ns"}, "spec": {"size": 2}}
@@ -23,7 +23,7 @@ def interpreter_with(**scripts: str) -> Interpreter:
     return Interpreter.of([customization(**scripts)])
 
 
-def failure_of(interpreter: Interpreter, operation: Operation, *arguments: Any) -> Fault:
-    with pytest.raises(Uninterpretable) as raised:
-        interpreter.ask(operation, *arguments)
-    return raised.value.fault
+def failure_of(interpreter: Interpreter, operation: Operation, *arguments: Any) -> InterpreterFailure:
+    with pytest.raises(InterpreterError) as raised:
+        interpreter.interpret(operation, *arguments)
+    return raised.value.failure

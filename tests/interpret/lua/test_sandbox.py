@@ -5,25 +5,25 @@ from typing import Any
 
 import pytest
 
-from trimtab.interpret.lua.sandbox import Limits, Ran, run_script, syntax_fault
-from trimtab.interpret.operations import Fault
+from trimtab.interpret.lua.sandbox import LuaLimits, ScriptResult, check_syntax, run_script
+from trimtab.interpret.operations import InterpreterFailure
 
-SMALL = Limits(instructions=1_000_000, memory=16 << 20, now=86_400)
+SMALL = LuaLimits(instructions=1_000_000, memory=16 << 20, now=86_400)
 
 
-def run(body: str, *arguments: Any, limits: Limits = SMALL) -> Ran | Fault:
+def run(body: str, *arguments: Any, limits: LuaLimits = SMALL) -> ScriptResult | InterpreterFailure:
     return run_script(f"function F(...) {body} end", "F", arguments, limits)
 
 
 def result_of(body: str, *arguments: Any) -> Any:
     outcome = run(body, *arguments)
-    assert isinstance(outcome, Ran), outcome
+    assert isinstance(outcome, ScriptResult), outcome
     return outcome.values[0] if len(outcome.values) == 1 else outcome.values
 
 
 def failure_reason(body: str, *arguments: Any) -> str:
     outcome = run(body, *arguments)
-    assert isinstance(outcome, Fault), outcome
+    assert isinstance(outcome, InterpreterFailure), outcome
     assert outcome.message
     return outcome.reason
 
@@ -114,13 +114,13 @@ def test_failing_library_call_raises_a_string() -> None:
 
 def test_precompiled_code_is_rejected() -> None:
     outcome = run_script("\x1bLuaQ\x00", "F", [], SMALL)
-    assert outcome == Fault("BadScript", "the script is precompiled; only source text is run")
+    assert outcome == InterpreterFailure("BadScript", "the script is precompiled; only source text is run")
 
 
 def test_globals_are_not_shared_between_calls() -> None:
     script = "function F() count = (count or 0) + 1 string.len = nil return count end"
     run_script(script, "F", [], SMALL)
-    assert run_script(script, "F", [], SMALL) == Ran((1,))
+    assert run_script(script, "F", [], SMALL) == ScriptResult((1,))
 
 
 def test_deep_recursion_is_a_script_failure() -> None:
@@ -129,36 +129,38 @@ def test_deep_recursion_is_a_script_failure() -> None:
 
 def test_syntax_error_names_the_line() -> None:
     outcome = run_script("function F(", "F", [], SMALL)
-    assert isinstance(outcome, Fault)
+    assert isinstance(outcome, InterpreterFailure)
     assert outcome.reason == "BadScript"
     assert ":1:" in outcome.message
 
 
 def test_deeply_nested_source_is_rejected() -> None:
     outcome = run_script("return " + "(" * 100_000, "F", [], SMALL)
-    assert isinstance(outcome, Fault)
+    assert isinstance(outcome, InterpreterFailure)
     assert outcome.reason == "BadScript"
 
 
 def test_endless_loop_outside_of_the_function_runs_out_of_instructions() -> None:
     outcome = run_script("while true do end", "F", [], SMALL)
-    assert isinstance(outcome, Fault)
+    assert isinstance(outcome, InterpreterFailure)
     assert outcome.reason == "OutOfInstructions"
 
 
 def test_missing_function_is_named() -> None:
-    assert run_script("x = 1", "F", [], SMALL) == Fault("NoFunction", "the script does not define the function F")
+    assert run_script("x = 1", "F", [], SMALL) == InterpreterFailure(
+        "NoFunction", "the script does not define the function F"
+    )
 
 
 def test_global_that_is_not_a_function_is_rejected() -> None:
     outcome = run_script("F = {}", "F", [], SMALL)
-    assert isinstance(outcome, Fault)
+    assert isinstance(outcome, InterpreterFailure)
     assert outcome.reason == "NoFunction"
 
 
 def test_error_message_of_the_script_is_returned() -> None:
     outcome = run("error('no such luck', 0)")
-    assert outcome == Fault("ScriptFailed", "no such luck")
+    assert outcome == InterpreterFailure("ScriptFailed", "no such luck")
 
 
 def test_error_that_is_a_table_is_a_script_failure() -> None:
@@ -200,7 +202,7 @@ def test_tuples_arrive_as_lists() -> None:
 
 def test_printed_lines_are_returned_up_to_a_limit() -> None:
     outcome = run("for i = 1, 1000 do print('line', i) end")
-    assert isinstance(outcome, Ran)
+    assert isinstance(outcome, ScriptResult)
     assert outcome.printed[:2] == ("line\t1", "line\t2")
     assert len(outcome.printed) == 100
 
@@ -218,10 +220,10 @@ def test_time_comes_from_the_limits() -> None:
 
 
 def test_a_syntax_check_runs_nothing() -> None:
-    assert syntax_fault("while true do end") is None
+    assert check_syntax("while true do end") is None
 
 
 def test_a_syntax_check_finds_what_does_not_parse() -> None:
-    fault = syntax_fault("function (")
+    fault = check_syntax("function (")
     assert fault is not None
     assert fault.reason == "BadScript"

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lupa import lua51
 
-from trimtab.interpret.lua.sandbox import Limits, run_script
-from trimtab.interpret.operations import Fault
+from trimtab.interpret.lua.sandbox import LuaLimits, run_script
+from trimtab.interpret.operations import InterpreterFailure
 
-LIMITS = Limits(instructions=5_000_000, memory=32 << 20)
+LIMITS = LuaLimits(instructions=5_000_000, memory=32 << 20)
 FIND = "function F(s, p, init) return pcall(string.find, s, p, init) end"
 EACH = "function F(s, p) local r = {} for a, b in s:gmatch(p) do r[#r + 1] = {a, b or '-'} end return r end"
 
@@ -36,7 +36,7 @@ def to_python(value: object) -> object:
 
 def run_in_sandbox(script: str, *arguments: object) -> object:
     outcome = run_script(script, "F", arguments, LIMITS)
-    assert not isinstance(outcome, Fault), outcome
+    assert not isinstance(outcome, InterpreterFailure), outcome
     return outcome.values if len(outcome.values) > 1 else outcome.values[0]
 
 

@@ -3,8 +3,8 @@ from typing import Any
 
 from interpret.lua.script_helpers import FOO, OBJECT, customization
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.lua.sandbox import Limits, Ran
-from trimtab.interpret.operations import Fault, Operation
+from trimtab.interpret.lua.sandbox import LuaLimits, ScriptResult
+from trimtab.interpret.operations import InterpreterFailure, Operation
 
 
 def test_first_customization_by_name_wins() -> None:
@@ -30,9 +30,11 @@ def test_short_form_of_a_customization_is_accepted() -> None:
 def test_executor_is_a_parameter() -> None:
     calls = []
 
-    def executor(script: str, hook: str, arguments: Sequence[Any], limits: Limits) -> Ran | Fault:
+    def executor(
+        script: str, hook: str, arguments: Sequence[Any], limits: LuaLimits
+    ) -> ScriptResult | InterpreterFailure:
         calls.append(hook)
-        return Ran((True,))
+        return ScriptResult((True,))
 
     interpreter = Interpreter.of([customization(healthInterpretation="whatever")], executor)
     assert interpreter.health(OBJECT) == "Healthy"

@@ -1,11 +1,11 @@
 import pytest
 
 from interpret.native.native_helpers import TRIMTAB, deployment, make_object
-from trimtab.interpret.operations import Operation, Uninterpretable
+from trimtab.interpret.operations import InterpreterError, Operation
 
 
 def test_operation_without_a_rule_raises() -> None:
-    with pytest.raises(Uninterpretable, match="no rule for InterpretReplica of v1 ConfigMap"):
+    with pytest.raises(InterpreterError, match="no rule for InterpretReplica of v1 ConfigMap"):
         TRIMTAB.replicas(make_object("ConfigMap"))
 
 
@@ -15,5 +15,5 @@ def test_only_the_status_of_an_unknown_kind_is_interpreted(operation: Operation)
 
 
 def test_invalid_quantity_is_an_interpreter_error() -> None:
-    with pytest.raises(Uninterpretable, match="'lots' is not a quantity"):
+    with pytest.raises(InterpreterError, match="'lots' is not a quantity"):
         TRIMTAB.replicas(deployment(containers=[{"resources": {"requests": {"cpu": "lots"}}}]))

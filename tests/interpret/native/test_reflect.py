@@ -1,7 +1,7 @@
 import pytest
 
 from interpret.native.native_helpers import GENERATION, TRIMTAB, UPSTREAM, make_object
-from trimtab.interpret.operations import Uninterpretable
+from trimtab.interpret.operations import InterpreterError
 
 
 def test_status_without_template_generation_is_reflected() -> None:
@@ -17,7 +17,7 @@ def test_autoscaler_reflects_current_and_desired_replicas() -> None:
 
 
 def test_status_without_template_generation_is_an_error_in_profile_upstream() -> None:
-    with pytest.raises(Uninterpretable, match=GENERATION):
+    with pytest.raises(InterpreterError, match=GENERATION):
         UPSTREAM.reflect(make_object("Deployment", "apps/v1", status={"replicas": 1}))
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trimtab.interpret.overrides.overrides import override
+from trimtab.interpret.overrides.overrides import apply_overrides
 
 CLUSTER = {"metadata": {"name": "m1", "labels": {"env": "prod"}}, "spec": {"region": "eu"}}
 
@@ -26,7 +26,7 @@ def policy(name: str = "op", namespace: str = "ns", target: Any = None, **overri
 
 
 def apply_policy(obj: dict[str, Any], **overriders: Any) -> dict[str, Any]:
-    return override(obj, CLUSTER, [policy(**overriders)]).obj
+    return apply_overrides(obj, CLUSTER, [policy(**overriders)]).obj
 
 
 def plaintext(path: str, operator: str, value: Any = None) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 import pytest
 
-from trimtab.interpret.overrides.image import BadImage, override_image, parse_image
+from trimtab.interpret.overrides.image import InvalidImage, override_image, parse_image
 
 DIGEST = "sha256:" + "a" * 64
 
@@ -29,12 +29,12 @@ def test_tag_takes_precedence_over_a_digest() -> None:
     ],
 )
 def test_invalid_image_reference_is_rejected(text: str) -> None:
-    with pytest.raises(BadImage):
+    with pytest.raises(InvalidImage):
         parse_image(text)
 
 
 def test_unknown_component_is_rejected() -> None:
-    with pytest.raises(BadImage, match="no component 'Host'"):
+    with pytest.raises(InvalidImage, match="no component 'Host'"):
         override_image("nginx", "Host", "add", "x")
 
 

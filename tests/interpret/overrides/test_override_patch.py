@@ -3,8 +3,14 @@ from typing import Any
 import pytest
 
 from interpret.overrides.override_helpers import apply_policy, deployment, plaintext
-from trimtab.interpret.overrides.override_patch import BadPatch, Step, apply_patch, escape, look_up
-from trimtab.interpret.overrides.overrides import OverrideFault
+from trimtab.interpret.overrides.override_patch import (
+    InvalidPatch,
+    PatchOperation,
+    apply_patch,
+    escape_pointer_segment,
+    value_at_pointer,
+)
+from trimtab.interpret.overrides.overrides import OverrideError
 
 
 @pytest.mark.parametrize(
@@ -43,7 +49,7 @@ from trimtab.interpret.overrides.overrides import OverrideFault
     ],
 )
 def test_failed_patch_names_policy_and_path(path: str, operator: str, cause: str) -> None:
-    with pytest.raises(OverrideFault) as raised:
+    with pytest.raises(OverrideError) as raised:
         apply_policy(deployment(), plaintext=plaintext(path, operator, "v"))
     assert raised.value.rule.policy == "ns/op"
     assert raised.value.cause == cause
@@ -51,16 +57,16 @@ def test_failed_patch_names_policy_and_path(path: str, operator: str, cause: str
 
 def test_operations_are_applied_in_order_to_a_copy() -> None:
     document: dict[str, Any] = {"a": 1}
-    operations = [Step("add", "/b", 2), Step("replace", "/a", 3), Step("remove", "/b")]
+    operations = [PatchOperation("add", "/b", 2), PatchOperation("replace", "/a", 3), PatchOperation("remove", "/b")]
     assert apply_patch(document, operations) == {"a": 3}
     assert document == {"a": 1}
 
 
 def test_escaped_key_is_found_by_its_pointer() -> None:
-    assert look_up({"a/b~c": [7]}, f"/{escape('a/b~c')}/0") == 7
+    assert value_at_pointer({"a/b~c": [7]}, f"/{escape_pointer_segment('a/b~c')}/0") == 7
 
 
 @pytest.mark.parametrize("path", ["a", "/b", "/a/1"])
 def test_missing_pointer_is_an_error(path: str) -> None:
-    with pytest.raises(BadPatch):
-        look_up({"a": [0]}, path)
+    with pytest.raises(InvalidPatch):
+        value_at_pointer({"a": [0]}, path)

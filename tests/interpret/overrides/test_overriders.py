@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from interpret.overrides.override_helpers import apply_policy, deployment, label, plaintext
-from trimtab.interpret.overrides.overrides import OverrideFault
+from trimtab.interpret.overrides.overrides import OverrideError
 
 
 def container(obj: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def test_image_is_found_by_the_predicate_path() -> None:
 
 def test_missing_predicate_path_is_an_error() -> None:
     overrider = {"predicate": {"path": "/spec/x"}, "component": "Tag", "operator": "replace", "value": "2"}
-    with pytest.raises(OverrideFault, match="there is no 'x'"):
+    with pytest.raises(OverrideError, match="there is no 'x'"):
         apply_policy(deployment(), imageOverrider=[overrider])
 
 
@@ -104,7 +104,7 @@ def test_json_document_inside_a_field_is_patched() -> None:
 @pytest.mark.parametrize(("path", "text"), [("/data", "{}"), ("/data/no", "{}"), ("/data/db", "{")])
 def test_field_without_a_document_is_an_error(path: str, text: str) -> None:
     steps = [{"subPath": "/host", "operator": "add", "value": "x"}]
-    with pytest.raises(OverrideFault):
+    with pytest.raises(OverrideError):
         apply_policy(config_map(text), fieldOverrider=[{"fieldPath": path, "json": steps}])
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.api.schema.structural import CelFault
+from trimtab.api.schema.structural import CelError
 from trimtab.server.registry.cel_rules import rules
 
 pytest.importorskip("cel_expr_python")
@@ -35,5 +35,5 @@ def test_rule_is_evaluated_with_the_types_of_the_schema(expression: str, value: 
 def test_errors_have_the_words_of_kubernetes(expression: str, value: dict, message: str) -> None:
     evaluate = rules()
     assert evaluate is not None
-    with pytest.raises(CelFault, match=message):
+    with pytest.raises(CelError, match=message):
         evaluate(expression, SCHEMA, value, {})

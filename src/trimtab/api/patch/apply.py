@@ -6,43 +6,43 @@ from typing import Any
 from trimtab.api.patch.field_ownership import (
     LEAF,
     FieldSet,
-    applied,
+    applied_fields,
     compare,
+    format_paths,
     intersection,
     is_member,
     item_element,
     items_by_element,
-    paths,
     union,
 )
 from trimtab.api.patch.go_values import format_go_value, go_type_name
 from trimtab.api.patch.managed_fields import (
-    Manager,
-    Owned,
+    FieldManager,
+    OwnedFields,
     Owners,
     read_owners,
-    taken_from,
-    trackable,
+    trackable_fields,
     with_owners,
+    without_changed_fields,
 )
-from trimtab.api.patch.merge_schema import ANYTHING, Form, Shape
+from trimtab.api.patch.merge_schema import UNKNOWN_SCHEMA, MergeSchema, MergeType
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Cause, Conflict, Unclassified
 
-_BEFORE = "before-first-apply"
+_BEFORE_FIRST_APPLY = "before-first-apply"
 
 
-def _misfits(value: Any, schema: Shape, path: str) -> Iterator[str]:
+def _schema_errors(value: Any, schema: MergeSchema, path: str) -> Iterator[str]:
     """Where an applied configuration does not match the schema, in the words of structured-merge-diff."""
     if value is None:
         return
-    if schema.form is Form.SCALAR:
-        if text := _scalar_misfit(value, schema):
+    if schema.merge_type is MergeType.SCALAR:
+        if text := _scalar_error(value, schema):
             yield f"{path}: {text}"
-    elif schema.form is Form.ANY:
+    elif schema.merge_type is MergeType.ANY:
         return
     elif schema.type == "array":
-        yield from _list_misfits(value, schema, path)
+        yield from _list_errors(value, schema, path)
     elif not isinstance(value, dict):
         yield f"{path}: expected map, got &{{{format_go_value(value)}}}"
     else:
@@ -51,10 +51,10 @@ def _misfits(value: Any, schema: Shape, path: str) -> Iterator[str]:
             if inner is None:
                 yield f"{path}.{key}: field not declared in schema"
             else:
-                yield from _misfits(item, inner, f"{path}.{key}")
+                yield from _schema_errors(item, inner, f"{path}.{key}")
 
 
-def _scalar_misfit(value: Any, schema: Shape) -> str:
+def _scalar_error(value: Any, schema: MergeSchema) -> str:
     numeric = isinstance(value, int | float) and not isinstance(value, bool)
     if schema.type in ("integer", "number") and not numeric:
         return f"expected numeric (int or float), got {go_type_name(value)}"
@@ -67,14 +67,14 @@ def _scalar_misfit(value: Any, schema: Shape) -> str:
     return ""
 
 
-def _list_misfits(value: Any, schema: Shape, path: str) -> Iterator[str]:
+def _list_errors(value: Any, schema: MergeSchema, path: str) -> Iterator[str]:
     if not isinstance(value, list):
         yield f"{path}: expected list, got &{{{format_go_value(value)}}}"
         return
     elements: set[str] = set()
     for index, item in enumerate(value):
-        if schema.form is Form.ATOMIC:
-            yield from _misfits(item, schema.item, f"{path}[{index}]")
+        if schema.merge_type is MergeType.ATOMIC:
+            yield from _schema_errors(item, schema.item, f"{path}[{index}]")
             continue
         element = item_element(item, schema)
         if element is None:
@@ -84,14 +84,14 @@ def _list_misfits(value: Any, schema: Shape, path: str) -> Iterator[str]:
                 f'"{missing}" (and doesn\'t have default value)'
             )
             continue
-        where = next(paths({element: {}}))
+        where = next(format_paths({element: {}}))
         if element in elements:
             yield f"{path}: duplicate entries for key {where}"
         elements.add(element)
-        yield from _misfits(item, schema.item, f"{path}{where}")
+        yield from _schema_errors(item, schema.item, f"{path}{where}")
 
 
-def _check(config: Raw, schema: Shape, api_version: str, kind: str) -> None:
+def _check_config(config: Raw, schema: MergeSchema, api_version: str, kind: str) -> None:
     metadata = config.get("metadata") or {}
     if isinstance(metadata, dict) and metadata.get("managedFields"):
         raise BadRequest("metadata.managedFields must be nil")
@@ -99,7 +99,7 @@ def _check(config: Raw, schema: Shape, api_version: str, kind: str) -> None:
     if (config_version, config_kind) != (api_version, kind):
         version = config_version if "/" in str(config_version) else f"/{config_version}"
         raise BadRequest(f"invalid object type: {version}, Kind={config_kind}")
-    found = list(_misfits(config, schema, ""))
+    found = list(_schema_errors(config, schema, ""))
     if found:
         text = found[0] if len(found) == 1 else "errors:\n  " + "\n  ".join(found)
         where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}" if isinstance(metadata, dict) else "/"
@@ -107,23 +107,23 @@ def _check(config: Raw, schema: Shape, api_version: str, kind: str) -> None:
         raise Unclassified(f"failed to create typed patch object ({where}; {version}, Kind={kind}): {text}")
 
 
-def merge(live: Any, config: Any, schema: Shape) -> Any:
+def merge(live: Any, config: Any, schema: MergeSchema) -> Any:
     """`config` merged into `live`: maps by member, keyed lists and sets by item, everything else replaced."""
-    if isinstance(live, dict) and isinstance(config, dict) and schema.form in (Form.MAP, Form.ANY):
+    if isinstance(live, dict) and isinstance(config, dict) and schema.merge_type in (MergeType.MAP, MergeType.ANY):
         merged = dict(live)
         for key, value in config.items():
-            merged[key] = merge(live[key], value, schema.member(key) or ANYTHING) if key in live else value
+            merged[key] = merge(live[key], value, schema.member(key) or UNKNOWN_SCHEMA) if key in live else value
         return merged
-    if isinstance(live, list) and isinstance(config, list) and schema.form in (Form.KEYED, Form.SET):
+    if isinstance(live, list) and isinstance(config, list) and schema.merge_type in (MergeType.KEYED, MergeType.SET):
         return _merge_items(live, config, schema)
     return config
 
 
-def _merge_items(live: list[Any], config: list[Any], schema: Shape) -> list[Any]:
+def _merge_items(live: list[Any], config: list[Any], schema: MergeSchema) -> list[Any]:
     """Items in the order of the configuration; other items keep their position relative to the shared ones."""
     before, wanted = items_by_element(live, schema), items_by_element(config, schema)
     merged: list[Any] = []
-    for element in _merged_order(list(before), list(wanted)):
+    for element in _merge_order(list(before), list(wanted)):
         if element in before and element in wanted:
             merged.append(merge(before[element], wanted[element], schema.item))
         else:
@@ -131,7 +131,7 @@ def _merge_items(live: list[Any], config: list[Any], schema: Shape) -> list[Any]
     return merged
 
 
-def _merged_order(live: list[str], config: list[str]) -> list[str]:
+def _merge_order(live: list[str], config: list[str]) -> list[str]:
     """Both lists merged, each element once: the order of the configuration holds, live-only elements are inserted."""
     shared = [element for element in config if element in live]
     merged: list[str] = []
@@ -150,60 +150,64 @@ def _merged_order(live: list[str], config: list[str]) -> list[str]:
     return merged + [element for element in live[at:] if element not in config]
 
 
-def _keeps(kept: FieldSet | None, *, declared: bool) -> bool:
+def _is_owned(kept: FieldSet | None, *, declared: bool) -> bool:
     """Whether a manager owns this node; a declared field counts as owned when anything in it is."""
     return kept is not None and (declared or is_member(kept))
 
 
-def prune(value: Any, schema: Shape, last: FieldSet, kept: FieldSet) -> Any:
+def prune(value: Any, schema: MergeSchema, last: FieldSet, kept: FieldSet) -> Any:
     """`value` without what was in `last` and no manager owns any more."""
     if isinstance(value, dict):
         return _prune_map(value, schema, last, kept)
-    if isinstance(value, list) and schema.form in (Form.KEYED, Form.SET):
+    if isinstance(value, list) and schema.merge_type in (MergeType.KEYED, MergeType.SET):
         items = []
         for item in value:
             element = item_element(item, schema) or ""
             if element not in last:
                 items.append(item)
-            elif _keeps(kept.get(element), declared=False) or not is_member(last[element]):
+            elif _is_owned(kept.get(element), declared=False) or not is_member(last[element]):
                 items.append(prune(item, schema.item, last[element], kept.get(element, {})))
         return items
     return value
 
 
-def _prune_map(value: Raw, schema: Shape, last: FieldSet, kept: FieldSet) -> Raw:
+def _prune_map(value: Raw, schema: MergeSchema, last: FieldSet, kept: FieldSet) -> Raw:
     members: Raw = {}
     for key, item in value.items():
         element = f"f:{key}"
         declared = key in schema.fields
         if element not in last:
             members[key] = item
-        elif _keeps(kept.get(element), declared=declared) or not (declared or is_member(last[element])):
-            inner = schema.member(key) or ANYTHING
+        elif _is_owned(kept.get(element), declared=declared) or not (declared or is_member(last[element])):
+            inner = schema.member(key) or UNKNOWN_SCHEMA
             members[key] = prune(item, inner, last[element], kept.get(element) or {})
     return members
 
 
-def _shown(manager: Manager) -> str:
+def _describe_manager(manager: FieldManager) -> str:
     text = f'"{manager.name}"'
     if manager.subresource:
         text += f' with subresource "{manager.subresource}"'
     return f"{text} using {manager.api_version}" if manager.operation == "Update" else text
 
 
-def _refuse_conflicts(conflicts: dict[Manager, FieldSet]) -> None:
-    found = [(manager, path) for manager in sorted(conflicts) for path in paths(conflicts[manager])]
-    causes = [Cause("FieldManagerConflict", f"conflict with {_shown(manager)}", path) for manager, path in found]
+def _raise_conflicts(conflicts: dict[FieldManager, FieldSet]) -> None:
+    found = [(manager, path) for manager in sorted(conflicts) for path in format_paths(conflicts[manager])]
+    causes = [
+        Cause("FieldManagerConflict", f"conflict with {_describe_manager(manager)}", path) for manager, path in found
+    ]
     if len(found) == 1:
         raise Conflict(f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes=causes)
     lines: list[str] = []
     for manager in sorted(conflicts):
-        lines.append(f"conflicts with {_shown(manager)}:")
-        lines += [f"- {path}" for path in paths(conflicts[manager])]
+        lines.append(f"conflicts with {_describe_manager(manager)}:")
+        lines += [f"- {path}" for path in format_paths(conflicts[manager])]
     raise Conflict(f"Apply failed with {len(found)} conflicts: " + "\n".join(lines), causes=causes)
 
 
-def _settle(owners: Owners, live: Raw, merged: Raw, schema: Shape, manager: Manager, *, force: bool) -> Owners:
+def _transfer_ownership(
+    owners: Owners, live: Raw, merged: Raw, schema: MergeSchema, manager: FieldManager, *, force: bool
+) -> Owners:
     changes = compare(live, merged, schema)
     changed = union(changes.modified, changes.added)
     if not force and changed:
@@ -213,14 +217,14 @@ def _settle(owners: Owners, live: Raw, merged: Raw, schema: Shape, manager: Mana
             if other != manager and (shared := intersection(owned.fields, changed))
         }
         if conflicts:
-            _refuse_conflicts(conflicts)
-    return taken_from(owners, changes, manager)
+            _raise_conflicts(conflicts)
+    return without_changed_fields(owners, changes, manager)
 
 
 def apply(
     live: Raw | None,
     config: Raw,
-    schema: Shape,
+    schema: MergeSchema,
     manager: str,
     now: str,
     *,
@@ -236,42 +240,42 @@ def apply(
     The result carries its managedFields and still has to be decoded, defaulted and validated. When nothing changes, it
     equals `live`. `only` and `without` are as for `track_update`.
     """
-    _check(config, schema, api_version, kind)
-    present = live if live is not None else schema.blank
-    owners = _present_owners(live, schema, api_version, now, without)
-    writer = Manager(manager, "Apply", api_version, subresource)
-    previous = owners.get(writer, Owned({}, now))
-    owners[writer] = Owned(_claimed(trackable(config, only, without), schema), previous.time)
+    _check_config(config, schema, api_version, kind)
+    present = live if live is not None else schema.empty_object
+    owners = _live_owners(live, schema, api_version, now, without)
+    writer = FieldManager(manager, "Apply", api_version, subresource)
+    previous = owners.get(writer, OwnedFields({}, now))
+    owners[writer] = OwnedFields(_claimed_fields(trackable_fields(config, only, without), schema), previous.time)
 
-    merged = _laid_over(present, config, schema, only, without)
+    merged = _merge_config(present, config, schema, only, without)
     if previous.fields:
-        merged = prune(merged, schema, previous.fields, _owned_by_anyone(owners))
+        merged = prune(merged, schema, previous.fields, _all_owned_fields(owners))
     merged = {**merged, "apiVersion": api_version, "kind": kind}
-    before, after = trackable(present, only, without), trackable(merged, only, without)
-    owners = _settle(owners, before, after, schema, writer, force=force)
+    before, after = trackable_fields(present, only, without), trackable_fields(merged, only, without)
+    owners = _transfer_ownership(owners, before, after, schema, writer, force=force)
     if live is not None and with_owners(merged, owners) == live:
         return live
     if writer in owners:
-        owners[writer] = Owned(owners[writer].fields, now)
+        owners[writer] = OwnedFields(owners[writer].fields, now)
     return with_owners(merged, owners)
 
 
-def _present_owners(live: Raw | None, schema: Shape, api_version: str, now: str, without: Sequence[str]) -> Owners:
+def _live_owners(live: Raw | None, schema: MergeSchema, api_version: str, now: str, without: Sequence[str]) -> Owners:
     """The current owners; where there are none, everything is attributed to `before-first-apply`."""
     owners = read_owners((live or {}).get("metadata", {}).get("managedFields"))
     if live is None or owners:
         return owners
-    changes = compare(trackable(schema.blank, (), without), trackable(live, (), without), schema)
+    changes = compare(trackable_fields(schema.empty_object, (), without), trackable_fields(live, (), without), schema)
     found = union(changes.modified, changes.added)
-    return {Manager(_BEFORE, "Update", api_version): Owned(found, now)} if found else {}
+    return {FieldManager(_BEFORE_FIRST_APPLY, "Update", api_version): OwnedFields(found, now)} if found else {}
 
 
-def _claimed(config: Raw, schema: Shape) -> FieldSet:
-    fields = applied(config, schema)
+def _claimed_fields(config: Raw, schema: MergeSchema) -> FieldSet:
+    fields = applied_fields(config, schema)
     return {element: node for element, node in fields.items() if element != "f:metadata" or node}
 
 
-def _owned_by_anyone(owners: Owners) -> FieldSet:
+def _all_owned_fields(owners: Owners) -> FieldSet:
     # every configuration names its object, though no manager owns the name
     kept: FieldSet = {"f:metadata": {"f:name": LEAF}}
     for owned in owners.values():
@@ -279,18 +283,18 @@ def _owned_by_anyone(owners: Owners) -> FieldSet:
     return kept
 
 
-def _laid_over(live: Raw, config: Raw, schema: Shape, only: Sequence[str], without: Sequence[str]) -> Raw:
+def _merge_config(live: Raw, config: Raw, schema: MergeSchema, only: Sequence[str], without: Sequence[str]) -> Raw:
     wanted = {
         key: value
         for key, value in config.items()
         if key != "metadata" and key not in without and (not only or key in only)
     }
     merged: Raw = merge({key: value for key, value in live.items() if key != "metadata"}, wanted, schema)
-    merged["metadata"] = _merged_metadata(live.get("metadata") or {}, config.get("metadata") or {}, schema, only)
+    merged["metadata"] = _merge_metadata(live.get("metadata") or {}, config.get("metadata") or {}, schema, only)
     return merged
 
 
-def _merged_metadata(live: Raw, config: Raw, schema: Shape, only: Sequence[str]) -> Raw:
+def _merge_metadata(live: Raw, config: Raw, schema: MergeSchema, only: Sequence[str]) -> Raw:
     """The merged metadata; through a subresource only the identifying fields that must match are taken over."""
     if only:
         return {

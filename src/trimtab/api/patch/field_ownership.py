@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from trimtab.api.patch.merge_schema import ANYTHING, Form, Shape
+from trimtab.api.patch.merge_schema import UNKNOWN_SCHEMA, MergeSchema, MergeType
 from trimtab.api.value import Raw
 
 FieldSet = dict[str, Any]
 LEAF: FieldSet = {}
-_SELF: FieldSet = {".": LEAF}
+_MEMBER_MARK: FieldSet = {".": LEAF}
 _CONTAINERS = frozenset((dict, list))
 
 
@@ -39,11 +39,11 @@ def _is_element(text: str) -> bool:
     )
 
 
-def _join(one: FieldSet, other: FieldSet) -> FieldSet:
+def _union_nodes(one: FieldSet, other: FieldSet) -> FieldSet:
     if not one:
-        return other if is_member(other) else {**_SELF, **other}
+        return other if is_member(other) else {**_MEMBER_MARK, **other}
     if not other:
-        return one if "." in one else {**_SELF, **one}
+        return one if "." in one else {**_MEMBER_MARK, **one}
     return union(one, other)
 
 
@@ -53,16 +53,16 @@ def union(one: FieldSet, other: FieldSet) -> FieldSet:
         return one or other
     joined = dict(one)
     for element, node in other.items():
-        joined[element] = _join(joined[element], node) if element in joined else node
+        joined[element] = _union_nodes(joined[element], node) if element in joined else node
     return joined
 
 
-def _without(one: FieldSet, other: FieldSet) -> FieldSet | None:
+def _subtract_node(one: FieldSet, other: FieldSet) -> FieldSet | None:
     if not is_member(other) and one.keys().isdisjoint(other):
         return one
     rest = difference({k: v for k, v in one.items() if k != "."}, other) if one else {}
     if is_member(one) and not is_member(other):
-        return {**_SELF, **rest} if rest else LEAF
+        return {**_MEMBER_MARK, **rest} if rest else LEAF
     return rest or None
 
 
@@ -73,17 +73,17 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
     rest: FieldSet = {}
     same = True
     for element, node in one.items():
-        remaining = node if element not in other else _without(node, other[element]) if element != "." else None
+        remaining = node if element not in other else _subtract_node(node, other[element]) if element != "." else None
         same = same and remaining is node
         if remaining is not None:
             rest[element] = remaining
     return one if same else rest
 
 
-def _both(one: FieldSet, other: FieldSet) -> FieldSet | None:
+def _intersect_nodes(one: FieldSet, other: FieldSet) -> FieldSet | None:
     shared = intersection(one, other)
     if is_member(one) and is_member(other):
-        return {**_SELF, **shared} if shared else LEAF
+        return {**_MEMBER_MARK, **shared} if shared else LEAF
     return shared or None
 
 
@@ -91,42 +91,42 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
     """The fields in both sets."""
     shared: FieldSet = {}
     for element, node in one.items():
-        if element != "." and element in other and (found := _both(node, other[element])) is not None:
+        if element != "." and element in other and (found := _intersect_nodes(node, other[element])) is not None:
             shared[element] = found
     return shared
 
 
-def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
+def format_paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
     """Every member as text (`.spec.containers[name="c"].image`), shallow ones first."""
     inner = sorted(element for element in fields if element != ".")
     for element in inner:
         if is_member(fields[element]):
-            yield prefix + _path_text(element)
+            yield prefix + _format_element(element)
     for element in inner:
-        yield from paths(fields[element], prefix + _path_text(element))
+        yield from format_paths(fields[element], prefix + _format_element(element))
 
 
-def _path_text(element: str) -> str:
+def _format_element(element: str) -> str:
     kind, text = element[0], element[2:]
     if kind == "f":
         return f".{text}"
     if kind == "k":
         keys = orjson.loads(text)
-        return "[" + ",".join(f"{key}={_scalar_text(keys[key])}" for key in sorted(keys)) + "]"
+        return "[" + ",".join(f"{key}={_canonical_json(keys[key])}" for key in sorted(keys)) + "]"
     return f"[={text}]" if kind == "v" else f"[{text}]"
 
 
-def _scalar_text(value: Any) -> str:
+def _canonical_json(value: Any) -> str:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
     except TypeError:  # an integer beyond 64 bits
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def item_element(item: Any, schema: Shape) -> str | None:
+def item_element(item: Any, schema: MergeSchema) -> str | None:
     """The path element of a list item; None when it lacks a key."""
-    if schema.form is Form.SET:
-        return f"v:{_scalar_text(item)}"
+    if schema.merge_type is MergeType.SET:
+        return f"v:{_canonical_json(item)}"
     if not isinstance(item, dict):
         return None
     keys: Raw = {}
@@ -137,10 +137,10 @@ def item_element(item: Any, schema: Shape) -> str | None:
             if value is None:
                 return None
         keys[key] = value
-    return f"k:{_scalar_text(keys)}"
+    return f"k:{_canonical_json(keys)}"
 
 
-def items_by_element(items: Sequence[Any], schema: Shape) -> dict[str, Any]:
+def items_by_element(items: Sequence[Any], schema: MergeSchema) -> dict[str, Any]:
     """List items by path element; items that lack their keys are left out."""
     found: dict[str, Any] = {}
     for item in items:
@@ -150,47 +150,47 @@ def items_by_element(items: Sequence[Any], schema: Shape) -> dict[str, Any]:
     return found
 
 
-def _granular(value: Any, schema: Shape) -> bool:
+def _is_granular(value: Any, schema: MergeSchema) -> bool:
     """Whether the members of this value are owned individually."""
     if not value:
         return False
-    return schema.maps_merge if isinstance(value, dict) else isinstance(value, list) and schema.lists_merge
+    return schema.merges_maps if isinstance(value, dict) else isinstance(value, list) and schema.merges_lists
 
 
-def everything(value: Any, schema: Shape) -> FieldSet:
+def all_fields(value: Any, schema: MergeSchema) -> FieldSet:
     """The set of a new value: the value and everything in it."""
     if not value:
         return LEAF
-    if type(value) is dict and schema.maps_merge:
-        members, rest = schema.fields, schema.rest or ANYTHING
+    if type(value) is dict and schema.merges_maps:
+        members, rest = schema.fields, schema.additional or UNKNOWN_SCHEMA
         fields: FieldSet = {".": LEAF}
         for name, item in value.items():
             has_fields = item and type(item) in _CONTAINERS
-            fields["f:" + name] = everything(item, members.get(name) or rest) if has_fields else LEAF
+            fields["f:" + name] = all_fields(item, members.get(name) or rest) if has_fields else LEAF
         return fields
-    if type(value) is list and schema.lists_merge:
+    if type(value) is list and schema.merges_lists:
         inner = schema.item
-        return {".": LEAF, **{key: everything(item, inner) for key, item in items_by_element(value, schema).items()}}
+        return {".": LEAF, **{key: all_fields(item, inner) for key, item in items_by_element(value, schema).items()}}
     return LEAF
 
 
-def applied(value: Any, schema: Shape) -> FieldSet:
+def applied_fields(value: Any, schema: MergeSchema) -> FieldSet:
     """The set that an applied configuration claims: its leaves and its list items, not the structs around them."""
-    if not _granular(value, schema):
+    if not _is_granular(value, schema):
         return LEAF
     fields: FieldSet = {}
     if isinstance(value, dict):
         for name, item in value.items():
             declared = schema.fields.get(name)
-            inner = declared or schema.rest or ANYTHING
-            node = applied(item, inner)
+            inner = declared or schema.additional or UNKNOWN_SCHEMA
+            node = applied_fields(item, inner)
             if node and declared is None and "." not in node:
-                node = {**_SELF, **node}
-            if node or not isinstance(item, list) or inner.form not in (Form.KEYED, Form.SET):
+                node = {**_MEMBER_MARK, **node}
+            if node or not isinstance(item, list) or inner.merge_type not in (MergeType.KEYED, MergeType.SET):
                 fields[f"f:{name}"] = node
     else:
         for element, item in items_by_element(value, schema).items():
-            fields[element] = {**_SELF, **inside} if (inside := applied(item, schema.item)) else LEAF
+            fields[element] = {**_MEMBER_MARK, **inside} if (inside := applied_fields(item, schema.item)) else LEAF
     return fields
 
 
@@ -202,80 +202,83 @@ class Comparison(Struct, frozen=True):
     removed: FieldSet
 
 
-_SAME = Comparison({}, {}, {})
+_NO_CHANGE = Comparison({}, {}, {})
 _LEAF_CHANGED = object()
 
 
-def _members(value: Any, schema: Shape) -> dict[str, tuple[Any, Shape]]:
+def _members_by_element(value: Any, schema: MergeSchema) -> dict[str, tuple[Any, MergeSchema]]:
     if isinstance(value, dict):
         members = schema.fields
-        return {f"f:{name}": (item, members.get(name) or schema.rest or ANYTHING) for name, item in value.items()}
+        return {
+            f"f:{name}": (item, members.get(name) or schema.additional or UNKNOWN_SCHEMA)
+            for name, item in value.items()
+        }
     if isinstance(value, list):
         inner = schema.item
         return {element: (item, inner) for element, item in items_by_element(value, schema).items()}
     return {}
 
 
-def _compare(old: Any, new: Any, schema: Shape) -> Any:
+def _compare_values(old: Any, new: Any, schema: MergeSchema) -> Any:
     """Added, modified and removed fields inside, or `_LEAF_CHANGED`, or None when nothing differs."""
     if old == new:
         return None
     if type(old) is dict and type(new) is dict:
-        return _compare_maps(old, new, schema) if schema.maps_merge else _LEAF_CHANGED
-    if not (_granular(old, schema) or _granular(new, schema)):
+        return _compare_maps(old, new, schema) if schema.merges_maps else _LEAF_CHANGED
+    if not (_is_granular(old, schema) or _is_granular(new, schema)):
         return _LEAF_CHANGED
-    before, after = _members(old, schema), _members(new, schema)
+    before, after = _members_by_element(old, schema), _members_by_element(new, schema)
     added: FieldSet = {}
     modified: FieldSet = {}
     removed: FieldSet = {}
     for element, (item, inner) in after.items():
         if element not in before:
-            added[element] = everything(item, inner)
+            added[element] = all_fields(item, inner)
             continue
-        found = _compare(before[element][0], item, inner)
+        found = _compare_values(before[element][0], item, inner)
         if found is _LEAF_CHANGED:
             modified[element] = LEAF
         elif found is not None:
             for target, part in zip((added, modified, removed), found, strict=True):
                 if part:
-                    target[element] = LEAF if part == _SELF else part
+                    target[element] = LEAF if part == _MEMBER_MARK else part
     for element, (item, inner) in before.items():
         if element not in after:
-            removed[element] = everything(item, inner)
-    if schema.form is Form.ANY and None not in (old, new) and isinstance(old, dict) != isinstance(new, dict):
+            removed[element] = all_fields(item, inner)
+    if schema.merge_type is MergeType.ANY and None not in (old, new) and isinstance(old, dict) != isinstance(new, dict):
         modified["."] = LEAF  # the type of the value changed
     return added, modified, removed
 
 
-def _compare_maps(old: Raw, new: Raw, schema: Shape) -> tuple[FieldSet, FieldSet, FieldSet]:
+def _compare_maps(old: Raw, new: Raw, schema: MergeSchema) -> tuple[FieldSet, FieldSet, FieldSet]:
     """`_compare` for two maps, by far the most common case, without building a table of their members."""
-    members, rest = schema.fields, schema.rest or ANYTHING
+    members, rest = schema.fields, schema.additional or UNKNOWN_SCHEMA
     added: FieldSet = {}
     modified: FieldSet = {}
     removed: FieldSet = {}
     for name, item in new.items():
         if name not in old:
             has_fields = item and type(item) in _CONTAINERS
-            added["f:" + name] = everything(item, members.get(name) or rest) if has_fields else LEAF
+            added["f:" + name] = all_fields(item, members.get(name) or rest) if has_fields else LEAF
         elif (before := old[name]) is not item:
             if type(item) not in _CONTAINERS and type(before) not in _CONTAINERS:
                 if before != item:
                     modified["f:" + name] = LEAF
                 continue
-            found = _compare(before, item, members.get(name) or rest)
+            found = _compare_values(before, item, members.get(name) or rest)
             if found is _LEAF_CHANGED:
                 modified["f:" + name] = LEAF
             elif found is not None:
                 for target, part in zip((added, modified, removed), found, strict=True):
                     if part:
-                        target["f:" + name] = LEAF if part == _SELF else part
+                        target["f:" + name] = LEAF if part == _MEMBER_MARK else part
     for name, item in old.items():
         if name not in new:
-            removed["f:" + name] = everything(item, members.get(name) or rest)
+            removed["f:" + name] = all_fields(item, members.get(name) or rest)
     return added, modified, removed
 
 
-def compare(old: Raw, new: Raw, schema: Shape) -> Comparison:
+def compare(old: Raw, new: Raw, schema: MergeSchema) -> Comparison:
     """The fields that changed between two whole objects."""
-    found = _compare(old, new, schema)
-    return Comparison(*found) if isinstance(found, tuple) else _SAME
+    found = _compare_values(old, new, schema)
+    return Comparison(*found) if isinstance(found, tuple) else _NO_CHANGE

@@ -11,22 +11,22 @@ MAX_COPIED_BYTES = 3 * 1024 * 1024
 _MISSING = object()
 
 
-class _Refused(Exception):
+class _OperationFailed(Exception):
     """An operation cannot be applied to this document."""
 
 
-def _steps(pointer: Any) -> list[str]:
+def _parse_pointer(pointer: Any) -> list[str]:
     if not isinstance(pointer, str) or not pointer.startswith("/"):
-        raise _Refused
+        raise _OperationFailed
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/")]
 
 
-def _index(step: str, size: int) -> int:
+def _parse_index(step: str, size: int) -> int:
     if not (step.isascii() and step.isdigit()) or (step[0] == "0" and step != "0") or len(step) > 9:
-        raise _Refused
+        raise _OperationFailed
     index = int(step)
     if index >= size:
-        raise _Refused
+        raise _OperationFailed
     return index
 
 
@@ -34,29 +34,29 @@ def _child(node: Any, step: str) -> Any:
     if isinstance(node, dict):
         return node.get(step, _MISSING)
     if isinstance(node, list):
-        return node[_index(step, len(node))]
-    raise _Refused
+        return node[_parse_index(step, len(node))]
+    raise _OperationFailed
 
 
 def _find(node: Any, steps: Sequence[str]) -> Any:
     for step in steps:
         node = _child(node, step)
         if node is _MISSING:
-            raise _Refused
+            raise _OperationFailed
     return node
 
 
-def _change(node: Any, steps: Sequence[str], change: Callable[[Any, str], Any]) -> Any:
+def _change_at(node: Any, steps: Sequence[str], change: Callable[[Any, str], Any]) -> Any:
     """A copy of `node` in which the container of the last step is changed; what is off the path is shared."""
     if len(steps) == 1:
         return change(node, steps[0])
     inner = _child(node, steps[0])
     if inner is _MISSING:
-        raise _Refused
-    changed = _change(inner, steps[1:], change)
+        raise _OperationFailed
+    changed = _change_at(inner, steps[1:], change)
     if isinstance(node, dict):
         return {**node, steps[0]: changed}
-    at = _index(steps[0], len(node))
+    at = _parse_index(steps[0], len(node))
     return [*node[:at], changed, *node[at + 1 :]]
 
 
@@ -65,9 +65,9 @@ def _add(value: Any) -> Callable[[Any, str], Any]:
         if isinstance(node, dict):
             return {**node, step: value}
         if isinstance(node, list):
-            at = len(node) if step == "-" else _index(step, len(node) + 1)
+            at = len(node) if step == "-" else _parse_index(step, len(node) + 1)
             return [*node[:at], value, *node[at:]]
-        raise _Refused
+        raise _OperationFailed
 
     return change
 
@@ -75,10 +75,10 @@ def _add(value: Any) -> Callable[[Any, str], Any]:
 def _replace(value: Any) -> Callable[[Any, str], Any]:
     def change(node: Any, step: str) -> Any:
         if _child(node, step) is _MISSING:
-            raise _Refused
+            raise _OperationFailed
         if isinstance(node, dict):
             return {**node, step: value}
-        at = _index(step, len(node))
+        at = _parse_index(step, len(node))
         return [*node[:at], value, *node[at + 1 :]]
 
     return change
@@ -86,64 +86,64 @@ def _replace(value: Any) -> Callable[[Any, str], Any]:
 
 def _remove(node: Any, step: str) -> Any:
     if _child(node, step) is _MISSING:
-        raise _Refused
+        raise _OperationFailed
     if isinstance(node, dict):
         return {key: value for key, value in node.items() if key != step}
-    at = _index(step, len(node))
+    at = _parse_index(step, len(node))
     return [*node[:at], *node[at + 1 :]]
 
 
-def same(left: Any, right: Any) -> bool:
+def json_equal(left: Any, right: Any) -> bool:
     """Equal as JSON values: true is not 1, but 1 is 1.0."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
+        return left.keys() == right.keys() and all(json_equal(value, right[key]) for key, value in left.items())
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(json_equal, left, right))
     return bool(left == right)
 
 
-def _test(document: Any, operation: Raw) -> None:
-    steps = _steps(operation.get("path"))
+def _test_value(document: Any, operation: Raw) -> None:
+    steps = _parse_pointer(operation.get("path"))
     parent = _find(document, steps[:-1])
     found = _child(parent, steps[-1])
     wanted = operation.get("value")
     if found is _MISSING and wanted is None:
         return  # kube-apiserver treats an absent member as null here
-    if found is _MISSING or not same(found, wanted):
-        raise _Refused
+    if found is _MISSING or not json_equal(found, wanted):
+        raise _OperationFailed
 
 
-def _step(document: Any, operation: Raw, copied: list[int]) -> Any:
+def _apply_operation(document: Any, operation: Raw, copied: list[int]) -> Any:
     name = operation.get("op")
-    path = _steps(operation.get("path"))
+    path = _parse_pointer(operation.get("path"))
     if name in ("add", "replace"):
         if "value" not in operation:
-            raise _Refused
+            raise _OperationFailed
         change = _add if name == "add" else _replace
-        return _change(document, path, change(operation["value"]))
+        return _change_at(document, path, change(operation["value"]))
     if name == "remove":
-        return _change(document, path, _remove)
+        return _change_at(document, path, _remove)
     if name == "test":
-        _test(document, operation)
+        _test_value(document, operation)
         return document
     if name not in ("move", "copy"):
-        raise _Refused
-    source = _steps(operation.get("from"))
+        raise _OperationFailed
+    source = _parse_pointer(operation.get("from"))
     value = _find(document, source)
     if name == "move":
         if path[: len(source)] == source and len(path) > len(source):
-            raise _Refused
-        document = _change(document, source, _remove)
+            raise _OperationFailed
+        document = _change_at(document, source, _remove)
     else:
         copied[0] += len(repr(value))
         if copied[0] > MAX_COPIED_BYTES:
-            raise _Refused
-    return _change(document, path, _add(value))
+            raise _OperationFailed
+    return _change_at(document, path, _add(value))
 
 
-def refused() -> Invalid:
+def rejection_error() -> Invalid:
     """The error that kube-apiserver returns for every failed operation."""
     return Invalid("the server rejected our request due to an error in our request", details=True)
 
@@ -161,7 +161,7 @@ def apply_json_patch(document: Raw, patch: Any) -> Any:
     copied = [0]
     for operation in patch:
         try:
-            result = _step(result, operation, copied)
-        except _Refused:
-            raise refused() from None
+            result = _apply_operation(result, operation, copied)
+        except _OperationFailed:
+            raise rejection_error() from None
     return result

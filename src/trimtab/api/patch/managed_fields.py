@@ -6,10 +6,10 @@ from typing import Any
 from msgspec import Struct
 
 from trimtab.api.patch.field_ownership import Comparison, FieldSet, compare, difference, is_field_set, union
-from trimtab.api.patch.merge_schema import Shape
+from trimtab.api.patch.merge_schema import MergeSchema
 from trimtab.api.value import Raw
 
-UNTRACKED = frozenset(
+UNTRACKED_METADATA = frozenset(
     {
         "name",
         "namespace",
@@ -23,15 +23,15 @@ UNTRACKED = frozenset(
     }
 )
 """Fields of metadata that the server writes and that have no owner."""
-_HEAD = frozenset({"apiVersion", "kind", "metadata"})
-_WHOLE = frozenset({"manager", "operation", "apiVersion", "fieldsType", "fieldsV1"})
+_OBJECT_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
+_REQUIRED_KEYS = frozenset({"manager", "operation", "apiVersion", "fieldsType", "fieldsV1"})
 """The keys that every complete entry has."""
-MOST_UPDATERS = 10
+MAX_UPDATE_MANAGERS = 10
 """Beyond this many, the oldest Update entries are merged into one."""
-_ANCIENT = "ancient-changes"
+_ANCIENT_CHANGES = "ancient-changes"
 
 
-class Manager(Struct, frozen=True, order=True):
+class FieldManager(Struct, frozen=True, order=True):
     """The key of an entry of managedFields: manager, operation, version and subresource."""
 
     name: str
@@ -40,14 +40,14 @@ class Manager(Struct, frozen=True, order=True):
     subresource: str = ""
 
 
-class Owned(Struct, frozen=True):
+class OwnedFields(Struct, frozen=True):
     fields: FieldSet
     time: str | None = None
     entry: Raw | None = None
     """The entry as it is in the list, if it is there: most owners do not change."""
 
 
-Owners = dict[Manager, Owned]
+Owners = dict[FieldManager, OwnedFields]
 
 
 def read_owners(entries: Any) -> Owners:
@@ -55,32 +55,32 @@ def read_owners(entries: Any) -> Owners:
     owners: Owners = {}
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and entry.get("operation") in ("Apply", "Update"):
-            manager = Manager(
+            manager = FieldManager(
                 entry.get("manager", ""),
                 entry["operation"],
                 entry.get("apiVersion", ""),
                 entry.get("subresource", ""),
             )
             fields = entry.get("fieldsV1")
-            is_complete = isinstance(fields, dict) and entry.keys() >= _WHOLE
-            owners[manager] = Owned(
+            is_complete = isinstance(fields, dict) and entry.keys() >= _REQUIRED_KEYS
+            owners[manager] = OwnedFields(
                 fields if isinstance(fields, dict) else {}, entry.get("time"), entry if is_complete else None
             )
     return owners
 
 
-def _read_sent(entries: Any) -> Owners:
+def _read_client_owners(entries: Any) -> Owners:
     """The owners that a client sent; none at all when one of its field sets is malformed."""
     owners = read_owners(entries)
     return owners if all(is_field_set(owned.fields) for owned in owners.values()) else {}
 
 
-def _sort_key(item: tuple[Manager, Owned]) -> tuple[str, str, str, str, str]:
+def _sort_key(item: tuple[FieldManager, OwnedFields]) -> tuple[str, str, str, str, str]:
     manager, owned = item
     return (manager.operation, owned.time or "", manager.name, manager.api_version, manager.subresource)
 
 
-def _entry(manager: Manager, owned: Owned) -> Raw:
+def _managed_fields_entry(manager: FieldManager, owned: OwnedFields) -> Raw:
     if owned.entry is not None:
         return owned.entry
     entry: Raw = {"manager": manager.name, "operation": manager.operation, "apiVersion": manager.api_version}
@@ -95,7 +95,7 @@ def _entry(manager: Manager, owned: Owned) -> Raw:
 def write_owners(owners: Owners) -> list[Raw]:
     """The managedFields list of these owners, Apply entries first, then by time."""
     ordered = sorted(owners.items(), key=_sort_key) if len(owners) > 1 else owners.items()
-    return [_entry(manager, owned) for manager, owned in ordered]
+    return [_managed_fields_entry(manager, owned) for manager, owned in ordered]
 
 
 def with_owners(obj: Raw, owners: Owners) -> Raw:
@@ -107,7 +107,7 @@ def with_owners(obj: Raw, owners: Owners) -> Raw:
     return {**obj, "metadata": metadata}
 
 
-_FORGETTING: tuple[Any, ...] = ([{}], [_entry(Manager("", "", ""), Owned({}))])
+_RESET_LISTS: tuple[Any, ...] = ([{}], [_managed_fields_entry(FieldManager("", "", ""), OwnedFields({}))])
 """With one empty entry a client asks to reset all ownership."""
 
 
@@ -117,21 +117,23 @@ def owners_for_update(old: Raw | None, new: Raw, *, subresource: str = "") -> Ow
     sent = new.get("metadata", {}).get("managedFields")
     if subresource:
         return read_owners(live)
-    if sent in _FORGETTING:
+    if sent in _RESET_LISTS:
         return {}
-    return read_owners(live) if sent == live else _read_sent(sent) or read_owners(live)
+    return read_owners(live) if sent == live else _read_client_owners(sent) or read_owners(live)
 
 
-def trackable(obj: Raw, only: Sequence[str] = (), without: Sequence[str] = ()) -> Raw:
+def trackable_fields(obj: Raw, only: Sequence[str] = (), without: Sequence[str] = ()) -> Raw:
     """The part of an object whose ownership is tracked on this path."""
     if only:
         return {key: obj[key] for key in only if key in obj}
-    part = {key: value for key, value in obj.items() if key not in _HEAD and key not in without}
-    part["metadata"] = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in UNTRACKED}
+    part = {key: value for key, value in obj.items() if key not in _OBJECT_FIELDS and key not in without}
+    part["metadata"] = {
+        key: value for key, value in (obj.get("metadata") or {}).items() if key not in UNTRACKED_METADATA
+    }
     return part
 
 
-def taken_from(owners: Owners, changes: Comparison, writer: Manager | None = None) -> Owners:
+def without_changed_fields(owners: Owners, changes: Comparison, writer: FieldManager | None = None) -> Owners:
     """What the other owners keep after these changes; owners that keep nothing are removed."""
     changed = union(changes.modified, changes.added)
     touched = changed.keys() | changes.removed.keys()
@@ -141,15 +143,15 @@ def taken_from(owners: Owners, changes: Comparison, writer: Manager | None = Non
         if manager != writer and not touched.isdisjoint(fields):
             fields = difference(difference(fields, changed), changes.removed)
         if fields:
-            kept[manager] = owned if fields is owned.fields else Owned(fields, owned.time)
+            kept[manager] = owned if fields is owned.fields else OwnedFields(fields, owned.time)
     return kept
 
 
 def track_update(
     old: Raw | None,
     new: Raw,
-    schema: Shape,
-    manager: Manager,
+    schema: MergeSchema,
+    manager: FieldManager,
     now: str | None,
     *,
     only: Sequence[str] = (),
@@ -163,26 +165,26 @@ def track_update(
     owners = owners_for_update(old, new, subresource=manager.subresource)
     if old is not None and not owners:
         return with_owners(new, owners)  # an object without owners is not tracked again until something is applied
-    before = trackable(old if old is not None else schema.blank, only, without)
-    changes = compare(before, trackable(new, only, without), schema)
+    before = trackable_fields(old if old is not None else schema.empty_object, only, without)
+    changes = compare(before, trackable_fields(new, only, without), schema)
     if owners and (changes.added or changes.modified or changes.removed):
-        owners = taken_from(owners, changes)
+        owners = without_changed_fields(owners, changes)
     if gained := union(changes.modified, changes.added):
         previous = owners.get(manager)
-        owners[manager] = Owned(union(gained, previous.fields) if previous else gained, now)
-        if len(owners) > MOST_UPDATERS:
-            owners = _capped(owners)
+        owners[manager] = OwnedFields(union(gained, previous.fields) if previous else gained, now)
+        if len(owners) > MAX_UPDATE_MANAGERS:
+            owners = _cap_update_managers(owners)
     return with_owners(new, owners)
 
 
-def _capped(owners: Owners) -> Owners:
+def _cap_update_managers(owners: Owners) -> Owners:
     """At most `MAX_UPDATE_MANAGERS` Update entries: the oldest of each version are merged."""
     capped = dict(owners)
     updaters = sorted(
         ((m, o) for m, o in owners.items() if m.operation == "Update"), key=lambda item: (item[1].time or "", item[0])
     )
-    excess = len(updaters) - MOST_UPDATERS
-    first: dict[str, Manager] = {}
+    excess = len(updaters) - MAX_UPDATE_MANAGERS
+    first: dict[str, FieldManager] = {}
     for manager, owned in updaters:
         if excess <= 0:
             break
@@ -190,10 +192,10 @@ def _capped(owners: Owners) -> Owners:
         if version not in first:
             first[version] = manager
             continue
-        bucket = Manager(_ANCIENT, "Update", version)
+        bucket = FieldManager(_ANCIENT_CHANGES, "Update", version)
         if bucket not in capped:
             capped[bucket] = capped.pop(first[version])
-        capped[bucket] = Owned(union(owned.fields, capped[bucket].fields), owned.time)
+        capped[bucket] = OwnedFields(union(owned.fields, capped[bucket].fields), owned.time)
         if manager != bucket:
             del capped[manager]
         excess -= 1

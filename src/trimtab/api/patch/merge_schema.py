@@ -9,11 +9,11 @@ from trimtab.api.kinds.native import codec, openapi
 from trimtab.api.kinds.native.fields import message_name
 from trimtab.api.value import Raw
 
-Resolve = Callable[[str], Raw]
+ResolveReference = Callable[[str], Raw]
 """From the name of a component to its schema."""
 
 
-class Form(Enum):
+class MergeType(Enum):
     SCALAR = "scalar"
     ATOMIC = "atomic"
     """A map or list that is owned and replaced as a whole."""
@@ -27,46 +27,50 @@ class Form(Enum):
     """Undeclared contents: maps merge member by member, lists are atomic."""
 
 
-class Shape:
+class MergeSchema:
     """The merge rules of one node of a schema. Children are built on demand, because schemas may contain themselves."""
 
-    def __init__(self, schema: Raw, resolve: Resolve, *, root: bool = False, blank: Raw | None = None) -> None:
-        self.schema = _flatten(schema, resolve)
+    def __init__(
+        self, schema: Raw, resolve: ResolveReference, *, root: bool = False, empty_object: Raw | None = None
+    ) -> None:
+        self.schema = _resolve_references(schema, resolve)
         self._resolve = resolve
         self._root = root
-        self.blank: Raw = blank or {}
+        self.empty_object: Raw = empty_object or {}
         """The object before the first write: native kinds have fields that are always present."""
-        self.form = _form(self.schema)
-        self.maps_merge = self.form in (Form.MAP, Form.ANY)
-        self.lists_merge = self.form in (Form.KEYED, Form.SET)
+        self.merge_type = _merge_type_of(self.schema)
+        self.merges_maps = self.merge_type in (MergeType.MAP, MergeType.ANY)
+        self.merges_lists = self.merge_type in (MergeType.KEYED, MergeType.SET)
         self.keys: tuple[str, ...] = tuple(self.schema.get("x-kubernetes-list-map-keys", ()))
         self.patch_key: str = self.schema.get("x-kubernetes-patch-merge-key", "")
         self.patch_strategy: frozenset[str] = frozenset(self.schema.get("x-kubernetes-patch-strategy", "").split(","))
         self.type: str = self.schema.get("type", "")
 
     @cached_property
-    def fields(self) -> Mapping[str, "Shape"]:
+    def fields(self) -> Mapping[str, "MergeSchema"]:
         """The declared members of a struct."""
-        declared = {name: Shape(schema, self._resolve) for name, schema in self.schema.get("properties", {}).items()}
+        declared = {
+            name: MergeSchema(schema, self._resolve) for name, schema in self.schema.get("properties", {}).items()
+        }
         if self._root or self.schema.get("x-kubernetes-embedded-resource"):
             declared |= _object_fields()
         return declared
 
     @cached_property
-    def rest(self) -> "Shape | None":
+    def additional(self) -> "MergeSchema | None":
         """The schema of members that are not declared; None when none are allowed."""
-        if self.form is Form.ANY:
+        if self.merge_type is MergeType.ANY:
             return self
         extra = self.schema.get("additionalProperties")
         if isinstance(extra, dict):
-            return Shape(extra, self._resolve)
+            return MergeSchema(extra, self._resolve)
         if extra is True or self.schema.get("x-kubernetes-preserve-unknown-fields"):
-            return ANYTHING
+            return UNKNOWN_SCHEMA
         return None
 
     @cached_property
-    def item(self) -> "Shape":
-        return Shape(self.schema.get("items", {}), self._resolve)
+    def item(self) -> "MergeSchema":
+        return MergeSchema(self.schema.get("items", {}), self._resolve)
 
     @cached_property
     def key_defaults(self) -> Mapping[str, Any]:
@@ -78,11 +82,11 @@ class Shape:
                 found[key] = schema["default"]
         return found
 
-    def member(self, name: str) -> "Shape | None":
-        return self.fields.get(name) or self.rest
+    def member(self, name: str) -> "MergeSchema | None":
+        return self.fields.get(name) or self.additional
 
 
-def _flatten(schema: Raw, resolve: Resolve) -> Raw:
+def _resolve_references(schema: Raw, resolve: ResolveReference) -> Raw:
     """The schema with its references resolved; what stands beside a reference takes precedence."""
     while "$ref" in schema or len(schema.get("allOf", ())) == 1:
         if "$ref" in schema:
@@ -98,49 +102,53 @@ def _flatten(schema: Raw, resolve: Resolve) -> Raw:
     return schema
 
 
-def _form(schema: Raw) -> Form:
+def _merge_type_of(schema: Raw) -> MergeType:
     type_ = schema.get("type")
     if type_ == "array":
-        return {"map": Form.KEYED, "set": Form.SET}.get(schema.get("x-kubernetes-list-type", ""), Form.ATOMIC)
+        return {"map": MergeType.KEYED, "set": MergeType.SET}.get(
+            schema.get("x-kubernetes-list-type", ""), MergeType.ATOMIC
+        )
     if type_ == "object" or "properties" in schema or "additionalProperties" in schema:
         if schema.get("x-kubernetes-map-type") == "atomic":
-            return Form.ATOMIC
+            return MergeType.ATOMIC
         bare = "properties" not in schema and "additionalProperties" not in schema
         if bare and not schema.get("x-kubernetes-embedded-resource"):
-            return Form.ANY
-        return Form.MAP
+            return MergeType.ANY
+        return MergeType.MAP
     if type_ or "oneOf" in schema or "x-kubernetes-int-or-string" in schema or "anyOf" in schema:
-        return Form.SCALAR
-    return Form.ANY
+        return MergeType.SCALAR
+    return MergeType.ANY
 
 
-def _unknown(name: str) -> Raw:
+def _no_components(name: str) -> Raw:
     raise KeyError(name)
 
 
-ANYTHING = Shape({}, _unknown)
+UNKNOWN_SCHEMA = MergeSchema({}, _no_components)
 
 
 @cache
-def _object_fields() -> dict[str, Shape]:
+def _object_fields() -> dict[str, MergeSchema]:
     """The fields that every whole object has, whatever its schema declares."""
-    string = Shape({"type": "string"}, _unknown)
-    metadata = Shape(openapi.reference("meta.v1.ObjectMeta"), openapi.component)
+    string = MergeSchema({"type": "string"}, _no_components)
+    metadata = MergeSchema(openapi.reference("meta.v1.ObjectMeta"), openapi.component)
     return {"apiVersion": string, "kind": string, "metadata": metadata}
 
 
-def shape_of(schema: Raw, components: Mapping[str, Raw] | None = None, *, blank: Raw | None = None) -> Shape:
+def merge_schema_of(
+    schema: Raw, components: Mapping[str, Raw] | None = None, *, empty_object: Raw | None = None
+) -> MergeSchema:
     """The merge schema of whole objects (of a CRD, or any OpenAPI schema). Building it is expensive: keep it."""
     known = components or {}
 
     def resolve(name: str) -> Raw:
         return known[name] if name in known else openapi.component(name)
 
-    return Shape(schema, resolve, root=True, blank=blank)
+    return MergeSchema(schema, resolve, root=True, empty_object=empty_object)
 
 
 @cache
-def native_shape(api_version: str, kind: str) -> Shape:
+def native_merge_schema(api_version: str, kind: str) -> MergeSchema:
     """The merge schema of a native kind; built once."""
     blank = codec.empty(message_name(api_version, kind))
-    return shape_of(openapi.component(openapi.schema_name(api_version, kind)), blank=blank)
+    return merge_schema_of(openapi.component(openapi.schema_name(api_version, kind)), empty_object=blank)

@@ -4,55 +4,57 @@ from collections.abc import Sequence
 from typing import Any
 
 from trimtab.api.patch.go_values import format_go_value
-from trimtab.api.patch.json_patch import same
-from trimtab.api.patch.merge_schema import ANYTHING, Shape
+from trimtab.api.patch.json_patch import json_equal
+from trimtab.api.patch.merge_schema import UNKNOWN_SCHEMA, MergeSchema
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 
 _PATCH = "$patch"
-_RETAIN = "$retainKeys"
-_ORDER = "$setElementOrder/"
-_DELETE = "$deleteFromPrimitiveList/"
+_RETAIN_KEYS = "$retainKeys"
+_SET_ELEMENT_ORDER = "$setElementOrder/"
+_DELETE_FROM_LIST = "$deleteFromPrimitiveList/"
 
 
-def _directive(patch: Raw) -> str:
+def _patch_directive(patch: Raw) -> str:
     found = patch.get(_PATCH, "")
     if found not in ("", "replace", "delete", "merge"):
         raise BadRequest(f"unknown patch type found: {found} in {format_go_value(patch)}")
     return str(found)
 
 
-def _plain(value: Any) -> Any:
+def _without_directives(value: Any) -> Any:
     """A patch value with nothing to merge into: directives are dropped, nulls delete nothing."""
     if isinstance(value, dict):
         if value.get(_PATCH) == "delete":
             return {}
-        return {key: _plain(item) for key, item in value.items() if not _is_directive(key) and item is not None}
+        return {
+            key: _without_directives(item) for key, item in value.items() if not _is_directive(key) and item is not None
+        }
     if isinstance(value, list):
-        return [_plain(item) for item in value if not (isinstance(item, dict) and _PATCH in item)]
+        return [_without_directives(item) for item in value if not (isinstance(item, dict) and _PATCH in item)]
     return value
 
 
 def _is_directive(key: str) -> bool:
-    return key in (_PATCH, _RETAIN) or key.startswith((_ORDER, _DELETE))
+    return key in (_PATCH, _RETAIN_KEYS) or key.startswith((_SET_ELEMENT_ORDER, _DELETE_FROM_LIST))
 
 
-def _merge_map(original: Raw, patch: Raw, schema: Shape) -> Raw:
-    directive = _directive(patch)
+def _merge_map(original: Raw, patch: Raw, schema: MergeSchema) -> Raw:
+    directive = _patch_directive(patch)
     if directive == "delete":
         return {}
     if directive == "replace":
-        return {key: _plain(value) for key, value in patch.items() if key != _PATCH}
-    merged = _retained(original, patch)
+        return {key: _without_directives(value) for key, value in patch.items() if key != _PATCH}
+    merged = _apply_retain_keys(original, patch)
     for key, value in patch.items():
         if not _is_directive(key):
             _merge_member(merged, key, value, patch, schema)
-    _settle_lists(merged, original, patch, schema)
+    _apply_list_directives(merged, original, patch, schema)
     return merged
 
 
-def _retained(original: Raw, patch: Raw) -> Raw:
-    kept = patch.get(_RETAIN)
+def _apply_retain_keys(original: Raw, patch: Raw) -> Raw:
+    kept = patch.get(_RETAIN_KEYS)
     if kept is None:
         return dict(original)
     if not isinstance(kept, list) or not all(isinstance(key, str) for key in kept):
@@ -63,85 +65,85 @@ def _retained(original: Raw, patch: Raw) -> Raw:
     return {key: value for key, value in original.items() if key in kept}
 
 
-def _merge_member(merged: Raw, key: str, value: Any, patch: Raw, schema: Shape) -> None:
+def _merge_member(merged: Raw, key: str, value: Any, patch: Raw, schema: MergeSchema) -> None:
     if value is None:
         merged.pop(key, None)
         return
     before = merged.get(key)
-    inner = schema.member(key) or ANYTHING
+    inner = schema.member(key) or UNKNOWN_SCHEMA
     if isinstance(value, dict) and isinstance(before, dict) and "replace" not in inner.patch_strategy:
         merged[key] = _merge_map(before, value, inner)
     elif isinstance(value, list) and "merge" in inner.patch_strategy:
         merged[key] = _merge_list(before if isinstance(before, list) else [], value, inner)
     else:
-        merged[key] = _plain(value)
+        merged[key] = _without_directives(value)
 
 
-def _key_of(item: Any, schema: Shape) -> Any:
+def _merge_key_value(item: Any, schema: MergeSchema) -> Any:
     if not isinstance(item, dict) or schema.patch_key not in item:
         raise BadRequest(f"map: {format_go_value(item)} does not contain declared merge key: {schema.patch_key}")
     return item[schema.patch_key]
 
 
-def _merge_list(original: list[Any], patch: list[Any], schema: Shape) -> list[Any]:
+def _merge_list(original: list[Any], patch: list[Any], schema: MergeSchema) -> list[Any]:
     if not schema.patch_key:
         merged = [item for index, item in enumerate([*original, *patch]) if item not in [*original, *patch][:index]]
-        return _ordered(merged, patch, original, schema)
+        return _sort_items(merged, patch, original, schema)
     items = list(original)
     replace = False
     changes = []
     for change in patch:
         if not isinstance(change, dict):
             raise BadRequest(f"expected map[string]interface{{}} for list item, got {format_go_value(change)}")
-        directive = _directive(change)
+        directive = _patch_directive(change)
         if directive == "replace":
             replace = True
         elif directive == "delete":
-            deleted = _key_of(change, schema)
-            items = [item for item in items if not same(_key_of(item, schema), deleted)]
+            deleted = _merge_key_value(change, schema)
+            items = [item for item in items if not json_equal(_merge_key_value(item, schema), deleted)]
         else:
             changes.append(change)
     if replace:
-        return [_plain(change) for change in changes]
-    return _ordered(_merge_items(list(items), changes, schema), changes, items, schema)
+        return [_without_directives(change) for change in changes]
+    return _sort_items(_merge_items(list(items), changes, schema), changes, items, schema)
 
 
-def _merge_items(items: list[Any], changes: Sequence[Raw], schema: Shape) -> list[Any]:
+def _merge_items(items: list[Any], changes: Sequence[Raw], schema: MergeSchema) -> list[Any]:
     for change in changes:
-        wanted = _key_of(change, schema)
-        at = next((i for i, item in enumerate(items) if same(_key_of(item, schema), wanted)), None)
+        wanted = _merge_key_value(change, schema)
+        at = next((i for i, item in enumerate(items) if json_equal(_merge_key_value(item, schema), wanted)), None)
         if at is None:
-            items.append(_plain(change))
+            items.append(_without_directives(change))
         else:
             items[at] = _merge_map(items[at], change, schema.item)
     return items
 
 
-def _settle_lists(merged: Raw, original: Raw, patch: Raw, schema: Shape) -> None:
+def _apply_list_directives(merged: Raw, original: Raw, patch: Raw, schema: MergeSchema) -> None:
     """Apply `$deleteFromPrimitiveList` and `$setElementOrder` to the lists that they name."""
     for key, value in patch.items():
-        if key.startswith(_DELETE) and isinstance(value, list):
-            name = key.removeprefix(_DELETE)
+        if key.startswith(_DELETE_FROM_LIST) and isinstance(value, list):
+            name = key.removeprefix(_DELETE_FROM_LIST)
             if isinstance(merged.get(name), list):
                 merged[name] = [item for item in merged[name] if item not in value]
                 if not merged[name]:
                     del merged[name]
     for key, value in patch.items():
-        if key.startswith(_ORDER) and isinstance(value, list):
-            name = key.removeprefix(_ORDER)
-            _check_order(patch.get(name), value, schema.member(name) or ANYTHING)
+        if key.startswith(_SET_ELEMENT_ORDER) and isinstance(value, list):
+            name = key.removeprefix(_SET_ELEMENT_ORDER)
+            _check_order(patch.get(name), value, schema.member(name) or UNKNOWN_SCHEMA)
             if isinstance(merged.get(name), list):
-                inner = schema.member(name) or ANYTHING
-                before = _order_before(original.get(name), patch.get(name), inner)
-                merged[name] = _ordered(merged[name], value, before, inner)
+                inner = schema.member(name) or UNKNOWN_SCHEMA
+                before = _live_order(original.get(name), patch.get(name), inner)
+                merged[name] = _sort_items(merged[name], value, before, inner)
 
 
-def _check_order(items: Any, order: list[Any], schema: Shape) -> None:
+def _check_order(items: Any, order: list[Any], schema: MergeSchema) -> None:
     """The changed items must be in the order of `$setElementOrder`, and each must be in it."""
     if not isinstance(items, list):
         return
-    wanted = [_identity(item, schema) for item in items if not (isinstance(item, dict) and _PATCH in item)]
-    named = iter([_identity(item, schema) for item in order])
+    wanted = [_item_identity(item, schema) for item in items if not (isinstance(item, dict) and _PATCH in item)]
+    named = iter([_item_identity(item, schema) for item in order])
     if not all(item in named for item in wanted):
         raise BadRequest(
             f"The order in patch list:\n{format_go_value(items)}\n "
@@ -149,42 +151,42 @@ def _check_order(items: Any, order: list[Any], schema: Shape) -> None:
         )
 
 
-def _order_before(live: Any, patch: Any, schema: Shape) -> list[Any]:
+def _live_order(live: Any, patch: Any, schema: MergeSchema) -> list[Any]:
     """The live order as kube-apiserver computes it: new items take the positions of deleted ones at the end."""
     before = live if isinstance(live, list) else []
     changes = [item for item in patch if isinstance(item, dict)] if isinstance(patch, list) else []
-    deleted = [_identity(item, schema) for item in changes if item.get(_PATCH) == "delete"]
-    kept = [item for item in before if _identity(item, schema) not in deleted]
-    known = [_identity(item, schema) for item in kept]
-    new = [item for item in changes if _PATCH not in item and _identity(item, schema) not in known]
+    deleted = [_item_identity(item, schema) for item in changes if item.get(_PATCH) == "delete"]
+    kept = [item for item in before if _item_identity(item, schema) not in deleted]
+    known = [_item_identity(item, schema) for item in kept]
+    new = [item for item in changes if _PATCH not in item and _item_identity(item, schema) not in known]
     return [*kept, *new][: len(before)]
 
 
-def _identity(item: Any, schema: Shape) -> Any:
+def _item_identity(item: Any, schema: MergeSchema) -> Any:
     return item.get(schema.patch_key) if isinstance(item, dict) and schema.patch_key else item
 
 
-def _ordered(items: list[Any], order: list[Any], before: list[Any], schema: Shape) -> list[Any]:
+def _sort_items(items: list[Any], order: list[Any], before: list[Any], schema: MergeSchema) -> list[Any]:
     """Items in `order` come in that order; each of the others stays before the items that it preceded in `before`."""
-    ranks = [_identity(item, schema) for item in order]
-    positions = [_identity(item, schema) for item in before]
-    named = [item for item in items if _identity(item, schema) in ranks]
-    named.sort(key=lambda item: ranks.index(_identity(item, schema)))
-    others = [item for item in items if _identity(item, schema) not in ranks]
+    ranks = [_item_identity(item, schema) for item in order]
+    positions = [_item_identity(item, schema) for item in before]
+    named = [item for item in items if _item_identity(item, schema) in ranks]
+    named.sort(key=lambda item: ranks.index(_item_identity(item, schema)))
+    others = [item for item in items if _item_identity(item, schema) not in ranks]
     result: list[Any] = []
     for item in named:
-        identity = _identity(item, schema)
-        while others and identity in positions and _precedes(positions, _identity(others[0], schema), identity):
+        identity = _item_identity(item, schema)
+        while others and identity in positions and _is_before(positions, _item_identity(others[0], schema), identity):
             result.append(others.pop(0))
         result.append(item)
     return result + others
 
 
-def _precedes(positions: list[Any], one: Any, other: Any) -> bool:
+def _is_before(positions: list[Any], one: Any, other: Any) -> bool:
     return one in positions and positions.index(one) < positions.index(other)
 
 
-def apply_strategic_patch(document: Raw, patch: Any, schema: Shape) -> Raw:
+def apply_strategic_patch(document: Raw, patch: Any, schema: MergeSchema) -> Raw:
     """A copy of `document` with `patch` merged by the merge keys of `schema`."""
     if not isinstance(patch, dict):
         raise BadRequest("error decoding patch: invalid JSON patch")

@@ -12,10 +12,10 @@ _QUALIFIED_NAME: Raw = {
     "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
     "maxLength": 317,
 }
-_FIVE_PARTS = "\\s*\\S+(\\s+\\S+){4}\\s*"
+_CRON_FIELDS = "\\s*\\S+(\\s+\\S+){4}\\s*"
 _NOT_EMPTY: Raw = {"minLength": 1}
-_SECRET: Raw = {"required": ["namespace", "name"]}
-_EXPRESSION: Raw = {
+_SECRET_REFERENCE: Raw = {"required": ["namespace", "name"]}
+_SELECTOR_REQUIREMENT: Raw = {
     "anyOf": [
         {
             "properties": {"operator": {"enum": ["In", "NotIn"]}, "values": {"minItems": 1}},
@@ -26,36 +26,36 @@ _EXPRESSION: Raw = {
 }
 
 
-def _selector(path: str) -> Mapping[str, Raw]:
+def _selector_validation(path: str) -> Mapping[str, Raw]:
     """The syntax of a label selector."""
     return {
         f"{path}.matchLabels.*": _LABEL_VALUE,
-        f"{path}.matchExpressions.*": _EXPRESSION,
+        f"{path}.matchExpressions.*": _SELECTOR_REQUIREMENT,
         f"{path}.matchExpressions.*.key": _QUALIFIED_NAME,
         f"{path}.matchExpressions.*.values.*": _LABEL_VALUE,
     }
 
 
-def _rules(*rules: tuple[str, str]) -> Raw:
+def _cel_rules(*rules: tuple[str, str]) -> Raw:
     return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]}
 
 
-def _rule(rule: str, message: str) -> Raw:
-    return _rules((rule, message))
+def _cel_rule(rule: str, message: str) -> Raw:
+    return _cel_rules((rule, message))
 
 
-_SINGLETON = _rule("self.metadata.name == 'default'", "metadata.name must be default, the only object of this kind")
+_SINGLETON = _cel_rule("self.metadata.name == 'default'", "metadata.name must be default, the only object of this kind")
 
-BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
+EXTRA_VALIDATION: Mapping[str, Mapping[str, Raw]] = {
     "clusters.cluster.karmada.io": {
         "": {
             "required": ["spec"],
-            **_rule(
+            **_cel_rule(
                 "size(self.metadata.name) <= 48 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
                 "metadata.name must be a label of at most 48 characters",
             ),
         },
-        "spec": _rule(
+        "spec": _cel_rule(
             "!has(self.zone) || self.zone == '' || !has(self.zones) || size(self.zones) == 0",
             "zone and zones can not co-exist",
         ),
@@ -65,22 +65,22 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
         "spec.region": _LABEL_VALUE,
         "spec.zone": _LABEL_VALUE,
         "spec.zones.*": _LABEL_VALUE,
-        "spec.secretRef": _SECRET,
+        "spec.secretRef": _SECRET_REFERENCE,
         "spec.secretRef.namespace": _NOT_EMPTY,
         "spec.secretRef.name": _NOT_EMPTY,
-        "spec.impersonatorSecretRef": _SECRET,
+        "spec.impersonatorSecretRef": _SECRET_REFERENCE,
         "spec.impersonatorSecretRef.namespace": _NOT_EMPTY,
         "spec.impersonatorSecretRef.name": _NOT_EMPTY,
         "spec.taints": {
             "maxItems": MOST_TAINTS,
-            **_rule(
+            **_cel_rule(
                 "self.all(one, self.exists_one(other, other.key == one.key && other.effect == one.effect))",
                 "a key may be there once with each effect",
             ),
         },
         "spec.resourceModels": {
             "maxItems": MOST_MODELS,
-            **_rules(
+            **_cel_rules(
                 (
                     "self.all(one, self.exists_one(other, other.grade == one.grade))",
                     "each grade may be there once",
@@ -98,7 +98,7 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
         "spec.taints.*.effect": {"enum": ["NoSchedule", "NoExecute"]},
     },
     "workloadrebalancers.apps.karmada.io": {
-        "spec": _rules(
+        "spec": _cel_rules(
             (
                 "(has(self.workloads) && size(self.workloads) > 0) || (has(self.selectors) && size(self.selectors) > 0)",
                 "workloads are required",
@@ -112,10 +112,10 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
                 "ttlSecondsAfterFinished must not be set together with schedule",
             ),
         ),
-        "spec.schedule": {"pattern": f"^({_FIVE_PARTS})?$"},
+        "spec.schedule": {"pattern": f"^({_CRON_FIELDS})?$"},
         "spec.selectors.*.apiVersion": _NOT_EMPTY,
         "spec.selectors.*.kind": _NOT_EMPTY,
-        **_selector("spec.selectors.*.labelSelector"),
+        **_selector_validation("spec.selectors.*.labelSelector"),
         "spec.workloads.*.apiVersion": _NOT_EMPTY,
         "spec.workloads.*.kind": _NOT_EMPTY,
         "spec.workloads.*.name": _NOT_EMPTY,
@@ -123,7 +123,7 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
     "resourceinterpretercustomizations.config.karmada.io": {
         "spec": {
             "required": ["target"],
-            **_rule(
+            **_cel_rule(
                 " || ".join(f"has(self.{name})" for name in ("customizations", *OPERATIONS)),
                 "customizations are required",
             ),
@@ -133,13 +133,13 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
     },
     "disruptionpolicies.trimtab.dev": {
         "": _SINGLETON,
-        **_selector("spec.floors.*.namespaceSelector"),
-        **_selector("spec.priorityRules.*.namespaceSelector"),
-        **_selector("spec.priorityRules.*.podSelector"),
+        **_selector_validation("spec.floors.*.namespaceSelector"),
+        **_selector_validation("spec.priorityRules.*.namespaceSelector"),
+        **_selector_validation("spec.priorityRules.*.podSelector"),
     },
     "priorityorders.trimtab.dev": {"": _SINGLETON, "spec.names": {"minItems": 1}, "spec": {"required": ["names"]}},
     "disruptionbudgets.trimtab.dev": {
-        "spec": _rules(
+        "spec": _cel_rules(
             (
                 "!(has(self.minAvailable) && has(self.maxUnavailable))",
                 "minAvailable and maxUnavailable cannot be both set",
@@ -149,27 +149,27 @@ BEYOND_SCHEMA: Mapping[str, Mapping[str, Raw]] = {
                 "unhealthyPodEvictionPolicy is only supported for budgets with target Pods",
             ),
         ),
-        **_selector("spec.selector"),
-        "spec.windows.*.schedule": {"pattern": f"^{_FIVE_PARTS}$"},
+        **_selector_validation("spec.selector"),
+        "spec.windows.*.schedule": {"pattern": f"^{_CRON_FIELDS}$"},
     },
 }
 """By kind and by path in its schema; `*` stands for the items of a list and the values of a map."""
 
 
-def with_rules(kind: str, schema: Raw) -> Raw:
+def with_extra_validation(kind: str, schema: Raw) -> Raw:
     """The schema of a kind with its additional validation."""
-    for path, addition in BEYOND_SCHEMA.get(kind, {}).items():
-        schema = _add(schema, tuple(path.split(".")) if path else (), addition)
+    for path, addition in EXTRA_VALIDATION.get(kind, {}).items():
+        schema = _add_at(schema, tuple(path.split(".")) if path else (), addition)
     return schema
 
 
-def _add(schema: Raw, path: tuple[str, ...], addition: Raw) -> Raw:
+def _add_at(schema: Raw, path: tuple[str, ...], addition: Raw) -> Raw:
     if not path:
         required = {*schema.get("required", ()), *addition.get("required", ())}
         return {**schema, **addition, **({"required": sorted(required)} if required else {})}
     head, *rest = path
     if head == "*":
         inside = "items" if "items" in schema else "additionalProperties"
-        return {**schema, inside: _add(schema[inside], tuple(rest), addition)}
+        return {**schema, inside: _add_at(schema[inside], tuple(rest), addition)}
     properties = schema["properties"]
-    return {**schema, "properties": {**properties, head: _add(properties[head], tuple(rest), addition)}}
+    return {**schema, "properties": {**properties, head: _add_at(properties[head], tuple(rest), addition)}}

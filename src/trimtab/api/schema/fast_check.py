@@ -33,10 +33,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta, convert, defstruct
 
 from trimtab.api.schema.formats import FORMATS
-from trimtab.api.schema.validation import INTEGER_FORMATS, Check, Problem, compile_check, types_in
+from trimtab.api.schema.validation import INTEGER_FORMATS, Check, Problem, allowed_types, compile_check
 from trimtab.api.value import Raw
 
-_BEYOND_TYPES = frozenset(
+_INEXPRESSIBLE_KEYWORDS = frozenset(
     (
         "allOf",
         "anyOf",
@@ -52,7 +52,7 @@ _BEYOND_TYPES = frozenset(
     )
 )
 """Keywords that no type can state."""
-_LIMITS = frozenset(
+_TYPE_SPECIFIC_KEYWORDS = frozenset(
     (
         "additionalProperties",
         "enum",
@@ -73,7 +73,7 @@ _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _INT64 = INTEGER_FORMATS["int64"]
 
 
-class Mould:
+class FastCheck:
     """The msgspec type of one schema, built on first use."""
 
     def __init__(self, schema: Raw) -> None:
@@ -81,61 +81,61 @@ class Mould:
 
     @cached_property
     def _type(self) -> Any:
-        return _type_of(self._schema)
+        return _msgspec_type(self._schema)
 
-    def fits(self, value: Any) -> bool:
+    def accepts(self, value: Any) -> bool:
         """Whether the value is certainly valid; False also where only the full check can decide."""
         try:
-            convert(value, self._type, dec_hook=_look_closer)
+            convert(value, self._type, dec_hook=_run_full_check)
         except ValueError:
             return False
         return True
 
 
-class _Closer:
+class _FullCheckMarker:
     """Marks a part of a type that only the full check can decide."""
 
     check: ClassVar[Check]
 
 
-def _closer(schema: Raw) -> Any:
+def _full_check_type(schema: Raw) -> Any:
     check = compile_check(schema)
-    return type("FullCheck", (_Closer,), {"check": staticmethod(check)}) if check is not None else Any
+    return type("FullCheck", (_FullCheckMarker,), {"check": staticmethod(check)}) if check is not None else Any
 
 
-def _look_closer(kind: type[_Closer], value: Any) -> _Closer:
+def _run_full_check(marker: type[_FullCheckMarker], value: Any) -> _FullCheckMarker:
     problems: list[Problem] = []
-    kind.check(value, None, problems)
+    marker.check(value, None, problems)
     if problems:
         raise ValueError
-    return kind()
+    return marker()
 
 
-def _type_of(schema: Raw) -> Any:
-    if types_in(schema) == ("integer", "string") and schema.get("anyOf") == _INT_OR_STRING:
+def _msgspec_type(schema: Raw) -> Any:
+    if allowed_types(schema) == ("integer", "string") and schema.get("anyOf") == _INT_OR_STRING:
         schema = {key: value for key, value in schema.items() if key != "anyOf"}  # it repeats what int-or-string means
     nullable = bool(schema.get("nullable"))
-    if _BEYOND_TYPES & schema.keys() or (nullable and "enum" in schema):
-        return _closer(schema)
-    type_ = _MAKERS.get(schema.get("type", ""), _closer)(schema)
+    if _INEXPRESSIBLE_KEYWORDS & schema.keys() or (nullable and "enum" in schema):
+        return _full_check_type(schema)
+    type_ = _TYPE_BUILDERS.get(schema.get("type", ""), _full_check_type)(schema)
     return type_ | None if nullable else type_
 
 
-def _text(schema: Raw) -> Any:
+def _string_type(schema: Raw) -> Any:
     allowed = schema.get("enum")
     if schema.get("format") in FORMATS:
-        return _closer(schema)
+        return _full_check_type(schema)
     if not allowed:
-        return _as_long(str, schema, "minLength", "maxLength")
+        return _with_length_limits(str, schema, "minLength", "maxLength")
     only_strings = all(type(value) is str for value in allowed) and not schema.keys() & {"minLength", "maxLength"}
-    return Literal[tuple(allowed)] if only_strings else _closer(schema)
+    return Literal[tuple(allowed)] if only_strings else _full_check_type(schema)
 
 
-def _integer(schema: Raw) -> Any:
+def _integer_type(schema: Raw) -> Any:
     minimum, maximum = schema.get("minimum"), schema.get("maximum")
     are_integers = all(bound is None or (type(bound) is int and bound in _INT64) for bound in (minimum, maximum))
     if "enum" in schema or not are_integers:
-        return _closer(schema)
+        return _full_check_type(schema)
     allowed = INTEGER_FORMATS.get(schema.get("format", ""))
     if allowed is not None:
         minimum = allowed[0] if minimum is None else max(minimum, allowed[0])
@@ -143,57 +143,57 @@ def _integer(schema: Raw) -> Any:
     return int if minimum is None and maximum is None else Annotated[int, Meta(ge=minimum, le=maximum)]
 
 
-def _list(schema: Raw) -> Any:
+def _array_type(schema: Raw) -> Any:
     items = schema.get("items")
     if "enum" in schema:
-        return _closer(schema)
-    of_items = list[_type_of(items)] if isinstance(items, dict) else list  # type: ignore[misc]  # built at run time
-    return _as_long(of_items, schema, "minItems", "maxItems")
+        return _full_check_type(schema)
+    of_items = list[_msgspec_type(items)] if isinstance(items, dict) else list  # type: ignore[misc]  # built at run time
+    return _with_length_limits(of_items, schema, "minItems", "maxItems")
 
 
-def _object(schema: Raw) -> Any:
+def _object_type(schema: Raw) -> Any:
     additional, required = schema.get("additionalProperties"), frozenset(schema.get("required") or ())
     properties = {**{key: {} for key in required}, **(schema.get("properties") or {})}
     mixed = properties and isinstance(additional, dict)
-    if "enum" in schema or mixed or not all(map(_is_plain, properties)):
-        return _closer(schema)
+    if "enum" in schema or mixed or not all(map(_is_valid_field_name, properties)):
+        return _full_check_type(schema)
     if not properties and isinstance(additional, dict):
-        return dict[str, _type_of(additional)]  # type: ignore[misc]  # built at run time
+        return dict[str, _msgspec_type(additional)]  # type: ignore[misc]  # built at run time
     if not properties:
         return dict
     names = {f"property_{number}": key for number, key in enumerate(properties)}
     fields = [
-        (name, _type_of(properties[key])) if key in required else (name, _type_of(properties[key]), None)
+        (name, _msgspec_type(properties[key])) if key in required else (name, _msgspec_type(properties[key]), None)
         for name, key in names.items()
     ]
     return defstruct("Properties", fields, rename=names, kw_only=True, gc=False)
 
 
-def _is_plain(name: str) -> bool:
+def _is_valid_field_name(name: str) -> bool:
     """Whether msgspec accepts this property name as the encoded name of a struct field."""
     return name.isprintable() and '"' not in name and "\\" not in name
 
 
-def _untyped(schema: Raw) -> Any:
-    if _LIMITS & schema.keys():
-        return _closer(schema)
+def _type_of_untyped_schema(schema: Raw) -> Any:
+    if _TYPE_SPECIFIC_KEYWORDS & schema.keys():
+        return _full_check_type(schema)
     return int | str if schema.get("x-kubernetes-int-or-string") else Any
 
 
-def _as_long(of: Any, schema: Raw, at_least: str, at_most: str) -> Any:
-    minimum, maximum = schema.get(at_least), schema.get(at_most)
+def _with_length_limits(type_: Any, schema: Raw, min_keyword: str, max_keyword: str) -> Any:
+    minimum, maximum = schema.get(min_keyword), schema.get(max_keyword)
     if minimum is None and maximum is None:
-        return of
+        return type_
     are_lengths = all(bound is None or (type(bound) is int and 0 <= bound in _INT64) for bound in (minimum, maximum))
-    return Annotated[of, Meta(min_length=minimum, max_length=maximum)] if are_lengths else _closer(schema)
+    return Annotated[type_, Meta(min_length=minimum, max_length=maximum)] if are_lengths else _full_check_type(schema)
 
 
-_MAKERS: dict[str, Callable[[Raw], Any]] = {
-    "string": _text,
-    "integer": _integer,
-    "boolean": lambda schema: _closer(schema) if "enum" in schema else bool,
-    "array": _list,
-    "object": _object,
-    "": _untyped,
+_TYPE_BUILDERS: dict[str, Callable[[Raw], Any]] = {
+    "string": _string_type,
+    "integer": _integer_type,
+    "boolean": lambda schema: _full_check_type(schema) if "enum" in schema else bool,
+    "array": _array_type,
+    "object": _object_type,
+    "": _type_of_untyped_schema,
 }
 """By the `type` keyword; `number` is rare and left to the full check."""

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))\Z")
 _DURATION = re.compile(r"[+-]?(0|((\d++\.?\d*+|\.\d++)(ns|us|µs|μs|ms|s|m|h))++)\Z")
-_WORDY_DURATION = re.compile(r"((\d+)\s*([A-Za-zµ]+))+\Z")
+_SPELLED_OUT_DURATION = re.compile(r"((\d+)\s*([A-Za-zµ]+))+\Z")
 """`2 days`, which Go's strfmt accepts as well."""
 _ISO_DURATION = re.compile(r"P(?=.)(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?\Z")
 _DURATION_UNITS = re.compile(
@@ -20,7 +20,7 @@ _DURATION_UNITS = re.compile(
 _HOST = re.compile(
     r"([a-zA-Z0-9](-?[a-zA-Z0-9]{0,62})?|([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z]{2,63})\Z"
 )
-_FOUR_NUMBERS = re.compile(r"\d{1,3}(\.\d{1,3}){3}\Z")
+_DOTTED_QUAD = re.compile(r"\d{1,3}(\.\d{1,3}){3}\Z")
 _MAIL = re.compile(r"([^@\s<>]+@[^@\s<>]+|[^<>]*<[^@\s<>]+@[^@\s<>]+>)\Z")
 _MAC = re.compile(
     r"([0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){7}|([0-9A-Fa-f]{4}\.){2}[0-9A-Fa-f]{4})\Z"
@@ -50,7 +50,7 @@ def _is_byte(text: str) -> bool:
 
 def _is_ipv4(text: str) -> bool:
     """Leading zeros are accepted, as older versions of Go did."""
-    return _FOUR_NUMBERS.match(text) is not None and all(int(part) < 256 for part in text.split("."))
+    return _DOTTED_QUAD.match(text) is not None and all(int(part) < 256 for part in text.split("."))
 
 
 def _is_ipv6(text: str) -> bool:
@@ -77,12 +77,12 @@ def _is_uri(text: str) -> bool:
 def _is_duration(text: str) -> bool:
     if _DURATION.match(text) or _ISO_DURATION.match(text):
         return True
-    return _WORDY_DURATION.match(text) is not None and all(
+    return _SPELLED_OUT_DURATION.match(text) is not None and all(
         _DURATION_UNITS.match(unit) for unit in re.findall(r"[A-Za-zµ]+", text)
     )
 
 
-def _is_uuid(version: str = "") -> Callable[[str], bool]:
+def _uuid_check(version: str = "") -> Callable[[str], bool]:
     digit = f"-?{version}[0-9a-f]{{3}}" if version else "-?[0-9a-f]{4}"
     variant = "-?[89ab][0-9a-f]{3}" if version in ("4", "5") else "-?[0-9a-f]{4}"
     shape = re.compile(rf"[0-9a-f]{{8}}-?[0-9a-f]{{4}}{digit}{variant}-?[0-9a-f]{{12}}\Z", re.IGNORECASE)
@@ -103,8 +103,8 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "email": lambda text: _MAIL.match(text) is not None,
     "uri": _is_uri,
     "password": lambda _: True,
-    "uuid": _is_uuid(),
-    "uuid3": _is_uuid("3"),
-    "uuid4": _is_uuid("4"),
-    "uuid5": _is_uuid("5"),
+    "uuid": _uuid_check(),
+    "uuid3": _uuid_check("3"),
+    "uuid4": _uuid_check("4"),
+    "uuid5": _uuid_check("5"),
 }

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from trimtab.api.kind import Column, Kind
-from trimtab.api.schema.cel_rules import with_rules
+from trimtab.api.schema.cel_rules import with_extra_validation
 from trimtab.api.value import Field, IntOrString, Meta, Object, QuantityText, Raw
 
 QUANTITY_PATTERN = (
@@ -17,7 +17,7 @@ QUANTITY_PATTERN = (
 )
 _INT_OR_STRING: Raw = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 _ANY: Raw = {"x-kubernetes-preserve-unknown-fields": True}
-_OBJECT_HEAD: Mapping[str, Raw] = {
+_OBJECT_FIELDS: Mapping[str, Raw] = {
     "apiVersion": {
         "type": "string",
         "description": "The group and version of the API that this object is written for.",
@@ -25,20 +25,20 @@ _OBJECT_HEAD: Mapping[str, Raw] = {
     "kind": {"type": "string", "description": "The kind of this object, in CamelCase."},
     "metadata": {"type": "object"},
 }
-_NO_FIELD = Field()
+_EMPTY_FIELD = Field()
 
 
-def _merge(fields: tuple[Any, ...]) -> Field:
+def _merge_fields(fields: tuple[Any, ...]) -> Field:
     """One description out of several; the one closest to the use takes precedence."""
-    merged = _NO_FIELD
+    merged = _EMPTY_FIELD
     for field in fields:
         if isinstance(field, Field):
-            changed = {k: v for k, v in field._asdict().items() if v != _NO_FIELD._asdict()[k]}
+            changed = {k: v for k, v in field._asdict().items() if v != _EMPTY_FIELD._asdict()[k]}
             merged = merged._replace(**changed)
     return merged
 
 
-def _plain(hint: Any) -> Raw:
+def _bare_schema(hint: Any) -> Raw:
     """The schema of a type without the additions of its `Field`."""
     if hint is Any:
         return dict(_ANY)
@@ -49,14 +49,14 @@ def _plain(hint: Any) -> Raw:
     if hint is datetime:
         return {"type": "string", "format": "date-time"}
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return _struct(hint)
+        return _struct_schema(hint)
     scalars: dict[Any, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
     if hint in scalars:
         return {"type": scalars[hint]}
-    return _container(hint)
+    return _container_schema(hint)
 
 
-def _container(hint: Any) -> Raw:
+def _container_schema(hint: Any) -> Raw:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (tuple, list):
         return {"type": "array", "items": schema_of(arguments[0])}
@@ -85,14 +85,14 @@ def _unwrap(hint: Any) -> tuple[Any, Field]:
             continue
         bare = _without_none(hint)
         if bare is hint or bare == hint:
-            return hint, _merge(metadata)
+            return hint, _merge_fields(metadata)
         hint = bare
 
 
 def schema_of(hint: Any) -> Raw:
     """The structural schema of any type that is used in `api.kinds`."""
     bare, field = _unwrap(hint)
-    schema = _plain(bare)
+    schema = _bare_schema(bare)
     for key, value in (
         ("description", field.text),
         ("enum", list(field.enum)),
@@ -121,7 +121,7 @@ def schema_of(hint: Any) -> Raw:
     return schema
 
 
-def _struct(type_: type[msgspec.Struct]) -> Raw:
+def _struct_schema(type_: type[msgspec.Struct]) -> Raw:
     hints = get_type_hints(type_, include_extras=True)
     properties: Raw = {}
     required: list[str] = []
@@ -141,8 +141,8 @@ def _struct(type_: type[msgspec.Struct]) -> Raw:
 @cache
 def object_schema(type_: type[Object], text: str = "") -> Raw:
     """The schema of a whole object; shared between callers, so do not modify it."""
-    schema = _struct(type_)
-    schema["properties"] = {**_OBJECT_HEAD, **schema["properties"]}
+    schema = _struct_schema(type_)
+    schema["properties"] = {**_OBJECT_FIELDS, **schema["properties"]}
     return {"description": text, **schema} if text else schema
 
 
@@ -151,7 +151,7 @@ def schema_for(kind: Kind, version: str = "") -> Raw:
     return object_schema(kind.type_in(version or kind.version), kind.text)
 
 
-def _column(column: Column) -> Raw:
+def _printer_column(column: Column) -> Raw:
     body: Raw = {"name": column.name, "type": column.type, "jsonPath": column.path}
     for key, value in (("format", column.format), ("priority", column.priority), ("description", column.text)):
         if value:
@@ -159,10 +159,10 @@ def _column(column: Column) -> Raw:
     return body
 
 
-def _version(kind: Kind, name: str, *, served: bool) -> Raw:
+def _crd_version(kind: Kind, name: str, *, served: bool) -> Raw:
     version: Raw = {"name": name, "served": served, "storage": name == kind.version}
     if name == kind.version and kind.columns:
-        version["additionalPrinterColumns"] = [_column(c) for c in kind.columns]
+        version["additionalPrinterColumns"] = [_printer_column(c) for c in kind.columns]
     subresources: Raw = {}
     if kind.status:
         subresources["status"] = {}
@@ -175,7 +175,7 @@ def _version(kind: Kind, name: str, *, served: bool) -> Raw:
     if subresources:
         version["subresources"] = subresources
     schema = schema_for(kind, name)
-    version["schema"] = {"openAPIV3Schema": with_rules(kind.id, schema) if name == kind.version else schema}
+    version["schema"] = {"openAPIV3Schema": with_extra_validation(kind.id, schema) if name == kind.version else schema}
     return version
 
 
@@ -197,10 +197,10 @@ def crd(kind: Kind, webhook: Raw | None = None) -> Raw:
             "webhook": {"clientConfig": webhook, "conversionReviewVersions": ["v1"]},
         }
     older = [
-        _version(kind, name, served=other.compatible or webhook is not None)
+        _crd_version(kind, name, served=other.compatible or webhook is not None)
         for name, other in kind.other_versions.items()
     ]
-    spec["versions"] = [*older, _version(kind, kind.version, served=True)]
+    spec["versions"] = [*older, _crd_version(kind, kind.version, served=True)]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

@@ -12,10 +12,10 @@ from re import _constants, _parser  # type: ignore[attr-defined]  # the only par
 from typing import Any, NamedTuple
 
 op: Any = _constants
-_MOST_PLACES = 20_000
-_MOST_STEPS_KEPT = 20_000
-_MOST_TEXTS_KEPT = 1024
-_LONGEST_TEXT_KEPT = 128
+_MAX_STATES = 20_000
+_MAX_CACHED_TRANSITIONS = 20_000
+_MAX_CACHED_TEXTS = 1024
+_MAX_CACHED_TEXT_LENGTH = 128
 _END = ""
 _POSIX = {
     "[:alpha:]": "A-Za-z",
@@ -28,18 +28,18 @@ _POSIX = {
     "[:xdigit:]": "0-9A-Fa-f",
     "[:punct:]": r"!-/:-@\[-`{-~",
 }
-_FAULTS = {
+_GO_MESSAGES = {
     "missing ), unterminated subpattern": "missing closing ): `{}`",
     "unbalanced parenthesis": "unexpected ): `{}`",
     "unterminated character set": "missing closing ]: `{}`",
     "nothing to repeat": "missing argument to repetition operator: `{}`",
 }
 
-Accepts = Callable[[str], bool]
+CharPredicate = Callable[[str], bool]
 """Whether a state consumes this character."""
 
 
-class Unsupported(Exception):
+class UnsupportedPattern(Exception):
     """The pattern contains a construct that Go does not have, or is too large."""
 
 
@@ -64,84 +64,84 @@ def _translate(pattern: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def pattern_fault(pattern: str) -> str:
+def pattern_error(pattern: str) -> str:
     """Why Go cannot parse a pattern; empty when it can, or when only Python cannot."""
     try:
         _parser.parse(_translate(pattern), re.ASCII)
     except re.error as error:
         at = error.pos or 0
         where = {"unterminated character set": pattern[at:], "nothing to repeat": pattern[at : at + 1]}
-        return _FAULTS.get(error.msg, "").format(where.get(error.msg, pattern))
+        return _GO_MESSAGES.get(error.msg, "").format(where.get(error.msg, pattern))
     except (RecursionError, OverflowError):
         return f"expression nests too deeply: `{pattern}`"
     return ""
 
 
 @lru_cache(maxsize=4096)
-def go_pattern(pattern: str) -> Callable[[str], bool] | None:
+def go_matcher(pattern: str) -> Callable[[str], bool] | None:
     """A function that tells whether a text contains a match; None when the pattern cannot be compiled here."""
     try:
         parsed = _parser.parse(_translate(pattern), re.ASCII)
-        return Machine(parsed, parsed.state.flags).search
-    except (re.error, Unsupported, RecursionError, OverflowError):
+        return GoMatcher(parsed, parsed.state.flags).search
+    except (re.error, UnsupportedPattern, RecursionError, OverflowError):
         return None
 
 
 @lru_cache(maxsize=1024)
-def go_finder(pattern: str) -> "Finder | None":
+def go_finder(pattern: str) -> "GoFinder | None":
     """Finds the first match of the pattern; None when the pattern cannot be compiled here."""
     try:
         parsed = _parser.parse(_translate(pattern), re.ASCII)
-        return Finder(parsed, parsed.state.flags)
-    except (re.error, Unsupported, RecursionError, OverflowError):
+        return GoFinder(parsed, parsed.state.flags)
+    except (re.error, UnsupportedPattern, RecursionError, OverflowError):
         return None
 
 
-class TooLong(Exception):
+class StepLimitExceeded(Exception):
     """A search took more steps than allowed."""
 
 
-class Place(NamedTuple):
+class NfaState(NamedTuple):
     """A state of the NFA: it consumes a character, requires a condition, or only branches."""
 
-    then: tuple[int, ...]
-    accepts: Accepts | None = None
-    holds: Any = None
+    next_states: tuple[int, ...]
+    accepts: CharPredicate | None = None
+    condition: Any = None
 
 
-class Step(NamedTuple):
+class DfaState(NamedTuple):
     """A cached state of a search: its NFA states, the class of the previous character, and its transitions."""
 
-    at: frozenset[int]
-    before: str
-    next: "dict[str, Step | bool]"
+    nfa_states: frozenset[int]
+    previous: str
+    transitions: "dict[str, DfaState | bool]"
 
 
-class Machine:
+class GoMatcher:
     """One pattern as an NFA, with the DFA states and transitions that were needed so far."""
 
     def __init__(self, parsed: Iterable[Any], flags: int) -> None:
-        self._places: list[Place] = [Place(())]
-        self._first = self._sequence(list(parsed), 0, flags)
+        self._states: list[NfaState] = [NfaState(())]
+        self._start = self._compile_sequence(list(parsed), 0, flags)
         self._multiline = bool(flags & re.MULTILINE)
-        self._steps: dict[tuple[frozenset[int], str], Step] = {}
-        self._kept = 0
-        self._matched: set[str] = set()
+        self._dfa_states: dict[tuple[frozenset[int], str], DfaState] = {}
+        self._cached_transitions = 0
+        self._matched_texts: set[str] = set()
 
     def search(self, text: str) -> bool:
-        if text in self._matched:  # the same few reasons and names are checked again and again
+        if text in self._matched_texts:  # the same few reasons and names are checked again and again
             return True
-        found = self._walk(text)
-        if found and len(text) <= _LONGEST_TEXT_KEPT:
-            if len(self._matched) >= _MOST_TEXTS_KEPT:
-                self._matched.clear()
-            self._matched.add(text)
+        found = self._matches(text)
+        if found and len(text) <= _MAX_CACHED_TEXT_LENGTH:
+            if len(self._matched_texts) >= _MAX_CACHED_TEXTS:
+                self._matched_texts.clear()
+            self._matched_texts.add(text)
         return found
 
-    def _walk(self, text: str) -> bool:
-        step = self._stand(frozenset((self._first,)), _END)
+    def _matches(self, text: str) -> bool:
+        step = self._dfa_state(frozenset((self._start,)), _END)
         for char in text:
-            follow = step.next.get(char)
+            follow = step.transitions.get(char)
             if follow is None:
                 follow = self._advance(step, char)
             if follow is True:
@@ -149,109 +149,113 @@ class Machine:
             step = follow  # type: ignore[assignment]
         return self._advance(step, _END) is True
 
-    def _advance(self, step: Step, char: str) -> Step | bool:
+    def _advance(self, step: DfaState, char: str) -> DfaState | bool:
         """Consume one character; `_END` stands for the end of the text. True: the pattern has matched."""
-        if self._kept >= _MOST_STEPS_KEPT:
-            self._steps.clear()
-            self._kept = 0
-            step = self._stand(step.at, step.before)
-        reached = self._reach(step, char)
-        follow: Step | bool
+        if self._cached_transitions >= _MAX_CACHED_TRANSITIONS:
+            self._dfa_states.clear()
+            self._cached_transitions = 0
+            step = self._dfa_state(step.nfa_states, step.previous)
+        reached = self._epsilon_closure(step, char)
+        follow: DfaState | bool
         if 0 in reached:
             follow = True
         elif char == _END:
             follow = False
         else:
-            ahead = {self._first}
+            ahead = {self._start}
             for index in reached:
-                state = self._places[index]
+                state = self._states[index]
                 if state.accepts is not None and state.accepts(char):
-                    ahead.update(state.then)
-            follow = self._stand(frozenset(ahead), char)
-        step.next[char] = follow
-        self._kept += 1
+                    ahead.update(state.next_states)
+            follow = self._dfa_state(frozenset(ahead), char)
+        step.transitions[char] = follow
+        self._cached_transitions += 1
         return follow
 
-    def _stand(self, at: frozenset[int], before: str) -> Step:
-        kind = before if before in ("", "\n") else "w" if _is_word(before) else " "
-        return self._steps.setdefault((at, kind), Step(at, kind, {}))
+    def _dfa_state(self, at: frozenset[int], before: str) -> DfaState:
+        kind = before if before in ("", "\n") else "w" if _is_word_char(before) else " "
+        return self._dfa_states.setdefault((at, kind), DfaState(at, kind, {}))
 
-    def _reach(self, step: Step, char: str) -> set[int]:
+    def _epsilon_closure(self, step: DfaState, char: str) -> set[int]:
         """Every state that can be reached before the next character is consumed."""
         reached: set[int] = set()
-        pending = list(step.at)
+        pending = list(step.nfa_states)
         while pending:
             index = pending.pop()
             if index in reached:
                 continue
             reached.add(index)
-            state = self._places[index]
-            if state.accepts is None and (state.holds is None or self._holds(state.holds, step.before, char)):
-                pending.extend(state.then)
+            state = self._states[index]
+            if state.accepts is None and (
+                state.condition is None or self._condition_holds(state.condition, step.previous, char)
+            ):
+                pending.extend(state.next_states)
         return reached
 
-    def _holds(self, condition: Any, before: str, after: str) -> bool:
+    def _condition_holds(self, condition: Any, before: str, after: str) -> bool:
         if condition in (op.AT_BOUNDARY, op.AT_NON_BOUNDARY):
-            return (_is_word(before) != _is_word(after)) == (condition is op.AT_BOUNDARY)
+            return (_is_word_char(before) != _is_word_char(after)) == (condition is op.AT_BOUNDARY)
         if condition in (op.AT_BEGINNING, op.AT_BEGINNING_STRING):
             return before == _END or (self._multiline and condition is op.AT_BEGINNING and before == "\n")
         return after == _END or (self._multiline and after == "\n")
 
-    def _add(self, state: Place) -> int:
-        if len(self._places) >= _MOST_PLACES:
-            raise Unsupported("the pattern is too large")
-        self._places.append(state)
-        return len(self._places) - 1
+    def _add_state(self, state: NfaState) -> int:
+        if len(self._states) >= _MAX_STATES:
+            raise UnsupportedPattern("the pattern is too large")
+        self._states.append(state)
+        return len(self._states) - 1
 
-    def _sequence(self, items: Sequence[Any], then: int, flags: int) -> int:
+    def _compile_sequence(self, items: Sequence[Any], then: int, flags: int) -> int:
         """The first state of the items; `then` is the state that follows them. Built from the last to the first."""
         for code, argument in reversed(items):
-            then = self._item(code, argument, then, flags)
+            then = self._compile_item(code, argument, then, flags)
         return then
 
-    def _item(self, code: Any, argument: Any, then: int, flags: int) -> int:
+    def _compile_item(self, code: Any, argument: Any, then: int, flags: int) -> int:
         if code in (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN):
-            return self._add(Place((then,), accepts=_accepts(code, argument, flags)))
+            return self._add_state(NfaState((then,), accepts=_char_predicate(code, argument, flags)))
         if code is op.AT:
-            return self._add(Place((then,), holds=argument))
+            return self._add_state(NfaState((then,), condition=argument))
         if code is op.SUBPATTERN:
             _, more, fewer, inner = argument
-            return self._sequence(list(inner), then, (flags | more) & ~fewer)
+            return self._compile_sequence(list(inner), then, (flags | more) & ~fewer)
         if code is op.BRANCH:
-            return self._add(Place(tuple(self._sequence(list(branch), then, flags) for branch in argument[1])))
+            return self._add_state(
+                NfaState(tuple(self._compile_sequence(list(branch), then, flags) for branch in argument[1]))
+            )
         if code in (op.MAX_REPEAT, op.MIN_REPEAT):
-            return self._repeat(argument, then, flags, lazily=code is op.MIN_REPEAT)
-        raise Unsupported(str(code))
+            return self._compile_repeat(argument, then, flags, lazy=code is op.MIN_REPEAT)
+        raise UnsupportedPattern(str(code))
 
-    def _repeat(self, bounds: tuple[int, Any, Iterable[Any]], then: int, flags: int, *, lazily: bool) -> int:
+    def _compile_repeat(self, bounds: tuple[int, Any, Iterable[Any]], then: int, flags: int, *, lazy: bool) -> int:
         least, most, inner = bounds
         items = list(inner)
 
-        def one_repetition(after: int) -> Place:
-            branches = (self._sequence(items, after, flags), then)
-            return Place(branches[::-1] if lazily else branches)
+        def one_repetition(after: int) -> NfaState:
+            branches = (self._compile_sequence(items, after, flags), then)
+            return NfaState(branches[::-1] if lazy else branches)
 
         if most is op.MAXREPEAT:
-            start = self._add(Place(()))
-            self._places[start] = one_repetition(start)
+            start = self._add_state(NfaState(()))
+            self._states[start] = one_repetition(start)
         else:
             start = then
             for _ in range(most - least):
-                start = self._add(one_repetition(start))
+                start = self._add_state(one_repetition(start))
         for _ in range(least):
-            start = self._sequence(items, start, flags)
+            start = self._compile_sequence(items, start, flags)
         return start
 
 
-class Finder(Machine):
+class GoFinder(GoMatcher):
     """Finds where a match is: the leftmost, and of those the one that the pattern prefers."""
 
-    def all(self, text: str, limit: int = -1, steps: int = 200_000) -> list[str]:
+    def find_all(self, text: str, limit: int = -1, steps: int = 200_000) -> list[str]:
         """Successive matches, at most `limit`; an empty match directly after another match does not count."""
         found: list[str] = []
         start, last = 0, -1
         while limit < 0 or len(found) < limit:
-            match = self._find(text, start, steps)
+            match = self._find_first(text, start, steps)
             if match is None:
                 break
             steps -= match.steps
@@ -263,32 +267,32 @@ class Finder(Machine):
                 break
         return found
 
-    def _find(self, text: str, start: int, steps: int) -> "Match | None":
+    def _find_first(self, text: str, start: int, steps: int) -> "RegexpMatch | None":
         """Follow all paths through the pattern in parallel, in order of preference, one character at a time."""
         remaining = steps
         threads: dict[int, int] = {}
         found: tuple[int, int] | None = None
         for at in range(start, len(text) + 1):
             if found is None:
-                threads.setdefault(self._first, at)
+                threads.setdefault(self._start, at)
             before, char = text[at - 1 : at] if at else _END, text[at : at + 1]
             ahead: dict[int, int] = {}
-            for state, since in self._in_order(threads, before, char):
+            for state, since in self._closure_in_priority_order(threads, before, char):
                 remaining -= 1
                 if state == 0:
                     found = (since, at)
                     break
-                accepts = self._places[state].accepts
+                accepts = self._states[state].accepts
                 if accepts is not None and char and accepts(char):
-                    ahead.setdefault(self._places[state].then[0], since)
+                    ahead.setdefault(self._states[state].next_states[0], since)
             if remaining < 0:
-                raise TooLong
+                raise StepLimitExceeded
             threads = ahead
             if not threads and found is not None:
                 break
-        return None if found is None else Match(*found, steps - remaining)
+        return None if found is None else RegexpMatch(*found, steps - remaining)
 
-    def _in_order(self, threads: dict[int, int], before: str, after: str) -> Iterator[tuple[int, int]]:
+    def _closure_in_priority_order(self, threads: dict[int, int], before: str, after: str) -> Iterator[tuple[int, int]]:
         """Every state reachable before the next character is consumed, in the pattern's order of preference."""
         reached: set[int] = set()
         for first, since in threads.items():
@@ -298,13 +302,15 @@ class Finder(Machine):
                 if index in reached:
                     continue
                 reached.add(index)
-                state = self._places[index]
+                state = self._states[index]
                 yield index, since
-                if state.accepts is None and (state.holds is None or self._holds(state.holds, before, after)):
-                    pending.extend(reversed(state.then))
+                if state.accepts is None and (
+                    state.condition is None or self._condition_holds(state.condition, before, after)
+                ):
+                    pending.extend(reversed(state.next_states))
 
 
-class Match(NamedTuple):
+class RegexpMatch(NamedTuple):
     """Start and end of a match, and the number of steps that the search took."""
 
     start: int
@@ -312,27 +318,27 @@ class Match(NamedTuple):
     steps: int
 
 
-def _is_word(char: str) -> bool:
+def _is_word_char(char: str) -> bool:
     return char == "_" or (char.isascii() and char.isalnum())
 
 
-_CATEGORIES: dict[Any, Accepts] = {
+_CATEGORIES: dict[Any, CharPredicate] = {
     op.CATEGORY_DIGIT: lambda char: "0" <= char <= "9",
     op.CATEGORY_SPACE: lambda char: char in " \t\n\r\f\v",
-    op.CATEGORY_WORD: _is_word,
+    op.CATEGORY_WORD: _is_word_char,
 }
 _CATEGORIES |= {
     op.CATEGORY_NOT_DIGIT: lambda char: not "0" <= char <= "9",
     op.CATEGORY_NOT_SPACE: lambda char: char not in " \t\n\r\f\v",
-    op.CATEGORY_NOT_WORD: lambda char: not _is_word(char),
+    op.CATEGORY_NOT_WORD: lambda char: not _is_word_char(char),
 }
 
 
-def _accepts(code: Any, argument: Any, flags: int) -> Accepts:
+def _char_predicate(code: Any, argument: Any, flags: int) -> CharPredicate:
     if code is op.ANY:
         return (lambda _: True) if flags & re.DOTALL else (lambda char: char != "\n")
     members = argument if code is op.IN else [(op.LITERAL, argument)]
-    inside = _inside([member for member in members if member[0] is not op.NEGATE])
+    inside = _char_class([member for member in members if member[0] is not op.NEGATE])
     if flags & re.IGNORECASE:
         exactly = inside
         inside = lambda char: exactly(char.lower()) or exactly(char.upper())  # noqa: E731
@@ -341,7 +347,7 @@ def _accepts(code: Any, argument: Any, flags: int) -> Accepts:
     return inside
 
 
-def _inside(members: Sequence[Any]) -> Accepts:
+def _char_class(members: Sequence[Any]) -> CharPredicate:
     ranges, categories = [], []
     for code, argument in members:
         if code is op.CATEGORY:

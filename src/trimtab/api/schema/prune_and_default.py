@@ -6,24 +6,24 @@ from typing import Any
 
 from trimtab.api.value import Raw
 
-Prune = Callable[[Any, str, list[str]], Any]
+Pruner = Callable[[Any, str, list[str]], Any]
 """(value, its path, unknown paths found so far) -> the value without fields that the schema does not declare."""
 
-Fill = Callable[[Any], Any]
+Defaulter = Callable[[Any], Any]
 """value -> the value with defaults; the same object when nothing was missing."""
 
 _CONTAINERS = frozenset((dict, list))
-_HEAD = frozenset(("apiVersion", "kind", "metadata"))
+_OBJECT_FIELDS = frozenset(("apiVersion", "kind", "metadata"))
 
 
-def compile_prune(schema: Raw, *, root: bool = False) -> Prune | None:
+def compile_pruner(schema: Raw, *, root: bool = False) -> Pruner | None:
     """None when everything below is kept. The type of the value decides, whatever type the schema declares."""
     inside = [key for key in ("properties", "items", "additionalProperties") if schema.get(key)]
     if schema.get("x-kubernetes-preserve-unknown-fields") and not inside:
         return None
     if not inside and not root and not schema.get("x-kubernetes-embedded-resource"):
         return _prune_all
-    of_object, of_array = _prune_object(schema, root=root), _prune_array(schema)
+    of_object, of_array = _object_pruner(schema, root=root), _array_pruner(schema)
 
     def prune(value: Any, path: str, unknown: list[str]) -> Any:
         if type(value) is dict:
@@ -39,21 +39,21 @@ def _prune_all(value: Any, path: str, unknown: list[str]) -> Any:
         unknown.extend(f"{path}.{key}" if path else key for key in value)
         return {} if value else value
     if type(value) is list:
-        return _same_if_equal(value, [_prune_all(item, f"{path}[{i}]", unknown) for i, item in enumerate(value)])
+        return _same_if_unchanged(value, [_prune_all(item, f"{path}[{i}]", unknown) for i, item in enumerate(value)])
     return value
 
 
-def _same_if_equal(value: list[Any], pruned: list[Any]) -> list[Any]:
+def _same_if_unchanged(value: list[Any], pruned: list[Any]) -> list[Any]:
     return value if all(a is b for a, b in zip(pruned, value, strict=True)) else pruned
 
 
-def _prune_array(schema: Raw) -> Prune:
-    inner = compile_prune(schema.get("items") or {})
+def _array_pruner(schema: Raw) -> Pruner:
+    inner = compile_pruner(schema.get("items") or {})
 
     def prune(value: Any, path: str, unknown: list[str]) -> Any:
         if inner is None:
             return value
-        return _same_if_equal(value, [inner(item, f"{path}[{i}]", unknown) for i, item in enumerate(value)])
+        return _same_if_unchanged(value, [inner(item, f"{path}[{i}]", unknown) for i, item in enumerate(value)])
 
     return prune
 
@@ -63,17 +63,17 @@ def _drops_null(schema: Raw) -> bool:
     return not schema.get("nullable") and "default" not in schema
 
 
-def _prune_object(schema: Raw, *, root: bool) -> Prune:
-    head = _HEAD if root or schema.get("x-kubernetes-embedded-resource") else frozenset[str]()
+def _object_pruner(schema: Raw, *, root: bool) -> Pruner:
+    head = _OBJECT_FIELDS if root or schema.get("x-kubernetes-embedded-resource") else frozenset[str]()
     known = {
-        key: (compile_prune(child), _drops_null(child))
+        key: (compile_pruner(child), _drops_null(child))
         for key, child in (schema.get("properties") or {}).items()
         if key not in head
     }
     additional = schema.get("additionalProperties")
     keeps = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or additional is True
     typed = additional if isinstance(additional, dict) else None
-    rest = (compile_prune(typed), _drops_null(typed)) if typed is not None else None
+    rest = (compile_pruner(typed), _drops_null(typed)) if typed is not None else None
 
     def prune(value: Any, path: str, unknown: list[str]) -> Any:
         result = value
@@ -103,19 +103,19 @@ def _prune_object(schema: Raw, *, root: bool) -> Prune:
     return prune
 
 
-def compile_fill(schema: Raw) -> Fill | None:
+def compile_defaulter(schema: Raw) -> Defaulter | None:
     """None when there is no default anywhere below."""
     if "items" in schema:
-        return _fill_array(schema["items"])
-    return _fill_object(schema)
+        return _array_defaulter(schema["items"])
+    return _object_defaulter(schema)
 
 
 def _replaces_null(schema: Raw) -> bool:
     return "default" in schema and not schema.get("nullable")
 
 
-def _fill_array(items: Raw) -> Fill | None:
-    inner, replaces_null = compile_fill(items), _replaces_null(items)
+def _array_defaulter(items: Raw) -> Defaulter | None:
+    inner, replaces_null = compile_defaulter(items), _replaces_null(items)
     if inner is None and not replaces_null:
         return None
 
@@ -126,19 +126,19 @@ def _fill_array(items: Raw) -> Fill | None:
         for item in value:
             new = copy.deepcopy(items["default"]) if item is None and replaces_null else item
             filled.append(inner(new) if inner is not None else new)
-        return _same_if_equal(value, filled)
+        return _same_if_unchanged(value, filled)
 
     return fill
 
 
-def _fill_object(schema: Raw) -> Fill | None:
+def _object_defaulter(schema: Raw) -> Defaulter | None:
     properties = schema.get("properties") or {}
     defaults = {
         key: (child["default"], _replaces_null(child)) for key, child in properties.items() if "default" in child
     }
-    inners = {key: inner for key, child in properties.items() if (inner := compile_fill(child)) is not None}
+    inners = {key: inner for key, child in properties.items() if (inner := compile_defaulter(child)) is not None}
     additional = schema.get("additionalProperties")
-    rest = compile_fill(additional) if isinstance(additional, dict) else None
+    rest = compile_defaulter(additional) if isinstance(additional, dict) else None
     rest_default = additional if isinstance(additional, dict) and _replaces_null(additional) else None
     if not defaults and not inners and rest is None and rest_default is None:
         return None

@@ -13,13 +13,13 @@ from trimtab.api.field_errors import (
     required,
 )
 from trimtab.api.names import service_name_faults
-from trimtab.api.schema.fast_check import Mould
-from trimtab.api.schema.prune_and_default import compile_fill, compile_prune
+from trimtab.api.schema.fast_check import FastCheck
+from trimtab.api.schema.prune_and_default import compile_defaulter, compile_pruner
 from trimtab.api.schema.validation import Check, Path, Problem, compile_check
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
-_STOPS_RULES = frozenset(
+_REASONS_THAT_SKIP_RULES = frozenset(
     ("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
 )
 _RULES_SKIPPED = invalid(
@@ -30,52 +30,52 @@ _RULES_SKIPPED = invalid(
 )
 
 
-class CelFault(Exception):
+class CelError(Exception):
     """An expression could not be evaluated; the message gives the reason."""
 
 
-class Cel(Protocol):
+class CelEvaluator(Protocol):
     """Evaluates a CEL expression about `self` and, on update, `oldSelf`; raises `CelFault` when that fails."""
 
     def __call__(self, expression: str, schema: Raw, value: Any, old: Any) -> Any: ...
 
 
-Visit = Callable[[Any, str], Iterator[Cause]]
+NodeCheck = Callable[[Any, str], Iterator[Cause]]
 """Causes found in one value, given its path."""
-Walk = Callable[[Any, str, list[Cause]], None]
+TreeCheck = Callable[[Any, str, list[Cause]], None]
 """Appends the causes found in a value and everything below it."""
 
 
-class _Checked:
+class _SchemaCheck:
     """Validation by one schema: the fast check first, the full check only for values that it does not accept."""
 
     def __init__(self, schema: Raw) -> None:
         self._schema = schema
-        self._mould = Mould(schema)
+        self._fast_check = FastCheck(schema)
 
     @cached_property
-    def _closely(self) -> Check | None:
+    def _full_check(self) -> Check | None:
         return compile_check(self._schema)
 
     def problems(self, value: Any) -> list[Problem]:
         found: list[Problem] = []
-        if not self._mould.fits(value) and self._closely is not None:
-            self._closely(value, None, found)
+        if not self._fast_check.accepts(value) and self._full_check is not None:
+            self._full_check(value, None, found)
         return found
 
 
-class Structural:
+class StructuralSchema:
     """A structural schema and what it does to objects."""
 
     def __init__(self, schema: Raw) -> None:
         self.schema = schema
-        self._prune = compile_prune(schema, root=True)
-        self._fill = compile_fill(schema)
+        self._prune = compile_pruner(schema, root=True)
+        self._apply_defaults = compile_defaulter(schema)
         self._status_schema: Raw = (schema.get("properties") or {}).get("status") or {}
-        self._whole, self._status = _Checked(schema), _Checked(self._status_schema)
-        self._doubles = _compile_walk(schema, _doubles_in)
-        self._embedded = _compile_walk(_inside(schema), _heads_of)
-        self._has_rules = _mentions(schema, "x-kubernetes-validations")
+        self._object_check, self._status_check = _SchemaCheck(schema), _SchemaCheck(self._status_schema)
+        self._check_duplicates = _compile_tree_check(schema, _duplicates_check)
+        self._check_embedded = _compile_tree_check(_without_own_metadata(schema), _embedded_object_check)
+        self._has_rules = _contains_keyword(schema, "x-kubernetes-validations")
 
     def prune(self, obj: Raw) -> tuple[Raw, list[str]]:
         """The object without unknown fields and dropped nulls, and the sorted paths of the unknown fields."""
@@ -83,40 +83,45 @@ class Structural:
         pruned: Raw = self._prune(obj, "", unknown) if self._prune is not None else obj
         return pruned, sorted(unknown)
 
-    def fill(self, obj: Raw) -> Raw:
+    def apply_defaults(self, obj: Raw) -> Raw:
         """The object with the schema's defaults applied."""
-        filled: Raw = self._fill(obj) if self._fill is not None else obj
+        filled: Raw = self._apply_defaults(obj) if self._apply_defaults is not None else obj
         return filled
 
-    def check(self, obj: Raw, old: Raw | None = None, cel: Cel | None = None) -> list[Cause]:
+    def check(self, obj: Raw, old: Raw | None = None, cel: CelEvaluator | None = None) -> list[Cause]:
         """Causes found in a whole object; problems in parts that did not change are ignored (validation ratcheting)."""
-        problems = _forgive(self._whole.problems(obj), self.schema, obj, old)
-        return self._finish(obj, old, cel, [problem.cause for problem in problems])
+        problems = _without_unchanged(self._object_check.problems(obj), self.schema, obj, old)
+        return self._with_object_checks(obj, old, cel, [problem.cause for problem in problems])
 
-    def check_status(self, obj: Raw, old: Raw | None = None, cel: Cel | None = None) -> list[Cause]:
+    def check_status(self, obj: Raw, old: Raw | None = None, cel: CelEvaluator | None = None) -> list[Cause]:
         """Causes found in the status alone, as on a write through the status subresource."""
         status, before = obj.get("status"), (old or {}).get("status")
-        problems = self._status.problems(status) if "status" in obj else []
-        causes = [_under("status", p.cause) for p in _forgive(problems, self._status_schema, status, before)]
-        return self._finish(obj, old, cel, causes, only="status")
+        problems = self._status_check.problems(status) if "status" in obj else []
+        causes = [
+            _with_field_prefix("status", p.cause)
+            for p in _without_unchanged(problems, self._status_schema, status, before)
+        ]
+        return self._with_object_checks(obj, old, cel, causes, only="status")
 
-    def _finish(self, obj: Raw, old: Raw | None, cel: Cel | None, causes: list[Cause], only: str = "") -> list[Cause]:
+    def _with_object_checks(
+        self, obj: Raw, old: Raw | None, cel: CelEvaluator | None, causes: list[Cause], only: str = ""
+    ) -> list[Cause]:
         new = obj if old is None else {key: value for key, value in obj.items() if value is not old.get(key)}
-        if self._embedded is not None:
-            self._embedded(new, "", causes)
-        if self._doubles is not None:
-            causes.extend(self._new_doubles(self._doubles, new, old))
+        if self._check_embedded is not None:
+            self._check_embedded(new, "", causes)
+        if self._check_duplicates is not None:
+            causes.extend(self._new_duplicates(self._check_duplicates, new, old))
         if cel is None or not self._has_rules:
             return causes
-        if any(cause.reason in _STOPS_RULES for cause in causes):
+        if any(cause.reason in _REASONS_THAT_SKIP_RULES for cause in causes):
             return [*causes, _RULES_SKIPPED]
         if not only:
-            return [*causes, *_rules(_Node(self.schema, obj, old, ""), cel)]
+            return [*causes, *_rule_causes(_Node(self.schema, obj, old, ""), cel)]
         child = self.schema["properties"].get(only, {})
-        return [*causes, *_rules(_Node(child, obj.get(only), (old or {}).get(only), only), cel)]
+        return [*causes, *_rule_causes(_Node(child, obj.get(only), (old or {}).get(only), only), cel)]
 
     @staticmethod
-    def _new_doubles(walk: Walk, obj: Raw, old: Raw | None) -> list[Cause]:
+    def _new_duplicates(walk: TreeCheck, obj: Raw, old: Raw | None) -> list[Cause]:
         """Duplicate items; none when the old object had duplicates as well."""
         found: list[Cause] = []
         walk(obj, "", found)
@@ -127,30 +132,30 @@ class Structural:
         return found
 
 
-def _under(prefix: str, cause: Cause) -> Cause:
+def _with_field_prefix(prefix: str, cause: Cause) -> Cause:
     return cause._replace(field=prefix if cause.field in ("", "<nil>") else f"{prefix}.{cause.field}")
 
 
-def _mentions(schema: Any, key: str) -> bool:
+def _contains_keyword(schema: Any, key: str) -> bool:
     if isinstance(schema, dict):
-        return key in schema or any(_mentions(child, key) for child in _children(schema))
+        return key in schema or any(_contains_keyword(child, key) for child in _child_schemas(schema))
     return False
 
 
-def _children(schema: Raw) -> Iterator[Raw]:
+def _child_schemas(schema: Raw) -> Iterator[Raw]:
     yield from (schema.get("properties") or {}).values()
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), dict):
             yield schema[key]
 
 
-def _compile_walk(schema: Raw, visit: Callable[[Raw], Visit | None]) -> Walk | None:
+def _compile_tree_check(schema: Raw, visit: Callable[[Raw], NodeCheck | None]) -> TreeCheck | None:
     """A check of a value and all below it that descends only where `visit` returns a check; None when nowhere."""
     own = visit(schema)
     properties, rest_schema, item_schema = (schema.get(key) for key in ("properties", "additionalProperties", "items"))
-    known = {key: _compile_walk(child, visit) for key, child in (properties or {}).items()}
-    rest = _compile_walk(rest_schema, visit) if isinstance(rest_schema, dict) else None
-    items = _compile_walk(item_schema, visit) if isinstance(item_schema, dict) else None
+    known = {key: _compile_tree_check(child, visit) for key, child in (properties or {}).items()}
+    rest = _compile_tree_check(rest_schema, visit) if isinstance(rest_schema, dict) else None
+    items = _compile_tree_check(item_schema, visit) if isinstance(item_schema, dict) else None
     members = rest is not None or any(known.values())
     if own is None and items is None and not members:
         return None
@@ -162,7 +167,7 @@ def _compile_walk(schema: Raw, visit: Callable[[Raw], Visit | None]) -> Walk | N
             for key, item in value.items():
                 inner = known.get(key, rest)
                 if inner is not None:
-                    inner(item, _member(path, key), causes)
+                    inner(item, _member_path(path, key), causes)
         elif items is not None and isinstance(value, list):
             for i, item in enumerate(value):
                 items(item, f"{path}[{i}]", causes)
@@ -170,25 +175,25 @@ def _compile_walk(schema: Raw, visit: Callable[[Raw], Visit | None]) -> Walk | N
     return walk
 
 
-def _member(path: str, key: str) -> str:
+def _member_path(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _below(schema: Raw, value: Any, path: str) -> Iterator[tuple[Raw, Any, str, str | int]]:
+def _child_values(schema: Raw, value: Any, path: str) -> Iterator[tuple[Raw, Any, str, str | int]]:
     """(schema, value, path, key or index) of each child that the schema describes."""
     if isinstance(value, dict):
         properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
         for key, item in value.items():
             if key in properties:
-                yield properties[key], item, _member(path, key), key
+                yield properties[key], item, _member_path(path, key), key
             elif isinstance(rest, dict):
-                yield rest, item, _member(path, key), key
+                yield rest, item, _member_path(path, key), key
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for i, item in enumerate(value):
             yield schema["items"], item, f"{path}[{i}]", i
 
 
-def _identity(item: Any, keys: Sequence[str], defaults: Raw) -> Any:
+def _item_key(item: Any, keys: Sequence[str], defaults: Raw) -> Any:
     """The key fields that identify an item of a map list."""
     if not isinstance(item, dict):
         return None
@@ -200,7 +205,7 @@ def _item_defaults(schema: Raw) -> Raw:
     return {key: child["default"] for key, child in properties.items() if "default" in child}
 
 
-def _doubles_in(schema: Raw) -> Visit | None:
+def _duplicates_check(schema: Raw) -> NodeCheck | None:
     """Checks that a list of type set or map has no duplicates."""
     kind = schema.get("x-kubernetes-list-type")
     if kind not in ("set", "map"):
@@ -208,45 +213,47 @@ def _doubles_in(schema: Raw) -> Visit | None:
 
     def visit(value: Any, path: str) -> Iterator[Cause]:
         if isinstance(value, list):
-            yield from _doubles_of(schema, value, path) if kind == "map" else _repeated(value, path)
+            yield from (
+                _duplicates_in_map_list(schema, value, path) if kind == "map" else _duplicates_in_set(value, path)
+            )
 
     return visit
 
 
-def _doubles_of(schema: Raw, value: list[Any], path: str) -> Iterator[Cause]:
+def _duplicates_in_map_list(schema: Raw, value: list[Any], path: str) -> Iterator[Cause]:
     for i, item in enumerate(value):
         if item is not None and not isinstance(item, dict):
             yield invalid(f"{path}[{i}]", item, "must be an object for an array of list-type map")
             return
     defaults, keys = _item_defaults(schema), schema.get("x-kubernetes-list-map-keys") or ()
-    yield from _repeated([_identity(item, keys, defaults) if item is not None else {} for item in value], path)
+    yield from _duplicates_in_set([_item_key(item, keys, defaults) if item is not None else {} for item in value], path)
 
 
-def _repeated(identities: list[Any], path: str) -> Iterator[Cause]:
+def _duplicates_in_set(items: list[Any], path: str) -> Iterator[Cause]:
     earlier: set[str] = set()
-    for i, identity in enumerate(identities):
+    for i, identity in enumerate(items):
         text = json.dumps(identity, sort_keys=True)
         if text in earlier:
             yield duplicate(f"{path}[{i}]", identity)
         earlier.add(text)
 
 
-def _inside(schema: Raw) -> Raw:
+def _without_own_metadata(schema: Raw) -> Raw:
     """The schema of a whole object without its own metadata, which is not that of an embedded object."""
     properties = {**(schema.get("properties") or {}), "metadata": {}}
     return {**schema, "properties": properties, "x-kubernetes-embedded-resource": False}
 
 
-def _heads_of(schema: Raw) -> Visit | None:
+def _embedded_object_check(schema: Raw) -> NodeCheck | None:
     """Checks apiVersion, kind and metadata of embedded objects."""
     if not schema.get("x-kubernetes-embedded-resource"):
         return None
-    return lambda value, path: _embedded_head(value, path) if isinstance(value, dict) else iter(())
+    return lambda value, path: _embedded_object_causes(value, path) if isinstance(value, dict) else iter(())
 
 
-def _embedded_head(value: Raw, path: str) -> Iterator[Cause]:
+def _embedded_object_causes(value: Raw, path: str) -> Iterator[Cause]:
     for key in ("apiVersion", "kind"):
-        where = _member(path, key)
+        where = _member_path(path, key)
         if key not in value:
             yield required(where, "must not be empty")
         elif not isinstance(value[key], str):
@@ -254,33 +261,33 @@ def _embedded_head(value: Raw, path: str) -> Iterator[Cause]:
         elif not value[key]:
             yield invalid(where, value[key], "must not be empty")
     if str(value.get("apiVersion", "")).count("/") > 1:
-        where = _member(path, "apiVersion")
+        where = _member_path(path, "apiVersion")
         yield invalid(where, value["apiVersion"], f"unexpected GroupVersion string: {value['apiVersion']}")
     kind = value.get("kind")
     for error in service_name_faults(kind.lower()) if isinstance(kind, str) and kind else ():
-        yield invalid(_member(path, "kind"), kind, f"may have mixed case, but should otherwise match: {error}")
+        yield invalid(_member_path(path, "kind"), kind, f"may have mixed case, but should otherwise match: {error}")
     metadata = value.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
-        yield invalid(_member(path, "metadata"), metadata, "must be an object")
+        yield invalid(_member_path(path, "metadata"), metadata, "must be an object")
 
 
-def _forgive(problems: list[Problem], schema: Raw, value: Any, old: Any) -> list[Problem]:
+def _without_unchanged(problems: list[Problem], schema: Raw, value: Any, old: Any) -> list[Problem]:
     """The problems without those in nodes that are unchanged."""
     if old is None or not problems:
         return problems
-    return [problem for problem in problems if not _unchanged(problem.node, _Node(schema, value, old, ""))]
+    return [problem for problem in problems if not _is_unchanged(problem.node, _Node(schema, value, old, ""))]
 
 
-def _unchanged(steps: Path, node: "_Node") -> bool:
+def _is_unchanged(steps: Path, node: "_Node") -> bool:
     if node.value == node.old:
         return True
     if not steps:
         return False
     child = node.child(steps[0])
-    return child is not None and child.old is not None and _unchanged(steps[1:], child)
+    return child is not None and child.old is not None and _is_unchanged(steps[1:], child)
 
 
-_REASONS: dict[str, Callable[[str, str], Cause]] = {
+_CAUSE_BUILDERS: dict[str, Callable[[str, str], Cause]] = {
     "FieldValueInvalid": invalid_without_value,
     "FieldValueForbidden": forbidden,
     "FieldValueRequired": required,
@@ -297,38 +304,38 @@ class _Node(NamedTuple):
     path: str
 
     def children(self) -> "Iterator[_Node]":
-        return (child for child, _ in self._keyed())
+        return (child for child, _ in self._children_with_keys())
 
-    def _keyed(self) -> "Iterator[tuple[_Node, str | int]]":
-        for child, item, path, key in _below(self.schema, self.value, self.path):
-            yield _Node(child, item, self._before(item, key), path), key
+    def _children_with_keys(self) -> "Iterator[tuple[_Node, str | int]]":
+        for child, item, path, key in _child_values(self.schema, self.value, self.path):
+            yield _Node(child, item, self._old_value(item, key), path), key
 
     def child(self, step: str | int) -> "_Node | None":
-        return next((child for child, key in self._keyed() if key == step), None)
+        return next((child for child, key in self._children_with_keys() if key == step), None)
 
-    def _before(self, item: Any, key: str | int) -> Any:
+    def _old_value(self, item: Any, key: str | int) -> Any:
         """The old value of a child: by name in an object, by key in a map list, unknown in other lists."""
         if isinstance(self.old, dict):
             return self.old.get(key)
         if isinstance(self.old, list) and self.schema.get("x-kubernetes-list-type") == "map":
             keys, defaults = self.schema.get("x-kubernetes-list-map-keys") or (), _item_defaults(self.schema)
-            wanted = _identity(item, keys, defaults)
-            return next((o for o in self.old if _identity(o, keys, defaults) == wanted), None)
+            wanted = _item_key(item, keys, defaults)
+            return next((o for o in self.old if _item_key(o, keys, defaults) == wanted), None)
         return None
 
 
-def _rules(node: _Node, cel: Cel) -> Iterator[Cause]:
+def _rule_causes(node: _Node, cel: CelEvaluator) -> Iterator[Cause]:
     """Causes found by CEL rules: those of a node first, then those of its children."""
     if node.value is None:
         return
     for rule in node.schema.get("x-kubernetes-validations") or ():
-        if (cause := _broken(rule, node, cel)) is not None:
+        if (cause := _rule_cause(rule, node, cel)) is not None:
             yield cause
     for child in node.children():
-        yield from _rules(child, cel)
+        yield from _rule_causes(child, cel)
 
 
-def _broken(rule: Raw, node: _Node, cel: Cel) -> Cause | None:
+def _rule_cause(rule: Raw, node: _Node, cel: CelEvaluator) -> Cause | None:
     uses_old = "oldSelf" in rule["rule"]
     if node.old is None and uses_old and not rule.get("optionalOldSelf"):
         return None
@@ -339,18 +346,18 @@ def _broken(rule: Raw, node: _Node, cel: Cel) -> Cause | None:
     try:
         if cel(rule["rule"], node.schema, node.value, node.old):
             return None
-    except CelFault as error:
+    except CelError as error:
         return invalid(path, node.schema.get("type", ""), f"{error} evaluating rule: {message}")
     if rule.get("messageExpression"):
-        message = _spoken(rule["messageExpression"], node, cel) or message
-    field = _member(node.path, rule["fieldPath"].lstrip(".")) if rule.get("fieldPath") else path
-    return _REASONS.get(rule.get("reason", ""), invalid_without_value)(field, message)
+        message = _evaluate_message(rule["messageExpression"], node, cel) or message
+    field = _member_path(node.path, rule["fieldPath"].lstrip(".")) if rule.get("fieldPath") else path
+    return _CAUSE_BUILDERS.get(rule.get("reason", ""), invalid_without_value)(field, message)
 
 
-def _spoken(expression: str, node: _Node, cel: Cel) -> str:
+def _evaluate_message(expression: str, node: _Node, cel: CelEvaluator) -> str:
     """The message that an expression returns; empty when it fails, is blank or has several lines."""
     try:
         text = str(cel(expression, node.schema, node.value, node.old)).strip()
-    except CelFault:
+    except CelError:
         return ""
     return "" if "\n" in text else text

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trimtab.api.field_errors import forbidden, invalid, not_supported, required
-from trimtab.api.schema.go_regexp import pattern_fault
-from trimtab.api.schema.prune_and_default import compile_prune
+from trimtab.api.schema.go_regexp import pattern_error
+from trimtab.api.schema.prune_and_default import compile_pruner
 from trimtab.api.schema.validation import Problem, compile_check
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
-_UNSUPPORTED = ("$ref", "$schema", "id", "definitions", "dependencies", "patternProperties", "additionalItems")
-_EMPTY_TYPE = {
+_UNSUPPORTED_KEYWORDS = ("$ref", "$schema", "id", "definitions", "dependencies", "patternProperties", "additionalItems")
+_EMPTY_TYPE_MESSAGES = {
     "root": "must not be empty at the root",
     "items": "must not be empty for specified array items",
     "field": "must not be empty for specified object fields",
@@ -52,36 +52,36 @@ def definition_causes(definition: Raw) -> list[Cause]:
 
 def schema_causes(schema: Raw, field: str) -> Iterator[Cause]:
     """Causes found in one whole schema."""
-    yield from _node(schema, field, "root")
+    yield from _schema_causes(schema, field, "root")
 
 
-def _node(schema: Mapping[str, Any], field: str, level: str) -> Iterator[Cause]:
-    yield from _unsupported(schema, field)
+def _schema_causes(schema: Mapping[str, Any], field: str, level: str) -> Iterator[Cause]:
+    yield from _unsupported_causes(schema, field)
     if not schema.get("$ref"):
-        yield from _type(schema, field, level)
-    yield from _extensions(schema, field)
-    yield from _list(schema, field)
-    yield from _map(schema, field)
-    yield from _rules(schema, field)
+        yield from _type_causes(schema, field, level)
+    yield from _extension_causes(schema, field)
+    yield from _list_type_causes(schema, field)
+    yield from _map_type_causes(schema, field)
+    yield from _rule_causes(schema, field)
     if schema.get("default") is not None:
-        yield from _default(schema, field)
-    yield from _nested(schema, field)
+        yield from _default_causes(schema, field)
+    yield from _nested_causes(schema, field)
     if level == "root" or schema.get("x-kubernetes-embedded-resource"):
-        yield from _head(_mapping(schema.get("properties")), f"{field}.properties")
+        yield from _object_field_causes(_mapping(schema.get("properties")), f"{field}.properties")
     for key, child in _mapping(schema.get("properties")).items():
-        yield from _node(_mapping(child), f"{field}.properties[{key}]", "field")
+        yield from _schema_causes(_mapping(child), f"{field}.properties[{key}]", "field")
     if isinstance(schema.get("items"), dict):
-        yield from _node(schema["items"], f"{field}.items", "items")
+        yield from _schema_causes(schema["items"], f"{field}.items", "items")
     if isinstance(schema.get("additionalProperties"), dict):
-        yield from _node(schema["additionalProperties"], f"{field}.additionalProperties", "field")
+        yield from _schema_causes(schema["additionalProperties"], f"{field}.additionalProperties", "field")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _unsupported(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
-    for key in _UNSUPPORTED:
+def _unsupported_causes(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    for key in _UNSUPPORTED_KEYWORDS:
         if schema.get(key):
             yield forbidden(f"{field}.{key}", f"{key} is not supported")
     if schema.get("uniqueItems"):
@@ -98,19 +98,19 @@ def _unsupported(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
     elif schema.get("type") == "array" and not isinstance(schema.get("items"), dict):
         yield required(f"{field}.items", "must be specified")
     pattern = schema.get("pattern", "")
-    if why := pattern_fault(pattern):
+    if why := pattern_error(pattern):
         why = f"must be a valid regular expression, but isn't: error parsing regexp: {why}"
         yield invalid(f"{field}.pattern", pattern, why)
 
 
-def _type(schema: Mapping[str, Any], field: str, level: str) -> Iterator[Cause]:
+def _type_causes(schema: Mapping[str, Any], field: str, level: str) -> Iterator[Cause]:
     type_ = schema.get("type", "")
     where = f"{field}.type"
     if schema.get("x-kubernetes-embedded-resource") and type_ != "object":
         why = "must be object if x-kubernetes-embedded-resource is true"
         yield invalid(where, type_, why) if type_ else required(where, why)
-    elif not type_ and not schema.get("x-kubernetes-int-or-string") and not _keeps(schema):
-        yield required(where, _EMPTY_TYPE[level])
+    elif not type_ and not schema.get("x-kubernetes-int-or-string") and not _preserves_unknown_fields(schema):
+        yield required(where, _EMPTY_TYPE_MESSAGES[level])
     if level == "root":
         if type_ and type_ != "object":
             yield invalid(where, type_, "must be object at the root")
@@ -118,11 +118,11 @@ def _type(schema: Mapping[str, Any], field: str, level: str) -> Iterator[Cause]:
             yield forbidden(f"{field}.additionalProperties", "must not be used at the root")
 
 
-def _keeps(schema: Mapping[str, Any]) -> bool:
+def _preserves_unknown_fields(schema: Mapping[str, Any]) -> bool:
     return bool(schema.get("x-kubernetes-preserve-unknown-fields"))
 
 
-def _extensions(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _extension_causes(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         yield invalid(f"{field}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
     if schema.get("x-kubernetes-int-or-string"):
@@ -133,7 +133,7 @@ def _extensions(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
         if schema.get("additionalProperties"):
             why = "must not be used if x-kubernetes-embedded-resource is set"
             yield forbidden(f"{field}.additionalProperties", why)
-        if not _keeps(schema) and not schema.get("properties"):
+        if not _preserves_unknown_fields(schema) and not schema.get("properties"):
             why = (
                 "must not be empty if x-kubernetes-embedded-resource is true "
                 "without x-kubernetes-preserve-unknown-fields"
@@ -141,7 +141,7 @@ def _extensions(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
             yield required(f"{field}.properties", why)
 
 
-def _head(properties: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _object_field_causes(properties: Mapping[str, Any], field: str) -> Iterator[Cause]:
     """apiVersion, kind and metadata may only have their fixed types."""
     for key, type_ in (("apiVersion", "string"), ("kind", "string"), ("metadata", "object")):
         child = _mapping(properties.get(key))
@@ -155,7 +155,7 @@ def _head(properties: Mapping[str, Any], field: str) -> Iterator[Cause]:
         )
 
 
-def _list(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _list_type_causes(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
     kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or []
     if kind is None:
         if keys:
@@ -167,7 +167,7 @@ def _list(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
     if kind not in _LIST_TYPES:
         yield not_supported(f"{field}.x-kubernetes-list-type", kind, _LIST_TYPES)
     elif kind == "map":
-        yield from _map_keys(schema, keys, field)
+        yield from _map_key_causes(schema, keys, field)
     elif keys:
         yield invalid(f"{field}.x-kubernetes-list-type", kind, "must be map if x-kubernetes-list-map-keys is non-empty")
     items = _mapping(schema.get("items"))
@@ -178,7 +178,7 @@ def _list(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
                 yield invalid(f"{field}.items.{extension}", items.get(extension, "null"), why)
 
 
-def _map(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _map_type_causes(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
     kind, type_ = schema.get("x-kubernetes-map-type"), schema.get("type")
     if kind is None:
         return
@@ -189,13 +189,13 @@ def _map(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
         yield not_supported(f"{field}.x-kubernetes-map-type", kind, _MAP_TYPES)
 
 
-def _rules(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _rule_causes(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
     for i, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
         if not str(_mapping(rule).get("rule", "")).strip():
             yield required(f"{field}.x-kubernetes-validations[{i}].rule", "rule is not specified")
 
 
-def _map_keys(schema: Mapping[str, Any], keys: list[str], field: str) -> Iterator[Cause]:
+def _map_key_causes(schema: Mapping[str, Any], keys: list[str], field: str) -> Iterator[Cause]:
     where = f"{field}.x-kubernetes-list-map-keys"
     items = _mapping(schema.get("items"))
     properties = _mapping(items.get("properties"))
@@ -215,9 +215,9 @@ def _map_keys(schema: Mapping[str, Any], keys: list[str], field: str) -> Iterato
         yield invalid(where, keys, "must not contain duplicate entries")
 
 
-def _default(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _default_causes(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
     """A default must be valid by its own schema and have no unknown fields."""
-    prune = compile_prune(dict(schema))
+    prune = compile_pruner(dict(schema))
     unknown: list[str] = []
     if prune is not None:
         prune(schema["default"], "", unknown)
@@ -233,7 +233,7 @@ def _default(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
         yield problem.cause._replace(field=where)
 
 
-def _nested(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _nested_causes(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
     """Under anyOf, oneOf, allOf and not only limits may stand; the structure must be declared outside."""
     for key in ("anyOf", "oneOf", "allOf"):
         for i, branch in enumerate(schema.get(key) or ()):
@@ -242,17 +242,17 @@ def _nested(schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
                 _mapping(branch).get("anyOf"),
             ):
                 continue
-            yield from _limits_only(_mapping(branch), f"{field}.{key}[{i}]")
+            yield from _branch_causes(_mapping(branch), f"{field}.{key}[{i}]")
     if isinstance(schema.get("not"), dict):
-        yield from _limits_only(schema["not"], f"{field}.not")
+        yield from _branch_causes(schema["not"], f"{field}.not")
 
 
-def _limits_only(branch: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def _branch_causes(branch: Mapping[str, Any], field: str) -> Iterator[Cause]:
     for key, why in _NESTED_FORBIDDEN.items():
         if branch.get(key):
             yield forbidden(f"{field}.{key}", why)
-    yield from _nested(branch, field)
+    yield from _nested_causes(branch, field)
     for key, child in _mapping(branch.get("properties")).items():
-        yield from _limits_only(_mapping(child), f"{field}.properties[{key}]")
+        yield from _branch_causes(_mapping(child), f"{field}.properties[{key}]")
     if isinstance(branch.get("items"), dict):
-        yield from _limits_only(branch["items"], f"{field}.items")
+        yield from _branch_causes(branch["items"], f"{field}.items")

@@ -121,7 +121,7 @@ def _operations(names: Sequence[str]) -> "list[Operation]":
 
 
 def _check_syntax(customizations: Sequence[dict[str, Any]]) -> bool:
-    from trimtab.interpret.lua.sandbox import syntax_fault  # noqa: PLC0415
+    from trimtab.interpret.lua.sandbox import check_syntax  # noqa: PLC0415
     from trimtab.interpret.lua.scripts import scripts_of  # noqa: PLC0415
 
     if not customizations:
@@ -129,7 +129,7 @@ def _check_syntax(customizations: Sequence[dict[str, Any]]) -> bool:
     good = True
     for customization in customizations:
         for operation, script in scripts_of(customization).items():
-            fault = syntax_fault(script.text)
+            fault = check_syntax(script.text)
             good = good and fault is None
             result = "the syntax is valid" if fault is None else f"{fault.reason}: {fault.message}"
             click.echo(f"{script.customization} {operation}: {result}", err=fault is not None)
@@ -164,7 +164,7 @@ def _check_targets(customizations: Sequence[dict[str, Any]], given: Given) -> No
 
 
 def _answer_all(interpreter: "Interpreter", given: Given, asked: "list[Operation]") -> bool:
-    from trimtab.interpret.operations import Operation, Uninterpretable  # noqa: PLC0415
+    from trimtab.interpret.operations import InterpreterError, Operation  # noqa: PLC0415
 
     good = True
     for operation in asked or Operation:
@@ -176,9 +176,9 @@ def _answer_all(interpreter: "Interpreter", given: Given, asked: "list[Operation
             raise InputFault(f"{operation} requires {_NEEDS[operation]}")
         try:
             _show(operation, question())
-        except Uninterpretable as failed:
+        except InterpreterError as failed:
             good = False
-            click.echo(f"{operation}: {failed.fault.reason} ({failed.source}): {failed.fault.message}", err=True)
+            click.echo(f"{operation}: {failed.failure.reason} ({failed.source}): {failed.failure.message}", err=True)
     return good
 
 

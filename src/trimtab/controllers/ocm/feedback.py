@@ -16,7 +16,7 @@ from trimtab.api.kinds.ocm_work import (
     ManifestConfigOption,
 )
 from trimtab.api.value import Condition, Raw
-from trimtab.interpret.cel.expressions import Unanswered
+from trimtab.interpret.cel.expressions import ExpressionError
 
 COMPLETE = "Complete"
 BY_RULE = "ConditionRule"
@@ -143,7 +143,7 @@ def _judged(rule: ConditionRule, document: Raw, cel: Any) -> Condition:
         return condition.but(message=f"no condition of {document['apiVersion']} {document['kind']} is well known")
     try:
         holds = all(_is_true(text, document, cel) for text in rule.cel_expressions)
-    except Unanswered as fault:
+    except ExpressionError as fault:
         return condition.but(status="False", reason="ConditionRuleExpressionError", message=str(fault))
     status = "True" if holds else "False"
     return condition.but(
@@ -154,7 +154,7 @@ def _judged(rule: ConditionRule, document: Raw, cel: Any) -> Condition:
 def _is_true(text: str, document: Raw, cel: Any) -> bool:
     result = cel.value(text, {"object": document})
     if not isinstance(result, bool):
-        raise Unanswered(f"expected bool result, got {result!r}")
+        raise ExpressionError(f"expected bool result, got {result!r}")
     return result
 
 
@@ -162,7 +162,7 @@ def _message(rule: ConditionRule, document: Raw, cel: Any, *, holds: bool) -> st
     if rule.message_expression:
         try:
             message = cel.value(rule.message_expression, {"object": document, "result": holds})
-        except Unanswered as fault:
+        except ExpressionError as fault:
             return str(fault).partition("\n | ")[0]
         if not isinstance(message, str):
             return "expected message expression to have a string result"

@@ -32,7 +32,7 @@ from trimtab.controllers.propagation.dispatch import renewed
 from trimtab.controllers.propagation.work_rendering import marked
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import work_name
-from trimtab.interpret.operations import Operation, Uninterpretable
+from trimtab.interpret.operations import InterpreterError, Operation
 from trimtab.interpret.prune import prune
 
 SOURCE_NAME = "trimtab.dev/manifestwork"
@@ -362,7 +362,7 @@ def health_of(subject: ManifestWork, status: ManifestStatus, view: View) -> str:
         return status.health
     try:
         return interpreter.health(seen)
-    except Uninterpretable:
+    except InterpreterError:
         return "Unknown"
 
 

@@ -17,7 +17,7 @@ from trimtab.controllers.propagation.dispatch import expected_clusters, works_of
 from trimtab.controllers.propagation.execute import is_ready
 from trimtab.controllers.propagation.schedule import is_ours
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.operations import Operation, Uninterpretable
+from trimtab.interpret.operations import InterpreterError, Operation
 
 ANSWER_SECONDS = 5.0
 LONGEST_ANSWER_SECONDS = 20.0
@@ -286,7 +286,7 @@ def template_status(
     ]
     try:
         wanted = interpreter.aggregate(template, counted)
-    except Uninterpretable as fault:
+    except InterpreterError as fault:
         yield Note(ref, "AggregateStatusFailed", str(fault), source, "Warning")
         return
     if (wanted.get("status") or {}) != (template.get("status") or {}):

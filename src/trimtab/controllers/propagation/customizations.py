@@ -9,8 +9,8 @@ from trimtab.api.value import Condition
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import with_condition
 from trimtab.controllers.contract import Note, View, Wish, controller, spec_changed
-from trimtab.interpret.lua.sandbox import syntax_fault
-from trimtab.interpret.operations import Fault
+from trimtab.interpret.lua.sandbox import check_syntax
+from trimtab.interpret.operations import InterpreterFailure
 
 SOURCE = "interpreter"
 
@@ -34,21 +34,21 @@ def scripts(customization: ResourceInterpreterCustomization) -> dict[str, str]:
     return {name: rule.get("luaScript") or "" for name, rule in rules.items()}
 
 
-def failed(customization: ResourceInterpreterCustomization, view: View) -> Fault | None:
+def failed(customization: ResourceInterpreterCustomization, view: View) -> InterpreterFailure | None:
     """The last failure of a script of this customization, if the customization still has that script."""
     script, fault = view.recall("script fault", customization.name) or ("", None)
     return fault if script in scripts(customization).values() else None
 
 
-def unreadable(customization: ResourceInterpreterCustomization) -> Fault | None:
+def unreadable(customization: ResourceInterpreterCustomization) -> InterpreterFailure | None:
     for name, script in scripts(customization).items():
-        fault = syntax_fault(script)
+        fault = check_syntax(script)
         if fault is not None:
-            return Fault(fault.reason, f"{name}: {fault.message}")
+            return InterpreterFailure(fault.reason, f"{name}: {fault.message}")
     return None
 
 
-def verdict(fault: Fault | None, view: View) -> Condition:
+def verdict(fault: InterpreterFailure | None, view: View) -> Condition:
     return Condition(
         type="Ready",
         status="True" if fault is None else "False",

@@ -24,7 +24,7 @@ from trimtab.controllers.contract import Again, Index, Note, Ref, Remember, View
 from trimtab.controllers.propagation.template_references import controller_reference, object_reference
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import binding_name, binding_reference_key
-from trimtab.interpret.operations import Operation, Uninterpretable
+from trimtab.interpret.operations import InterpreterError, Operation
 
 SOURCE = "dependencies-distributor"
 
@@ -99,7 +99,7 @@ def dependencies(binding: ResourceBinding, view: View) -> Iterator[Wish]:
         return
     try:
         needed = interpreter.dependencies(template)
-    except Uninterpretable as fault:
+    except InterpreterError as fault:
         yield Note(ref, "GetDependenciesFailed", str(fault), SOURCE, "Warning")
         yield Again(30)
         return

@@ -31,7 +31,7 @@ from trimtab.controllers.propagation.template_references import controller_refer
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.match import policy_priority
 from trimtab.interpret.names import binding_name
-from trimtab.interpret.operations import Operation, Uninterpretable
+from trimtab.interpret.operations import InterpreterError, Operation
 
 SOURCE = "resource-detector"
 RESERVED = re.compile(r"karmada-system|karmada-cluster|karmada-es-.*|kube-.*")
@@ -375,7 +375,7 @@ def with_replicas(spec: BindingSpec, template: Raw, view: View) -> BindingSpec:
             replicas, raw = interpreter.replicas(template)
             requirements = msgspec.convert(raw, ReplicaRequirements, strict=False) if raw is not None else None
             return spec.but(replicas=replicas, replica_requirements=requirements)
-    except Uninterpretable as fault:
+    except InterpreterError as fault:
         raise Unready(str(fault)) from fault
     return spec
 

@@ -13,8 +13,8 @@ from trimtab.controllers.movement import purge_guard
 from trimtab.controllers.propagation.detect import selectors_of
 from trimtab.controllers.propagation.work_rendering import divided_completions, render, told_fault
 from trimtab.interpret.match import policy_priority
-from trimtab.interpret.operations import Uninterpretable
-from trimtab.interpret.overrides.overrides import OverrideFault
+from trimtab.interpret.operations import InterpreterError
+from trimtab.interpret.overrides.overrides import OverrideError
 from trimtab.interpret.prune import prune
 
 DIRECTLY_SECONDS = 5.0
@@ -161,10 +161,10 @@ def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iter
     for target in shares:
         try:
             work, notes = render(binding, target, template, pruned, completions, view)
-        except Uninterpretable as fault:
+        except InterpreterError as fault:
             failures.append(str(fault))
             continue
-        except OverrideFault as fault:
+        except OverrideError as fault:
             failures.append(fault.cause)
             yield from told_fault(binding, fault, target.name)
             continue

@@ -33,9 +33,9 @@ from trimtab.controllers.contract import (
 )
 from trimtab.controllers.propagation.work_status import identify, reflect
 from trimtab.controllers.settings import setting
-from trimtab.interpret.ignore_fields import spared
+from trimtab.interpret.ignore_fields import with_ignored_fields
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.operations import Operation, Uninterpretable
+from trimtab.interpret.operations import InterpreterError, Operation
 from trimtab.interpret.prune import prune
 
 SOURCE = "execution-controller"
@@ -360,7 +360,7 @@ def delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
         return Delivery(ref, manifest, seen, None, problem)
     try:
         wanted = reconciled(manifest, seen, view.part("interpreter"))
-    except Uninterpretable as fault:
+    except InterpreterError as fault:
         return Delivery(ref, manifest, seen, None, str(fault))
     same, memory = is_as_sent(cluster.name, ref, wanted, seen, view)
     return Delivery(ref, manifest, seen, None if same else Make(wanted, seen=seen, replace=True), "", memory)
@@ -393,7 +393,7 @@ def with_spared_fields(manifest: Raw, seen: Raw) -> Raw:
     for rule in orjson.loads(mine.get(well_known.IGNORE_FIELDS, "[]")):
         changed = mine.get(well_known.CONFIG_HASH) != theirs.get(well_known.CONFIG_HASH)
         if rule["condition"] == "OnSpokePresent" or not changed:
-            manifest = spared(manifest, seen, rule)
+            manifest = with_ignored_fields(manifest, seen, rule)
     return manifest
 
 

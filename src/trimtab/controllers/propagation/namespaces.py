@@ -14,7 +14,7 @@ from trimtab.controllers.propagation.dispatch import renewed
 from trimtab.controllers.propagation.template_references import controller_reference
 from trimtab.controllers.propagation.work_rendering import marked, overridden
 from trimtab.interpret.names import work_name
-from trimtab.interpret.overrides.overrides import OverrideFault
+from trimtab.interpret.overrides.overrides import OverrideError
 from trimtab.interpret.prune import prune
 
 
@@ -48,7 +48,7 @@ def namespaces(namespace: Namespace, view: View) -> Iterator[Wish]:
         seen = view.get(Work, target.name, name)
         try:
             work = work_for(namespace, cluster, name, view)
-        except OverrideFault:
+        except OverrideError:
             yield Again(60)
             continue
         wanted = work if seen is None else renewed(seen, work)

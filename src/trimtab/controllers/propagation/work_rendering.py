@@ -11,7 +11,13 @@ from trimtab.decide.divide import apportion
 from trimtab.interpret.interpreter import Interpreter
 from trimtab.interpret.names import fnv1a, work_name
 from trimtab.interpret.operations import Operation
-from trimtab.interpret.overrides.overrides import Applied, Overridden, OverrideFault, applied_annotation, override
+from trimtab.interpret.overrides.overrides import (
+    AppliedRule,
+    OverrideError,
+    OverrideResult,
+    applied_overrides_annotation,
+    apply_overrides,
+)
 
 OVERRIDE_SOURCE = "override-manager"
 OVERRIDES = "policy.karmada.io/v1alpha1"
@@ -123,7 +129,7 @@ def with_preserved_state(manifest: Raw, binding: Binding, cluster: str) -> Raw:
     return well_known.remarked(manifest, labels=last.preserved_label_state, annotations={})
 
 
-def overridden(manifest: Raw, cluster: str, view: View) -> Overridden:
+def overridden(manifest: Raw, cluster: str, view: View) -> OverrideResult:
     """The manifest after all override policies that select it for this cluster. Raises `OverrideFault`."""
     namespace = manifest["metadata"].get("namespace", "")
     policies = [
@@ -131,32 +137,32 @@ def overridden(manifest: Raw, cluster: str, view: View) -> Overridden:
         *(view.raws(OVERRIDES, "OverridePolicy", namespace) if namespace else ()),
     ]
     if not policies:
-        return Overridden(manifest)
+        return OverrideResult(manifest)
     where = view.raw(Ref("cluster.karmada.io/v1alpha1", "Cluster", "", cluster))
-    return override(manifest, where or {"metadata": {"name": cluster}}, policies)
+    return apply_overrides(manifest, where or {"metadata": {"name": cluster}}, policies)
 
 
-def applied_overrides(done: Overridden) -> dict[str, str]:
+def applied_overrides(done: OverrideResult) -> dict[str, str]:
     """The annotations that list the applied override rules."""
     listed = {well_known.APPLIED_CLUSTER_OVERRIDES: done.cluster_wide, well_known.APPLIED_OVERRIDES: done.namespaced}
-    return {annotation: applied_annotation(rules) for annotation, rules in listed.items() if rules}
+    return {annotation: applied_overrides_annotation(rules) for annotation, rules in listed.items() if rules}
 
 
-def told(binding: Binding, rules: Iterable[Applied], cluster: str) -> list[Note]:
+def told(binding: Binding, rules: Iterable[AppliedRule], cluster: str) -> list[Note]:
     """One event per override policy that was applied."""
     texts = dict.fromkeys(f"Apply {described(rule)} for cluster({cluster}) succeed." for rule in rules)
     about = well_known.template_ref(binding)
     return [Note(about, "ApplyOverridePolicySucceed", text, OVERRIDE_SOURCE) for text in texts]
 
 
-def told_fault(binding: Binding, fault: OverrideFault, cluster: str) -> list[Note]:
+def told_fault(binding: Binding, fault: OverrideError, cluster: str) -> list[Note]:
     """Events for the policies applied so far and for the one that failed; the caller reports the cause."""
     text = f"Apply {described(fault.rule)} for cluster({cluster}) failed."
     failed = Note(well_known.template_ref(binding), "ApplyOverridePolicyFailed", text, OVERRIDE_SOURCE, "Warning")
-    return [*told(binding, fault.done, cluster), failed]
+    return [*told(binding, fault.applied_before, cluster), failed]
 
 
-def described(rule: Applied) -> str:
+def described(rule: AppliedRule) -> str:
     return f"override policy({rule.policy})" if rule.namespace else f"cluster override policy({rule.policy})"
 
 

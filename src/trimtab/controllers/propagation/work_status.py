@@ -5,7 +5,7 @@ from trimtab.api.value import Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Note, View
 from trimtab.interpret.interpreter import Interpreter
-from trimtab.interpret.operations import Operation, Uninterpretable
+from trimtab.interpret.operations import InterpreterError, Operation
 
 SOURCE = "work-status-controller"
 
@@ -34,7 +34,7 @@ def reflect(work: Work, identifier: ResourceIdentifier, seen: Raw, view: View) -
         events.append(
             Note(about, "ReflectStatusSucceed", f"Reflect status for object({name}) succeed.", SOURCE, routine=True)
         )
-    except Uninterpretable as fault:
+    except InterpreterError as fault:
         status = None
         text = f"Reflect status for object({name}) failed, err: {fault}."
         events.append(Note(about, "ReflectStatusFailed", text, SOURCE, "Warning"))
@@ -42,7 +42,7 @@ def reflect(work: Work, identifier: ResourceIdentifier, seen: Raw, view: View) -
     if interpreter.interprets((seen["apiVersion"], seen["kind"]), Operation.HEALTH):
         try:
             health = interpreter.health(seen)
-        except Uninterpretable as fault:
+        except InterpreterError as fault:
             health = "Unknown"
             text = f"Interpret health of object({name}) failed, err: {fault}."
             events.append(Note(about, "InterpretHealthFailed", text, SOURCE, "Warning"))

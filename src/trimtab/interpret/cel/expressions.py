@@ -12,9 +12,9 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from trimtab.api.value import Raw
-from trimtab.interpret.cel.formats import formats, with_optionals
-from trimtab.interpret.cel.library import Overload, library
-from trimtab.interpret.cel.strings import strings
+from trimtab.interpret.cel.formats import format_overloads, wrap_optional_calls
+from trimtab.interpret.cel.library import Overload, library_overloads
+from trimtab.interpret.cel.strings import string_overloads
 
 try:
     from cel_expr_python import cel
@@ -22,73 +22,73 @@ try:
 except ImportError:  # the extra is not installed
     cel = None
 
-Scores: TypeAlias = Callable[[str], Mapping[str, int] | None]
-Program: TypeAlias = Callable[[Raw, Scores], bool]
-Compiler: TypeAlias = Callable[[tuple[str, ...]], Program | str]
+ScoreLookup: TypeAlias = Callable[[str], Mapping[str, int] | None]
+SelectorProgram: TypeAlias = Callable[[Raw, ScoreLookup], bool]
+SelectorCompiler: TypeAlias = Callable[[tuple[str, ...]], SelectorProgram | str]
 
-OPAQUE = ("Quantity", "IP", "CIDR", "URL", "Semver", "Format")
+OPAQUE_TYPES = ("Quantity", "IP", "CIDR", "URL", "Semver", "Format")
 """Types that CEL does not have."""
-_ANY = ("string", "int", "uint", "double", "bool", "null", "bytes", "timestamp", "duration", "list", "Map")
+_ALL_TYPES = ("string", "int", "uint", "double", "bool", "null", "bytes", "timestamp", "duration", "list", "Map")
 COST_LIMIT = 1_000_000
 """For one expression about one cluster, as upstream."""
-COST_LIMIT_OF_SELECTOR = 10_000_000
-_LONGEST = 16_384
-_LOOP = re.compile(r"\.\s*(?:all|exists|exists_one|map|filter)\s*\(")
-_UNPACKS = re.compile(r"\.\s*(?:split|parseJSON)\s*\(")
-_NOISE = re.compile(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$")
+SELECTOR_COST_LIMIT = 10_000_000
+_MAX_EXPRESSION_LENGTH = 16_384
+_COMPREHENSION = re.compile(r"\.\s*(?:all|exists|exists_one|map|filter)\s*\(")
+_UNPACKING_CALL = re.compile(r"\.\s*(?:split|parseJSON)\s*\(")
+_STATUS_CODE = re.compile(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$")
 
 
-class Unmatched(Exception):
+class MissingScore(Exception):
     """Raised inside an expression that reads a missing score: the cluster does not match."""
 
 
-class Unanswered(Exception):
+class ExpressionError(Exception):
     """An expression has no value; the message is for its author."""
 
 
-class Tongue:
+class ExpressionEnvironment:
     """Compiles expressions over some variables, after checking their types."""
 
     def __init__(self, overloads: list[Overload], variables: Mapping[str, str]) -> None:
-        opaque = {name: cel.Type.AbstractType(f"kubernetes.{name}") for name in OPAQUE}
-        overloads = [*library(), *strings(), *formats(), *overloads]
+        opaque = {name: cel.Type.AbstractType(f"kubernetes.{name}") for name in OPAQUE_TYPES}
+        overloads = [*library_overloads(), *string_overloads(), *format_overloads(), *overloads]
         # the evaluator has no values of opaque types: the first environment checks types, the second evaluates maps
         self._checker = _environment(overloads, opaque, variables)
         maps = dict.fromkeys(opaque, cel.Type.Map(cel.Type.STRING, cel.Type.DYN))
-        self._runner = _environment(_spelled_out(overloads), maps, variables)
+        self._evaluator = _environment(_expand_overloads(overloads), maps, variables)
 
     def compile(self, text: str) -> Any:
-        if len(text) > _LONGEST:
-            raise Unanswered(f"ERROR: <input>:1:1: expression is longer than {_LONGEST} characters")
-        wrapped = with_optionals(text)
+        if len(text) > _MAX_EXPRESSION_LENGTH:
+            raise ExpressionError(f"ERROR: <input>:1:1: expression is longer than {_MAX_EXPRESSION_LENGTH} characters")
+        wrapped = wrap_optional_calls(text)
         try:
             self._checker.compile(wrapped)
-            return self._runner.compile(wrapped)
+            return self._evaluator.compile(wrapped)
         except RuntimeError as error:
-            raise Unanswered(_NOISE.sub("", str(error))) from error
+            raise ExpressionError(_STATUS_CODE.sub("", str(error))) from error
 
 
 class Evaluator:
     """Compiles each selector once, and evaluates it for one cluster at a time."""
 
     def __init__(self) -> None:
-        self._scores: Scores = lambda _: None
-        self._tongue = Tongue(self._own(), {"managedCluster": "Map"})
-        self._programs: dict[tuple[str, ...], Program | str] = {}
+        self._score_lookup: ScoreLookup = lambda _: None
+        self._environment = ExpressionEnvironment(self._own_overloads(), {"managedCluster": "Map"})
+        self._programs: dict[tuple[str, ...], SelectorProgram | str] = {}
 
-    def _own(self) -> list[Overload]:
+    def _own_overloads(self) -> list[Overload]:
         return [
             Overload("scores", ("Map", "string"), "list", self._scores_of, member=True),
             _PARSE_JSON,
         ]
 
     def _scores_of(self, cluster: Raw, resource: str) -> list[Raw]:
-        found = self._scores(resource)
+        found = self._score_lookup(resource)
         if found is None:
-            raise Unmatched(f"there is no AddOnPlacementScore {resource}")
+            raise MissingScore(f"there is no AddOnPlacementScore {resource}")
         return [{"name": name, "value": value} for name, value in found.items()]
 
-    def __call__(self, expressions: tuple[str, ...]) -> Program | str:
+    def __call__(self, expressions: tuple[str, ...]) -> SelectorProgram | str:
         known = self._programs.get(expressions)
         if known is None:
             if len(self._programs) >= 1024:
@@ -96,21 +96,21 @@ class Evaluator:
             known = self._programs[expressions] = self._compile(expressions)
         return known
 
-    def _compile(self, expressions: tuple[str, ...]) -> Program | str:
+    def _compile(self, expressions: tuple[str, ...]) -> SelectorProgram | str:
         compiled = []
         for text in expressions:
             try:
-                compiled.append((text, self._tongue.compile(text)))
-            except Unanswered as error:
+                compiled.append((text, self._environment.compile(text)))
+            except ExpressionError as error:
                 return str(error)
 
-        def holds(cluster: Raw, scores: Scores) -> bool:
-            self._scores = scores
+        def holds(cluster: Raw, scores: ScoreLookup) -> bool:
+            self._score_lookup = scores
             total = 0
             for text, expression in compiled:
-                estimate = cost(text, cluster)
+                estimate = estimate_cost(text, cluster)
                 total += estimate
-                if estimate > COST_LIMIT or total > COST_LIMIT_OF_SELECTOR:
+                if estimate > COST_LIMIT or total > SELECTOR_COST_LIMIT:
                     return False
                 try:
                     result = expression.eval(data={"managedCluster": cluster}).value()
@@ -124,48 +124,48 @@ class Evaluator:
 
     def value(self, text: str, known: Mapping[str, Any]) -> Any:
         """The value of an expression about an `object` (and, if known, a `result`); raises `ExpressionError`."""
-        if cost(text, dict(known)) > COST_LIMIT:
-            raise Unanswered("the expression would cost more than it may")
+        if estimate_cost(text, dict(known)) > COST_LIMIT:
+            raise ExpressionError("the expression would cost more than it may")
         try:
-            found = _about_objects(text).eval(data={"object": None, "result": False, **known})
+            found = _compile_object_expression(text).eval(data={"object": None, "result": False, **known})
             if found.type() == cel.Type.ERROR:
-                raise Unanswered(_NOISE.sub("", str(found.value())))
+                raise ExpressionError(_STATUS_CODE.sub("", str(found.value())))
             return found.plain_value()
         except (RuntimeError, TypeError) as error:
-            raise Unanswered(_NOISE.sub("", str(error))) from error
+            raise ExpressionError(_STATUS_CODE.sub("", str(error))) from error
 
 
 @lru_cache(maxsize=1024)
-def _about_objects(text: str) -> Any:
-    return _tongue_of_rules().compile(text)
+def _compile_object_expression(text: str) -> Any:
+    return _object_environment().compile(text)
 
 
 @cache
-def _tongue_of_rules() -> Tongue:
+def _object_environment() -> ExpressionEnvironment:
     known = Overload("hasConditions", ("dyn",), "bool", _has_conditions)
-    return Tongue([known, _PARSE_JSON], {"object": "dyn", "result": "bool"})
+    return ExpressionEnvironment([known, _PARSE_JSON], {"object": "dyn", "result": "bool"})
 
 
 def _has_conditions(status: Any) -> bool:
     return isinstance(status, dict) and isinstance(status.get("conditions"), list) and bool(status["conditions"])
 
 
-def _parsed(text: str) -> Any:
-    return _as_json(json.loads(text))
+def _parse_json(text: str) -> Any:
+    return _with_float_numbers(json.loads(text))
 
 
-def _as_json(value: Any) -> Any:
+def _with_float_numbers(value: Any) -> Any:
     """Numbers in JSON are doubles."""
     if isinstance(value, bool) or not isinstance(value, int | list | dict):
         return value
     if isinstance(value, int):
         return float(value)
     if isinstance(value, list):
-        return [_as_json(item) for item in value]
-    return {key: _as_json(item) for key, item in value.items()}
+        return [_with_float_numbers(item) for item in value]
+    return {key: _with_float_numbers(item) for key, item in value.items()}
 
 
-_PARSE_JSON = Overload("parseJSON", ("string",), "dyn", _parsed, member=True)
+_PARSE_JSON = Overload("parseJSON", ("string",), "dyn", _parse_json, member=True)
 
 
 def _environment(overloads: list[Overload], opaque: Mapping[str, Any], variables: Mapping[str, str]) -> Any:
@@ -185,15 +185,15 @@ def _environment(overloads: list[Overload], opaque: Mapping[str, Any], variables
         "Map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
         **opaque,
     }
-    by_name: dict[str, list[Any]] = {"string": _texts_of_standard_values()}
+    by_name: dict[str, list[Any]] = {"string": _standard_string_overloads()}
     for number, overload in enumerate(overloads):
         by_name.setdefault(overload.name, []).append(
             cel.Overload(
                 f"trimtab_{overload.name}_{number}",
-                types[overload.returns],
-                [types[taken] for taken in overload.takes],
+                types[overload.result_type],
+                [types[taken] for taken in overload.argument_types],
                 overload.member,
-                overload.does,
+                overload.function,
             )
         )
     return cel.NewEnv(
@@ -204,7 +204,7 @@ def _environment(overloads: list[Overload], opaque: Mapping[str, Any], variables
     )
 
 
-def _texts_of_standard_values() -> list[Any]:
+def _standard_string_overloads() -> list[Any]:
     """`string(x)` as the evaluator declares it: only a function declared anew can get an overload for addresses."""
     kinds = ("INT", "UINT", "DOUBLE", "BOOL", "STRING", "BYTES", "TIMESTAMP", "DURATION")
     return [
@@ -212,29 +212,35 @@ def _texts_of_standard_values() -> list[Any]:
     ]
 
 
-def _spelled_out(overloads: list[Overload]) -> list[Overload]:
+def _expand_overloads(overloads: list[Overload]) -> list[Overload]:
     """Overloads for evaluation: opaque types become maps, and a `dyn` argument gets one overload per type."""
     forms: dict[tuple[str, tuple[str, ...], bool], Overload] = {}
     for overload in overloads:
-        for kinds in product(*(_ANY if taken == "dyn" else (taken,) for taken in overload.takes)):
-            types = tuple("Map" if taken in OPAQUE else taken for taken in kinds)
-            expanded = Overload(overload.name, kinds, overload.returns, overload.does, overload.member)
+        for kinds in product(*(_ALL_TYPES if taken == "dyn" else (taken,) for taken in overload.argument_types)):
+            types = tuple("Map" if taken in OPAQUE_TYPES else taken for taken in kinds)
+            expanded = Overload(overload.name, kinds, overload.result_type, overload.function, overload.member)
             forms.setdefault((overload.name, types, overload.member), expanded)
     return list(forms.values())
 
 
-def cost(expression: str, cluster: Raw) -> int:
+def estimate_cost(expression: str, cluster: Raw) -> int:
     """An upper bound of the evaluation steps: the largest collection to the power of the loop depth."""
-    depth = loops_in_loops(expression)
+    depth = loop_depth(expression)
     if depth == 0:
         return len(expression)
-    return int(max(largest(cluster, unpacked=_UNPACKS.search(expression) is not None), len(expression)) ** depth)
+    return int(
+        max(
+            largest_collection_size(cluster, count_strings=_UNPACKING_CALL.search(expression) is not None),
+            len(expression),
+        )
+        ** depth
+    )
 
 
 @cache
-def loops_in_loops(expression: str) -> int:
+def loop_depth(expression: str) -> int:
     """How deeply comprehensions are nested in the expression."""
-    starts = {match.end() - 1 for match in _LOOP.finditer(expression)}
+    starts = {match.end() - 1 for match in _COMPREHENSION.finditer(expression)}
     deepest = depth = 0
     opened: list[bool] = []
     for position, char in enumerate(expression):
@@ -247,18 +253,20 @@ def loops_in_loops(expression: str) -> int:
     return deepest
 
 
-def largest(value: Any, *, unpacked: bool) -> int:
+def largest_collection_size(value: Any, *, count_strings: bool) -> int:
     """The size of the largest list or map below; strings count when the expression takes them apart."""
     if isinstance(value, str):
-        return len(value) if unpacked else 0
+        return len(value) if count_strings else 0
     if isinstance(value, dict):
-        return max(len(value), *(largest(item, unpacked=unpacked) for item in value.values()), 0)
+        return max(
+            len(value), *(largest_collection_size(item, count_strings=count_strings) for item in value.values()), 0
+        )
     if isinstance(value, list | tuple):
-        return max(len(value), *(largest(item, unpacked=unpacked) for item in value), 0)
+        return max(len(value), *(largest_collection_size(item, count_strings=count_strings) for item in value), 0)
     return 0
 
 
 @cache
-def compiler() -> Compiler | None:
+def compiler() -> SelectorCompiler | None:
     """The evaluator, or None where the extra `cel` is not installed."""
     return None if cel is None else Evaluator()

@@ -27,44 +27,44 @@ class Overload(NamedTuple):
     """One overload of a function; types are CEL's names, or capitalised names for the types that CEL lacks."""
 
     name: str
-    takes: tuple[str, ...]
-    returns: str
-    does: Callable[..., Any]
+    argument_types: tuple[str, ...]
+    result_type: str
+    function: Callable[..., Any]
     member: bool = False
 
 
-def _quantity(text: str) -> Raw:
+def _parse_quantity_value(text: str) -> Raw:
     return {"Quantity": str(parse(text))}
 
 
-def _amount(quantity: Raw) -> Fraction:
+def _quantity_amount(quantity: Raw) -> Fraction:
     return Fraction(quantity["Quantity"])
 
 
-def _semver(text: str) -> Raw:
+def _parse_semver(text: str) -> Raw:
     match = _SEMVER.match(text)
     if match is None:
         raise ValueError(f"{text!r} is not a semantic version")
     return {"Semver": [int(match[1]), int(match[2]), int(match[3]), match[4] or ""]}
 
 
-def _precedence(version: Raw) -> tuple[Any, ...]:
+def _semver_sort_key(version: Raw) -> tuple[Any, ...]:
     """A release is newer than its candidates; numbers compare as numbers and come before words."""
     major, minor, patch, candidate = version["Semver"]
     parts = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in candidate.split("."))
     return (major, minor, patch, not candidate, parts)
 
 
-def _measure(value: Raw) -> Any:
-    return _amount(value) if "Quantity" in value else _precedence(value)
+def _sort_key(value: Raw) -> Any:
+    return _quantity_amount(value) if "Quantity" in value else _semver_sort_key(value)
 
 
 def _compare(left: Raw, right: Raw) -> int:
-    first, second = _measure(left), _measure(right)
+    first, second = _sort_key(left), _sort_key(right)
     return int(first > second) - int(first < second)
 
 
-def _ip(text: str) -> Raw:
+def _parse_ip(text: str) -> Raw:
     address = ip_address(text)
     if isinstance(address, IPv6Address) and (address.ipv4_mapped or address.scope_id):
         raise ValueError(f"{text!r} is not an address that Kubernetes takes")
@@ -75,7 +75,7 @@ def _address(value: Raw) -> IPv4Address | IPv6Address:
     return ip_address(value["IP"])
 
 
-def _cidr(text: str) -> Raw:
+def _parse_cidr(text: str) -> Raw:
     address, _, length = text.partition("/")
     if not length.isdigit() or "." in length:
         raise ValueError(f"{text!r} is not a range of addresses")
@@ -87,11 +87,11 @@ def _network(value: Raw) -> Any:
     return ip_network(value["CIDR"], strict=False)
 
 
-def _within(inner: Any, outer: Any) -> bool:
+def _is_subnet(inner: Any, outer: Any) -> bool:
     return inner.version == outer.version and bool(inner.subnet_of(outer))
 
 
-def _url(text: str) -> Raw:
+def _parse_url(text: str) -> Raw:
     parts = urlsplit(text)
     bad = _BAD_ESCAPE.search(text) or not text.isprintable()
     if bad or (not parts.scheme and not text.startswith("/")):
@@ -117,10 +117,10 @@ def _query(value: Raw) -> Raw:
     return found
 
 
-def _accepted(reads: Callable[[str], Raw]) -> Callable[[str], bool]:
+def _validator(parser: Callable[[str], Raw]) -> Callable[[str], bool]:
     def accepts(text: str) -> bool:
         try:
-            reads(text)
+            parser(text)
         except ValueError:
             return False
         return True
@@ -129,10 +129,10 @@ def _accepted(reads: Callable[[str], Raw]) -> Callable[[str], bool]:
 
 
 def _is_canonical(text: str) -> bool:
-    return bool(_ip(text)["IP"] == text)
+    return bool(_parse_ip(text)["IP"] == text)
 
 
-def _shown(value: Raw) -> str:
+def _address_text(value: Raw) -> str:
     """An address or a range as text; the other opaque types have none."""
     found = value.get("IP", value.get("CIDR"))
     if not isinstance(found, str):
@@ -141,7 +141,7 @@ def _shown(value: Raw) -> str:
 
 
 def _index_of(values: list[Any], wanted: Any) -> int:
-    return next((index for index, value in enumerate(values) if _equal(value, wanted)), -1)
+    return next((index for index, value in enumerate(values) if _cel_equal(value, wanted)), -1)
 
 
 def _last_index_of(values: list[Any], wanted: Any) -> int:
@@ -149,16 +149,16 @@ def _last_index_of(values: list[Any], wanted: Any) -> int:
     return from_end if from_end < 0 else len(values) - 1 - from_end
 
 
-def _equal(left: Any, right: Any) -> bool:
+def _cel_equal(left: Any, right: Any) -> bool:
     """A boolean never equals a number in CEL."""
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 
-def _found(text: str, pattern: str, limit: int = -1) -> list[str]:
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     finder = go_finder(pattern)
     if finder is None:
         raise ValueError(f"{pattern!r} cannot be read")
-    return finder.all(text, limit)
+    return finder.find_all(text, limit)
 
 
 def _is_sorted(values: list[Any]) -> bool:
@@ -166,30 +166,37 @@ def _is_sorted(values: list[Any]) -> bool:
 
 
 def _as_integer(quantity: Raw) -> int:
-    amount = _amount(quantity)
+    amount = _quantity_amount(quantity)
     if amount.denominator != 1:
         raise ValueError("the quantity is not a whole number")
     return amount.numerator
 
 
 def _sign(quantity: Raw) -> int:
-    return (_amount(quantity) > 0) - (_amount(quantity) < 0)
+    return (_quantity_amount(quantity) > 0) - (_quantity_amount(quantity) < 0)
 
 
-def _sum(left: Raw, right: Raw) -> Raw:
-    return {"Quantity": str(_amount(left) + _amount(right))}
+def _add_quantities(left: Raw, right: Raw) -> Raw:
+    return {"Quantity": str(_quantity_amount(left) + _quantity_amount(right))}
 
 
-def _difference(left: Raw, right: Raw) -> Raw:
-    return {"Quantity": str(_amount(left) - _amount(right))}
+def _subtract_quantities(left: Raw, right: Raw) -> Raw:
+    return {"Quantity": str(_quantity_amount(left) - _quantity_amount(right))}
 
 
-def library() -> list[Overload]:
+def library_overloads() -> list[Overload]:
     """Every function of the Kubernetes libraries that selectors may use."""
-    return [*_quantities(), *_addresses(), *_versions(), *_urls(), *_lists(), *_patterns()]
+    return [
+        *_quantity_overloads(),
+        *_address_overloads(),
+        *_semver_overloads(),
+        *_url_overloads(),
+        *_list_overloads(),
+        *_pattern_overloads(),
+    ]
 
 
-def _comparisons(type_: str) -> list[Overload]:
+def _comparison_overloads(type_: str) -> list[Overload]:
     return [
         Overload("isLessThan", (type_, type_), "bool", lambda a, b: _compare(a, b) < 0, member=True),
         Overload("isGreaterThan", (type_, type_), "bool", lambda a, b: _compare(a, b) > 0, member=True),
@@ -197,47 +204,55 @@ def _comparisons(type_: str) -> list[Overload]:
     ]
 
 
-def _quantities() -> list[Overload]:
+def _quantity_overloads() -> list[Overload]:
     return [
-        Overload("quantity", ("string",), "Quantity", _quantity),
-        Overload("isQuantity", ("string",), "bool", _accepted(_quantity)),
+        Overload("quantity", ("string",), "Quantity", _parse_quantity_value),
+        Overload("isQuantity", ("string",), "bool", _validator(_parse_quantity_value)),
         Overload("sign", ("Quantity",), "int", _sign, member=True),
-        Overload("isInteger", ("Quantity",), "bool", lambda q: _amount(q).denominator == 1, member=True),
+        Overload("isInteger", ("Quantity",), "bool", lambda q: _quantity_amount(q).denominator == 1, member=True),
         Overload("asInteger", ("Quantity",), "int", _as_integer, member=True),
-        Overload("asApproximateFloat", ("Quantity",), "double", lambda q: float(_amount(q)), member=True),
-        Overload("add", ("Quantity", "Quantity"), "Quantity", _sum, member=True),
-        Overload("add", ("Quantity", "int"), "Quantity", lambda q, n: _sum(q, {"Quantity": str(n)}), member=True),
-        Overload("sub", ("Quantity", "Quantity"), "Quantity", _difference, member=True),
+        Overload("asApproximateFloat", ("Quantity",), "double", lambda q: float(_quantity_amount(q)), member=True),
+        Overload("add", ("Quantity", "Quantity"), "Quantity", _add_quantities, member=True),
         Overload(
-            "sub", ("Quantity", "int"), "Quantity", lambda q, n: _difference(q, {"Quantity": str(n)}), member=True
+            "add", ("Quantity", "int"), "Quantity", lambda q, n: _add_quantities(q, {"Quantity": str(n)}), member=True
         ),
-        *_comparisons("Quantity"),
+        Overload("sub", ("Quantity", "Quantity"), "Quantity", _subtract_quantities, member=True),
+        Overload(
+            "sub",
+            ("Quantity", "int"),
+            "Quantity",
+            lambda q, n: _subtract_quantities(q, {"Quantity": str(n)}),
+            member=True,
+        ),
+        *_comparison_overloads("Quantity"),
     ]
 
 
-def _addresses() -> list[Overload]:
+def _address_overloads() -> list[Overload]:
     return [
-        Overload("ip", ("string",), "IP", _ip),
-        Overload("isIP", ("string",), "bool", _accepted(_ip)),
+        Overload("ip", ("string",), "IP", _parse_ip),
+        Overload("isIP", ("string",), "bool", _validator(_parse_ip)),
         Overload("family", ("IP",), "int", lambda a: _address(a).version, member=True),
         Overload("isUnspecified", ("IP",), "bool", lambda a: _address(a).is_unspecified, member=True),
         Overload("isLoopback", ("IP",), "bool", lambda a: _address(a).is_loopback, member=True),
         Overload("isLinkLocalUnicast", ("IP",), "bool", lambda a: _address(a).is_link_local, member=True),
         Overload("isLinkLocalMulticast", ("IP",), "bool", _is_link_local_multicast, member=True),
         Overload("ip.isCanonical", ("string",), "bool", _is_canonical),
-        Overload("string", ("IP",), "string", _shown),
-        Overload("string", ("CIDR",), "string", _shown),
+        Overload("string", ("IP",), "string", _address_text),
+        Overload("string", ("CIDR",), "string", _address_text),
         Overload("isGlobalUnicast", ("IP",), "bool", _is_global_unicast, member=True),
-        Overload("cidr", ("string",), "CIDR", _cidr),
-        Overload("isCIDR", ("string",), "bool", _accepted(_cidr)),
+        Overload("cidr", ("string",), "CIDR", _parse_cidr),
+        Overload("isCIDR", ("string",), "bool", _validator(_parse_cidr)),
         Overload("containsIP", ("CIDR", "IP"), "bool", lambda c, a: _address(a) in _network(c), member=True),
         Overload("containsIP", ("CIDR", "string"), "bool", lambda c, a: ip_address(a) in _network(c), member=True),
-        Overload("containsCIDR", ("CIDR", "CIDR"), "bool", lambda c, d: _within(_network(d), _network(c)), member=True),
+        Overload(
+            "containsCIDR", ("CIDR", "CIDR"), "bool", lambda c, d: _is_subnet(_network(d), _network(c)), member=True
+        ),
         Overload(
             "containsCIDR",
             ("CIDR", "string"),
             "bool",
-            lambda c, d: _within(ip_network(d, strict=False), _network(c)),
+            lambda c, d: _is_subnet(ip_network(d, strict=False), _network(c)),
             member=True,
         ),
         Overload("ip", ("CIDR",), "IP", lambda c: {"IP": c["CIDR"].partition("/")[0]}, member=True),
@@ -259,21 +274,21 @@ def _is_global_unicast(value: Raw) -> bool:
     return not (special or broadcast)
 
 
-def _versions() -> list[Overload]:
+def _semver_overloads() -> list[Overload]:
     return [
-        Overload("semver", ("string",), "Semver", _semver),
-        Overload("isSemver", ("string",), "bool", _accepted(_semver)),
+        Overload("semver", ("string",), "Semver", _parse_semver),
+        Overload("isSemver", ("string",), "bool", _validator(_parse_semver)),
         Overload("major", ("Semver",), "int", lambda v: v["Semver"][0], member=True),
         Overload("minor", ("Semver",), "int", lambda v: v["Semver"][1], member=True),
         Overload("patch", ("Semver",), "int", lambda v: v["Semver"][2], member=True),
-        *_comparisons("Semver"),
+        *_comparison_overloads("Semver"),
     ]
 
 
-def _urls() -> list[Overload]:
+def _url_overloads() -> list[Overload]:
     return [
-        Overload("url", ("string",), "URL", _url),
-        Overload("isURL", ("string",), "bool", _accepted(_url)),
+        Overload("url", ("string",), "URL", _parse_url),
+        Overload("isURL", ("string",), "bool", _validator(_parse_url)),
         Overload("getScheme", ("URL",), "string", lambda u: urlsplit(u["URL"]).scheme, member=True),
         Overload("getHost", ("URL",), "string", _host, member=True),
         Overload("getHostname", ("URL",), "string", lambda u: urlsplit(u["URL"]).hostname or "", member=True),
@@ -283,7 +298,7 @@ def _urls() -> list[Overload]:
     ]
 
 
-def _lists() -> list[Overload]:
+def _list_overloads() -> list[Overload]:
     return [
         Overload("isSorted", ("list",), "bool", _is_sorted, member=True),
         Overload("sum", ("list",), "dyn", lambda values: sum(values[1:], values[0]) if values else 0, member=True),
@@ -294,9 +309,9 @@ def _lists() -> list[Overload]:
     ]
 
 
-def _patterns() -> list[Overload]:
+def _pattern_overloads() -> list[Overload]:
     return [
-        Overload("find", ("string", "string"), "string", lambda t, p: "".join(_found(t, p, 1)), member=True),
-        Overload("findAll", ("string", "string"), "texts", _found, member=True),
-        Overload("findAll", ("string", "string", "int"), "texts", _found, member=True),
+        Overload("find", ("string", "string"), "string", lambda t, p: "".join(_find_all(t, p, 1)), member=True),
+        Overload("findAll", ("string", "string"), "texts", _find_all, member=True),
+        Overload("findAll", ("string", "string", "int"), "texts", _find_all, member=True),
     ]

@@ -25,32 +25,32 @@ _ESCAPES = str.maketrans(
 )
 _LOWER = str.maketrans({chr(c): chr(c + 32) for c in range(ord("A"), ord("Z") + 1)})
 _UPPER = str.maketrans({chr(c): chr(c - 32) for c in range(ord("a"), ord("z") + 1)})
-_PRECISION = 6
+_DEFAULT_PRECISION = 6
 
 
-def _place(index: int, length: int) -> int:
+def _checked_index(index: int, length: int) -> int:
     if not 0 <= index <= length:
         raise ValueError(f"index out of range: {index}")
     return index
 
 
 def _char_at(text: str, index: int) -> str:
-    return text[_place(index, len(text)) : index + 1]
+    return text[_checked_index(index, len(text)) : index + 1]
 
 
 def _index_of(text: str, part: str, start: int = 0) -> int:
-    return text.find(part, _place(start, len(text)))
+    return text.find(part, _checked_index(start, len(text)))
 
 
 def _last_index_of(text: str, part: str, start: int | None = None) -> int:
     if start is None:
         return text.rfind(part)
-    return text.rfind(part, 0, _place(start, len(text)) + len(part))
+    return text.rfind(part, 0, _checked_index(start, len(text)) + len(part))
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
-    stop = len(text) if end is None else _place(end, len(text))
-    if _place(start, len(text)) > stop:
+    stop = len(text) if end is None else _checked_index(end, len(text))
+    if _checked_index(start, len(text)) > stop:
         raise ValueError(f"the start {start} is behind the end {stop}")
     return text[start:stop]
 
@@ -69,29 +69,29 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
     return [*text[: limit - 1], text[limit - 1 :]]
 
 
-def _joined(parts: Sequence[Any], separator: str = "") -> str:
+def _join(parts: Sequence[Any], separator: str = "") -> str:
     if not all(isinstance(part, str) for part in parts):
         raise ValueError("only texts can be joined")
     return separator.join(parts)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{text.translate(_ESCAPES)}"'
 
 
-def formatted(text: str, values: Sequence[Any]) -> str:
+def format_string(text: str, values: Sequence[Any]) -> str:
     """`%s` and its like, each consuming the next value."""
     out: list[str] = []
     remaining = iter(values)
     at = 0
     while (found := text.find("%", at)) >= 0:
         out.append(text[at:found])
-        precision, verb, at = _clause(text, found + 1)
-        out.append("%" if verb == "%" else _written(verb, precision, remaining))
+        precision, verb, at = _parse_clause(text, found + 1)
+        out.append("%" if verb == "%" else _format_clause(verb, precision, remaining))
     return "".join([*out, text[at:]])
 
 
-def _clause(text: str, at: int) -> tuple[int | None, str, int]:
+def _parse_clause(text: str, at: int) -> tuple[int | None, str, int]:
     """The precision, the verb, and the position after the clause."""
     precision = None
     if text[at : at + 1] == ".":
@@ -104,25 +104,25 @@ def _clause(text: str, at: int) -> tuple[int | None, str, int]:
     return precision, text[at], at + 1
 
 
-def _written(verb: str, precision: int | None, left: Any) -> str:
+def _format_clause(verb: str, precision: int | None, values: Any) -> str:
     write = _VERBS.get(verb)
     if write is None:
         raise ValueError(f"unrecognized formatting clause {verb!r}")
     try:
-        value = next(left)
+        value = next(values)
     except StopIteration:
         raise ValueError("there are fewer values than clauses") from None
-    return write(value, _PRECISION if precision is None else min(precision, 100))
+    return write(value, _DEFAULT_PRECISION if precision is None else min(precision, 100))
 
 
-def in_words(value: Any) -> str:
+def to_string(value: Any) -> str:
     """Any value as `%s` formats it."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return _fraction(value, repr(value).removesuffix(".0"))
+        return _float_text(value, repr(value).removesuffix(".0"))
     if isinstance(value, bytes | bytearray):
         return value.decode(errors="replace")
     if isinstance(value, datetime):
@@ -130,57 +130,57 @@ def in_words(value: Any) -> str:
     if isinstance(value, timedelta):
         return f"{value.total_seconds():.9f}".rstrip("0").rstrip(".") + "s"
     if isinstance(value, dict):
-        return "{" + ", ".join(sorted(f"{in_words(k)}: {in_words(v)}" for k, v in value.items())) + "}"
+        return "{" + ", ".join(sorted(f"{to_string(k)}: {to_string(v)}" for k, v in value.items())) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(in_words(item) for item in value) + "]"
+        return "[" + ", ".join(to_string(item) for item in value) + "]"
     return str(value)
 
 
-def _fraction(value: float, finite: str) -> str:
+def _float_text(value: float, finite: str) -> str:
     if value != value:  # noqa: PLR0124  # only NaN is not equal to itself
         return "NaN"
     return finite if abs(value) != float("inf") else "Infinity" if value > 0 else "-Infinity"
 
 
-def _whole(value: Any) -> int:
+def _require_int(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{value!r} is not a whole number")
     return value
 
 
-def _number(value: Any) -> float:
+def _require_number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r} is not a number")
     return float(value)
 
 
-def _decimal(value: Any, precision: int) -> str:
-    return str(_whole(value))
+def _format_decimal(value: Any, precision: int) -> str:
+    return str(_require_int(value))
 
 
-def _binary(value: Any, precision: int) -> str:
-    return format(int(value) if isinstance(value, bool) else _whole(value), "b")
+def _format_binary(value: Any, precision: int) -> str:
+    return format(int(value) if isinstance(value, bool) else _require_int(value), "b")
 
 
-def _hexadecimal(value: Any, precision: int) -> str:
+def _format_hexadecimal(value: Any, precision: int) -> str:
     if isinstance(value, str | bytes | bytearray):
         return (value.encode() if isinstance(value, str) else value).hex()
-    return format(_whole(value), "x")
+    return format(_require_int(value), "x")
 
 
 _VERBS: dict[str, Callable[[Any, int], str]] = {
-    "s": lambda value, _: in_words(value),
-    "d": _decimal,
-    "f": lambda value, digits: _fraction(_number(value), f"{_number(value):.{digits}f}"),
-    "e": lambda value, digits: _fraction(_number(value), f"{_number(value):.{digits}e}"),
-    "b": _binary,
-    "x": _hexadecimal,
-    "X": lambda value, digits: _hexadecimal(value, digits).upper(),
-    "o": lambda value, _: format(_whole(value), "o"),
+    "s": lambda value, _: to_string(value),
+    "d": _format_decimal,
+    "f": lambda value, digits: _float_text(_require_number(value), f"{_require_number(value):.{digits}f}"),
+    "e": lambda value, digits: _float_text(_require_number(value), f"{_require_number(value):.{digits}e}"),
+    "b": _format_binary,
+    "x": _format_hexadecimal,
+    "X": lambda value, digits: _format_hexadecimal(value, digits).upper(),
+    "o": lambda value, _: format(_require_int(value), "o"),
 }
 
 
-def strings() -> list[Overload]:
+def string_overloads() -> list[Overload]:
     """Every string function that CEL's standard library lacks."""
     text, number = "string", "int"
     return [
@@ -195,12 +195,12 @@ def strings() -> list[Overload]:
         Overload("replace", (text, text, text, number), text, _replace, member=True),
         Overload("split", (text, text), "texts", _split, member=True),
         Overload("split", (text, text, number), "texts", _split, member=True),
-        Overload("join", ("texts",), text, _joined, member=True),
-        Overload("join", ("texts", text), text, _joined, member=True),
+        Overload("join", ("texts",), text, _join, member=True),
+        Overload("join", ("texts", text), text, _join, member=True),
         Overload("lowerAscii", (text,), text, lambda t: t.translate(_LOWER), member=True),
         Overload("upperAscii", (text,), text, lambda t: t.translate(_UPPER), member=True),
         Overload("trim", (text,), text, str.strip, member=True),
         Overload("reverse", (text,), text, lambda t: t[::-1], member=True),
-        Overload("format", (text, "list"), text, formatted, member=True),
-        Overload("strings.quote", (text,), text, _quoted),
+        Overload("format", (text, "list"), text, format_string, member=True),
+        Overload("strings.quote", (text,), text, _quote),
     ]

@@ -4,55 +4,55 @@ from collections.abc import Callable
 from typing import Any
 
 from trimtab.api.quantity import BadQuantity, add, parse
-from trimtab.interpret.podspec import dependencies, requirements
+from trimtab.interpret.podspec import pod_dependencies, replica_requirements
 
-Reply = tuple[bool, Any]
+CallResult = tuple[bool, Any]
 """Whether the call succeeded, and its result or error message; a Python exception must never reach a script."""
 
 
-class BadCall(Exception):
+class InvalidCall(Exception):
     """A script called a function of the library with wrong arguments; the message is for its author."""
 
 
-def _arguments(count: int, given: tuple[Any, ...], expected: int, name: str) -> tuple[Any, ...]:
+def _require_arguments(count: int, given: tuple[Any, ...], expected: int, name: str) -> tuple[Any, ...]:
     if count != expected:
-        raise BadCall(f"{name} takes {expected} argument{'s' if expected > 1 else ''}, not {count}")
+        raise InvalidCall(f"{name} takes {expected} argument{'s' if expected > 1 else ''}, not {count}")
     return (*given, *[None] * expected)[:expected]
 
 
-def _table(value: Any) -> dict[str, Any]:
+def _require_table(value: Any) -> dict[str, Any]:
     if value == []:
         return {}
     if not isinstance(value, dict):
-        raise BadCall("a pod template (a table) is needed")
+        raise InvalidCall("a pod template (a table) is needed")
     return value
 
 
 def _resource_add(count: int, *given: Any) -> str:
     if any(not isinstance(quantity, str | None) for quantity in given):
-        raise BadCall("quantities are strings or nil")
+        raise InvalidCall("quantities are strings or nil")
     return add([quantity for quantity in given if quantity is not None])
 
 
 def _accurate_pod_requirements(count: int, *given: Any) -> Any:
-    (template,) = _arguments(count, given, 1, "accuratePodRequirements")
-    return requirements(_table(template))
+    (template,) = _require_arguments(count, given, 1, "accuratePodRequirements")
+    return replica_requirements(_require_table(template))
 
 
 def _get_pod_dependencies(count: int, *given: Any) -> Any:
-    template, namespace = _arguments(count, given, 2, "getPodDependencies")
+    template, namespace = _require_arguments(count, given, 2, "getPodDependencies")
     if namespace is not None and not isinstance(namespace, str | int | float):
-        raise BadCall("the namespace is a string or nil")
-    return dependencies(_table(template), "default" if namespace is None else str(namespace))
+        raise InvalidCall("the namespace is a string or nil")
+    return pod_dependencies(_require_table(template), "default" if namespace is None else str(namespace))
 
 
 def _get_resource_quantity(count: int, *given: Any) -> float:
-    (quantity,) = _arguments(count, given, 1, "getResourceQuantity")
+    (quantity,) = _require_arguments(count, given, 1, "getResourceQuantity")
     if not isinstance(quantity, str):
-        raise BadCall("a quantity is a string")
+        raise InvalidCall("a quantity is a string")
     amount = parse(quantity)
     if amount < 0:
-        raise BadCall(f"the quantity {quantity} is negative")
+        raise InvalidCall(f"the quantity {quantity} is negative")
     return float(amount)
 
 
@@ -64,9 +64,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def reply(name: str, count: int, given: tuple[Any, ...]) -> Reply:
+def call_function(name: str, count: int, given: tuple[Any, ...]) -> CallResult:
     """Call one function of the library with plain values."""
     try:
         return True, FUNCTIONS[name](count, *given)
-    except (BadCall, BadQuantity, OverflowError) as error:
+    except (InvalidCall, BadQuantity, OverflowError) as error:
         return False, str(error)

@@ -8,9 +8,9 @@ import msgspec
 
 from trimtab.api.paths import dig, kind_of, table, text
 from trimtab.api.value import Raw
-from trimtab.interpret.lua.sandbox import LIMITS, Executor, Limits
-from trimtab.interpret.lua.script_results import BadAnswer, read_answer
-from trimtab.interpret.operations import Fault, Operation, Uninterpretable
+from trimtab.interpret.lua.sandbox import LIMITS, Executor, LuaLimits
+from trimtab.interpret.lua.script_results import InvalidScriptResult, parse_script_result
+from trimtab.interpret.operations import InterpreterError, InterpreterFailure, Operation
 
 HOOKS: Mapping[Operation, tuple[str, str]] = {
     Operation.RETAIN: ("retention", "Retain"),
@@ -45,10 +45,10 @@ def scripts_of(customization: Raw) -> dict[Operation, Script]:
     return found
 
 
-class Scripted:
+class ScriptRules:
     """Customizations as a level of rules: per kind and operation the first by name wins; dependencies are merged."""
 
-    def __init__(self, customizations: Iterable[Raw], executor: Executor, limits: Limits = LIMITS) -> None:
+    def __init__(self, customizations: Iterable[Raw], executor: Executor, limits: LuaLimits = LIMITS) -> None:
         self._executor = executor
         self._limits = limits
         self._scripts: dict[tuple[tuple[str, str], Operation], list[Script]] = {}
@@ -64,23 +64,23 @@ class Scripted:
         scripts = self._scripts.get((gvk, operation), ())
         return hashlib.sha256("\0".join(f"{s.customization}\0{s.text}" for s in scripts).encode()).hexdigest()[:16]
 
-    def answer(self, operation: Operation, arguments: Sequence[Any]) -> Any:
+    def interpret(self, operation: Operation, arguments: Sequence[Any]) -> Any:
         scripts = self._scripts[kind_of(arguments[0]), operation]
         if operation is Operation.DEPENDENCY:
-            return _united(self._ask(script, operation, arguments) for script in scripts)
-        return self._ask(scripts[0], operation, arguments)
+            return _merge_dependencies(self._run(script, operation, arguments) for script in scripts)
+        return self._run(scripts[0], operation, arguments)
 
-    def _ask(self, script: Script, operation: Operation, arguments: Sequence[Any]) -> Any:
+    def _run(self, script: Script, operation: Operation, arguments: Sequence[Any]) -> Any:
         source = f"ResourceInterpreterCustomization {script.customization}"
         outcome = self._executor(script.text, HOOKS[operation][1], arguments, self._limits)
-        if isinstance(outcome, Fault):
-            raise Uninterpretable(outcome, operation, source)
+        if isinstance(outcome, InterpreterFailure):
+            raise InterpreterError(outcome, operation, source)
         try:
-            return read_answer(operation, outcome, arguments)
-        except BadAnswer as error:
-            raise Uninterpretable(Fault("BadResult", str(error)), operation, source) from error
+            return parse_script_result(operation, outcome, arguments)
+        except InvalidScriptResult as error:
+            raise InterpreterError(InterpreterFailure("BadResult", str(error)), operation, source) from error
 
 
-def _united(answers: Iterable[list[Raw]]) -> list[Raw]:
-    unique = {msgspec.json.encode(ref, order="sorted"): ref for references in answers for ref in references}
+def _merge_dependencies(lists: Iterable[list[Raw]]) -> list[Raw]:
+    unique = {msgspec.json.encode(ref, order="sorted"): ref for references in lists for ref in references}
     return [unique[key] for key in sorted(unique)]

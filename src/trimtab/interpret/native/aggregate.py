@@ -8,7 +8,7 @@ from trimtab.api.paths import dig, number, planted, table, tables, text
 from trimtab.api.value import Raw
 from trimtab.interpret.native.reflect import AUTOSCALER, BUDGET, DAEMON_SET, DEPLOYMENT, REPLICA_SET, STATEFUL_SET
 
-Aggregate = Callable[[Raw, Sequence[Raw]], Raw]
+Aggregator = Callable[[Raw, Sequence[Raw]], Raw]
 
 POD_PHASES = ("Failed", "Pending", "Running", "Succeeded")
 VOLUME_PHASES = ("Failed", "Pending", "Available", "Bound", "Released")
@@ -19,16 +19,16 @@ def _statuses(items: Sequence[Raw]) -> list[Raw]:
     return [item["status"] for item in items if isinstance(item.get("status"), dict)]
 
 
-def _sums(items: Sequence[Raw], fields: tuple[str, ...]) -> dict[str, int]:
+def _sum_fields(items: Sequence[Raw], fields: tuple[str, ...]) -> dict[str, int]:
     names = [field.lstrip("!") for field in fields]
     return {name: sum(number(status, name) for status in _statuses(items)) for name in names}
 
 
-def _replaced(obj: Raw, status: Raw) -> Raw:
+def _with_status(obj: Raw, status: Raw) -> Raw:
     return obj if dig(obj, "status") == status else planted(obj, status, "status")
 
 
-def _caught_up(status: Raw, generation: int) -> bool:
+def _is_up_to_date(status: Raw, generation: int) -> bool:
     """The member has observed its object, and the object was made from this generation of the template."""
     return (
         number(status, "observedGeneration") >= number(status, "generation")
@@ -36,16 +36,16 @@ def _caught_up(status: Raw, generation: int) -> bool:
     )
 
 
-def _stateful_set_caught_up(status: Raw, generation: int) -> bool:
+def _is_stateful_set_up_to_date_upstream(status: Raw, generation: int) -> bool:
     """Upstream's comparison with the member's own generation: kept because users see its result."""
-    return _caught_up(status, number(status, "generation"))
+    return _is_up_to_date(status, number(status, "generation"))
 
 
-def _workload(fields: tuple[str, ...], caught_up: Callable[[Raw, int], bool]) -> Aggregate:
+def _workload_aggregator(fields: tuple[str, ...], is_up_to_date: Callable[[Raw, int], bool]) -> Aggregator:
     def aggregate(obj: Raw, items: Sequence[Raw]) -> Raw:
         old, generation = table(obj, "status"), number(obj, "metadata", "generation")
-        current = sum(caught_up(status, generation) for status in _statuses(items)) == len(items)
-        new = _sums(items, fields)
+        current = sum(is_up_to_date(status, generation) for status in _statuses(items)) == len(items)
+        new = _sum_fields(items, fields)
         new["observedGeneration"] = generation if current else number(old, "observedGeneration")
         if all(number(old, name) == value for name, value in new.items()):
             return obj
@@ -55,23 +55,23 @@ def _workload(fields: tuple[str, ...], caught_up: Callable[[Raw, int], bool]) ->
     return aggregate
 
 
-def _when(time: str) -> datetime:
+def _parse_time(time: str) -> datetime:
     return datetime.fromisoformat(time)
 
 
-def _times(statuses: Iterable[Raw], field: str) -> list[str]:
+def _collect_times(statuses: Iterable[Raw], field: str) -> list[str]:
     return [time for status in statuses if (time := text(status, field))]
 
 
-def _latest(times: Sequence[str]) -> str:
-    return max(times, key=_when, default="")
+def _latest_time(times: Sequence[str]) -> str:
+    return max(times, key=_parse_time, default="")
 
 
-def _holds(status: Raw, kind: str) -> bool:
+def _has_true_condition(status: Raw, kind: str) -> bool:
     return any(c.get("type") == kind and c.get("status") == "True" for c in tables(status, "conditions"))
 
 
-def _outcome(status: Raw) -> str:
+def _job_outcome(status: Raw) -> str:
     """Complete or Failed, whichever the member reports first; empty while the job runs."""
     for condition in tables(status, "conditions"):
         if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
@@ -88,56 +88,56 @@ def _job_conditions(items: Sequence[Raw]) -> list[Raw]:
     """The conditions of the template. Their time is the latest that members report, so that the result is stable."""
     statuses = _statuses(items)
     transitions = [time for s in statuses for c in tables(s, "conditions") if (time := text(c, "lastTransitionTime"))]
-    time = _latest(transitions + _times(statuses, "completionTime"))
-    outcomes = [_outcome(status) for status in statuses]
+    time = _latest_time(transitions + _collect_times(statuses, "completionTime"))
+    outcomes = [_job_outcome(status) for status in statuses]
     found: list[Raw] = []
-    failed = [text(item, "clusterName") for item in items if _outcome(table(item, "status")) == "Failed"]
+    failed = [text(item, "clusterName") for item in items if _job_outcome(table(item, "status")) == "Failed"]
     if failed:
         message = f"Job executed failed in member clusters {','.join(failed)}"
-        if any(_holds(status, "FailureTarget") for status in statuses):
+        if any(_has_true_condition(status, "FailureTarget") for status in statuses):
             # kube-apiserver rejects Failed without FailureTarget beside it
             found.append(_job_condition("FailureTarget", "JobFailed", message, time))
         found.append(_job_condition("Failed", "JobFailed", message, time))
     if items and outcomes.count("Complete") == len(items):
         found.append(_job_condition("Complete", "Completed", "Job completed", time))
-        if sum(_holds(status, "SuccessCriteriaMet") for status in statuses) == len(items):
+        if sum(_has_true_condition(status, "SuccessCriteriaMet") for status in statuses) == len(items):
             message = "All member clusters have met success criteria"
             found.append(_job_condition("SuccessCriteriaMet", "CompletionsReached", message, time))
     return found
 
 
-def _job(obj: Raw, items: Sequence[Raw]) -> Raw:
+def _aggregate_job(obj: Raw, items: Sequence[Raw]) -> Raw:
     old, statuses = table(obj, "status"), _statuses(items)
-    if _outcome(old):
+    if _job_outcome(old):
         return obj
-    started, completed = _times(statuses, "startTime"), _times(statuses, "completionTime")
-    earliest = min(started, key=_when) if items and len(started) == len(items) else ""
+    started, completed = _collect_times(statuses, "startTime"), _collect_times(statuses, "completionTime")
+    earliest = min(started, key=_parse_time) if items and len(started) == len(items) else ""
     new: dict[str, Any] = {
         "conditions": _job_conditions(items),
         "startTime": text(old, "startTime") or earliest,
-        "completionTime": _latest(completed) if len(completed) == len(items) else "",
-        **_sums(items, ("active", "succeeded", "failed")),
+        "completionTime": _latest_time(completed) if len(completed) == len(items) else "",
+        **_sum_fields(items, ("active", "succeeded", "failed")),
     }
-    return _replaced(obj, {key: value for key, value in new.items() if value})
+    return _with_status(obj, {key: value for key, value in new.items() if value})
 
 
-def _cron_job(obj: Raw, items: Sequence[Raw]) -> Raw:
+def _aggregate_cron_job(obj: Raw, items: Sequence[Raw]) -> Raw:
     statuses = _statuses(items)
     new: dict[str, Any] = {
         "active": [reference for status in statuses for reference in tables(status, "active")],
-        "lastScheduleTime": _latest(_times(statuses, "lastScheduleTime")),
-        "lastSuccessfulTime": _latest(_times(statuses, "lastSuccessfulTime")),
+        "lastScheduleTime": _latest_time(_collect_times(statuses, "lastScheduleTime")),
+        "lastSuccessfulTime": _latest_time(_collect_times(statuses, "lastSuccessfulTime")),
     }
-    return _replaced(obj, {key: value for key, value in new.items() if value})
+    return _with_status(obj, {key: value for key, value in new.items() if value})
 
 
-def _worst(items: Sequence[Raw], order: Sequence[str]) -> str:
+def _worst_phase(items: Sequence[Raw], order: Sequence[str]) -> str:
     """The first phase in `order` that any cluster reports; a cluster without a report counts as Pending."""
     phases = {text(item, "status", "phase") if dig(item, "status") is not None else "Pending" for item in items}
     return next((phase for phase in order if phase in phases), "")
 
 
-def _container(status: Raw) -> Raw:
+def _reduce_container_status(status: Raw) -> Raw:
     """Ready and state only; the rest are the zero values that the type requires."""
     return {
         "name": "",
@@ -150,21 +150,21 @@ def _container(status: Raw) -> Raw:
     }
 
 
-def _pod(obj: Raw, items: Sequence[Raw]) -> Raw:
+def _aggregate_pod(obj: Raw, items: Sequence[Raw]) -> Raw:
     if not items:
         return obj
-    new: dict[str, Any] = {"phase": _worst(items, POD_PHASES)}
+    new: dict[str, Any] = {"phase": _worst_phase(items, POD_PHASES)}
     for field in ("containerStatuses", "initContainerStatuses"):
-        new[field] = [_container(c) for status in _statuses(items) for c in tables(status, field)]
-    return _replaced(obj, {key: value for key, value in new.items() if value})
+        new[field] = [_reduce_container_status(c) for status in _statuses(items) for c in tables(status, field)]
+    return _with_status(obj, {key: value for key, value in new.items() if value})
 
 
-def _volume(obj: Raw, items: Sequence[Raw]) -> Raw:
-    phase = _worst(items, VOLUME_PHASES)
-    return _replaced(obj, {"phase": phase} if phase else {})
+def _aggregate_volume(obj: Raw, items: Sequence[Raw]) -> Raw:
+    phase = _worst_phase(items, VOLUME_PHASES)
+    return _with_status(obj, {"phase": phase} if phase else {})
 
 
-def _claim(obj: Raw, items: Sequence[Raw]) -> Raw:
+def _aggregate_claim(obj: Raw, items: Sequence[Raw]) -> Raw:
     phase = "Bound"
     for status in _statuses(items):
         member_phase = text(status, "phase")
@@ -172,71 +172,71 @@ def _claim(obj: Raw, items: Sequence[Raw]) -> Raw:
             phase = member_phase
         if member_phase == "Lost":
             break
-    return _replaced(obj, {"phase": phase} if phase else {})
+    return _with_status(obj, {"phase": phase} if phase else {})
 
 
-def _entry_order(entry: Raw) -> tuple[bool, str, str]:
+def _ingress_entry_sort_key(entry: Raw) -> tuple[bool, str, str]:
     return not text(entry, "hostname"), text(entry, "hostname"), text(entry, "ip")
 
 
-def _load_balancer(items: Sequence[Raw]) -> Raw:
+def _merge_load_balancers(items: Sequence[Raw]) -> Raw:
     """Every ingress entry once: hostnames first, then addresses."""
     merged: dict[tuple[str, str, str], Raw] = {}
     for status in _statuses(items):
         for entry in tables(status, "loadBalancer", "ingress"):
             key = (text(entry, "hostname"), text(entry, "ip"), text(entry, "ipMode"))
             known = merged.get(key, {**entry, "ports": []})
-            merged[key] = {**known, "ports": _ports(tables(known, "ports") + tables(entry, "ports"))}
+            merged[key] = {**known, "ports": _unique_ports(tables(known, "ports") + tables(entry, "ports"))}
     entries = [
         {key: value for key, value in entry.items() if key != "ports" or value}
-        for entry in sorted(merged.values(), key=_entry_order)
+        for entry in sorted(merged.values(), key=_ingress_entry_sort_key)
     ]
     return {"loadBalancer": {"ingress": entries} if entries else {}}
 
 
-def _ports(ports: Iterable[Raw]) -> list[Raw]:
+def _unique_ports(ports: Iterable[Raw]) -> list[Raw]:
     unique = {(number(port, "port"), text(port, "protocol"), text(port, "error")): port for port in ports}
     return [unique[key] for key in sorted(unique)]
 
 
-def _service(obj: Raw, items: Sequence[Raw]) -> Raw:
-    return _ingress(obj, items) if text(obj, "spec", "type") == "LoadBalancer" else obj
+def _aggregate_service(obj: Raw, items: Sequence[Raw]) -> Raw:
+    return _aggregate_ingress(obj, items) if text(obj, "spec", "type") == "LoadBalancer" else obj
 
 
-def _ingress(obj: Raw, items: Sequence[Raw]) -> Raw:
-    return _replaced(obj, _load_balancer(items))
+def _aggregate_ingress(obj: Raw, items: Sequence[Raw]) -> Raw:
+    return _with_status(obj, _merge_load_balancers(items))
 
 
-def _budget(obj: Raw, items: Sequence[Raw]) -> Raw:
+def _aggregate_budget(obj: Raw, items: Sequence[Raw]) -> Raw:
     disrupted = {
         f"{text(item, 'clusterName')}/{pod}": time
         for item in items
         for pod, time in table(item, "status", "disruptedPods").items()
     }
-    return _replaced(obj, {**_sums(items, BUDGET), **({"disruptedPods": disrupted} if disrupted else {})})
+    return _with_status(obj, {**_sum_fields(items, BUDGET), **({"disruptedPods": disrupted} if disrupted else {})})
 
 
-def _autoscaler(obj: Raw, items: Sequence[Raw]) -> Raw:
-    sums = _sums(items, AUTOSCALER)
+def _aggregate_autoscaler(obj: Raw, items: Sequence[Raw]) -> Raw:
+    sums = _sum_fields(items, AUTOSCALER)
     fields = {name: value for name, value in sums.items() if value or f"!{name}" in AUTOSCALER}
-    return _replaced(obj, {**fields, "currentMetrics": None})
+    return _with_status(obj, {**fields, "currentMetrics": None})
 
 
-def aggregators(*, upstream: bool) -> dict[tuple[str, str], Aggregate]:
+def aggregators(*, upstream: bool) -> dict[tuple[str, str], Aggregator]:
     """One rule per kind."""
-    stateful_set_caught_up = _stateful_set_caught_up if upstream else _caught_up
+    stateful_set_caught_up = _is_stateful_set_up_to_date_upstream if upstream else _is_up_to_date
     return {
-        ("apps/v1", "Deployment"): _workload(DEPLOYMENT, _caught_up),
-        ("apps/v1", "ReplicaSet"): _workload(REPLICA_SET, _caught_up),
-        ("apps/v1", "DaemonSet"): _workload(DAEMON_SET, _caught_up),
-        ("apps/v1", "StatefulSet"): _workload(STATEFUL_SET, stateful_set_caught_up),
-        ("batch/v1", "Job"): _job,
-        ("batch/v1", "CronJob"): _cron_job,
-        ("v1", "Pod"): _pod,
-        ("v1", "PersistentVolume"): _volume,
-        ("v1", "PersistentVolumeClaim"): _claim,
-        ("v1", "Service"): _service,
-        ("networking.k8s.io/v1", "Ingress"): _ingress,
-        ("policy/v1", "PodDisruptionBudget"): _budget,
-        ("autoscaling/v2", "HorizontalPodAutoscaler"): _autoscaler,
+        ("apps/v1", "Deployment"): _workload_aggregator(DEPLOYMENT, _is_up_to_date),
+        ("apps/v1", "ReplicaSet"): _workload_aggregator(REPLICA_SET, _is_up_to_date),
+        ("apps/v1", "DaemonSet"): _workload_aggregator(DAEMON_SET, _is_up_to_date),
+        ("apps/v1", "StatefulSet"): _workload_aggregator(STATEFUL_SET, stateful_set_caught_up),
+        ("batch/v1", "Job"): _aggregate_job,
+        ("batch/v1", "CronJob"): _aggregate_cron_job,
+        ("v1", "Pod"): _aggregate_pod,
+        ("v1", "PersistentVolume"): _aggregate_volume,
+        ("v1", "PersistentVolumeClaim"): _aggregate_claim,
+        ("v1", "Service"): _aggregate_service,
+        ("networking.k8s.io/v1", "Ingress"): _aggregate_ingress,
+        ("policy/v1", "PodDisruptionBudget"): _aggregate_budget,
+        ("autoscaling/v2", "HorizontalPodAutoscaler"): _aggregate_autoscaler,
     }

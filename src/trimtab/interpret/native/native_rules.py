@@ -11,12 +11,12 @@ from trimtab.interpret.native.health import HEALTH
 from trimtab.interpret.native.reflect import NoTemplateGeneration, reflectors, whole_status
 from trimtab.interpret.native.replicas import REPLICAS, REVISE
 from trimtab.interpret.native.retain import RETAIN
-from trimtab.interpret.operations import Fault, Operation, Uninterpretable
+from trimtab.interpret.operations import InterpreterError, InterpreterFailure, Operation
 
 SOURCE = "the built-in rules"
 
 
-class Native:
+class NativeRules:
     """Native kinds. `upstream` reproduces two rules of Karmada that hide a StatefulSet's progress."""
 
     def __init__(self, *, upstream: bool = False) -> None:
@@ -34,7 +34,7 @@ class Native:
     def interprets(self, gvk: tuple[str, str], operation: Operation) -> bool:
         return operation is Operation.STATUS or gvk in self._rules[operation]
 
-    def answer(self, operation: Operation, arguments: Sequence[Any]) -> Any:
+    def interpret(self, operation: Operation, arguments: Sequence[Any]) -> Any:
         obj = arguments[0]
         if operation is Operation.STATUS and whole_status(obj) is None:
             return None
@@ -42,9 +42,11 @@ class Native:
         try:
             return rule(*arguments)
         except NoTemplateGeneration as missing:
-            raise Uninterpretable(Fault("NoTemplateGeneration", str(missing)), operation, SOURCE) from missing
+            raise InterpreterError(
+                InterpreterFailure("NoTemplateGeneration", str(missing)), operation, SOURCE
+            ) from missing
         except BadQuantity as error:
-            raise Uninterpretable(Fault("BadQuantity", str(error)), operation, SOURCE) from error
+            raise InterpreterError(InterpreterFailure("BadQuantity", str(error)), operation, SOURCE) from error
 
     def generation(self, gvk: tuple[str, str], operation: Operation) -> str:
         return "native"

@@ -8,7 +8,7 @@ from trimtab.api.value import Raw
 
 TEMPLATE_GENERATION = "resourcetemplate.karmada.io/generation"
 
-Reflect = Callable[[Raw], Raw | None]
+Reflector = Callable[[Raw], Raw | None]
 
 # A leading "!" marks a number that Kubernetes writes even when it is zero.
 DEPLOYMENT = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
@@ -31,7 +31,7 @@ class NoTemplateGeneration(Exception):
     """The member object does not name the generation of the template that it was made from."""
 
 
-def numbers(status: Raw, fields: tuple[str, ...]) -> Raw:
+def number_fields(status: Raw, fields: tuple[str, ...]) -> Raw:
     """The numbers named by `fields`; zeros are omitted where Kubernetes omits them."""
     found: Raw = {}
     for field in fields:
@@ -42,7 +42,7 @@ def numbers(status: Raw, fields: tuple[str, ...]) -> Raw:
     return found
 
 
-def given(status: Raw, *fields: str) -> Raw:
+def non_empty_fields(status: Raw, *fields: str) -> Raw:
     return {field: status[field] for field in fields if status.get(field)}
 
 
@@ -56,54 +56,54 @@ def template_generation(obj: Raw, *, strict: bool) -> int:
     return 0
 
 
-def _with_generations(fields: tuple[str, ...], *, strict: bool) -> Reflect:
+def _workload_reflector(fields: tuple[str, ...], *, strict: bool) -> Reflector:
     def reflect(obj: Raw) -> Raw | None:
         generations = {
             "generation": number(obj, "metadata", "generation"),
             "resourceTemplateGeneration": template_generation(obj, strict=strict),
         }
-        kept = numbers(table(obj, "status"), fields) | {key: value for key, value in generations.items() if value}
+        kept = number_fields(table(obj, "status"), fields) | {key: value for key, value in generations.items() if value}
         return kept or None
 
     return reflect
 
 
-def _job(obj: Raw) -> Raw:
+def _reflect_job(obj: Raw) -> Raw:
     status = table(obj, "status")
-    return numbers(status, ("active", "succeeded", "failed")) | given(
+    return number_fields(status, ("active", "succeeded", "failed")) | non_empty_fields(
         status, "conditions", "startTime", "completionTime"
     )
 
 
-def _service(obj: Raw) -> Raw | None:
+def _reflect_service(obj: Raw) -> Raw | None:
     if text(obj, "spec", "type") != "LoadBalancer":
         return None
     return {"loadBalancer": table(obj, "status", "loadBalancer")}
 
 
-def _budget(obj: Raw) -> Raw:
+def _reflect_budget(obj: Raw) -> Raw:
     status = table(obj, "status")
-    return numbers(status, BUDGET) | given(status, "disruptedPods")
+    return number_fields(status, BUDGET) | non_empty_fields(status, "disruptedPods")
 
 
-def _autoscaler(obj: Raw) -> Raw:
-    kept: dict[str, Any] = numbers(table(obj, "status"), AUTOSCALER)
+def _reflect_autoscaler(obj: Raw) -> Raw:
+    kept: dict[str, Any] = number_fields(table(obj, "status"), AUTOSCALER)
     return kept | {"currentMetrics": None}
 
 
-def reflectors(*, upstream: bool) -> dict[tuple[str, str], Reflect]:
+def reflectors(*, upstream: bool) -> dict[tuple[str, str], Reflector]:
     """One rule per kind. Upstream drops a StatefulSet's observedGeneration, so its template is never up to date."""
     observed = ("observedGeneration",)
     stateful_set = STATEFUL_SET if upstream else STATEFUL_SET + observed
     return {
-        ("apps/v1", "Deployment"): _with_generations(DEPLOYMENT + observed, strict=upstream),
-        ("apps/v1", "ReplicaSet"): _with_generations(REPLICA_SET + observed, strict=upstream),
-        ("apps/v1", "DaemonSet"): _with_generations(DAEMON_SET + observed, strict=upstream),
-        ("apps/v1", "StatefulSet"): _with_generations(stateful_set, strict=upstream),
-        ("batch/v1", "Job"): _job,
-        ("v1", "Service"): _service,
-        ("policy/v1", "PodDisruptionBudget"): _budget,
-        ("autoscaling/v2", "HorizontalPodAutoscaler"): _autoscaler,
+        ("apps/v1", "Deployment"): _workload_reflector(DEPLOYMENT + observed, strict=upstream),
+        ("apps/v1", "ReplicaSet"): _workload_reflector(REPLICA_SET + observed, strict=upstream),
+        ("apps/v1", "DaemonSet"): _workload_reflector(DAEMON_SET + observed, strict=upstream),
+        ("apps/v1", "StatefulSet"): _workload_reflector(stateful_set, strict=upstream),
+        ("batch/v1", "Job"): _reflect_job,
+        ("v1", "Service"): _reflect_service,
+        ("policy/v1", "PodDisruptionBudget"): _reflect_budget,
+        ("autoscaling/v2", "HorizontalPodAutoscaler"): _reflect_autoscaler,
     }
 
 

@@ -4,36 +4,36 @@ from collections.abc import Callable
 
 from trimtab.api.paths import dig, number, planted, table
 from trimtab.api.value import Raw
-from trimtab.interpret.podspec import requirements
+from trimtab.interpret.podspec import replica_requirements
 
 Replicas = tuple[int, Raw | None]
 
 
-def _from_spec(obj: Raw) -> Replicas:
-    return number(obj, "spec", "replicas"), requirements(table(obj, "spec", "template"))
+def _workload_replicas(obj: Raw) -> Replicas:
+    return number(obj, "spec", "replicas"), replica_requirements(table(obj, "spec", "template"))
 
 
-def _job(obj: Raw) -> Replicas:
+def _job_replicas(obj: Raw) -> Replicas:
     parallelism = number(obj, "spec", "parallelism")
     if dig(obj, "spec", "completions") is not None:
         parallelism = min(parallelism, number(obj, "spec", "completions"))
-    return parallelism, requirements(table(obj, "spec", "template"))
+    return parallelism, replica_requirements(table(obj, "spec", "template"))
 
 
-def _pod(obj: Raw) -> Replicas:
-    return 1, requirements(obj)
+def _pod_replicas(obj: Raw) -> Replicas:
+    return 1, replica_requirements(obj)
 
 
 REPLICAS: dict[tuple[str, str], Callable[[Raw], Replicas]] = {
-    ("apps/v1", "Deployment"): _from_spec,
-    ("apps/v1", "ReplicaSet"): _from_spec,
-    ("apps/v1", "StatefulSet"): _from_spec,
-    ("batch/v1", "Job"): _job,
-    ("v1", "Pod"): _pod,
+    ("apps/v1", "Deployment"): _workload_replicas,
+    ("apps/v1", "ReplicaSet"): _workload_replicas,
+    ("apps/v1", "StatefulSet"): _workload_replicas,
+    ("batch/v1", "Job"): _job_replicas,
+    ("v1", "Pod"): _pod_replicas,
 }
 
 
-def _revise(field: str) -> Callable[[Raw, int], Raw]:
+def _replica_reviser(field: str) -> Callable[[Raw, int], Raw]:
     def revise(obj: Raw, replicas: int) -> Raw:
         # a template that omits the field relies on the member's own defaulting
         return planted(obj, replicas, "spec", field) if field in table(obj, "spec") else obj
@@ -42,8 +42,8 @@ def _revise(field: str) -> Callable[[Raw, int], Raw]:
 
 
 REVISE: dict[tuple[str, str], Callable[[Raw, int], Raw]] = {
-    ("apps/v1", "Deployment"): _revise("replicas"),
-    ("apps/v1", "ReplicaSet"): _revise("replicas"),
-    ("apps/v1", "StatefulSet"): _revise("replicas"),
-    ("batch/v1", "Job"): _revise("parallelism"),
+    ("apps/v1", "Deployment"): _replica_reviser("replicas"),
+    ("apps/v1", "ReplicaSet"): _replica_reviser("replicas"),
+    ("apps/v1", "StatefulSet"): _replica_reviser("replicas"),
+    ("batch/v1", "Job"): _replica_reviser("parallelism"),
 }

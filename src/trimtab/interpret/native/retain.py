@@ -8,50 +8,50 @@ from trimtab.api.value import Raw
 RETAIN_REPLICAS = "resourcetemplate.karmada.io/retain-replicas"
 TOKEN_SECRET = "kubernetes.io/service-account-token"  # noqa: S105 - the name of a type of Secret
 
-Retain = Callable[[Raw, Raw], Raw]
+RetainFunction = Callable[[Raw, Raw], Raw]
 
 
-def _keep(desired: Raw, observed: Raw, *path: str) -> Raw:
+def _keep_observed(desired: Raw, observed: Raw, *path: str) -> Raw:
     found = dig(observed, *path)
     return desired if found in (None, "") else planted(desired, found, *path)
 
 
-def _mirror(desired: Raw, observed: Raw, *path: str) -> Raw:
+def _copy_observed(desired: Raw, observed: Raw, *path: str) -> Raw:
     found = dig(observed, *path)
     return uprooted(desired, *path) if found in (None, "", []) else planted(desired, found, *path)
 
 
-def _deployment(desired: Raw, observed: Raw) -> Raw:
+def _retain_deployment(desired: Raw, observed: Raw) -> Raw:
     if text(desired, "metadata", "labels", RETAIN_REPLICAS) != "true":
         return desired
-    return _keep(desired, observed, "spec", "replicas")
+    return _keep_observed(desired, observed, "spec", "replicas")
 
 
-def _pod(desired: Raw, observed: Raw) -> Raw:
+def _retain_pod(desired: Raw, observed: Raw) -> Raw:
     for field in ("nodeName", "serviceAccountName", "volumes"):
-        desired = _mirror(desired, observed, "spec", field)
+        desired = _copy_observed(desired, observed, "spec", field)
     for field in ("containers", "initContainers"):
         if tables(desired, "spec", field):
             observed_containers = {text(container, "name"): container for container in tables(observed, "spec", field)}
             kept = [
-                _mounted(container, observed_containers.get(text(container, "name")))
+                _retain_volume_mounts(container, observed_containers.get(text(container, "name")))
                 for container in tables(desired, "spec", field)
             ]
             desired = planted(desired, kept, "spec", field)
     return desired
 
 
-def _mounted(container: Raw, seen: Raw | None) -> Raw:
-    return container if seen is None else _mirror(container, seen, "volumeMounts")
+def _retain_volume_mounts(container: Raw, observed: Raw | None) -> Raw:
+    return container if observed is None else _copy_observed(container, observed, "volumeMounts")
 
 
-def _service(desired: Raw, observed: Raw) -> Raw:
+def _retain_service(desired: Raw, observed: Raw) -> Raw:
     if (port := number(observed, "spec", "healthCheckNodePort")) > 0:
         desired = planted(desired, port, "spec", "healthCheckNodePort")
-    return _keep(desired, observed, "spec", "clusterIP")
+    return _keep_observed(desired, observed, "spec", "clusterIP")
 
 
-def _service_account(desired: Raw, observed: Raw) -> Raw:
+def _retain_service_account(desired: Raw, observed: Raw) -> Raw:
     for field in ("secrets", "imagePullSecrets"):
         own = tables(desired, field)
         names = {text(entry, "name") for entry in own}
@@ -61,32 +61,32 @@ def _service_account(desired: Raw, observed: Raw) -> Raw:
     return desired
 
 
-def _claim(desired: Raw, observed: Raw) -> Raw:
-    return _keep(desired, observed, "spec", "volumeName")
+def _retain_claim(desired: Raw, observed: Raw) -> Raw:
+    return _keep_observed(desired, observed, "spec", "volumeName")
 
 
-def _volume(desired: Raw, observed: Raw) -> Raw:
-    return _keep(desired, observed, "spec", "claimRef")
+def _retain_volume(desired: Raw, observed: Raw) -> Raw:
+    return _keep_observed(desired, observed, "spec", "claimRef")
 
 
-def _job(desired: Raw, observed: Raw) -> Raw:
-    desired = _keep(desired, observed, "spec", "selector", "matchLabels")
-    return _keep(desired, observed, "spec", "template", "metadata", "labels")
+def _retain_job(desired: Raw, observed: Raw) -> Raw:
+    desired = _keep_observed(desired, observed, "spec", "selector", "matchLabels")
+    return _keep_observed(desired, observed, "spec", "template", "metadata", "labels")
 
 
-def _secret(desired: Raw, observed: Raw) -> Raw:
+def _retain_secret(desired: Raw, observed: Raw) -> Raw:
     if text(desired, "type") != TOKEN_SECRET or not table(observed, "data"):
         return desired
     return planted(desired, observed["data"], "data")
 
 
-RETAIN: dict[tuple[str, str], Retain] = {
-    ("apps/v1", "Deployment"): _deployment,
-    ("v1", "Pod"): _pod,
-    ("v1", "Service"): _service,
-    ("v1", "ServiceAccount"): _service_account,
-    ("v1", "PersistentVolumeClaim"): _claim,
-    ("v1", "PersistentVolume"): _volume,
-    ("batch/v1", "Job"): _job,
-    ("v1", "Secret"): _secret,
+RETAIN: dict[tuple[str, str], RetainFunction] = {
+    ("apps/v1", "Deployment"): _retain_deployment,
+    ("v1", "Pod"): _retain_pod,
+    ("v1", "Service"): _retain_service,
+    ("v1", "ServiceAccount"): _retain_service_account,
+    ("v1", "PersistentVolumeClaim"): _retain_claim,
+    ("v1", "PersistentVolume"): _retain_volume,
+    ("batch/v1", "Job"): _retain_job,
+    ("v1", "Secret"): _retain_secret,
 }

@@ -11,11 +11,11 @@ _DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}
 _NAME = rf"(?:{_HOST}/)?{_WORD}(?:/{_WORD})*"
 _REFERENCE = re.compile(rf"({_NAME})(?::({_TAG}))?(?:@({_DIGEST}))?", re.ASCII)
 _TAG_ONLY, _DIGEST_ONLY = re.compile(_TAG, re.ASCII), re.compile(_DIGEST, re.ASCII)
-_LONGEST_NAME = 255
+_MAX_NAME_LENGTH = 255
 _DIGEST_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 
 
-class BadImage(ValueError):
+class InvalidImage(ValueError):
     """The text is not an image reference."""
 
 
@@ -40,15 +40,15 @@ class Image(NamedTuple):
         return self
 
 
-def _is_whole(digest: str) -> bool:
+def _is_complete_digest(digest: str) -> bool:
     algorithm, _, digits = digest.partition(":")
     return not digest or (len(digits) == _DIGEST_LENGTHS.get(algorithm) and digits == digits.lower())
 
 
 def parse_image(text: str) -> Image:
     match = _REFERENCE.fullmatch(text)
-    if match is None or len(match[1]) > _LONGEST_NAME or not _is_whole(match[3] or ""):
-        raise BadImage(f"{text!r} is not an image reference")
+    if match is None or len(match[1]) > _MAX_NAME_LENGTH or not _is_complete_digest(match[3] or ""):
+        raise InvalidImage(f"{text!r} is not an image reference")
     first, slash, rest = match[1].partition("/")
     has_host = slash and ("." in first or ":" in first or first == "localhost")
     host, repository = (first, rest) if has_host else ("", match[1])
@@ -61,7 +61,7 @@ def override_image(text: str, component: str, operator: str, value: str) -> str:
     image = parse_image(text)
     old = {"Registry": image.hostname, "Repository": image.repository, "Tag": image.tag or image.digest}.get(component)
     if old is None:
-        raise BadImage(f"an image has no component {component!r}; it has Registry, Repository and Tag")
+        raise InvalidImage(f"an image has no component {component!r}; it has Registry, Repository and Tag")
     new = {"add": old + value, "replace": value, "remove": ""}.get(operator, old)
     if component == "Registry":
         return str(image._replace(hostname=new))

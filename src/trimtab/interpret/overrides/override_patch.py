@@ -7,25 +7,25 @@ from trimtab.api.patch.json_patch import apply_json_patch
 from trimtab.errors import Invalid
 
 
-class BadPatch(ValueError):
+class InvalidPatch(ValueError):
     """An operation cannot be applied to this document."""
 
 
-class Step(NamedTuple):
+class PatchOperation(NamedTuple):
     operator: str
     path: str
     value: Any = None
 
 
-def escape(key: str) -> str:
+def escape_pointer_segment(key: str) -> str:
     """A key as one segment of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def look_up(document: Any, path: str) -> Any:
+def value_at_pointer(document: Any, path: str) -> Any:
     """The value at a JSON pointer; a missing step is an error."""
     if not path.startswith("/"):
-        raise BadPatch(f"the path {path!r} must start with '/'")
+        raise InvalidPatch(f"the path {path!r} must start with '/'")
     for segment in path[1:].split("/"):
         key = segment.replace("~1", "/").replace("~0", "~")
         if isinstance(document, dict) and key in document:
@@ -33,30 +33,30 @@ def look_up(document: Any, path: str) -> Any:
         elif isinstance(document, list) and key.isdecimal() and int(key) < len(document):
             document = document[int(key)]
         else:
-            raise BadPatch(f"the path {path} does not exist: there is no {key!r}")
+            raise InvalidPatch(f"the path {path} does not exist: there is no {key!r}")
     return document
 
 
-def apply_patch(document: Any, steps: Sequence[Step]) -> Any:
+def apply_patch(document: Any, steps: Sequence[PatchOperation]) -> Any:
     """A copy of the document with all operations applied in order."""
     for operation in steps:
         if operation.operator not in ("add", "remove", "replace"):
-            raise BadPatch(f"the operator {operation.operator!r} is none of add, remove, replace")
+            raise InvalidPatch(f"the operator {operation.operator!r} is none of add, remove, replace")
         value = {} if operation.operator == "remove" else {"value": operation.value}
         try:
             document = apply_json_patch(document, [{"op": operation.operator, "path": operation.path, **value}])
         except Invalid as rejected:
-            raise BadPatch(_complaint(document, operation)) from rejected
+            raise InvalidPatch(_error_message(document, operation)) from rejected
     return document
 
 
-def _complaint(document: Any, step: Step) -> str:
+def _error_message(document: Any, operation: PatchOperation) -> str:
     """Why this operation failed, in the words of upstream's patch library: people search the web for them."""
-    operator, path = step.operator, step.path
+    operator, path = operation.operator, operation.path
     parent, _, last = path.rpartition("/")
     try:
-        container = look_up(document, parent) if parent or not path.startswith("/") else document
-    except BadPatch:
+        container = value_at_pointer(document, parent) if parent or not path.startswith("/") else document
+    except InvalidPatch:
         container = None
     if not isinstance(container, dict | list):
         quoted = path if operator == "replace" else f'"{path}"'

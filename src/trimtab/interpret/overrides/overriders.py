@@ -8,25 +8,31 @@ import yaml
 
 from trimtab.api.paths import planted, table, tables, text
 from trimtab.api.value import Raw
-from trimtab.interpret.overrides.image import BadImage, override_image
-from trimtab.interpret.overrides.override_patch import BadPatch, Step, apply_patch, escape, look_up
+from trimtab.interpret.overrides.image import InvalidImage, override_image
+from trimtab.interpret.overrides.override_patch import (
+    InvalidPatch,
+    PatchOperation,
+    apply_patch,
+    escape_pointer_segment,
+    value_at_pointer,
+)
 
 _POD_SPEC = {"Pod": ("spec",)} | dict.fromkeys(
     ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job"), ("spec", "template", "spec")
 )
 
 
-def _image(obj: Raw, overrider: Raw) -> Raw:
+def _apply_image_overrider(obj: Raw, overrider: Raw) -> Raw:
     def override(image: Any) -> str:
         if not isinstance(image, str):
-            raise BadImage("there is no image to override")
+            raise InvalidImage("there is no image to override")
         return override_image(
             image, text(overrider, "component"), text(overrider, "operator"), text(overrider, "value")
         )
 
     if overrider.get("predicate") is not None:
         path = text(overrider, "predicate", "path")
-        return _replaced(obj, path, override(look_up(obj, path)))
+        return _replace_at(obj, path, override(value_at_pointer(obj, path)))
     pod_spec_path = _POD_SPEC.get(text(obj, "kind"))
     containers = tables(obj, *pod_spec_path, "containers") if pod_spec_path else []
     if not pod_spec_path or not containers:
@@ -36,12 +42,12 @@ def _image(obj: Raw, overrider: Raw) -> Raw:
     )
 
 
-def _replaced(obj: Raw, path: str, value: Any) -> Raw:
-    patched: Raw = apply_patch(obj, [Step("replace", path, value)])
+def _replace_at(obj: Raw, path: str, value: Any) -> Raw:
+    patched: Raw = apply_patch(obj, [PatchOperation("replace", path, value)])
     return patched
 
 
-def _words(field: str) -> Callable[[Raw, Raw], Raw]:
+def _string_list_overrider(field: str) -> Callable[[Raw, Raw], Raw]:
     """Changes `command` or `args` of the containers with one name."""
 
     def change(obj: Raw, overrider: Raw) -> Raw:
@@ -50,13 +56,13 @@ def _words(field: str) -> Callable[[Raw, Raw], Raw]:
         if not pod_spec_path or not containers:
             return obj
         name = text(overrider, "containerName")
-        changed = [_reworded(c, field, overrider) if c.get("name") == name else c for c in containers]
+        changed = [_override_string_list(c, field, overrider) if c.get("name") == name else c for c in containers]
         return planted(obj, changed, *pod_spec_path, "containers")
 
     return change
 
 
-def _reworded(container: Raw, field: str, overrider: Raw) -> Raw:
+def _override_string_list(container: Raw, field: str, overrider: Raw) -> Raw:
     strings, values = container.get(field), overrider.get("value") or []
     if overrider.get("operator") == "add":
         return {**container, field: [*(strings or []), *values]}
@@ -65,7 +71,7 @@ def _reworded(container: Raw, field: str, overrider: Raw) -> Raw:
     return container
 
 
-def _marks(field: str) -> Callable[[Raw, Raw], Raw]:
+def _metadata_map_overrider(field: str) -> Callable[[Raw, Raw], Raw]:
     """Changes `labels` or `annotations`: add sets, replace and remove act on existing keys."""
 
     def change(obj: Raw, overrider: Raw) -> Raw:
@@ -74,27 +80,30 @@ def _marks(field: str) -> Callable[[Raw, Raw], Raw]:
         if operator == "add":
             return planted(obj, current | values, "metadata", field) if values else obj
         existing = [key for key in sorted(values) if key in current]
-        steps = [Step(operator, f"/metadata/{field}/{escape(key)}", values[key]) for key in existing]
+        steps = [
+            PatchOperation(operator, f"/metadata/{field}/{escape_pointer_segment(key)}", values[key])
+            for key in existing
+        ]
         patched: Raw = apply_patch(obj, steps)
         return patched
 
     return change
 
 
-def _field(obj: Raw, overrider: Raw) -> Raw:
+def _apply_field_overrider(obj: Raw, overrider: Raw) -> Raw:
     """Patch a document that is stored as text in a field."""
     path = text(overrider, "fieldPath")
-    content = look_up(obj, path)
+    content = value_at_pointer(obj, path)
     if not isinstance(content, str):
-        raise BadPatch(f"Get object's value by overrider's path({path}) is not string")
+        raise InvalidPatch(f"Get object's value by overrider's path({path}) is not string")
     syntax = "yaml" if overrider.get("yaml") else "json"
-    steps = [Step(text(s, "operator"), text(s, "subPath"), s.get("value")) for s in tables(overrider, syntax)]
-    read, write = _SYNTAX[syntax]
+    steps = [PatchOperation(text(s, "operator"), text(s, "subPath"), s.get("value")) for s in tables(overrider, syntax)]
+    read, write = _CODECS[syntax]
     try:
         document = read(content)
     except (yaml.YAMLError, ValueError) as error:
-        raise BadPatch(f"the field {path} is not {syntax.upper()}: {error}") from error
-    return _replaced(obj, path, write(apply_patch(document, steps)))
+        raise InvalidPatch(f"the field {path} is not {syntax.upper()}: {error}") from error
+    return _replace_at(obj, path, write(apply_patch(document, steps)))
 
 
 def _write_yaml(document: Any) -> str:
@@ -105,25 +114,25 @@ def _write_json(document: Any) -> str:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 
-_SYNTAX: dict[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
+_CODECS: dict[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
     "yaml": (yaml.safe_load, _write_yaml),
     "json": (json.loads, _write_json),
 }
 
 
-def _plaintext(obj: Raw, overrider: Raw) -> Raw:
-    step = Step(text(overrider, "operator"), text(overrider, "path"), overrider.get("value"))
+def _apply_plaintext_overrider(obj: Raw, overrider: Raw) -> Raw:
+    step = PatchOperation(text(overrider, "operator"), text(overrider, "path"), overrider.get("value"))
     patched: Raw = apply_patch(obj, [step])
     return patched
 
 
-CHANGES: dict[str, Callable[[Raw, Raw], Raw]] = {
-    "imageOverrider": _image,
-    "commandOverrider": _words("command"),
-    "argsOverrider": _words("args"),
-    "labelsOverrider": _marks("labels"),
-    "annotationsOverrider": _marks("annotations"),
-    "fieldOverrider": _field,
-    "plaintext": _plaintext,
+OVERRIDERS: dict[str, Callable[[Raw, Raw], Raw]] = {
+    "imageOverrider": _apply_image_overrider,
+    "commandOverrider": _string_list_overrider("command"),
+    "argsOverrider": _string_list_overrider("args"),
+    "labelsOverrider": _metadata_map_overrider("labels"),
+    "annotationsOverrider": _metadata_map_overrider("annotations"),
+    "fieldOverrider": _apply_field_overrider,
+    "plaintext": _apply_plaintext_overrider,
 }
 """The fields of an `overriders` block, in the order in which they are applied."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from trimtab.api.schema.structural import Cel, CelFault
+from trimtab.api.schema.structural import CelError, CelEvaluator
 from trimtab.api.value import Raw
 
 _KEPT = 2048
@@ -19,7 +19,7 @@ def _typed(schema: Raw, value: Any) -> Any:
     """The value with the types of its schema: a float in an integer field has no CEL value."""
     kind = schema.get("type")
     if kind == "integer" and isinstance(value, float):
-        raise CelFault("invalid data, expected int, got float64")
+        raise CelError("invalid data, expected int, got float64")
     if kind == "number" and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, dict):
@@ -51,13 +51,13 @@ class Rules:
         program = self._program(expression)
         variables = {"self": _typed(schema, value), "oldSelf": _typed(schema, old)}
         if self._cost(expression, variables) > _COST_LIMIT:
-            raise CelFault("operation cancelled: actual cost limit exceeded")
+            raise CelError("operation cancelled: actual cost limit exceeded")
         try:
             result = program.eval(data=variables)
         except RuntimeError as error:
-            raise CelFault(_worded(str(error))) from error
+            raise CelError(_worded(str(error))) from error
         if str(result.type()) == "ERROR":
-            raise CelFault(_worded(str(result.value())))
+            raise CelError(_worded(str(result.value())))
         return result.value()
 
     def _program(self, expression: str) -> Any:
@@ -73,10 +73,10 @@ class Rules:
             try:
                 program = self._compiled[expression] = self._tongue.compile(expression)
             except self._unanswered as error:
-                raise CelFault(f"compilation failed: {error}") from error
+                raise CelError(f"compilation failed: {error}") from error
         return program
 
 
-def rules() -> Cel | None:
+def rules() -> CelEvaluator | None:
     """The evaluator, or None if the extra `cel` is not installed."""
     return Rules() if find_spec("cel_expr_python") else None

@@ -9,9 +9,9 @@ from msgspec import Struct
 from trimtab.api.kind import Default, Validate
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import known, message, message_name
-from trimtab.api.patch.managed_fields import Manager, track_update
-from trimtab.api.patch.merge_schema import Shape, native_shape, shape_of
-from trimtab.api.schema.structural import Cel, Structural
+from trimtab.api.patch.managed_fields import FieldManager, track_update
+from trimtab.api.patch.merge_schema import MergeSchema, merge_schema_of, native_merge_schema
+from trimtab.api.schema.structural import CelEvaluator, StructuralSchema
 from trimtab.api.value import Raw
 from trimtab.errors import ApiFault, BadRequest, Cause
 from trimtab.server import api_errors
@@ -42,16 +42,16 @@ class Fitter:
     """The schemas of all resources of one server."""
 
     # `server_rules` are validations that only the server can do, because they concern serving
-    def __init__(self, cel: Cel | None = None, further: Mapping[str, Validate] = MappingProxyType({})) -> None:
+    def __init__(self, cel: CelEvaluator | None = None, further: Mapping[str, Validate] = MappingProxyType({})) -> None:
         self._cel = cel
         self._further = further
-        self._structural: dict[Served, Structural] = {}
-        self._shapes: dict[Served, Shape] = {}
+        self._structural: dict[Served, StructuralSchema] = {}
+        self._shapes: dict[Served, MergeSchema] = {}
 
-    def structural(self, served: Served) -> Structural:
+    def structural(self, served: Served) -> StructuralSchema:
         structural = self._structural.get(served)
         if structural is None:
-            structural = self._structural[served] = Structural(served.schema)
+            structural = self._structural[served] = StructuralSchema(served.schema)
         return structural
 
     def forget(self, served: Served) -> None:
@@ -149,7 +149,7 @@ class Fitter:
         """
         if served.message:
             return _filled(obj, served.kind.defaults)
-        obj = self.structural(served).fill(obj)
+        obj = self.structural(served).apply_defaults(obj)
         defaulted = _filled(obj, served.kind.defaults)
         return obj if defaulted is not obj and self.structural(served).check(obj) else defaulted
 
@@ -168,19 +168,19 @@ class Fitter:
             found += further(obj, old)
         return found
 
-    def shape(self, served: Served) -> Shape:
+    def shape(self, served: Served) -> MergeSchema:
         """How the parts of an object merge."""
         if served.message:
-            return native_shape(served.api_version, served.kind.name)
+            return native_merge_schema(served.api_version, served.kind.name)
         shape = self._shapes.get(served)
         if shape is None:
-            shape = self._shapes[served] = shape_of(served.schema)
+            shape = self._shapes[served] = merge_schema_of(served.schema)
         return shape
 
     def owned(self, where: Where, obj: Raw, old: Raw | None, manager: str, now: str, *, whole: bool = False) -> Raw:
         """The object with managedFields that record what this write changed."""
         served = where.served
-        writer = Manager(manager, "Update", served.api_version, where.subresource)
+        writer = FieldManager(manager, "Update", served.api_version, where.subresource)
         time = None if where.subresource == "scale" else now  # scale updates have no timestamp
         return track_update(old, obj, self.shape(served), writer, time, **({} if whole else part_of(where)))
 
