@@ -48,7 +48,7 @@ async def measure(members: int, nodes: int, pods: int, hours: float) -> dict[str
     for member in world:
         await member.client.create(DEPLOYMENTS, deployment(pods // members))
     await asyncio.sleep(10)
-    ready = sum(pod.ready for member in world for pod in member.pods)
+    ready = sum(pod.is_ready for member in world for pod in member.pods)
     writes = sum(member.server.store.revision for member in world) - written
     found["pods"] = {
         "ready": ready,

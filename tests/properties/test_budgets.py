@@ -108,7 +108,7 @@ class Auditor:
         healthy_names = self._healthy.setdefault(app, set())
         was = name in healthy_names
         healthy_names.discard(name)
-        if pod is not None and pod.ready and pod.metadata.deletion_timestamp is None:
+        if pod is not None and pod.is_ready and pod.metadata.deletion_timestamp is None:
             healthy_names.add(name)
         if was and pod is not None and pod.metadata.deletion_timestamp is not None and not _is_lost(pod):
             self._judge(app, len(healthy_names))

@@ -39,7 +39,7 @@ def budget(**spec: Any) -> dict[str, Any]:
 
 
 def there(member: Member, node: str) -> list[str]:
-    return [pod.name for pod in member.pods if pod.spec.node_name == node and not pod.terminal]
+    return [pod.name for pod in member.pods if pod.spec.node_name == node and not pod.is_terminal]
 
 
 def test_a_drain_respects_the_budget_and_empties_the_node() -> None:
@@ -52,7 +52,7 @@ def test_a_drain_respects_the_budget_and_empties_the_node() -> None:
         async def watch() -> None:
             nonlocal fewest
             while True:
-                fewest = min(fewest, sum(pod.ready and not pod.metadata.deletion_timestamp for pod in member.pods))
+                fewest = min(fewest, sum(pod.is_ready and not pod.metadata.deletion_timestamp for pod in member.pods))
                 await asyncio.sleep(0.1)
 
         watching = asyncio.get_running_loop().create_task(watch())
@@ -138,7 +138,7 @@ def test_with_surge_the_replacement_of_a_single_pod_is_ready_first() -> None:
         assert "Surging" in [one.state for one in steps]
         await asyncio.sleep(60)
         (left,) = member.pods
-        assert left.ready
+        assert left.is_ready
         assert left.spec.node_name != pod.spec.node_name
         assert (await member.client.get(DEPLOYMENTS, "default", "web"))["spec"]["replicas"] == 1
 

@@ -164,4 +164,4 @@ async def create_pod(member: Member, name: str, **spec: Any) -> Raw:
 
 
 def running_apps(member: Member) -> list[str]:
-    return sorted(one.metadata.labels["app"] for one in member.pods if one.ready)
+    return sorted(one.metadata.labels["app"] for one in member.pods if one.is_ready)

@@ -15,7 +15,7 @@ def test_override_applies_to_running_pods() -> None:
     async def scenario(member: Member) -> None:
         await member.client.create(DEPLOYMENTS, deployment(replicas=1))
         await asyncio.sleep(60)
-        assert member.pods[0].ready
+        assert member.pods[0].is_ready
         member.cast(Spell("leak", OUT_OF_MEMORY, namespace="default"))
         await asyncio.sleep(10)
         last = member.pods[0].status.container_statuses[0].last_state.terminated
@@ -32,7 +32,7 @@ def test_label_keeps_pods_unready_on_one_member() -> None:
         for member in world:
             await member.client.create(DEPLOYMENTS, body)
         await asyncio.sleep(5)
-        assert [sum(pod.ready for pod in member.pods) for member in world] == [0, 2, 2]
+        assert [sum(pod.is_ready for pod in member.pods) for member in world] == [0, 2, 2]
 
     in_a_world(flows_fleet(), scenario)
 

@@ -107,7 +107,7 @@ def test_budget_distinguishes_voluntary_from_involuntary_disruptions() -> None:
         assert seen.get("allowedNow", 0) == 0
         assert seen["nextAllowedAt"]
         with pytest.raises(TooManyRequests) as refused:
-            await evict(member, next(one.name for one in member.pods if one.ready), requested_by="drain")
+            await evict(member, next(one.name for one in member.pods if one.is_ready), requested_by="drain")
         assert 3500 < (refused.value.retry_after or 0) < 3600
 
     in_a_member(scenario, fleet(nodes=3))

@@ -12,7 +12,7 @@ def test_pod_starts_and_becomes_ready_at_the_configured_pace() -> None:
         for _ in range(4):
             await asyncio.sleep(2)
             (pod,) = member.pods
-            seen.append((pod.status.phase, pod.ready))
+            seen.append((pod.status.phase, pod.is_ready))
         assert seen == [("Pending", False), ("Running", False), ("Running", False), ("Running", True)]
 
     in_a_member(scenario, fleet(pace=Pace(start=3, ready=4)))
@@ -23,7 +23,7 @@ def test_kubelet_rejects_pods_beyond_actual_capacity_when_nodes_report_more() ->
         await member.claim(4)
         await member.client.create(DEPLOYMENTS, deployment(replicas=5, cpu="1"))
         await asyncio.sleep(30)
-        ready = [pod for pod in member.pods if pod.ready]
+        ready = [pod for pod in member.pods if pod.is_ready]
         rejected = [pod for pod in member.pods if pod.status.phase == "Failed"]
         assert len(ready) == 2
         assert {pod.status.reason for pod in rejected} == {"OutOfcpu"}
@@ -63,7 +63,7 @@ def test_pods_move_when_nodes_are_removed_and_added() -> None:
         plan = member.kubelets.machines["one-node-1"].plan
         await member.remove_node("one-node-1")
         await asyncio.sleep(5)
-        nodes_used = {pod.spec.node_name for pod in member.pods if pod.ready}
+        nodes_used = {pod.spec.node_name for pod in member.pods if pod.is_ready}
         assert (len(member.pods), nodes_used) == (6, {"one-node-2", "one-node-3"})
         await member.add_node(plan.but(name="late"))
         await asyncio.sleep(1)
@@ -84,6 +84,6 @@ def test_late_deletion_event_of_an_earlier_node_does_not_remove_its_successor() 
         await asyncio.sleep(1)
         await member.client.create(DEPLOYMENTS, deployment(replicas=6))
         await asyncio.sleep(30)
-        assert sum(pod.ready for pod in member.pods if pod.spec.node_name == "one-node-1") == 2
+        assert sum(pod.is_ready for pod in member.pods if pod.spec.node_name == "one-node-1") == 2
 
     in_a_member(scenario)

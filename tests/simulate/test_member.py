@@ -67,7 +67,9 @@ def test_member_resumes_without_evictions_after_its_api_server_was_down() -> Non
         await member.client.patch(DEPLOYMENTS, "default", "web", {"spec": {"replicas": 3}})
         for _ in range(100):
             await asyncio.sleep(0.2)
-            assert sum(pod.ready for pod in member.pods) >= 2, "a silence of the API server is not the death of nodes"
+            assert sum(pod.is_ready for pod in member.pods) >= 2, (
+                "a silence of the API server is not the death of nodes"
+            )
         assert (await status(member.client, DEPLOYMENTS, "web"))["readyReplicas"] == 3
         nodes = (await member.client.list(NODES)).items
         assert all(not node["spec"].get("taints") for node in nodes)
@@ -95,7 +97,7 @@ def test_drained_node_stays_empty() -> None:
         await asyncio.sleep(5)
         await member.drain("one-node-1")
         await asyncio.sleep(5)
-        nodes_used = [pod.spec.node_name for pod in member.pods if pod.ready]
+        nodes_used = [pod.spec.node_name for pod in member.pods if pod.is_ready]
         assert len(nodes_used) == 6
         assert "one-node-1" not in nodes_used
 

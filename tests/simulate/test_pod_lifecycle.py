@@ -26,7 +26,7 @@ def test_crashing_container_is_restarted_with_exponential_backoff() -> None:
         assert container.last_state.terminated.reason == "Error"
         member.lift("crash")
         await asyncio.sleep(300)
-        assert member.pods[0].ready
+        assert member.pods[0].is_ready
 
     in_a_member(scenario)
 

@@ -53,7 +53,7 @@ def test_unschedulable_pod_reports_the_reason_and_is_bound_when_capacity_appears
         member.kubelets.machines["one-node-2"].room["cpu"] = 4000
         await member.client.patch(NODES, "", "one-node-2", bigger, subresource="status")
         await asyncio.sleep(5)
-        assert all(pod.ready for pod in member.pods)
+        assert all(pod.is_ready for pod in member.pods)
 
     in_a_member(scenario, fleet(cpu="1"))
 
@@ -67,7 +67,7 @@ def test_retried_pods_keep_their_queue_order_among_equal_priorities() -> None:
             await asyncio.sleep(5)
         await member.client.patch(DEPLOYMENTS, "default", "full", {"spec": {"replicas": 0}})
         await asyncio.sleep(10)
-        assert [pod.metadata.labels["app"] for pod in member.pods if pod.ready] == ["zebra"]
+        assert [pod.metadata.labels["app"] for pod in member.pods if pod.is_ready] == ["zebra"]
 
     in_a_member(scenario, fleet(nodes=1, cpu="1"))
 
@@ -92,7 +92,7 @@ def test_binding_is_retried_elsewhere_when_another_scheduler_took_the_capacity()
         await asyncio.sleep(10)
         places = {pod.name[:5]: pod.spec.node_name for pod in member.pods}
         assert sorted(places.values()) == ["one-node-1", "one-node-2"]
-        assert all(pod.ready for pod in member.pods)
+        assert all(pod.is_ready for pod in member.pods)
 
     in_a_member(scenario, fleet(nodes=2, cpu="1"))
 

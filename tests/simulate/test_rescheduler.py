@@ -46,7 +46,7 @@ async def put(member: Member, data: dict[str, str]) -> None:
 
 
 def spread_of(member: Member, app: str = "web") -> Counter[str]:
-    return Counter(pod.spec.node_name for pod in member.pods if pod.metadata.labels.get("app") == app and pod.ready)
+    return Counter(pod.spec.node_name for pod in member.pods if pod.metadata.labels.get("app") == app and pod.is_ready)
 
 
 async def crowd(member: Member, node: str, **more: Any) -> None:
@@ -213,7 +213,7 @@ def test_underutilised_node_is_emptied_when_the_others_have_capacity() -> None:
         await asyncio.sleep(400)
         await configure(member, "Consolidate", args={"low": {"cpu": 20.0}}, ownerInFlight="100%")
         await asyncio.sleep(600)
-        used = {pod.spec.node_name for pod in member.pods if pod.ready}
+        used = {pod.spec.node_name for pod in member.pods if pod.is_ready}
         assert len(used) == 2
 
     in_a_member(scenario)

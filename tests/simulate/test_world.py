@@ -53,7 +53,7 @@ def test_a_hundred_members_of_fifty_nodes_run_in_one_process() -> None:
         for member in list(world)[:20]:
             await member.client.create(DEPLOYMENTS, deployment(replicas=10))
         await asyncio.sleep(120)
-        running = sum(pod.ready for member in world for pod in member.pods)
+        running = sum(pod.is_ready for member in world for pod in member.pods)
         await world.stop()
         return running
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
-from trimtab.api.kinds.native.fields import SCALARS, NativeField, known, message, message_name
+from trimtab.api.kinds.native.fields import SCALARS, NativeField, has_message, message, message_name
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 
@@ -163,7 +163,7 @@ def _schema_choice(type_: str, parts: dict[int, list[Any]], depth: int) -> Any:
 
 @cache
 def _by_number(name: str) -> dict[int, NativeField]:
-    return {field.number: field for field in message(name).own}
+    return {field.number: field for field in message(name).declared_fields}
 
 
 def _one(type_: str, value: Any, depth: int) -> Any:
@@ -247,7 +247,7 @@ def decode(body: bytes, *, api_version: str = "", kind: str = "") -> Raw:
         envelope = open_envelope(body)
         body_version, body_kind = envelope.api_version or api_version, envelope.kind or kind
         name = message_name(body_version, body_kind)
-        if not known(name):
+        if not has_message(name):
             raise BadRequest(f'no kind "{body_kind}" is registered for version "{body_version}"')
         return {"apiVersion": body_version, "kind": body_kind, **_message(name, envelope.raw, 0)}
     except Malformed as error:
@@ -332,7 +332,7 @@ def _write_field(field: NativeField, value: Any) -> bytes:
 
 def _write_message(name: str, value: Raw) -> bytes:
     out = []
-    for field in message(name).own:
+    for field in message(name).declared_fields:
         if field.shape == "inline":
             if body := _write_message(field.type, value):
                 out.append(_delimited(field.number, body))

@@ -112,7 +112,7 @@ def verdicts(intake: Intake, *, now: datetime, profile: Profile) -> list[Verdict
     policies = [*intake.all(PropagationPolicy), *intake.all(ClusterPropagationPolicy)]
     bindings = [*intake.all(ResourceBinding), *intake.all(ClusterResourceBinding)]
     placements, nodes = intake.all(OcmPlacement), intake.all(Node)
-    pending = [pod for pod in intake.all(Pod) if not pod.spec.node_name and not pod.terminal] if nodes else []
+    pending = [pod for pod in intake.all(Pod) if not pod.spec.node_name and not pod.is_terminal] if nodes else []
     decisions: list[Verdict] = []
     decided: list[PlacementDecision] = []
     if placements:
@@ -449,7 +449,7 @@ def burdens_in(intake: Intake, now: datetime) -> Burdens:
     """The recent disruptions of each owner, as far as its pods show them."""
     pods_by_owner: dict[str, list[Pod]] = {}
     for one in intake.all(Pod):
-        if one.controller is not None and not one.terminal:
+        if one.controller is not None and not one.is_terminal:
             pods_by_owner.setdefault(one.controller.uid, []).append(one)
 
     def for_controller(controller: str) -> Burden:

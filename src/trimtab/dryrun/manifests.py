@@ -96,7 +96,7 @@ def _taken(document: Document, fitter: Fitter, faults: list[str], warnings: list
         raw = _at_home(raw)
     try:
         read = fitter.read(served, raw)
-    except codec.Unreadable as fault:
+    except codec.NativeDecodeError as fault:
         faults.append(str(fault))
         return None
     # A cluster may be newer than Trimtab: unknown fields of built-in kinds are only warnings.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from trimtab.api.kind import Kind
-from trimtab.api.kinds.native.fields import known, message_name
+from trimtab.api.kinds.native.fields import has_message, message_name
 from trimtab.api.kinds.native.metrics import GROUP as METRICS_GROUP
 from trimtab.api.value import Raw
 
@@ -94,7 +94,7 @@ class Served:
     def message(self) -> str:
         """The protobuf message of a native kind; empty for other kinds."""
         name = message_name(self.api_version, self.kind.name)
-        return name if not self.kind.custom and known(name) else ""
+        return name if not self.kind.custom and has_message(name) else ""
 
     @cached_property
     def json_only(self) -> bool:

@@ -85,7 +85,7 @@ class Ledger:
     def _burden(self, controller: str, now: datetime) -> Burden:
         top = self.top(controller)
         pods = [pod for uid in top.controllers for pod in self._cache.table_of(Pod).having(PODS_OF, uid)]
-        pods = [pod for pod in pods if not pod.terminal]
+        pods = [pod for pod in pods if not pod.is_terminal]
         ends = dict(self._told(top.uid))
         ends |= {uid: at for uid, (controller, at) in self._taken.items() if controller in top.controllers}
         staying = sum(pod.metadata.deletion_timestamp is None for pod in pods)

@@ -173,7 +173,7 @@ class Kubelets:
 
     def _thought_ready(self, node: str) -> bool:
         entry = self._cache.table(NODES).entries.get(("", node))
-        return entry is None or cast("Node", entry.typed).ready
+        return entry is None or cast("Node", entry.typed).is_ready
 
     async def _renew(self, node: str) -> None:
         spec = {"renewTime": micro(self._clock.now())}
@@ -318,7 +318,7 @@ class Kubelets:
         return self._now() + min(grace, lifecycle.behaviour.stop)
 
     def _begin(self, key: Key, pod: Pod) -> None:
-        if pod.terminal and pod.metadata.deletion_timestamp is None:
+        if pod.is_terminal and pod.metadata.deletion_timestamp is None:
             return
         lifecycle = Life(pod, self._behaviour(pod), self._now(), self._wall)
         if pod.metadata.deletion_timestamp is not None:

@@ -484,7 +484,7 @@ class Binder:
 def _wants_a_node(pod: Pod) -> bool:
     return (
         not pod.spec.node_name
-        and not pod.terminal
+        and not pod.is_terminal
         and pod.metadata.deletion_timestamp is None
         and pod.spec.scheduler_name in OURS
         and not pod.spec.scheduling_gates

@@ -40,7 +40,7 @@ def test_rolling_update_replaces_one_node_at_a_time() -> None:
         await member.client.patch(DAEMONSETS, "default", "agent", new_image("app:2"), type="strategic")
         for _ in range(200):
             await asyncio.sleep(0.1)
-            assert sum(pod.ready for pod in member.pods) >= 2
+            assert sum(pod.is_ready for pod in member.pods) >= 2
         assert {pod.spec.containers[0].image for pod in member.pods} == {"app:2"}
         assert (await status(member.client, DAEMONSETS, "agent"))["updatedNumberScheduled"] == 3
 

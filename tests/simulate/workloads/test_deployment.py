@@ -47,7 +47,7 @@ def test_deployment_status_is_as_kubernetes_writes_it() -> None:
                 },
             ],
         }
-        assert [pod.ready for pod in member.pods] == [True, True]
+        assert [pod.is_ready for pod in member.pods] == [True, True]
 
     in_a_member(scenario)
 

@@ -30,6 +30,6 @@ def test_budget_status_counts_allowed_disruptions_and_eviction_obeys_it() -> Non
                 with pytest.raises(TooManyRequests):
                     await member.client.submit(PODS, "default", pod.name, "eviction", eviction)
         await asyncio.sleep(5)
-        assert len([pod for pod in member.pods if pod.ready]) == 4
+        assert len([pod for pod in member.pods if pod.is_ready]) == 4
 
     in_a_member(scenario)

@@ -34,7 +34,7 @@ def test_active_pods_do_not_exceed_parallelism() -> None:
         most = 0
         for _ in range(200):
             await asyncio.sleep(0.1)
-            most = max(most, sum(not pod.terminal for pod in member.pods))
+            most = max(most, sum(not pod.is_terminal for pod in member.pods))
         assert most == 2
         assert (await status(member.client, JOBS, "work"))["succeeded"] == 6
 
@@ -73,7 +73,7 @@ def test_job_fails_at_its_active_deadline() -> None:
         await asyncio.sleep(15)
         seen = await status(member.client, JOBS, "work")
         assert [one["reason"] for one in seen["conditions"]] == ["DeadlineExceeded", "DeadlineExceeded"]
-        assert not [pod for pod in member.pods if not pod.terminal]
+        assert not [pod for pod in member.pods if not pod.is_terminal]
 
     in_a_member(scenario, fleet(pace=Pace(run=1000)))
 

@@ -14,9 +14,9 @@ def test_pods_of_a_failed_node_are_replaced_on_other_nodes() -> None:
         node = await member.client.get(NODES, "", dead)
         assert condition(node["status"], "Ready")["status"] == "Unknown"
         assert {taint["effect"] for taint in node["spec"]["taints"]} == {"NoSchedule", "NoExecute"}
-        assert sum(pod.ready for pod in member.pods) < 3
+        assert sum(pod.is_ready for pod in member.pods) < 3
         await asyncio.sleep(310)
-        ready = [pod for pod in member.pods if pod.ready]
+        ready = [pod for pod in member.pods if pod.is_ready]
         assert len(ready) == 3
         assert dead not in {pod.spec.node_name for pod in ready}
         await member.recover_node(dead)
@@ -37,7 +37,7 @@ def test_node_that_recovers_within_the_toleration_keeps_its_pods() -> None:
         await asyncio.sleep(120)
         await member.recover_node(node)
         await asyncio.sleep(400)
-        assert {pod.name for pod in member.pods if pod.ready} == names
+        assert {pod.name for pod in member.pods if pod.is_ready} == names
 
     in_a_member(scenario)
 

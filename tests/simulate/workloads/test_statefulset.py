@@ -17,7 +17,7 @@ def test_pods_are_created_in_order_each_after_the_previous_is_ready() -> None:
         seen = []
         for _ in range(200):
             await asyncio.sleep(0.1)
-            seen.append(tuple((pod.name, pod.ready) for pod in member.pods))
+            seen.append(tuple((pod.name, pod.is_ready) for pod in member.pods))
         for moment in seen:
             assert all(ready for _, ready in moment[:-1]), "the next pod came before the one before it was ready"
         assert seen[-1] == (("db-0", True), ("db-1", True), ("db-2", True))
@@ -56,7 +56,7 @@ def test_rolling_update_goes_down_from_the_highest_ordinal_one_at_a_time() -> No
         order: list[str] = []
         for _ in range(400):
             await asyncio.sleep(0.1)
-            assert sum(pod.ready for pod in member.pods) >= 2
+            assert sum(pod.is_ready for pod in member.pods) >= 2
             order += [
                 pod.name for pod in member.pods if pod.spec.containers[0].image == "app:2" and pod.name not in order
             ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from trimtab.api.cron import check_timetable
 from trimtab.api.duration import is_duration
 from trimtab.api.field_errors import invalid, required
-from trimtab.api.kinds.native.rules.common import selector
+from trimtab.api.kinds.native.rules.common import check_selector
 from trimtab.api.paths import dig, indexed_objects, planted, table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
@@ -50,7 +50,7 @@ def check_budget(budget: Raw, old: Raw | None) -> list[Cause]:
     causes.extend(_check_rate(spec.get("rate"), "spec.rate"))
     for i, window in indexed_objects(spec.get("windows")):
         causes.extend(_check_window(window, f"spec.windows[{i}]"))
-    causes.extend(selector(table(spec, "selector"), "spec.selector"))
+    causes.extend(check_selector(table(spec, "selector"), "spec.selector"))
     if spec.get("unhealthyPodEvictionPolicy") and spec.get("target") == "Workloads":
         detail = "is only supported for budgets with target Pods"
         causes.append(invalid("spec.unhealthyPodEvictionPolicy", spec["unhealthyPodEvictionPolicy"], detail))
@@ -65,7 +65,7 @@ def check_singleton(obj: Raw, old: Raw | None) -> list[Cause]:
 
 
 def _check_selector(value: object, field: str) -> Iterator[Cause]:
-    yield from selector(table(value), field)
+    yield from check_selector(table(value), field)
 
 
 _PARTS: dict[str, dict[str, Callable[[object, str], Iterator[Cause]]]] = {

@@ -6,7 +6,7 @@ from trimtab.api.admission.disruption import check_share
 from trimtab.api.cron import check_timetable
 from trimtab.api.field_errors import forbidden, invalid, required
 from trimtab.api.kind import find_kind
-from trimtab.api.kinds.native.rules.common import selector
+from trimtab.api.kinds.native.rules.common import check_selector
 from trimtab.api.paths import dig, indexed_objects, planted, table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
@@ -38,7 +38,7 @@ def check_rebalancer(rebalancer: Raw, old: Raw | None) -> list[Cause]:
         causes.extend(
             invalid(f"{field}.{key}", "", "must not be empty") for key in ("apiVersion", "kind") if rule.get(key) == ""
         )
-        causes.extend(selector(table(rule, "labelSelector"), f"{field}.labelSelector"))
+        causes.extend(check_selector(table(rule, "labelSelector"), f"{field}.labelSelector"))
     causes.extend(check_share(dig(rebalancer, "spec", "move", "maxSurge"), "spec.move.maxSurge"))
     causes.extend(_check_schedule(table(rebalancer, "spec")))
     return causes

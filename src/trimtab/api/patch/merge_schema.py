@@ -150,5 +150,5 @@ def merge_schema_of(
 @cache
 def native_merge_schema(api_version: str, kind: str) -> MergeSchema:
     """The merge schema of a native kind; built once."""
-    blank = codec.empty(message_name(api_version, kind))
+    blank = codec.empty_message(message_name(api_version, kind))
     return merge_schema_of(openapi.component(openapi.schema_name(api_version, kind)), empty_object=blank)

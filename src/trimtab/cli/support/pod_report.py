@@ -42,7 +42,7 @@ async def _all(client: Client, type_: type[T], namespace: str) -> list[T]:
 
 def lines(pod: Pod) -> Iterator[str]:
     state = "terminating" if pod.metadata.deletion_timestamp is not None else pod.status.phase or "Pending"
-    state += ", ready" if pod.ready else ", not ready"
+    state += ", ready" if pod.is_ready else ", not ready"
     yield f"pod {pod.namespace}/{pod.name} on {pod.spec.node_name or 'no node'}: {state}"
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status != "True":

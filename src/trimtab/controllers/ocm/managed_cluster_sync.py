@@ -112,7 +112,7 @@ def farewell(managed: ManagedCluster, view: View) -> Iterator[Wish]:
         yield Gone(managed)
     namespace = view.get(Namespace, "", managed.name)
     is_ours = namespace is not None and namespace.metadata.labels.get(CLUSTER_NAME) == managed.name
-    if namespace is not None and is_ours and not namespace.terminating:
+    if namespace is not None and is_ours and not namespace.is_terminating:
         yield Gone(namespace)
 
 

@@ -98,7 +98,7 @@ def own_pods_unguarded(old: PodBudget | None, new: PodBudget | None, view: View)
 )
 def default_budget_of_pods(pod: Pod, view: View) -> Iterator[Wish]:
     """Only its pods show that a custom resource runs pods, and which priority they have."""
-    if pod.controller is not None and pod.metadata.deletion_timestamp is None and not pod.terminal:
+    if pod.controller is not None and pod.metadata.deletion_timestamp is None and not pod.is_terminal:
         yield from custom_budget(pod.controller, pod.namespace, Covered(pod.metadata.labels, pod.spec), view)
 
 

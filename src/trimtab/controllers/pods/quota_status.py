@@ -22,7 +22,7 @@ OVERCOMMITTED = "TopPriorityOvercommitted"
 
 def quotas_here(old: Pod | None, new: Pod | None, view: View) -> Iterable[Key]:
     pod = new or old
-    if pod is not None and (old is None or new is None or old.terminal != new.terminal):
+    if pod is not None and (old is None or new is None or old.is_terminal != new.is_terminal):
         yield from map(key_of, view.all(ResourceQuota, pod.namespace))
 
 

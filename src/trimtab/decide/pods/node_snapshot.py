@@ -217,4 +217,4 @@ class NodeFleet:
 
 
 def takes_room(pod: Pod) -> bool:
-    return bool(pod.spec.node_name) and not pod.terminal
+    return bool(pod.spec.node_name) and not pod.is_terminal

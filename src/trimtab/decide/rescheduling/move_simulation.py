@@ -81,11 +81,11 @@ class Round:
         if not owner.uid or candidate.free:
             return None
         owner_pods = snapshot.family(pod)
-        if any(not one.spec.node_name and not one.terminal for one in owner_pods):
+        if any(not one.spec.node_name and not one.is_terminal for one in owner_pods):
             return f"{owner.name} has a pod without a node"
-        ready = sum(one.ready and one.metadata.deletion_timestamp is None for one in owner_pods)
+        ready = sum(one.is_ready and one.metadata.deletion_timestamp is None for one in owner_pods)
         if ready < self._settings.min_replicas and (
-            pod.ready or not candidate.urgent
+            pod.is_ready or not candidate.urgent
         ):  # a pod that is not ready serves no traffic
             return f"{owner.name} has fewer than {self._settings.min_replicas} ready pods"
         return None
@@ -252,7 +252,7 @@ class Round:
         if self._picture.facts.overlap_refused and len(standings) > 1:
             return blocked_by_overlap(standings)
         for budget in standings:
-            if not pod.pod.ready and budget.exempts_unhealthy():
+            if not pod.pod.is_ready and budget.exempts_unhealthy():
                 continue
             spent = self._spent.get((budget.kind, pod.namespace, budget.name), 0)
             if (

@@ -65,7 +65,7 @@ def obey(picture: Picture, turn: Cycle) -> Plan:
 
 def _wish(one: Eviction) -> Candidate:
     """The policy itself decides that the move is worthwhile; a finished pod disrupts nothing."""
-    return Candidate(one.pod, FULL, one.reason, free=one.pod.pod.terminal)
+    return Candidate(one.pod, FULL, one.reason, free=one.pod.pod.is_terminal)
 
 
 def _uid(one: Proposal) -> str:

@@ -184,7 +184,7 @@ class Picture:
         """The recent disruptions of the pod's owner, whatever caused them."""
         owner = self.owner(pod)
         if owner.uid not in self._burdens:
-            owner_pods = [one for one in self.family(pod) if not one.terminal]
+            owner_pods = [one for one in self.family(pod) if not one.is_terminal]
             ends = {move.pod: move.at for move in self.history.of(owner.uid) if move.at is not None}
             wanted = owner.replicas or sum(one.metadata.deletion_timestamp is None for one in owner_pods)
             condition = self.facts.ends.get(owner.uid, {})

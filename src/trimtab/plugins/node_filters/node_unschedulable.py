@@ -11,7 +11,7 @@ CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 def tolerates_cordon(ask: PodAsk) -> bool:
-    return any(toleration.covers(CORDONED) for toleration in ask.pod.spec.tolerations)
+    return any(toleration.tolerates(CORDONED) for toleration in ask.pod.spec.tolerations)
 
 
 @node_filter("NodeUnschedulable", reads=tolerates_cordon)

@@ -22,7 +22,7 @@ def taint_toleration(ask: PodAsk, hosts: Fleet[Host]) -> Grade[Host]:
     def grade(node_info: Host) -> int:
         taints = node_info.node.spec.taints
         return sum(
-            taint.effect == AVOIDED and not any(toleration.covers(taint) for toleration in tolerations)
+            taint.effect == AVOIDED and not any(toleration.tolerates(taint) for toleration in tolerations)
             for taint in taints
         )
 

@@ -8,7 +8,7 @@ import orjson
 
 from trimtab.api.kind import Kind, kind_of
 from trimtab.api.kinds.disruption import DisruptionPolicy
-from trimtab.api.kinds.native.defaults import job_selector
+from trimtab.api.kinds.native.defaults import with_job_selector
 from trimtab.api.quantity import parse
 from trimtab.api.value import Raw
 from trimtab.server import api_errors
@@ -46,7 +46,7 @@ class Births:
             return self._pod(attributes, obj)
         if kind == "nodes":
             return _node(obj)
-        return job_selector(obj) if kind == "jobs.batch" and obj["metadata"].get("name") else obj
+        return with_job_selector(obj) if kind == "jobs.batch" and obj["metadata"].get("name") else obj
 
     def _pod(self, attributes: Attributes, obj: Raw) -> Raw:
         spec = {**obj.get("spec", {})}

@@ -47,7 +47,7 @@ def name_causes(metadata: Raw, kind_id: str) -> list[Cause]:
 
 def _annotation_causes(annotations: Raw) -> list[Cause]:
     field = "metadata.annotations"
-    causes = list(common.annotations(annotations, field))
+    causes = list(common.check_annotations(annotations, field))
     if sum(map(len, annotations)) + sum(map(len, annotations.values())) > _ANNOTATIONS_LIMIT:
         causes.append(too_long(field, _ANNOTATIONS_LIMIT))
     return causes
@@ -88,7 +88,7 @@ def metadata_causes(metadata: Raw, kind_id: str) -> list[Cause]:
     """All validation errors in the metadata of a new object."""
     causes = name_causes(metadata, kind_id)
     if labels := metadata.get("labels"):
-        causes += common.labels(labels, "metadata.labels")
+        causes += common.check_labels(labels, "metadata.labels")
     if annotations := metadata.get("annotations"):
         causes += _annotation_causes(annotations)
     if owners := metadata.get("ownerReferences"):
@@ -102,7 +102,7 @@ def update_causes(new: Raw, old: Raw, kind_id: str) -> list[Cause]:
     """All validation errors in a metadata update from `old` to `new`."""
     causes: list[Cause] = []
     if (labels := new.get("labels")) and labels != old.get("labels"):
-        causes += common.labels(labels, "metadata.labels")
+        causes += common.check_labels(labels, "metadata.labels")
     if (annotations := new.get("annotations")) and annotations != old.get("annotations"):
         causes += _annotation_causes(annotations)
     if (owners := new.get("ownerReferences")) and owners != old.get("ownerReferences"):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from trimtab.api.kind import Default, Validate
 from trimtab.api.kinds.native import codec
-from trimtab.api.kinds.native.fields import known, message, message_name
+from trimtab.api.kinds.native.fields import has_message, message, message_name
 from trimtab.api.patch.managed_fields import FieldManager, track_update
 from trimtab.api.patch.merge_schema import MergeSchema, merge_schema_of, native_merge_schema
 from trimtab.api.schema.structural import CelEvaluator, StructuralSchema
@@ -65,7 +65,7 @@ class Fitter:
         obj = self._typed(served, body.obj)
         try:
             read = self.read(served, obj)
-        except codec.Unreadable as error:
+        except codec.NativeDecodeError as error:
             raise self._unfit(served, obj, str(error)) from None
         problems = [f'duplicate field "{path}"' for path in body.duplicates] + read.problems
         if problems and validation == "Strict":
@@ -100,7 +100,7 @@ class Fitter:
             why = (
                 f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
             )
-            if version == served.api_version or known(message_name(version, kind)):
+            if version == served.api_version or has_message(message_name(version, kind)):
                 group = (served.group or "core").split(".")[0]
                 why = f"converting ({version.rpartition('/')[2]}.{kind}) to ({group}.{served.kind.name}): unknown conversion"
             raise self._unfit(served, obj, why)
@@ -113,7 +113,7 @@ class Fitter:
             return Read(body, [f'unknown field "{path}"' for path in unknown])
         metadata = obj.get("metadata") or {}
         if not isinstance(metadata, dict):
-            raise codec.Unreadable("json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta")
+            raise codec.NativeDecodeError("json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta")
         meta, unknown = codec.read(_META, metadata)
         meta = {key: value for key, value in meta.items() if value is not None}
         pruned, further = self.structural(served).prune(obj)
@@ -139,8 +139,8 @@ class Fitter:
 
     def blank_status(self, served: Served) -> Raw | None:
         """The initial status of a native object; None if the kind shows none."""
-        field = message(served.message).json.get("status") if served.message else None
-        return codec.empty(field.type) if field is not None and field.always else None
+        field = message(served.message).json_fields.get("status") if served.message else None
+        return codec.empty_message(field.type) if field is not None and field.always_written else None
 
     def complete(self, served: Served, obj: Raw) -> Raw:
         """Defaults of the schema, then those of the kind.

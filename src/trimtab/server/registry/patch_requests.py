@@ -111,7 +111,7 @@ class Patcher:
             return patched
         try:
             read = self._fitter.read_again(served, patched, old)
-        except codec.Unreadable as error:
+        except codec.NativeDecodeError as error:
             raise _misfit(patched, str(error)) from None
         if read.problems and validation == "Strict":
             raise _misfit(patched, f"strict decoding error: {', '.join(read.problems)}")
@@ -151,7 +151,7 @@ class Patcher:
         )
         try:
             return self._fitter.read(served, merged).obj
-        except codec.Unreadable as error:
+        except codec.NativeDecodeError as error:
             raise _misfit(merged, str(error)) from None
 
 

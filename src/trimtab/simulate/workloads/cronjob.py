@@ -94,7 +94,7 @@ def _tidied(raw: Raw, jobs: list[Job]) -> Iterator[Wish]:
         ("Failed", "failedJobsHistoryLimit", 1),
     ):
         kept = raw["spec"].get(field, default)
-        finished = [one for one in jobs if one.finished(how)]
+        finished = [one for one in jobs if one.has_condition(how)]
         for one in finished[: max(0, len(finished) - kept)]:
             yield Gone(one)
 

@@ -110,7 +110,9 @@ def _bound_for(pod: Pod) -> str:
 
 
 def _missing(state: Watchmen, view: View) -> Iterator[Wish]:
-    uncovered = [node for node in state.nodes if not [pod for pod in state.pods.get(node.name, ()) if not pod.terminal]]
+    uncovered = [
+        node for node in state.nodes if not [pod for pod in state.pods.get(node.name, ()) if not pod.is_terminal]
+    ]
     for name, node in zip(fresh_names(state.wanted, view, len(uncovered)), uncovered, strict=True):
         yield Make(_pod(state, name, node.name))
 
@@ -138,7 +140,7 @@ def _surplus(state: Watchmen) -> Iterator[Wish]:
         for pod in active[1:] if node in wanted else active:
             yield Gone(pod)
         for pod in pods:
-            if pod.terminal and pod.metadata.deletion_timestamp is None:
+            if pod.is_terminal and pod.metadata.deletion_timestamp is None:
                 yield Gone(pod)
 
 

@@ -269,7 +269,7 @@ def _shrunk_old(state: Roll, new: ReplicaSet) -> Iterator[Wish]:
 
 
 def _still_running(state: Roll, view: View) -> bool:
-    return any(not pod.terminal for one in state.old for pod in view.having(PODS_OF, one.metadata.uid)) or bool(
+    return any(not pod.is_terminal for one in state.old for pod in view.having(PODS_OF, one.metadata.uid)) or bool(
         _sizes(state.old)
     )
 

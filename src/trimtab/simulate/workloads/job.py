@@ -81,7 +81,11 @@ def _succeeded(pod: Pod) -> bool:
 @workload(Job, writes=["Pod", "status"], wakes=[when_child_changes(Job, Pod)])
 def job(wanted: Job, view: View) -> Iterator[Wish]:
     state = _survey(wanted, view)
-    if wanted.metadata.deletion_timestamp is not None or wanted.finished("Complete") or wanted.finished("Failed"):
+    if (
+        wanted.metadata.deletion_timestamp is not None
+        or wanted.has_condition("Complete")
+        or wanted.has_condition("Failed")
+    ):
         yield from _released(state, {pod.metadata.uid for pod in state.pods})
         yield from _expired(wanted, view.now)
         return
@@ -109,7 +113,7 @@ def _survey(wanted: Job, view: View) -> Shift:
 
 def _ended(pod: Pod) -> bool:
     """Whether the pod finished, or was deleted before it was bound to a node."""
-    return pod.terminal or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
+    return pod.is_terminal or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
 
 
 def _released(state: Shift, uids: set[str]) -> Iterator[Wish]:
@@ -161,7 +165,7 @@ def _staffed(state: Shift, view: View) -> Iterator[Wish]:
         until = started + timedelta(seconds=state.wanted.spec.active_deadline_seconds)
         yield Again(max(0.0, (until - view.now).total_seconds()))
     missing = _places(state) - len(state.active) - len(leaving(state.pods))
-    for pod in sorted(state.active, key=lambda one: one.ready)[: max(0, -(_places(state) - len(state.active)))]:
+    for pod in sorted(state.active, key=lambda one: one.is_ready)[: max(0, -(_places(state) - len(state.active)))]:
         yield Gone(pod)
     if missing <= 0:
         return
@@ -185,7 +189,7 @@ def _open_indexes(state: Shift, count: int) -> Sequence[int | None]:
     taken = _indexes(state.raw) | {
         int(index)
         for pod in state.pods
-        if not pod.terminal or _succeeded(pod)
+        if not pod.is_terminal or _succeeded(pod)
         if (index := pod.metadata.annotations.get(INDEX, "")).isdigit()
     }
     return [index for index in range(state.completions or 0) if index not in taken][:count]
@@ -246,7 +250,7 @@ def _report(state: Shift, outcome: Verdict | None, view: View) -> Iterator[Wish]
         "startTime": "" if state.wanted.spec.suspend else status.get("startTime") or timestamp(view.now),
         "active": len(active),
         "terminating": Always(len(leaving(state.pods))),
-        "ready": Always(sum(pod.ready for pod in active)),
+        "ready": Always(sum(pod.is_ready for pod in active)),
         "uncountedTerminatedPods": Always(_noted(state)),
     }
     if not state.fresh:

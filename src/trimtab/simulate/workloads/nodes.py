@@ -59,7 +59,7 @@ def node_lifecycle(node: Node, view: View) -> Iterator[Wish]:
     yield marked
     if _ready(node) != "True":
         for pod in view.having(PODS_ON, node.name):
-            if pod.ready:
+            if pod.is_ready:
                 yield _not_ready(pod, view.now)
     yield from _evicted(marked, view)
     if silent_at is not None:
@@ -119,7 +119,7 @@ def _evicted(node: Node, view: View) -> Iterator[Wish]:
     """Delete pods that do not tolerate the NoExecute taints of the node."""
     taints = [taint for taint in node.spec.taints if taint.effect == "NoExecute"]
     for pod in view.having(PODS_ON, node.name) if taints else ():
-        if pod.metadata.deletion_timestamp is not None or pod.terminal:
+        if pod.metadata.deletion_timestamp is not None or pod.is_terminal:
             continue
         wait = _patience(pod, taints, view.now)
         if wait is None:
@@ -135,7 +135,7 @@ def _patience(pod: Pod, taints: list[Taint], now: datetime) -> float | None:
     """Seconds that the pod may stay; None is without limit."""
     waits = []
     for taint in taints:
-        covering = [one for one in pod.spec.tolerations if one.covers(taint)]
+        covering = [one for one in pod.spec.tolerations if one.tolerates(taint)]
         if not covering:
             return 0.0
         limits = [one.toleration_seconds for one in covering if one.toleration_seconds is not None]

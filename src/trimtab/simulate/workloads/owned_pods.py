@@ -159,12 +159,12 @@ def _same(key: str, wanted: Raw, present: Raw) -> bool:
 
 def living(pods: Iterable[Pod]) -> list[Pod]:
     """Pods that count as replicas: neither finished nor terminating."""
-    return [pod for pod in pods if not pod.terminal and pod.metadata.deletion_timestamp is None]
+    return [pod for pod in pods if not pod.is_terminal and pod.metadata.deletion_timestamp is None]
 
 
 def leaving(pods: Iterable[Pod]) -> list[Pod]:
     """Pods that are being deleted and have not ended yet."""
-    return [pod for pod in pods if not pod.terminal and pod.metadata.deletion_timestamp is not None]
+    return [pod for pod in pods if not pod.is_terminal and pod.metadata.deletion_timestamp is not None]
 
 
 def ready_since(pod: Pod) -> datetime | None:
@@ -176,7 +176,7 @@ def ready_since(pod: Pod) -> datetime | None:
 
 def seconds_to_available(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
     """0 when the pod is available, else the seconds until it is, if it stays ready; None when it is not ready."""
-    if not pod.ready:
+    if not pod.is_ready:
         return None
     since = ready_since(pod)
     if not min_ready_seconds or since is None:

@@ -13,7 +13,7 @@ ENDED = Index("ended-pods", Pod, lambda pod: ("yes",) if pod.terminal else ())
 
 
 def _ends(old: Pod | None, new: Pod) -> bool:
-    return new.terminal and (old is None or not old.terminal)
+    return new.is_terminal and (old is None or not old.is_terminal)
 
 
 @workload(Pod, writes=["Pod"], changed=_ends, name="pod-garbage")

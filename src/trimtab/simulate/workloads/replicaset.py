@@ -71,7 +71,7 @@ def sacrificed(active: Sequence[Pod], surplus: int, view: View) -> list[Pod]:
         return (
             bool(pod.spec.node_name),
             PHASES.get(pod.status.phase, 2),
-            pod.ready,
+            pod.is_ready,
             _cost(pod),
             -pods_on_node[pod.spec.node_name],
             -since.timestamp() if since is not EVER else 0.0,

@@ -101,7 +101,7 @@ def _made(state: Row, view: View) -> Iterator[Wish]:
         pod = state.pods.get(ordinal)
         if pod is None:
             yield Make(_pod(state, ordinal, view))
-        elif pod.terminal and pod.metadata.deletion_timestamp is None:
+        elif pod.is_terminal and pod.metadata.deletion_timestamp is None:
             yield Gone(pod)
         elif state.parallel or _well(pod, state, view):
             continue
@@ -201,7 +201,7 @@ def _claims(state: Row, view: View) -> Iterator[Wish]:
 
 
 def _report(state: Row, view: View) -> Iterator[Wish]:
-    pods = [pod for pod in state.pods.values() if not pod.terminal]
+    pods = [pod for pod in state.pods.values() if not pod.is_terminal]
     here = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     count = tally(pods, state.wanted.spec.min_ready_seconds, view.now)
     current = sum(pod.metadata.labels.get(HASH) == state.current for pod in here)

@@ -33,7 +33,7 @@ _LEAVES: dict[str, st.SearchStrategy[Any]] = {
 @st.composite
 def objects(draw: st.DrawFn, name: str, depth: int = 5) -> dict[str, Any]:
     """A message called `name` with a few random fields set, in normal form."""
-    fields = [f for f in message(name).json.values() if depth > 0 or not f.is_message]
+    fields = [f for f in message(name).json_fields.values() if depth > 0 or not f.is_message]
     chosen = draw(st.lists(st.sampled_from(fields), max_size=4, unique=True)) if fields else []
     return codec.read(name, {f.name: draw(_value(f, depth)) for f in chosen}).body
 

@@ -3,7 +3,7 @@
 import trimtab.api.kinds
 from trimtab.api.kind import kinds
 from trimtab.api.kinds.native import openapi
-from trimtab.api.kinds.native.fields import known, message_name
+from trimtab.api.kinds.native.fields import has_message, message_name
 from trimtab.registry import discover
 
 discover(trimtab.api.kinds)
@@ -16,7 +16,7 @@ def test_every_native_kind_has_fields_and_a_published_schema() -> None:
     for kind in NATIVE:
         for version in (kind.version, *kind.other_versions):
             api_version = f"{kind.group}/{version}" if kind.group else version
-            assert known(message_name(api_version, kind.name)), kind
+            assert has_message(message_name(api_version, kind.name)), kind
             schema = openapi.component(openapi.schema_name(api_version, kind.name))
             assert schema["x-kubernetes-group-version-kind"] == [
                 {"group": kind.group, "version": version, "kind": kind.name}

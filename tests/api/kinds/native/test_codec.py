@@ -81,4 +81,4 @@ def test_times_are_converted_to_utc_and_quantities_to_canonical_form() -> None:
 @given(st.sampled_from(["core.v1.Pod", "core.v1.Service", "batch.v1.Job", "core.v1.Node"]), st.data())
 def test_reading_is_idempotent(name: str, data: st.DataObject) -> None:
     body = data.draw(objects(name))
-    assert codec.read(name, body) == codec.Decoded(body, [])
+    assert codec.read(name, body) == codec.DecodedObject(body, [])

@@ -96,7 +96,7 @@ def test_job_selects_its_pods_by_its_uid() -> None:
         "batch/v1", "Job", {"metadata": {"name": "j"}, "spec": {"template": {"metadata": {}, "spec": {}}}}
     )
     job["metadata"]["uid"] = "u-1"
-    spec = defaults.job_selector(job)["spec"]
+    spec = defaults.with_job_selector(job)["spec"]
     assert spec["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u-1"}}
     assert spec["template"]["metadata"]["labels"]["job-name"] == "j"
     assert (job["spec"]["completions"], job["spec"]["parallelism"], job["spec"]["backoffLimit"]) == (1, 1, 6)

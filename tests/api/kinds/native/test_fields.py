@@ -1,6 +1,6 @@
 import pytest
 
-from trimtab.api.kinds.native.fields import known, message, message_name
+from trimtab.api.kinds.native.fields import has_message, message, message_name
 
 
 @pytest.mark.parametrize(
@@ -17,34 +17,34 @@ from trimtab.api.kinds.native.fields import known, message, message_name
 )
 def test_message_name_is_package_version_and_kind(api_version: str, kind: str, name: str) -> None:
     assert message_name(api_version, kind) == name
-    assert known(name)
+    assert has_message(name)
 
 
 def test_unknown_message_raises_key_error() -> None:
-    assert not known("core.v1.Frob")
+    assert not has_message("core.v1.Frob")
     with pytest.raises(KeyError):
         message("core.v1.Frob")
 
 
 def test_inline_fields_are_flattened_in_json_only() -> None:
     volume = message("core.v1.Volume")
-    assert "configMap" in volume.json
-    assert "configMap" not in {field.name for field in volume.own}
-    assert [field.type for field in volume.own if field.shape == "inline"] == ["core.v1.VolumeSource"]
+    assert "configMap" in volume.json_fields
+    assert "configMap" not in {field.name for field in volume.declared_fields}
+    assert [field.type for field in volume.declared_fields if field.shape == "inline"] == ["core.v1.VolumeSource"]
 
 
 def test_flags_describe_shape_and_empty_values() -> None:
-    spec = message("apps.v1.DeploymentSpec").json
+    spec = message("apps.v1.DeploymentSpec").json_fields
     assert (spec["replicas"].shape, spec["replicas"].omit_zero) == ("one", False)
     assert spec["minReadySeconds"].omit_zero
-    assert spec["template"].always
-    assert spec["selector"].null
-    assert message("core.v1.PodSpec").json["containers"].shape == "list"
-    assert message("meta.v1.ObjectMeta").json["labels"].shape == "map"
+    assert spec["template"].always_written
+    assert spec["selector"].null_when_absent
+    assert message("core.v1.PodSpec").json_fields["containers"].shape == "list"
+    assert message("meta.v1.ObjectMeta").json_fields["labels"].shape == "map"
 
 
 def test_only_types_with_their_own_fields_are_messages() -> None:
-    container = message("core.v1.Container").json
+    container = message("core.v1.Container").json_fields
     assert container["resources"].is_message
     assert not container["name"].is_message
-    assert not message("core.v1.ServicePort").json["targetPort"].is_message
+    assert not message("core.v1.ServicePort").json_fields["targetPort"].is_message

@@ -16,17 +16,17 @@ def test_pod_keeps_the_fields_that_scheduling_reads() -> None:
     assert isinstance(pod, Pod)
     assert pod.spec.containers[0].resources.requests == {"cpu": "1"}
     assert pod.status.pod_ip == "10.0.0.1"
-    assert pod.ready
-    assert not pod.terminal
+    assert pod.is_ready
+    assert not pod.is_terminal
     assert pod.controller is not None
     assert pod.controller.name == "rs"
 
 
 def test_toleration_without_key_tolerates_every_taint_of_its_effect() -> None:
     everything = Toleration(operator="Exists", effect="NoSchedule")
-    assert everything.covers(Taint(key="a", effect="NoSchedule"))
-    assert not everything.covers(Taint(key="a", effect="NoExecute"))
-    assert not Toleration(key="a", value="x").covers(Taint(key="a", value="y", effect="NoSchedule"))
+    assert everything.tolerates(Taint(key="a", effect="NoSchedule"))
+    assert not everything.tolerates(Taint(key="a", effect="NoExecute"))
+    assert not Toleration(key="a", value="x").tolerates(Taint(key="a", value="y", effect="NoSchedule"))
 
 
 def test_node_selector_term_without_parts_matches_nothing() -> None:

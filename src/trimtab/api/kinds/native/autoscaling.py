@@ -24,19 +24,19 @@ class HorizontalPodAutoscalerStatus(Value):
     desired_replicas: int = 0
 
 
-_SPEC_KEPT = ("scaleTargetRef", "minReplicas", "maxReplicas")
-_STATUS_KEPT = ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
+_SHARED_SPEC_FIELDS = ("scaleTargetRef", "minReplicas", "maxReplicas")
+_SHARED_STATUS_FIELDS = ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
 
 
-def _cpu(metric: Raw) -> bool:
+def _is_cpu_metric(metric: Raw) -> bool:
     return metric.get("type") == "Resource" and metric.get("resource", {}).get("name") == "cpu"
 
 
-def _to_stored(raw: Raw) -> Raw:
+def _from_v1(raw: Raw) -> Raw:
     """Convert from v1: the one CPU target becomes a metric."""
     spec, status = raw.get("spec", {}), raw.get("status", {})
-    new_spec = {key: spec[key] for key in _SPEC_KEPT if key in spec}
-    new_status: Raw = {key: status[key] for key in _STATUS_KEPT if key in status}
+    new_spec = {key: spec[key] for key in _SHARED_SPEC_FIELDS if key in spec}
+    new_status: Raw = {key: status[key] for key in _SHARED_STATUS_FIELDS if key in status}
     if (target := spec.get("targetCPUUtilizationPercentage")) is not None:
         cpu_target = {"type": "Utilization", "averageUtilization": target}
         new_spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": cpu_target}}]
@@ -46,16 +46,16 @@ def _to_stored(raw: Raw) -> Raw:
     return {**raw, "spec": new_spec, "status": {"desiredReplicas": 0, "currentMetrics": None, **new_status}}
 
 
-def _from_stored(raw: Raw) -> Raw:
+def _to_v1(raw: Raw) -> Raw:
     """Convert to v1, which can express the CPU metric only."""
     spec, status = raw.get("spec", {}), raw.get("status", {})
-    new_spec = {key: spec[key] for key in _SPEC_KEPT if key in spec}
-    new_status = {key: status[key] for key in _STATUS_KEPT if key in status}
-    for metric in filter(_cpu, spec.get("metrics") or ()):
+    new_spec = {key: spec[key] for key in _SHARED_SPEC_FIELDS if key in spec}
+    new_status = {key: status[key] for key in _SHARED_STATUS_FIELDS if key in status}
+    for metric in filter(_is_cpu_metric, spec.get("metrics") or ()):
         cpu_target = metric["resource"].get("target", {}).get("averageUtilization")
         if cpu_target is not None:
             new_spec["targetCPUUtilizationPercentage"] = cpu_target
-    for metric in filter(_cpu, status.get("currentMetrics") or ()):
+    for metric in filter(_is_cpu_metric, status.get("currentMetrics") or ()):
         current = metric["resource"].get("current", {}).get("averageUtilization")
         if current is not None:
             new_status["currentCPUUtilizationPercentage"] = current
@@ -65,7 +65,7 @@ def _from_stored(raw: Raw) -> Raw:
 @kind(
     group="autoscaling",
     version="v2",
-    other_versions={"v1": OtherVersion(from_stored=_from_stored, to_stored=_to_stored)},
+    other_versions={"v1": OtherVersion(from_stored=_to_v1, to_stored=_from_v1)},
     plural="horizontalpodautoscalers",
     short=["hpa"],
     categories=["all"],

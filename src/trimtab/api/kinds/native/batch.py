@@ -56,9 +56,9 @@ class Job(Object):
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
 
-    def finished(self, how: str) -> bool:
+    def has_condition(self, condition_type: str) -> bool:
         """Whether the condition of this type (Complete or Failed) is True."""
-        return any(c.type == how and c.status == "True" for c in self.status.conditions)
+        return any(c.type == condition_type and c.status == "True" for c in self.status.conditions)
 
 
 class JobTemplateSpec(Value):

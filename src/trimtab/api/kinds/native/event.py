@@ -70,7 +70,7 @@ class EventV1(Object):
     type: str = ""
 
 
-_RENAMED = {
+_EVENTS_V1_NAMES = {
     "involvedObject": "regarding",
     "message": "note",
     "count": "deprecatedCount",
@@ -79,12 +79,12 @@ _RENAMED = {
     "source": "deprecatedSource",
     "reportingComponent": "reportingController",
 }
-_RENAMED_BACK = {new: old for old, new in _RENAMED.items()}
+_CORE_NAMES = {new: old for old, new in _EVENTS_V1_NAMES.items()}
 
 
 def to_events_v1(raw: Raw) -> Raw:
     """A core event in the form of events.k8s.io."""
-    converted = {_RENAMED.get(key, key): value for key, value in raw.items()}
+    converted = {_EVENTS_V1_NAMES.get(key, key): value for key, value in raw.items()}
     for key in ("reportingController", "reportingInstance"):
         if converted.get(key) == "":
             del converted[key]
@@ -93,5 +93,5 @@ def to_events_v1(raw: Raw) -> Raw:
 
 def to_core(raw: Raw) -> Raw:
     """An event of events.k8s.io in the form of the core group."""
-    converted = {_RENAMED_BACK.get(key, key): value for key, value in raw.items()}
+    converted = {_CORE_NAMES.get(key, key): value for key, value in raw.items()}
     return {"reportingComponent": "", "reportingInstance": "", **converted, "apiVersion": "v1"}

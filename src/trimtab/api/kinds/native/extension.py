@@ -18,7 +18,7 @@ _CATEGORIES = ["api-extensions"]
     status=True,
     custom=False,
     defaults=[defaults.custom_resource_definition],
-    validators=[extensions.check_definition],
+    validators=[extensions.check_custom_resource_definition],
 )
 class CustomResourceDefinition(Object):
     """No typed fields: the server reads it raw, because its schema is data."""

@@ -38,11 +38,11 @@ class NativeField(NamedTuple):
     shape: str
     """`one`, `list`, `map` or `inline`."""
     required: bool
-    always: bool
+    always_written: bool
     omit_zero: bool
-    null: bool
-    go: str = ""
-    go_whole: str = ""
+    null_when_absent: bool
+    go_type: str = ""
+    go_field_type: str = ""
 
     @property
     def is_message(self) -> bool:
@@ -53,24 +53,28 @@ class Message(NamedTuple):
     """A message with the fields it declares, and all its fields in JSON (inline ones flattened)."""
 
     name: str
-    own: tuple[NativeField, ...]
-    json: dict[str, NativeField]
+    declared_fields: tuple[NativeField, ...]
+    json_fields: dict[str, NativeField]
 
     @property
-    def short(self) -> str:
+    def short_name(self) -> str:
         return self.name.rsplit(".", 1)[1]
 
 
 _SHAPES = {"r": "list", "m": "map", "i": "inline"}
 
 
-def _field(name: str, number: int, type_: str, flags: str = "", go: str = "", go_whole: str = "") -> NativeField:
+def _parse_field(
+    name: str, number: int, type_: str, flags: str = "", go_type: str = "", go_field_type: str = ""
+) -> NativeField:
     shape = next((_SHAPES[flag] for flag in flags if flag in _SHAPES), "one")
-    return NativeField(name, number, type_, shape, "q" in flags, "a" in flags, "z" in flags, "n" in flags, go, go_whole)
+    return NativeField(
+        name, number, type_, shape, "q" in flags, "a" in flags, "z" in flags, "n" in flags, go_type, go_field_type
+    )
 
 
 @cache
-def _table() -> dict[str, dict[str, list[Any]]]:
+def _load_table() -> dict[str, dict[str, list[Any]]]:
     text = files("trimtab.api.kinds.native").joinpath("fields.json").read_bytes()
     table: dict[str, dict[str, list[Any]]] = json.loads(text)
     return table
@@ -79,21 +83,21 @@ def _table() -> dict[str, dict[str, list[Any]]]:
 @cache
 def message(name: str) -> Message:
     """The message called `name`, such as `core.v1.PodSpec`; KeyError when there is none."""
-    own = tuple(_field(field, *facts) for field, facts in _table()[name].items())
+    own = tuple(_parse_field(field, *facts) for field, facts in _load_table()[name].items())
     flat: dict[str, NativeField] = {}
     for field in own:
         if field.shape == "inline":
-            flat.update(message(field.type).json)
+            flat.update(message(field.type).json_fields)
         else:
             flat[field.name] = field
     return Message(name, own, flat)
 
 
-def known(name: str) -> bool:
-    return name in _table()
+def has_message(name: str) -> bool:
+    return name in _load_table()
 
 
-_CUSTOM_PACKAGES = {"rbac.authorization.k8s.io": "rbac"}
+_PACKAGES_BY_GROUP = {"rbac.authorization.k8s.io": "rbac"}
 
 
 @cache
@@ -106,4 +110,4 @@ def message_name(api_version: str, kind: str) -> str:
     group, _, version = api_version.rpartition("/")
     if not group:
         return f"core.{version}.{kind}"
-    return f"{_CUSTOM_PACKAGES.get(group, group.split('.')[0])}.{version}.{kind}"
+    return f"{_PACKAGES_BY_GROUP.get(group, group.split('.')[0])}.{version}.{kind}"

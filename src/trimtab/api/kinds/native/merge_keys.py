@@ -4,7 +4,7 @@ from functools import cache
 from typing import NamedTuple
 
 
-class Merge(NamedTuple):
+class MergeRule(NamedTuple):
     """How a list merges: by the keys of its items (server-side apply) and by one key (strategic merge patch)."""
 
     list_keys: tuple[str, ...] = ()
@@ -14,7 +14,7 @@ class Merge(NamedTuple):
 
 
 # message: field[=list keys][~patch key][!strategy]; `=` alone means the list is a set, `~` alone a set for patches.
-_MERGES = """
+_MERGE_RULES = """
 meta.v1.ObjectMeta: finalizers=~ ownerReferences=uid~uid
 core.v1.PodSpec: volumes=name~name!merge,retainKeys containers=name~name initContainers=name~name
 core.v1.PodSpec: ephemeralContainers=name~name imagePullSecrets=name~name hostAliases=ip~ip
@@ -59,20 +59,20 @@ apiextensions.v1.JSONSchemaProps: x-kubernetes-validations=rule~rule
 """
 
 
-def _merge(text: str) -> tuple[str, Merge]:
+def _parse_merge_rule(text: str) -> tuple[str, MergeRule]:
     rest, _, strategy = text.partition("!")
     rest, tilde, patch_key = rest.partition("~")
     name, equals, keys = rest.partition("=")
     list_keys = tuple(keys.split(",")) if keys else ()
-    return name, Merge(list_keys, patch_key, strategy or ("merge" if tilde else ""), bool(equals) and not keys)
+    return name, MergeRule(list_keys, patch_key, strategy or ("merge" if tilde else ""), bool(equals) and not keys)
 
 
 @cache
-def merges() -> dict[str, dict[str, Merge]]:
-    table: dict[str, dict[str, Merge]] = {}
-    for line in _MERGES.strip().splitlines():
+def merge_rules() -> dict[str, dict[str, MergeRule]]:
+    table: dict[str, dict[str, MergeRule]] = {}
+    for line in _MERGE_RULES.strip().splitlines():
         message, _, fields = line.partition(": ")
-        table.setdefault(message, {}).update(map(_merge, fields.split()))
+        table.setdefault(message, {}).update(map(_parse_merge_rule, fields.split()))
     return table
 
 
@@ -230,7 +230,7 @@ apiextensions.v1.ValidationRule.reason: FieldValueDuplicate FieldValueForbidden 
 
 
 @cache
-def enums() -> dict[str, tuple[str, ...]]:
+def enum_values() -> dict[str, tuple[str, ...]]:
     """Allowed values by `message.field`, in the order the schema lists them."""
     table = {}
     for line in _ENUMS.strip().splitlines():
@@ -239,7 +239,7 @@ def enums() -> dict[str, tuple[str, ...]]:
     return table
 
 
-KIND_TEXTS = {
+KIND_DESCRIPTIONS = {
     "Binding": "Assigns a pod to a node.",
     "ClusterRole": "A set of permissions that can be granted in one namespace or in the whole cluster.",
     "ClusterRoleBinding": "Grants a ClusterRole to subjects in the whole cluster.",
@@ -296,7 +296,7 @@ KIND_TEXTS = {
     "VolumeAttachment": "A request to attach a volume to a node.",
 }
 
-FIELD_TEXTS = {
+FIELD_DESCRIPTIONS = {
     "activeDeadlineSeconds": "Seconds after which it is stopped.",
     "affinity": "Rules about where the pod may or should run.",
     "annotations": "Metadata for tools and people; not usable in selectors.",

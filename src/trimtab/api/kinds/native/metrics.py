@@ -6,7 +6,7 @@ from trimtab.api.kind import kind
 from trimtab.api.value import Object, QuantityText, Value
 
 GROUP = "metrics.k8s.io"
-_READ = ("get", "list")
+_READ_ONLY = ("get", "list")
 
 
 class ContainerMetrics(Value):
@@ -14,7 +14,7 @@ class ContainerMetrics(Value):
     usage: dict[str, QuantityText] = {}
 
 
-@kind(group=GROUP, version="v1beta1", plural="nodes", singular="node", namespaced=False, custom=False, verbs=_READ)
+@kind(group=GROUP, version="v1beta1", plural="nodes", singular="node", namespaced=False, custom=False, verbs=_READ_ONLY)
 class NodeMetrics(Object):
     """The current usage of a node."""
 
@@ -23,7 +23,7 @@ class NodeMetrics(Object):
     usage: dict[str, QuantityText] = {}
 
 
-@kind(group=GROUP, version="v1beta1", plural="pods", singular="pod", custom=False, verbs=_READ)
+@kind(group=GROUP, version="v1beta1", plural="pods", singular="pod", custom=False, verbs=_READ_ONLY)
 class PodMetrics(Object):
     """The current usage of a pod's containers."""
 

@@ -28,5 +28,5 @@ class Namespace(Object):
     status: NamespaceStatus = NamespaceStatus()
 
     @property
-    def terminating(self) -> bool:
+    def is_terminating(self) -> bool:
         return self.metadata.deletion_timestamp is not None or self.status.phase == "Terminating"

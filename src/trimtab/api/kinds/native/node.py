@@ -77,5 +77,5 @@ class Node(Object):
     status: NodeStatus = NodeStatus()
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)

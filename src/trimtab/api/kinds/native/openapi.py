@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 from trimtab.api.kinds.native import merge_keys
-from trimtab.api.kinds.native.fields import NativeField, known, message, message_name
+from trimtab.api.kinds.native.fields import NativeField, has_message, message, message_name
 from trimtab.api.value import Raw
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -47,7 +47,7 @@ _SCALARS: dict[str, Raw] = {
     "ExtraValue": {"type": "array", "items": {"type": "string"}},
 }
 _ZEROS: dict[str, Any] = {"string": "", "bool": False, "int32": 0, "int64": 0, "double": 0}
-_BY_NAME = {component: special for special, component in _SPECIAL_NAMES.items()}
+_SPECIAL_BY_COMPONENT = {component: special for special, component in _SPECIAL_NAMES.items()}
 _GROUPS = {
     "core": "",
     "apps": "apps",
@@ -82,7 +82,7 @@ def component_name(type_: str) -> str:
     return f"io.k8s.api.{type_}"
 
 
-def _message_of(component: str) -> str:
+def _message_name_of(component: str) -> str:
     if component.startswith(_META):
         return "meta.v1." + component[len(_META) :]
     if component.startswith(_EXTENSIONS):
@@ -94,66 +94,66 @@ def reference(type_: str) -> Raw:
     return {"$ref": f"#/components/schemas/{component_name(type_)}"}
 
 
-def _item(type_: str) -> Raw:
+def _item_schema(type_: str) -> Raw:
     """The schema of an item of a list or map."""
     return dict(_SCALARS[type_]) if type_ in _SCALARS else reference(type_)
 
 
-def _single(type_: str, *, filled: bool) -> Raw:
+def _value_schema(type_: str, *, with_default: bool) -> Raw:
     """The schema of a field's value; with `with_default`, it has the default of its type."""
     if scalar := _SCALARS.get(type_):
-        return {**scalar, "default": _ZEROS[type_]} if filled and type_ in _ZEROS else dict(scalar)
-    if filled and "." in type_:
+        return {**scalar, "default": _ZEROS[type_]} if with_default and type_ in _ZEROS else dict(scalar)
+    if with_default and "." in type_:
         return {"allOf": [reference(type_)], "default": {}}
     return {"allOf": [reference(type_)]}
 
 
-def _property(owner: str, field: NativeField) -> Raw:
+def _property_schema(owner: str, field: NativeField) -> Raw:
     path = f"{owner}.{field.name}"
-    merge = merge_keys.merges().get(owner, {}).get(field.name, merge_keys.Merge())
+    merge = merge_keys.merge_rules().get(owner, {}).get(field.name, merge_keys.MergeRule())
     schema: Raw
     if field.shape == "list":
-        schema = {"type": "array", "items": _item(field.type)}
+        schema = {"type": "array", "items": _item_schema(field.type)}
         if merge.list_keys:
             schema |= {"x-kubernetes-list-map-keys": list(merge.list_keys), "x-kubernetes-list-type": "map"}
         else:
             schema["x-kubernetes-list-type"] = "set" if merge.is_set else "atomic"
     elif field.shape == "map":
-        schema = {"type": "object", "additionalProperties": _item(field.type)}
+        schema = {"type": "object", "additionalProperties": _item_schema(field.type)}
         if path in merge_keys.ATOMIC_MAPS:
             schema["x-kubernetes-map-type"] = "atomic"
     else:
-        schema = _single(field.type, filled=field.always and not field.null)
+        schema = _value_schema(field.type, with_default=field.always_written and not field.null_when_absent)
     if path in merge_keys.GRANULAR_FIELDS:
         schema["x-kubernetes-map-type"] = "granular"
     if merge.patch_key:
         schema["x-kubernetes-patch-merge-key"] = merge.patch_key
     if merge.strategy:
         schema["x-kubernetes-patch-strategy"] = merge.strategy
-    if values := merge_keys.enums().get(path):
+    if values := merge_keys.enum_values().get(path):
         (schema["items"] if field.shape == "list" else schema)["enum"] = list(values)
     if path in merge_keys.DEFAULTS:
         schema["default"] = merge_keys.DEFAULTS[path]
-    if text := merge_keys.FIELD_TEXTS.get(field.name):
+    if text := merge_keys.FIELD_DESCRIPTIONS.get(field.name):
         schema["description"] = text
     return schema
 
 
-def _owners(name: str) -> dict[str, str]:
+def _declaring_messages(name: str) -> dict[str, str]:
     """The message that declares each JSON field (inline messages declare their own)."""
     found: dict[str, str] = {}
-    for field in message(name).own:
+    for field in message(name).declared_fields:
         if field.shape == "inline":
-            found.update(_owners(field.type))
+            found.update(_declaring_messages(field.type))
         else:
             found[field.name] = name
     return found
 
 
-def _kind_part(name: str) -> Raw:
+def _group_version_kind(name: str) -> Raw:
     package, version, kind = name.split(".")
-    properties = message(name).json
-    if package == "meta" or "metadata" not in properties or kind not in merge_keys.KIND_TEXTS:
+    properties = message(name).json_fields
+    if package == "meta" or "metadata" not in properties or kind not in merge_keys.KIND_DESCRIPTIONS:
         return {}
     return {"x-kubernetes-group-version-kind": [{"group": _GROUPS[package], "version": version, "kind": kind}]}
 
@@ -161,25 +161,25 @@ def _kind_part(name: str) -> Raw:
 @cache
 def component(name: str) -> Raw:
     """The schema called `name` (`io.k8s.api.core.v1.Pod`); KeyError when there is none. Shared: do not modify it."""
-    if special := _BY_NAME.get(name):
+    if special := _SPECIAL_BY_COMPONENT.get(name):
         return _SPECIAL_SCHEMAS[special]
-    type_ = _message_of(name)
-    if type_.endswith("List") and not known(type_):
-        return _list_of(type_)
-    return _object(type_)
+    type_ = _message_name_of(name)
+    if type_.endswith("List") and not has_message(type_):
+        return _list_schema(type_)
+    return _object_schema(type_)
 
 
-def _object(type_: str) -> Raw:
+def _object_schema(type_: str) -> Raw:
     definition = message(type_)
-    owners = _owners(type_)
-    fields = {field.name: _property(owners[field.name], field) for field in definition.json.values()}
+    owners = _declaring_messages(type_)
+    fields = {field.name: _property_schema(owners[field.name], field) for field in definition.json_fields.values()}
     schema: Raw = {"type": "object", "properties": fields}
-    kind_part = _kind_part(type_)
+    kind_part = _group_version_kind(type_)
     if kind_part or type_ in ("meta.v1.DeleteOptions", "meta.v1.Status"):
         schema["properties"] = _type_meta() | fields
-    if text := merge_keys.KIND_TEXTS.get(definition.short) if kind_part else None:
+    if text := merge_keys.KIND_DESCRIPTIONS.get(definition.short_name) if kind_part else None:
         schema = {"description": text, **schema}
-    if required := sorted(field.name for field in definition.json.values() if field.required):
+    if required := sorted(field.name for field in definition.json_fields.values() if field.required):
         schema["required"] = required
     if type_ in merge_keys.ATOMIC_MESSAGES:
         schema["x-kubernetes-map-type"] = "atomic"
@@ -188,12 +188,12 @@ def _object(type_: str) -> Raw:
 
 def _type_meta() -> Raw:
     return {
-        "apiVersion": {"description": merge_keys.FIELD_TEXTS["apiVersion"], "type": "string"},
-        "kind": {"description": merge_keys.FIELD_TEXTS["kind"], "type": "string"},
+        "apiVersion": {"description": merge_keys.FIELD_DESCRIPTIONS["apiVersion"], "type": "string"},
+        "kind": {"description": merge_keys.FIELD_DESCRIPTIONS["kind"], "type": "string"},
     }
 
 
-def _list_of(type_: str) -> Raw:
+def _list_schema(type_: str) -> Raw:
     item = type_.removesuffix("List")
     package, version, kind = type_.split(".")
     message(item)  # raises KeyError when the item is unknown
@@ -203,8 +203,8 @@ def _list_of(type_: str) -> Raw:
         "required": ["items"],
         "properties": _type_meta()
         | {
-            "metadata": _single("meta.v1.ListMeta", filled=True),
-            "items": {"type": "array", "items": _item(item)},
+            "metadata": _value_schema("meta.v1.ListMeta", with_default=True),
+            "items": {"type": "array", "items": _item_schema(item)},
         },
         "x-kubernetes-group-version-kind": [{"group": _GROUPS[package], "version": version, "kind": kind}],
     }

@@ -100,7 +100,7 @@ class Toleration(Value):
     effect: str = ""
     toleration_seconds: int | None = None
 
-    def covers(self, taint: Taint) -> bool:
+    def tolerates(self, taint: Taint) -> bool:
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -133,7 +133,7 @@ class HostPathSource(Value):
     path: str = ""
 
 
-class NamedSource(Value):
+class ConfigMapSource(Value):
     """A ConfigMap, by name."""
 
     name: str = ""
@@ -152,7 +152,7 @@ class Volume(Value):
     persistent_volume_claim: ClaimSource | None = None
     empty_dir: EmptyDirSource | None = None
     host_path: HostPathSource | None = None
-    config_map: NamedSource | None = None
+    config_map: ConfigMapSource | None = None
     secret: SecretSource | None = None
     ephemeral: EphemeralSource | None = None
 
@@ -281,9 +281,9 @@ class Pod(Object):
         return next((owner for owner in self.metadata.owner_references if owner.controller), None)
 
     @property
-    def terminal(self) -> bool:
+    def is_terminal(self) -> bool:
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)

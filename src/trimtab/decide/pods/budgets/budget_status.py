@@ -84,7 +84,7 @@ def covered_pod(pod: Pod) -> CoveredPod:
     owner = pod.controller
     return CoveredPod(
         name=pod.name,
-        ready=pod.ready,
+        ready=pod.is_ready,
         terminating=pod.metadata.deletion_timestamp is not None,
         controller=f"{owner.kind}/{owner.name}" if owner else "",
         controller_uid=owner.uid if owner else "",
@@ -159,7 +159,7 @@ def _is_flying(entry: InFlight, pods: Iterable[Pod], missing: bool, now: datetim
 
 def down(pods: Iterable[Pod], found: Strength, flying: Sequence[InFlight], wanted: int) -> Down:
     """Count pods that are unhealthy or missing, voluntary disruptions and failures separately."""
-    unhealthy = [pod for pod in pods if not pod.ready or pod.metadata.deletion_timestamp is not None]
+    unhealthy = [pod for pod in pods if not pod.is_ready or pod.metadata.deletion_timestamp is not None]
     voluntary_unhealthy = sum(_was_meant(pod) or pod.name in found.disrupted for pod in unhealthy)
     granted = sum(pod.name in found.disrupted for pod in pods if pod not in unhealthy)
     present = {pod.name for pod in pods}

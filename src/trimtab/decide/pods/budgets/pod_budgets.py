@@ -85,7 +85,7 @@ def judge_eviction(
         uid=pod.metadata.uid,
         resource_version=pod.metadata.resource_version,
         phase=pod.status.phase,
-        ready=pod.ready,
+        ready=pod.is_ready,
         terminating=pod.metadata.deletion_timestamp is not None,
     )
     snapshots = [standing_of(guard, now) for guard in budgets]

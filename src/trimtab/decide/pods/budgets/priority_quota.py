@@ -58,7 +58,7 @@ def used_by(pods: Iterable[Pod], names: Iterable[str]) -> Amounts:
     """Return the usage of these pods for the resources of a quota; finished pods use nothing."""
     total: Amounts = dict.fromkeys(names, 0)
     for pod in pods:
-        if pod.terminal:
+        if pod.is_terminal:
             continue
         requests, limits = demand(pod).requests, _limits(pod)
         for name in total:

@@ -61,7 +61,7 @@ class Scene:
         pending: list[Resident] = []
         finished: dict[str, list[Resident]] = {}
         for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
-            if pod.terminal:
+            if pod.is_terminal:
                 finished.setdefault(pod.spec.node_name, []).append(resident(pod))
             elif not pod.spec.node_name:
                 pending.append(resident(pod))
@@ -127,7 +127,7 @@ class Scene:
     @cached_property
     def ready_siblings(self) -> Mapping[str, int]:
         """The number of those that are ready and not terminating."""
-        return _by_owner(one for one in self.everyone if one.pod.ready and not one.terminating)
+        return _by_owner(one for one in self.everyone if one.pod.is_ready and not one.terminating)
 
 
 def _by_owner(pods: Iterable[Resident]) -> Mapping[str, int]:

@@ -118,7 +118,7 @@ class Foresight(Room):
         key, target = self._promised
         if key != pod.key:
             target = self._target(pod, source, None)
-        if not pod.pod.terminal:
+        if not pod.pod.is_terminal:
             self._book(pod, source, -1)
             self._pending.append((pod, target))
         if target is not None:
@@ -164,7 +164,7 @@ class Foresight(Room):
         """Return the scheduler's choice among these nodes, with the pod removed from its node."""
         node = pod.pod.spec.node_name
         fleet = self._after_moves()
-        without = fleet if pod.pod.terminal else fleet.vacated([pod], node)
+        without = fleet if pod.pod.is_terminal else fleet.vacated([pod], node)
         request = ask_for(pod._replace(pod=pod.pod.but(spec=pod.pod.spec.but(node_name=""))), without)
         allowed = np.zeros(len(fleet), dtype=bool)
         allowed[[fleet.hosts.index[self.hosts[column].name] for column in np.flatnonzero(mask)]] = True
@@ -173,7 +173,7 @@ class Foresight(Room):
         if feasible.any():
             column, _ = best(totals(request, without, feasible, DEFAULT), feasible, without)
             chosen = fleet.hosts.names[column]
-        self._fleet = without if pod.pod.terminal else without.settled(pod, node)
+        self._fleet = without if pod.pod.is_terminal else without.settled(pod, node)
         return chosen
 
     def _after_moves(self) -> NodeFleet:

@@ -39,6 +39,6 @@ def prefers(term: NodeSelectorTerm) -> Callable[[Host], bool]:
 def untolerated(taints: Iterable[Taint], tolerations: Collection[Toleration], effects: Collection[str]) -> Taint | None:
     """Return the first taint with one of these effects that no toleration matches."""
     for taint in taints:
-        if taint.effect in effects and not any(toleration.covers(taint) for toleration in tolerations):
+        if taint.effect in effects and not any(toleration.tolerates(taint) for toleration in tolerations):
             return taint
     return None

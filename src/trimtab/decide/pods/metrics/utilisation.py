@@ -219,7 +219,7 @@ class Drain(NamedTuple):
         tolerations = pod.pod.spec.tolerations
         return any(
             len(tolerations) >= len(taints)
-            and all(any(toleration.covers(taint) for toleration in tolerations) for taint in taints)
+            and all(any(toleration.tolerates(taint) for toleration in tolerations) for taint in taints)
             for taints in (node_info.node.spec.taints for node_info in self.targets)
         )
 

@@ -70,7 +70,7 @@ class Cover(NamedTuple):
         """Return whether the end of this pod is charged to the budget."""
         if pod.name in self.disrupted or not self.selects(pod):
             return False
-        return not self.exact or not (pod.terminating or (not self.spares_ill and not pod.pod.ready))
+        return not self.exact or not (pod.terminating or (not self.spares_ill and not pod.pod.is_ready))
 
 
 class Limits(NamedTuple):

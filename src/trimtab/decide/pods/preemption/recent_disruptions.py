@@ -45,7 +45,7 @@ def burden(owner: str, replicas: int, pods: Sequence[Pod], ends: Mapping[str, da
     ends = {**_ending(pods), **ends}
     recent = [at for at in ends.values() if now - at < LATELY]
     healthy = [
-        pod for pod in pods if pod.ready and pod.metadata.deletion_timestamp is None and pod.metadata.uid not in ends
+        pod for pod in pods if pod.is_ready and pod.metadata.deletion_timestamp is None and pod.metadata.uid not in ends
     ]
     missing = max(0, replicas - len(healthy))
     leaving = frozenset(pod.metadata.uid for pod in pods if pod.metadata.uid in ends)

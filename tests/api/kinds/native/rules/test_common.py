@@ -28,7 +28,7 @@ from trimtab.api.value import Raw
     ],
 )
 def test_selector_requirements_are_checked(requirement: Raw, error: str) -> None:
-    causes = list(common.selector({"matchExpressions": [requirement]}, "s"))
+    causes = list(common.check_selector({"matchExpressions": [requirement]}, "s"))
     assert (sentence(causes) if causes else "") == error
 
 
@@ -44,20 +44,20 @@ def test_selector_requirements_are_checked(requirement: Raw, error: str) -> None
     ],
 )
 def test_selector_matches_labels(requirement: Raw, labels: Raw, matches: bool) -> None:
-    assert common.selects({"matchExpressions": [requirement]}, labels) is matches
-    assert not common.selects({"matchLabels": {"other": "x"}, "matchExpressions": [requirement]}, labels)
+    assert common.selector_matches({"matchExpressions": [requirement]}, labels) is matches
+    assert not common.selector_matches({"matchLabels": {"other": "x"}, "matchExpressions": [requirement]}, labels)
 
 
 def test_annotation_keys_may_have_upper_case_prefixes() -> None:
-    assert not list(common.annotations({"Example.IO/key": "any value"}, "metadata.annotations"))
-    assert [cause.field for cause in common.annotations({"a b": ""}, "metadata.annotations")] == [
+    assert not list(common.check_annotations({"Example.IO/key": "any value"}, "metadata.annotations"))
+    assert [cause.field for cause in common.check_annotations({"a b": ""}, "metadata.annotations")] == [
         "metadata.annotations"
     ]
 
 
 def test_label_values_are_checked() -> None:
-    assert not list(common.labels({"example.io/key": "value"}, "metadata.labels"))
-    assert [cause.field for cause in common.labels({"key": "a b"}, "metadata.labels")] == ["metadata.labels"]
+    assert not list(common.check_labels({"example.io/key": "value"}, "metadata.labels"))
+    assert [cause.field for cause in common.check_labels({"key": "a b"}, "metadata.labels")] == ["metadata.labels"]
 
 
 @pytest.mark.parametrize("key", [".", "..", "..a", "a b", "a" * 254])
@@ -67,17 +67,17 @@ def test_invalid_config_keys_are_rejected(key: str) -> None:
 
 @pytest.mark.parametrize(("value", "is_valid"), [(0, True), ("25%", True), (-1, False), ("25", False), ("-1%", False)])
 def test_count_or_percent_is_a_number_or_a_percentage(value: int | str, is_valid: bool) -> None:
-    assert list(common.count_or_percent(value, "f")) is not is_valid
+    assert list(common.check_count_or_percent(value, "f")) is not is_valid
 
 
 def test_percentage_is_limited_to_100() -> None:
-    assert not list(common.at_most_all("100%", "f"))
-    assert len(list(common.at_most_all("101%", "f"))) == 1
+    assert not list(common.check_at_most_100_percent("100%", "f"))
+    assert len(list(common.check_at_most_100_percent("101%", "f"))) == 1
 
 
 @pytest.mark.parametrize(("value", "amount"), [("30%", 30), ("x", 0), (3, 3), (None, 0)])
 def test_count_or_percent_as_a_number(value: int | str | None, amount: int) -> None:
-    assert common.amount(value) == amount
+    assert common.count_or_percent_value(value) == amount
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_port_names_are_checked(name: str, is_valid: bool) -> None:
 
 
 def test_each_repeated_value_is_reported() -> None:
-    causes = common.unique([("a", "f[0]"), ("b", "f[1]"), ("a", "f[2]")])
+    causes = common.check_unique([("a", "f[0]"), ("b", "f[1]"), ("a", "f[2]")])
     assert [cause.field for cause in causes] == ["f[2]"]
 
 
 def test_negative_quantities_are_rejected() -> None:
-    causes = list(common.amounts({"cpu": "-1", "memory": "1Gi"}, "f"))
+    causes = list(common.check_quantities({"cpu": "-1", "memory": "1Gi"}, "f"))
     assert sentence(causes) == 'f[cpu]: Invalid value: "-1": must be greater than or equal to 0'

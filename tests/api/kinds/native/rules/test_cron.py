@@ -7,7 +7,7 @@ from trimtab.api.kinds.native.rules import cron
     "schedule", ["*/5 * * * *", "0 0 1 jan sun", "1-5,10 0-23/2 ? * mon-fri", "@daily", "@every 1h30m", "5/15 * * * *"]
 )
 def test_valid_schedules_have_no_error(schedule: str) -> None:
-    assert cron.fault(schedule) == ""
+    assert cron.schedule_error(schedule) == ""
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ def test_valid_schedules_have_no_error(schedule: str) -> None:
     ],
 )
 def test_invalid_schedules_get_the_error_of_the_go_parser(schedule: str, error: str) -> None:
-    assert cron.fault(schedule) == error
+    assert cron.schedule_error(schedule) == error

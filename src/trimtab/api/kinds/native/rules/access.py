@@ -11,7 +11,7 @@ from trimtab.errors import Cause
 _GROUP = "rbac.authorization.k8s.io"
 
 
-def _rule(rule: Raw, field: str, *, namespaced: bool) -> Iterator[Cause]:
+def _check_rule(rule: Raw, field: str, *, namespaced: bool) -> Iterator[Cause]:
     if not rule.get("verbs"):
         yield required(f"{field}.verbs", "verbs must contain at least one value")
     urls = rule.get("nonResourceURLs") or []
@@ -29,19 +29,19 @@ def _rule(rule: Raw, field: str, *, namespaced: bool) -> Iterator[Cause]:
         yield required(f"{field}.resources", "resource rules must supply at least one resource")
 
 
-def _rules(new: Raw, *, namespaced: bool) -> list[Cause]:
+def _check_rules(new: Raw, *, namespaced: bool) -> list[Cause]:
     found: list[Cause] = []
     for index, rule in enumerate(new.get("rules") or ()):
-        found += _rule(rule, f"rules[{index}]", namespaced=namespaced)
+        found += _check_rule(rule, f"rules[{index}]", namespaced=namespaced)
     return found
 
 
 def check_role(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    return _rules(new, namespaced=True)
+    return _check_rules(new, namespaced=True)
 
 
 def check_cluster_role(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    found = _rules(new, namespaced=False)
+    found = _check_rules(new, namespaced=False)
     aggregation = new.get("aggregationRule")
     if aggregation is not None and not aggregation.get("clusterRoleSelectors"):
         found.append(
@@ -53,22 +53,22 @@ def check_cluster_role(new: Raw, old: Raw | None) -> Sequence[Cause]:
     return found
 
 
-def _binding(new: Raw, old: Raw | None, kinds: Sequence[str]) -> Iterator[Cause]:
+def _check_binding(new: Raw, old: Raw | None, role_kinds: Sequence[str]) -> Iterator[Cause]:
     ref = table(new, "roleRef")
     if ref.get("apiGroup") != _GROUP:
         yield not_supported("roleRef.apiGroup", ref.get("apiGroup", ""), [_GROUP])
-    if ref.get("kind") not in kinds:
-        yield not_supported("roleRef.kind", ref.get("kind", ""), kinds)
+    if ref.get("kind") not in role_kinds:
+        yield not_supported("roleRef.kind", ref.get("kind", ""), role_kinds)
     if not ref.get("name"):
         yield required("roleRef.name")
     for index, subject in enumerate(new.get("subjects") or ()):
-        yield from _subject(subject, f"subjects[{index}]", namespaced="Role" in kinds)
+        yield from _check_subject(subject, f"subjects[{index}]", namespaced="Role" in role_kinds)
     if old is not None and ref != table(old, "roleRef"):
         go_ref = {"APIGroup": ref.get("apiGroup", ""), "Kind": ref.get("kind", ""), "Name": ref.get("name", "")}
         yield invalid("roleRef", go_ref, "cannot change roleRef")
 
 
-def _subject(subject: Raw, field: str, *, namespaced: bool) -> Iterator[Cause]:
+def _check_subject(subject: Raw, field: str, *, namespaced: bool) -> Iterator[Cause]:
     name, kind, group = subject.get("name", ""), subject.get("kind", ""), subject.get("apiGroup", "")
     if not name:
         yield required(f"{field}.name")
@@ -87,8 +87,8 @@ def _subject(subject: Raw, field: str, *, namespaced: bool) -> Iterator[Cause]:
 
 
 def check_role_binding(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    return list(_binding(new, old, ("Role", "ClusterRole")))
+    return list(_check_binding(new, old, ("Role", "ClusterRole")))
 
 
 def check_cluster_role_binding(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    return list(_binding(new, old, ("ClusterRole",)))
+    return list(_check_binding(new, old, ("ClusterRole",)))

@@ -29,16 +29,16 @@ def _too_long(limit: int) -> str:
     return f"must be no more than {limit} bytes"
 
 
-def labels(found: Raw | None, field: str) -> Iterator[Cause]:
-    for key, value in sorted((found or {}).items()):
+def check_labels(labels: Raw | None, field: str) -> Iterator[Cause]:
+    for key, value in sorted((labels or {}).items()):
         for fault in qualified_name_faults(key):
             yield invalid(field, key, fault)
         for fault in label_value_faults(value):
             yield invalid(field, value, fault)
 
 
-def annotations(found: Raw | None, field: str) -> Iterator[Cause]:
-    for key in sorted(found or {}):
+def check_annotations(annotations: Raw | None, field: str) -> Iterator[Cause]:
+    for key in sorted(annotations or {}):
         for fault in qualified_name_faults(key.lower()):
             yield invalid(field, key, fault)
 
@@ -55,85 +55,85 @@ def config_key_faults(key: str) -> list[str]:
     return [] if _CONFIG_KEY.match(key) else [_CONFIG_KEY_TEXT]
 
 
-_WITH_VALUES = ("In", "NotIn")
-_WITHOUT_VALUES = ("Exists", "DoesNotExist")
+_OPERATORS_WITH_VALUES = ("In", "NotIn")
+_OPERATORS_WITHOUT_VALUES = ("Exists", "DoesNotExist")
 
 
-def selector(found: Raw | None, field: str) -> Iterator[Cause]:
+def check_selector(selector: Raw | None, field: str) -> Iterator[Cause]:
     """Check a label selector by itself, without the labels it is applied to."""
-    if found is None:
+    if selector is None:
         return
-    yield from labels(found.get("matchLabels"), f"{field}.matchLabels")
-    for index, rule in enumerate(found.get("matchExpressions") or ()):
-        yield from _selector_rule(rule, f"{field}.matchExpressions[{index}]")
+    yield from check_labels(selector.get("matchLabels"), f"{field}.matchLabels")
+    for index, rule in enumerate(selector.get("matchExpressions") or ()):
+        yield from _check_requirement(rule, f"{field}.matchExpressions[{index}]")
 
 
-def _selector_rule(rule: Raw, field: str) -> Iterator[Cause]:
-    operator, values = rule.get("operator", ""), rule.get("values") or []
-    if operator in _WITH_VALUES and not values:
+def _check_requirement(requirement: Raw, field: str) -> Iterator[Cause]:
+    operator, values = requirement.get("operator", ""), requirement.get("values") or []
+    if operator in _OPERATORS_WITH_VALUES and not values:
         yield required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-    elif operator in _WITHOUT_VALUES and values:
+    elif operator in _OPERATORS_WITHOUT_VALUES and values:
         yield forbidden(f"{field}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-    elif operator not in (*_WITH_VALUES, *_WITHOUT_VALUES):
+    elif operator not in (*_OPERATORS_WITH_VALUES, *_OPERATORS_WITHOUT_VALUES):
         yield invalid(f"{field}.operator", operator, "not a valid selector operator")
-    for fault in qualified_name_faults(rule.get("key", "")):
-        yield invalid(f"{field}.key", rule.get("key", ""), fault)
-    for index, value in enumerate(values if operator in _WITH_VALUES else ()):
+    for fault in qualified_name_faults(requirement.get("key", "")):
+        yield invalid(f"{field}.key", requirement.get("key", ""), fault)
+    for index, value in enumerate(values if operator in _OPERATORS_WITH_VALUES else ()):
         for fault in label_value_faults(value):
             yield invalid(f"{field}.values[{index}]", value, fault)
 
 
-def is_empty_selector(found: Raw) -> bool:
-    return not found.get("matchLabels") and not found.get("matchExpressions")
+def is_empty_selector(selector: Raw) -> bool:
+    return not selector.get("matchLabels") and not selector.get("matchExpressions")
 
 
-def selects(found: Raw, carried: Raw) -> bool:
+def selector_matches(selector: Raw, labels: Raw) -> bool:
     """Whether labels match a valid selector."""
-    if any(carried.get(key) != value for key, value in (found.get("matchLabels") or {}).items()):
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
-    return all(_rule_holds(rule, carried) for rule in found.get("matchExpressions") or ())
+    return all(_requirement_matches(rule, labels) for rule in selector.get("matchExpressions") or ())
 
 
-def _rule_holds(rule: Raw, carried: Raw) -> bool:
-    key, operator, values = rule.get("key", ""), rule.get("operator"), rule.get("values") or []
+def _requirement_matches(requirement: Raw, labels: Raw) -> bool:
+    key, operator, values = requirement.get("key", ""), requirement.get("operator"), requirement.get("values") or []
     if operator == "In":
-        return carried.get(key) in values
+        return labels.get(key) in values
     if operator == "NotIn":
-        return key not in carried or carried[key] not in values
-    return (key in carried) == (operator == "Exists")
+        return key not in labels or labels[key] not in values
+    return (key in labels) == (operator == "Exists")
 
 
-def not_negative(value: Any, field: str) -> Iterator[Cause]:
+def check_not_negative(value: Any, field: str) -> Iterator[Cause]:
     if isinstance(value, int) and value < 0:
         yield invalid(field, value, "must be greater than or equal to 0")
 
 
-def positive(value: Any, field: str) -> Iterator[Cause]:
+def check_positive(value: Any, field: str) -> Iterator[Cause]:
     if isinstance(value, int) and value <= 0:
         yield invalid(field, value, "must be greater than 0")
 
 
-def count_or_percent(value: Any, field: str) -> Iterator[Cause]:
+def check_count_or_percent(value: Any, field: str) -> Iterator[Cause]:
     if isinstance(value, str):
         if not _PERCENT.match(value):
             yield invalid(field, value, _PERCENT_TEXT)
     else:
-        yield from not_negative(value, field)
+        yield from check_not_negative(value, field)
 
 
-def at_most_all(value: Any, field: str) -> Iterator[Cause]:
+def check_at_most_100_percent(value: Any, field: str) -> Iterator[Cause]:
     if isinstance(value, str) and _PERCENT.match(value) and int(value[:-1]) > 100:
         yield invalid(field, value, "must not be greater than 100%")
 
 
-def amount(value: Any) -> int:
+def count_or_percent_value(value: Any) -> int:
     """A count or percentage as a number, for comparison with zero."""
     if isinstance(value, str):
         return int(value[:-1]) if _PERCENT.match(value) else 0
     return value or 0
 
 
-def port_number(value: Any, field: str) -> Iterator[Cause]:
+def check_port_number(value: Any, field: str) -> Iterator[Cause]:
     if not isinstance(value, int) or not 1 <= value <= 65535:
         yield invalid(field, value, "must be between 1 and 65535, inclusive")
 
@@ -153,21 +153,21 @@ def port_name_faults(name: str) -> list[str]:
     return faults
 
 
-def port_or_name(value: Any, field: str) -> Iterator[Cause]:
+def check_port_or_name(value: Any, field: str) -> Iterator[Cause]:
     if isinstance(value, str):
         for fault in port_name_faults(value):
             yield invalid(field, value, fault)
     else:
-        yield from port_number(value, field)
+        yield from check_port_number(value, field)
 
 
-def one_of(value: Any, allowed: Iterable[str], field: str) -> Iterator[Cause]:
+def check_one_of(value: Any, allowed: Iterable[str], field: str) -> Iterator[Cause]:
     choices = tuple(allowed)
     if value not in choices:
         yield not_supported(field, value or "", choices)
 
 
-def unique(values: Iterable[tuple[Any, str]]) -> Iterator[Cause]:
+def check_unique(values: Iterable[tuple[Any, str]]) -> Iterator[Cause]:
     """Report each (value, field) whose value occurred before."""
     seen: list[Any] = []
     for value, field in values:
@@ -176,12 +176,12 @@ def unique(values: Iterable[tuple[Any, str]]) -> Iterator[Cause]:
         seen.append(value)
 
 
-def unchanged(new: Any, old: Any, field: str) -> Iterator[Cause]:
+def check_unchanged(new: Any, old: Any, field: str) -> Iterator[Cause]:
     if new != old:
         yield invalid(field, new, IMMUTABLE)
 
 
-def amounts(resources: Raw | None, field: str) -> Iterator[Cause]:
+def check_quantities(resources: Raw | None, field: str) -> Iterator[Cause]:
     """Check that no quantity is negative."""
     for name, value in sorted((resources or {}).items()):
         if quantity.parse(value) < 0:

@@ -50,7 +50,7 @@ def check_secret(new: Raw, old: Raw | None) -> Sequence[Cause]:
     data, kind = new.get("data") or {}, new.get("type", "")
     found: list[Cause] = []
     if old is not None:
-        found += common.unchanged(kind, old.get("type", ""), "type")
+        found += common.check_unchanged(kind, old.get("type", ""), "type")
         found += _check_immutable(new, old, ("data",))
     for key in sorted(data):
         found += [invalid(f"data[{key}]", key, fault) for fault in common.config_key_faults(key)]

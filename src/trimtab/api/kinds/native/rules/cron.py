@@ -20,7 +20,7 @@ _DESCRIPTORS = {"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midni
 _EVERY = re.compile(r"@every (\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+\Z")
 
 
-def _number(text: str, names: dict[str, int]) -> int | str:
+def _parse_number(text: str, names: dict[str, int]) -> int | str:
     if text.lower() in names:
         return names[text.lower()]
     if not re.fullmatch(r"\d{1,9}", text):
@@ -28,22 +28,22 @@ def _number(text: str, names: dict[str, int]) -> int | str:
     return int(text)
 
 
-def _part_fault(part: str, low: int, high: int, names: dict[str, int]) -> str:
+def _range_error(part: str, low: int, high: int, names: dict[str, int]) -> str:
     span, slash, step = part.partition("/")
     if "/" in step:
         return f"too many slashes: {part}"
     first, dash, last = span.partition("-")
     if "-" in last:
         return f"too many hyphens: {part}"
-    start: int | str = low if first in ("*", "?") else _number(first, names)
+    start: int | str = low if first in ("*", "?") else _parse_number(first, names)
     if isinstance(start, str):
         return start
     end: int | str = high if first in ("*", "?") or (slash and not dash) else start
     if dash:
-        end = _number(last, names)
+        end = _parse_number(last, names)
     if isinstance(end, str):
         return end
-    every = _number(step, {}) if slash else 1
+    every = _parse_number(step, {}) if slash else 1
     if isinstance(every, str):
         return every
     if start < low:
@@ -55,7 +55,7 @@ def _part_fault(part: str, low: int, high: int, names: dict[str, int]) -> str:
     return f"step of range should be a positive number: {part}" if every == 0 else ""
 
 
-def fault(schedule: str) -> str:
+def schedule_error(schedule: str) -> str:
     """The parse error of the schedule; empty when it is valid."""
     if schedule.startswith("@"):
         known = schedule in _DESCRIPTORS or _EVERY.match(schedule)
@@ -65,6 +65,6 @@ def fault(schedule: str) -> str:
         return f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
     for text, (low, high, names) in zip(fields, _FIELDS, strict=True):
         for part in text.split(","):
-            if found := _part_fault(part, low, high, names):
+            if found := _range_error(part, low, high, names):
                 return found
     return ""

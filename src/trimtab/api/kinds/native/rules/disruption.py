@@ -23,11 +23,11 @@ def check_pod_disruption_budget(new: Raw, old: Raw | None) -> Sequence[Cause]:
         found.append(invalid("spec", go_spec, "minAvailable and maxUnavailable cannot be both set"))
     for name in ("minAvailable", "maxUnavailable"):
         if spec.get(name) is not None:
-            found += common.count_or_percent(spec[name], f"spec.{name}")
-            found += common.at_most_all(spec[name], f"spec.{name}")
-    found += common.selector(spec.get("selector"), "spec.selector")
+            found += common.check_count_or_percent(spec[name], f"spec.{name}")
+            found += common.check_at_most_100_percent(spec[name], f"spec.{name}")
+    found += common.check_selector(spec.get("selector"), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None:
         choices = ("AlwaysAllow", "IfHealthyBudget")
-        found += common.one_of(policy, choices, "spec.unhealthyPodEvictionPolicy")
+        found += common.check_one_of(policy, choices, "spec.unhealthyPodEvictionPolicy")
     return found

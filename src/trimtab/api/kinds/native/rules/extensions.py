@@ -11,42 +11,42 @@ from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 _APPROVAL = "api-approved.kubernetes.io"
-_VERSION = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
-_VERSION_TEXT = (
+_DNS_1035_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+_DNS_1035_LABEL_TEXT = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
     "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
     "'[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 
 
-def check_definition(new: Raw, old: Raw | None) -> Sequence[Cause]:
+def check_custom_resource_definition(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec, metadata = table(new, "spec"), table(new, "metadata")
     names, group = table(spec, "names"), spec.get("group", "")
     found: list[Cause] = []
     expected_name = f"{names.get('plural', '')}.{group}"
     if old is None and metadata.get("name") != expected_name:
         found.append(invalid("metadata.name", metadata.get("name", ""), 'must be spec.names.plural+"."+spec.group'))
-    found += _group(group, metadata)
+    found += _check_group(group, metadata)
     if not spec.get("scope"):
         found.append(required("spec.scope"))
     else:
-        found += common.one_of(spec["scope"], ("Cluster", "Namespaced"), "spec.scope")
-    found += _versions(spec.get("versions") or [])
-    found += _names(names)
+        found += common.check_one_of(spec["scope"], ("Cluster", "Namespaced"), "spec.scope")
+    found += _check_versions(spec.get("versions") or [])
+    found += _check_names(names)
     if old is not None:
-        found += _fixed(spec, table(old, "spec"))
+        found += _check_immutable_fields(spec, table(old, "spec"))
     return found
 
 
-def _fixed(spec: Raw, before: Raw) -> Iterator[Cause]:
-    yield from common.unchanged(spec.get("group"), before.get("group"), "spec.group")
-    yield from common.unchanged(spec.get("scope"), before.get("scope"), "spec.scope")
+def _check_immutable_fields(spec: Raw, old_spec: Raw) -> Iterator[Cause]:
+    yield from common.check_unchanged(spec.get("group"), old_spec.get("group"), "spec.group")
+    yield from common.check_unchanged(spec.get("scope"), old_spec.get("scope"), "spec.scope")
     for name in ("kind", "plural"):
-        new_name, old_name = table(spec, "names").get(name), table(before, "names").get(name)
-        yield from common.unchanged(new_name, old_name, f"spec.names.{name}")
+        new_name, old_name = table(spec, "names").get(name), table(old_spec, "names").get(name)
+        yield from common.check_unchanged(new_name, old_name, f"spec.names.{name}")
 
 
-def _group(group: str, metadata: Raw) -> Iterator[Cause]:
+def _check_group(group: str, metadata: Raw) -> Iterator[Cause]:
     if not group:
         yield required("spec.group")
         return
@@ -63,13 +63,13 @@ def _group(group: str, metadata: Raw) -> Iterator[Cause]:
         yield required(f"metadata.annotations[{_APPROVAL}]", text)
 
 
-def _versions(versions: Sequence[Raw]) -> Iterator[Cause]:
+def _check_versions(versions: Sequence[Raw]) -> Iterator[Cause]:
     for index, version in enumerate(versions):
         field, name = f"spec.versions[{index}]", version.get("name", "")
-        if not _VERSION.match(name):
-            yield invalid(f"{field}.name", name, _VERSION_TEXT)
+        if not _DNS_1035_LABEL.match(name):
+            yield invalid(f"{field}.name", name, _DNS_1035_LABEL_TEXT)
             if index == 0:
-                yield invalid("spec.version", name, _VERSION_TEXT)
+                yield invalid("spec.version", name, _DNS_1035_LABEL_TEXT)
         if any(other.get("name") == name for other in versions[:index]):
             yield duplicate(f"{field}.name", name)
     if sum(bool(version.get("storage")) for version in versions) != 1:
@@ -78,26 +78,26 @@ def _versions(versions: Sequence[Raw]) -> Iterator[Cause]:
         yield invalid("status.storedVersions", None, "must have at least one stored version")
 
 
-def _names(names: Raw) -> Iterator[Cause]:
+def _check_names(names: Raw) -> Iterator[Cause]:
     for name in ("plural", "singular", "kind", "listKind"):
         value = names.get(name, "")
         lowered = value if name in ("plural", "singular") else value.lower()
         if not value:
             yield required(f"spec.names.{name}")
-        elif not _VERSION.match(lowered):
+        elif not _DNS_1035_LABEL.match(lowered):
             yield invalid(
                 f"spec.names.{name}",
                 value,
-                f"may have mixed case, but should otherwise match: {_VERSION_TEXT}"
+                f"may have mixed case, but should otherwise match: {_DNS_1035_LABEL_TEXT}"
                 if name in ("kind", "listKind")
-                else _VERSION_TEXT,
+                else _DNS_1035_LABEL_TEXT,
             )
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         yield invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
     for part in ("shortNames", "categories"):
         for index, value in enumerate(names.get(part) or ()):
-            if not _VERSION.match(value):
-                yield invalid(f"spec.names.{part}[{index}]", value, _VERSION_TEXT)
+            if not _DNS_1035_LABEL.match(value):
+                yield invalid(f"spec.names.{part}[{index}]", value, _DNS_1035_LABEL_TEXT)
 
 
 def check_webhooks(new: Raw, old: Raw | None) -> Sequence[Cause]:
@@ -105,7 +105,7 @@ def check_webhooks(new: Raw, old: Raw | None) -> Sequence[Cause]:
     seen: set[str] = set()
     for index, webhook in enumerate(new.get("webhooks") or ()):
         field = f"webhooks[{index}]"
-        found += _webhook(webhook, field)
+        found += _check_webhook(webhook, field)
         name = webhook.get("name", "")
         if name in seen:
             found.append(duplicate(f"{field}.name", name))
@@ -113,7 +113,7 @@ def check_webhooks(new: Raw, old: Raw | None) -> Sequence[Cause]:
     return found
 
 
-def _webhook(webhook: Raw, field: str) -> Iterator[Cause]:
+def _check_webhook(webhook: Raw, field: str) -> Iterator[Cause]:
     name = webhook.get("name", "")
     if not name:
         yield required(f"{field}.name")
@@ -122,7 +122,7 @@ def _webhook(webhook: Raw, field: str) -> Iterator[Cause]:
     if name and name.count(".") < 2:
         yield invalid(f"{field}.name", name, "should be a domain with at least three segments separated by dots")
     for index, rule in enumerate(webhook.get("rules") or ()):
-        yield from _rule(rule, f"{field}.rules[{index}]")
+        yield from _check_rule(rule, f"{field}.rules[{index}]")
     if webhook.get("failurePolicy") not in ("Fail", "Ignore"):
         yield not_supported(f"{field}.failurePolicy", webhook.get("failurePolicy", ""), ["Fail", "Ignore"])
     effects = webhook.get("sideEffects")
@@ -136,11 +136,11 @@ def _webhook(webhook: Raw, field: str) -> Iterator[Cause]:
     if not 1 <= timeout <= 30:
         yield invalid(f"{field}.timeoutSeconds", timeout, "the timeout value must be between 1 and 30 seconds")
     for selector in ("namespaceSelector", "objectSelector"):
-        yield from common.selector(webhook.get(selector), f"{field}.{selector}")
-    yield from _client(table(webhook, "clientConfig"), f"{field}.clientConfig")
+        yield from common.check_selector(webhook.get(selector), f"{field}.{selector}")
+    yield from _check_client_config(table(webhook, "clientConfig"), f"{field}.clientConfig")
 
 
-def _rule(rule: Raw, field: str) -> Iterator[Cause]:
+def _check_rule(rule: Raw, field: str) -> Iterator[Cause]:
     operations = rule.get("operations") or []
     if not operations:
         yield required(f"{field}.operations")
@@ -148,13 +148,13 @@ def _rule(rule: Raw, field: str) -> Iterator[Cause]:
         yield invalid(f"{field}.operations", operations, "if '*' is present, must not specify other operations")
     for index, operation in enumerate(operations):
         choices = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-        yield from common.one_of(operation, choices, f"{field}.operations[{index}]")
+        yield from common.check_one_of(operation, choices, f"{field}.operations[{index}]")
     for name in ("apiGroups", "apiVersions", "resources"):
         if not rule.get(name):
             yield required(f"{field}.{name}")
 
 
-def _client(client: Raw, field: str) -> Iterator[Cause]:
+def _check_client_config(client: Raw, field: str) -> Iterator[Cause]:
     url, service = client.get("url"), client.get("service")
     if (url is None) == (service is None):
         yield required(field, "exactly one of url or service is required")

@@ -11,6 +11,6 @@ from trimtab.errors import Cause
 def check_lease(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = table(new, "spec")
     return [
-        *common.positive(spec.get("leaseDurationSeconds"), "spec.leaseDurationSeconds"),
-        *common.not_negative(spec.get("leaseTransitions"), "spec.leaseTransitions"),
+        *common.check_positive(spec.get("leaseDurationSeconds"), "spec.leaseDurationSeconds"),
+        *common.check_not_negative(spec.get("leaseTransitions"), "spec.leaseTransitions"),
     ]

@@ -18,8 +18,8 @@ def check_service(new: Raw, old: Raw | None) -> Sequence[Cause]:
     if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
         found.append(required("spec.ports"))
     found += _check_ports(ports)
-    found += common.labels(spec.get("selector"), "spec.selector")
-    found += common.one_of(spec.get("sessionAffinity"), ("ClientIP", "None"), "spec.sessionAffinity")
+    found += common.check_labels(spec.get("selector"), "spec.selector")
+    found += common.check_one_of(spec.get("sessionAffinity"), ("ClientIP", "None"), "spec.sessionAffinity")
     kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
     if kind not in kinds:
         found.append(not_supported("spec.type", kind, kinds))
@@ -71,10 +71,10 @@ def _check_ports(ports: Sequence[Raw]) -> Iterator[Cause]:
             if name in names:
                 yield duplicate(f"{field}.name", name)
             names.add(name)
-        yield from common.port_number(port.get("port", 0), f"{field}.port")
-        yield from common.one_of(port.get("protocol"), ("SCTP", "TCP", "UDP"), f"{field}.protocol")
-        yield from common.port_or_name(port.get("targetPort", 0), f"{field}.targetPort")
-    yield from common.unique([(_go_port(port), f"spec.ports[{index}]") for index, port in enumerate(ports)])
+        yield from common.check_port_number(port.get("port", 0), f"{field}.port")
+        yield from common.check_one_of(port.get("protocol"), ("SCTP", "TCP", "UDP"), f"{field}.protocol")
+        yield from common.check_port_or_name(port.get("targetPort", 0), f"{field}.targetPort")
+    yield from common.check_unique([(_go_port(port), f"spec.ports[{index}]") for index, port in enumerate(ports)])
 
 
 def _go_port(port: Raw) -> Raw:
@@ -119,7 +119,7 @@ def _check_ingress_path(path: Raw, field: str) -> Iterator[Cause]:
         return
     if not text.startswith("/") and (text or kind != "ImplementationSpecific"):
         yield invalid(f"{field}.path", text, "must be an absolute path")
-    yield from common.one_of(kind, ("Exact", "ImplementationSpecific", "Prefix"), f"{field}.pathType")
+    yield from common.check_one_of(kind, ("Exact", "ImplementationSpecific", "Prefix"), f"{field}.pathType")
     yield from _check_backend(table(path, "backend"), f"{field}.backend")
 
 
@@ -138,8 +138,8 @@ def _check_backend(backend: Raw, field: str) -> Iterator[Cause]:
     if port.get("name") and port.get("number"):
         yield invalid(f"{field}.service.port", "", "cannot set both port name & port number")
     elif port.get("name"):
-        yield from common.port_or_name(port["name"], f"{field}.service.port.name")
+        yield from common.check_port_or_name(port["name"], f"{field}.service.port.name")
     elif port.get("number"):
-        yield from common.port_number(port["number"], f"{field}.service.port.number")
+        yield from common.check_port_number(port["number"], f"{field}.service.port.number")
     else:
         yield required(field, "port name or number is required")

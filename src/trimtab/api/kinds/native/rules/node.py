@@ -24,7 +24,7 @@ def check_node(new: Raw, old: Raw | None) -> Sequence[Cause]:
         if not effect:
             found.append(required(f"{field}.effect"))
         else:
-            found += common.one_of(effect, ("NoSchedule", "PreferNoSchedule", "NoExecute"), f"{field}.effect")
+            found += common.check_one_of(effect, ("NoSchedule", "PreferNoSchedule", "NoExecute"), f"{field}.effect")
         if (key, effect) in seen:
             go_taint = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
             found.append(

@@ -12,8 +12,8 @@ from trimtab.api.paths import table
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
-_VARIABLE = re.compile(r"[ -<>-~]+\Z")
-_VARIABLE_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+_VARIABLE_NAME = re.compile(r"[ -<>-~]+\Z")
+_VARIABLE_NAME_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _UPDATE_TEXT = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -29,11 +29,11 @@ def _not_found(field: str, value: Any) -> Cause:
 
 def check_pod(new: Raw, old: Raw | None) -> Sequence[Cause]:
     if old is not None:
-        return list(_update(new, old))
-    return list(pod_spec(table(new, "spec"), "spec"))
+        return list(_check_update(new, old))
+    return list(check_pod_spec(table(new, "spec"), "spec"))
 
 
-def _update(new: Raw, old: Raw) -> Iterator[Cause]:
+def _check_update(new: Raw, old: Raw) -> Iterator[Cause]:
     new_spec, old_spec = dict(table(new, "spec")), dict(table(old, "spec"))
     new_tolerations = new_spec.get("tolerations") or []
     if any(toleration not in new_tolerations for toleration in old_spec.get("tolerations") or ()):
@@ -43,22 +43,22 @@ def _update(new: Raw, old: Raw) -> Iterator[Cause]:
         if len(new_containers) != len(old_containers):
             yield forbidden(f"spec.{key}", "pod updates may not add or remove containers")
             return
-        yield from _images(new_containers, f"spec.{key}")
-    yield from common.not_negative(new_spec.get("activeDeadlineSeconds"), "spec.activeDeadlineSeconds")
-    if _fixed(new_spec) != _fixed(old_spec) and not (
-        _gated(old_spec) and _fixed(new_spec, gated=True) == _fixed(old_spec, gated=True)
+        yield from _check_images(new_containers, f"spec.{key}")
+    yield from common.check_not_negative(new_spec.get("activeDeadlineSeconds"), "spec.activeDeadlineSeconds")
+    if _immutable_fields(new_spec) != _immutable_fields(old_spec) and not (
+        _is_gated(old_spec) and _immutable_fields(new_spec, is_gated=True) == _immutable_fields(old_spec, is_gated=True)
     ):
         yield forbidden("spec", _UPDATE_TEXT)
 
 
-def _gated(spec: Raw) -> bool:
+def _is_gated(spec: Raw) -> bool:
     return bool(spec.get("schedulingGates"))
 
 
-def _fixed(spec: Raw, *, gated: bool = False) -> Raw:
+def _immutable_fields(spec: Raw, *, is_gated: bool = False) -> Raw:
     """The fields that an update must not change; node selector and affinity of a gated pod may still change."""
     mutable = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
-    if gated:
+    if is_gated:
         mutable |= {"nodeSelector", "affinity"}
     immutable = {key: value for key, value in spec.items() if key not in mutable}
     if immutable.get("terminationGracePeriodSeconds", 0) < 0:
@@ -69,31 +69,33 @@ def _fixed(spec: Raw, *, gated: bool = False) -> Raw:
     return immutable
 
 
-def _images(containers: Sequence[Raw], field: str) -> Iterator[Cause]:
+def _check_images(containers: Sequence[Raw], field: str) -> Iterator[Cause]:
     for index, container in enumerate(containers):
         if not container.get("image"):
             yield required(f"{field}[{index}].image")
 
 
-def template(found: Raw, field: str) -> Iterator[Cause]:
+def check_template(template: Raw, field: str) -> Iterator[Cause]:
     """Check a pod template: labels, annotations and pod spec."""
-    metadata = table(found, "metadata")
-    yield from common.labels(metadata.get("labels"), f"{field}.labels")
-    yield from common.annotations(metadata.get("annotations"), f"{field}.annotations")
-    yield from pod_spec(table(found, "spec"), f"{field}.spec")
+    metadata = table(template, "metadata")
+    yield from common.check_labels(metadata.get("labels"), f"{field}.labels")
+    yield from common.check_annotations(metadata.get("annotations"), f"{field}.annotations")
+    yield from check_pod_spec(table(template, "spec"), f"{field}.spec")
 
 
-def pod_spec(spec: Raw, field: str) -> Iterator[Cause]:
+def check_pod_spec(spec: Raw, field: str) -> Iterator[Cause]:
     volumes = spec.get("volumes") or []
-    yield from _volumes(volumes, f"{field}.volumes")
+    yield from _check_volumes(volumes, f"{field}.volumes")
     names = {volume.get("name") for volume in volumes}
-    yield from _containers(spec.get("containers") or [], names, f"{field}.containers")
-    yield from _init_containers(spec, names, f"{field}.initContainers")
-    yield from common.one_of(spec.get("restartPolicy"), ("Always", "OnFailure", "Never"), f"{field}.restartPolicy")
-    yield from common.one_of(
+    yield from _check_containers(spec.get("containers") or [], names, f"{field}.containers")
+    yield from _check_init_containers(spec, names, f"{field}.initContainers")
+    yield from common.check_one_of(
+        spec.get("restartPolicy"), ("Always", "OnFailure", "Never"), f"{field}.restartPolicy"
+    )
+    yield from common.check_one_of(
         spec.get("dnsPolicy"), ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"), f"{field}.dnsPolicy"
     )
-    yield from common.labels(spec.get("nodeSelector"), f"{field}.nodeSelector")
+    yield from common.check_labels(spec.get("nodeSelector"), f"{field}.nodeSelector")
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= 2147483647:
         yield invalid(f"{field}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
@@ -105,12 +107,12 @@ def pod_spec(spec: Raw, field: str) -> Iterator[Cause]:
         if value := spec.get(key):
             for fault in label_faults(value):
                 yield invalid(f"{field}.{key}", value, fault)
-    yield from _affinity(table(spec, "affinity"), f"{field}.affinity")
-    yield from _tolerations(spec.get("tolerations") or [], f"{field}.tolerations")
-    yield from _spreading(spec.get("topologySpreadConstraints") or [], f"{field}.topologySpreadConstraints")
+    yield from _check_affinity(table(spec, "affinity"), f"{field}.affinity")
+    yield from _check_tolerations(spec.get("tolerations") or [], f"{field}.tolerations")
+    yield from _check_topology_spread(spec.get("topologySpreadConstraints") or [], f"{field}.topologySpreadConstraints")
 
 
-def _volumes(volumes: Sequence[Raw], field: str) -> Iterator[Cause]:
+def _check_volumes(volumes: Sequence[Raw], field: str) -> Iterator[Cause]:
     seen: set[str] = set()
     for index, volume in enumerate(volumes):
         name, where = volume.get("name", ""), f"{field}[{index}]"
@@ -124,10 +126,10 @@ def _volumes(volumes: Sequence[Raw], field: str) -> Iterator[Cause]:
         sources = [key for key in volume if key != "name"]
         for extra in sources[1:]:
             yield forbidden(f"{where}.{extra}", "may not specify more than 1 volume type")
-        yield from _volume_source(volume, where)
+        yield from _check_volume_source(volume, where)
 
 
-def _volume_source(volume: Raw, field: str) -> Iterator[Cause]:
+def _check_volume_source(volume: Raw, field: str) -> Iterator[Cause]:
     for key, member in (
         ("persistentVolumeClaim", "claimName"),
         ("hostPath", "path"),
@@ -139,25 +141,25 @@ def _volume_source(volume: Raw, field: str) -> Iterator[Cause]:
             yield required(f"{field}.{key}.{member}")
 
 
-def _containers(containers: Sequence[Raw], volumes: set[Any], field: str) -> Iterator[Cause]:
+def _check_containers(containers: Sequence[Raw], volumes: set[Any], field: str) -> Iterator[Cause]:
     if not containers:
         yield required(field)
         return
     seen: set[str] = set()
     for index, container in enumerate(containers):
         where = f"{field}[{index}]"
-        yield from _container(container, volumes, where)
+        yield from _check_container(container, volumes, where)
         name = container.get("name")
         if name and name in seen:
             yield duplicate(f"{where}.name", name)
         seen.add(name or "")
 
 
-def _init_containers(spec: Raw, volumes: set[Any], field: str) -> Iterator[Cause]:
+def _check_init_containers(spec: Raw, volumes: set[Any], field: str) -> Iterator[Cause]:
     names = {container.get("name") for container in spec.get("containers") or ()}
     for index, container in enumerate(spec.get("initContainers") or ()):
         where = f"{field}[{index}]"
-        yield from _container(container, volumes, where)
+        yield from _check_container(container, volumes, where)
         name = container.get("name")
         if name and name in names:
             yield duplicate(f"{where}.name", name)
@@ -168,7 +170,7 @@ def _init_containers(spec: Raw, volumes: set[Any], field: str) -> Iterator[Cause
                     yield forbidden(f"{where}.{key}", "may not be set for init containers without restartPolicy=Always")
 
 
-def _container(container: Raw, volumes: set[Any], field: str) -> Iterator[Cause]:
+def _check_container(container: Raw, volumes: set[Any], field: str) -> Iterator[Cause]:
     name = container.get("name", "")
     if not name:
         yield required(f"{field}.name")
@@ -180,17 +182,17 @@ def _container(container: Raw, volumes: set[Any], field: str) -> Iterator[Cause]
     elif image != image.strip():
         yield invalid(f"{field}.image", image, "must not have leading or trailing whitespace")
     policies = ("Always", "IfNotPresent", "Never")
-    yield from common.one_of(container.get("imagePullPolicy"), policies, f"{field}.imagePullPolicy")
-    yield from _ports(container.get("ports") or [], f"{field}.ports")
-    yield from _environment(container.get("env") or [], f"{field}.env")
-    yield from _mounts(container.get("volumeMounts") or [], volumes, f"{field}.volumeMounts")
-    yield from _resources(table(container, "resources"), f"{field}.resources")
+    yield from common.check_one_of(container.get("imagePullPolicy"), policies, f"{field}.imagePullPolicy")
+    yield from _check_ports(container.get("ports") or [], f"{field}.ports")
+    yield from _check_environment(container.get("env") or [], f"{field}.env")
+    yield from _check_mounts(container.get("volumeMounts") or [], volumes, f"{field}.volumeMounts")
+    yield from _check_resources(table(container, "resources"), f"{field}.resources")
     for key in ("livenessProbe", "readinessProbe", "startupProbe"):
         if key in container:
-            yield from _probe(container[key], f"{field}.{key}", key)
+            yield from _check_probe(container[key], f"{field}.{key}", key)
 
 
-def _ports(ports: Sequence[Raw], field: str) -> Iterator[Cause]:
+def _check_ports(ports: Sequence[Raw], field: str) -> Iterator[Cause]:
     names: set[str] = set()
     for index, port in enumerate(ports):
         where = f"{field}[{index}]"
@@ -204,19 +206,19 @@ def _ports(ports: Sequence[Raw], field: str) -> Iterator[Cause]:
         if number == 0:
             yield required(f"{where}.containerPort")
         else:
-            yield from common.port_number(number, f"{where}.containerPort")
+            yield from common.check_port_number(number, f"{where}.containerPort")
         if port.get("hostPort"):
-            yield from common.port_number(port["hostPort"], f"{where}.hostPort")
-        yield from common.one_of(port.get("protocol"), ("SCTP", "TCP", "UDP"), f"{where}.protocol")
+            yield from common.check_port_number(port["hostPort"], f"{where}.hostPort")
+        yield from common.check_one_of(port.get("protocol"), ("SCTP", "TCP", "UDP"), f"{where}.protocol")
 
 
-def _environment(variables: Sequence[Raw], field: str) -> Iterator[Cause]:
+def _check_environment(variables: Sequence[Raw], field: str) -> Iterator[Cause]:
     for index, variable in enumerate(variables):
         where, name = f"{field}[{index}]", variable.get("name", "")
         if not name:
             yield required(f"{where}.name")
-        elif not _VARIABLE.match(name):
-            yield invalid(f"{where}.name", name, _VARIABLE_TEXT)
+        elif not _VARIABLE_NAME.match(name):
+            yield invalid(f"{where}.name", name, _VARIABLE_NAME_TEXT)
         source = variable.get("valueFrom")
         if source is None:
             continue
@@ -232,7 +234,7 @@ def _environment(variables: Sequence[Raw], field: str) -> Iterator[Cause]:
             yield invalid(f"{where}.valueFrom", "", "may not have more than one field specified at a time")
 
 
-def _mounts(mounts: Sequence[Raw], volumes: set[Any], field: str) -> Iterator[Cause]:
+def _check_mounts(mounts: Sequence[Raw], volumes: set[Any], field: str) -> Iterator[Cause]:
     paths: set[str] = set()
     for index, mount in enumerate(mounts):
         where, name, path = f"{field}[{index}]", mount.get("name", ""), mount.get("mountPath", "")
@@ -247,11 +249,11 @@ def _mounts(mounts: Sequence[Raw], volumes: set[Any], field: str) -> Iterator[Ca
         paths.add(path)
 
 
-def _resources(resources: Raw, field: str) -> Iterator[Cause]:
+def _check_resources(resources: Raw, field: str) -> Iterator[Cause]:
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for kind, found in (("limits", limits), ("requests", requests)):
         for name, value in sorted(found.items()):
-            if "/" not in name and name not in _STANDARD and not name.startswith("hugepages-"):
+            if "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith("hugepages-"):
                 where = f"{field}.{kind}[{name}]"
                 yield invalid(where, name, "must be a standard resource type or fully qualified")
                 yield invalid(where, name, "must be a standard resource for containers")
@@ -263,10 +265,10 @@ def _resources(resources: Raw, field: str) -> Iterator[Cause]:
             yield invalid(f"{field}.requests", str(value), f"must be less than or equal to {name} limit of {limit}")
 
 
-_STANDARD = {"cpu", "memory", "ephemeral-storage"}
+_STANDARD_RESOURCES = {"cpu", "memory", "ephemeral-storage"}
 
 
-def _probe(probe: Raw, field: str, kind: str) -> Iterator[Cause]:
+def _check_probe(probe: Raw, field: str, kind: str) -> Iterator[Cause]:
     handlers = [key for key in ("exec", "httpGet", "tcpSocket", "grpc") if probe.get(key) is not None]
     if not handlers:
         yield required(field, "must specify a handler type")
@@ -274,7 +276,7 @@ def _probe(probe: Raw, field: str, kind: str) -> Iterator[Cause]:
         yield forbidden(f"{field}.{extra}", "may not specify more than 1 handler type")
     for key in ("httpGet", "tcpSocket", "grpc"):
         if isinstance(probe.get(key), dict):
-            yield from common.port_or_name(probe[key].get("port", 0), f"{field}.{key}.port")
+            yield from common.check_port_or_name(probe[key].get("port", 0), f"{field}.{key}.port")
     for key in (
         "initialDelaySeconds",
         "timeoutSeconds",
@@ -282,12 +284,12 @@ def _probe(probe: Raw, field: str, kind: str) -> Iterator[Cause]:
         "successThreshold",
         "failureThreshold",
     ):
-        yield from common.not_negative(probe.get(key), f"{field}.{key}")
+        yield from common.check_not_negative(probe.get(key), f"{field}.{key}")
     if kind != "readinessProbe" and probe.get("successThreshold", 1) != 1:
         yield invalid(f"{field}.successThreshold", probe["successThreshold"], "must be 1")
 
 
-def _affinity(affinity: Raw, field: str) -> Iterator[Cause]:
+def _check_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
     node = table(affinity, "nodeAffinity")
     needed = node.get("requiredDuringSchedulingIgnoredDuringExecution")
     where = f"{field}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
@@ -296,22 +298,22 @@ def _affinity(affinity: Raw, field: str) -> Iterator[Cause]:
         if not terms:
             yield required(where, "must have at least one node selector term")
         for index, term in enumerate(terms):
-            yield from _node_term(term, f"{where}[{index}]")
+            yield from _check_node_term(term, f"{where}[{index}]")
     preferred = f"{field}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
     for index, term in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
-        yield from _weight(term, f"{preferred}[{index}]")
-        yield from _node_term(table(term, "preference"), f"{preferred}[{index}].preference")
+        yield from _check_weight(term, f"{preferred}[{index}]")
+        yield from _check_node_term(table(term, "preference"), f"{preferred}[{index}].preference")
     for kind in ("podAffinity", "podAntiAffinity"):
-        yield from _pod_affinity(table(affinity, kind), f"{field}.{kind}")
+        yield from _check_pod_affinity(table(affinity, kind), f"{field}.{kind}")
 
 
-def _weight(term: Raw, field: str) -> Iterator[Cause]:
+def _check_weight(term: Raw, field: str) -> Iterator[Cause]:
     weight = term.get("weight", 0)
     if not 1 <= weight <= 100:
         yield invalid(f"{field}.weight", weight, "must be in the range 1-100")
 
 
-def _node_term(term: Raw, field: str) -> Iterator[Cause]:
+def _check_node_term(term: Raw, field: str) -> Iterator[Cause]:
     for index, rule in enumerate(term.get("matchExpressions") or ()):
         where, operator, values = f"{field}.matchExpressions[{index}]", rule.get("operator"), rule.get("values") or []
         if operator in ("In", "NotIn") and not values:
@@ -326,19 +328,19 @@ def _node_term(term: Raw, field: str) -> Iterator[Cause]:
             yield invalid(f"{where}.key", rule.get("key", ""), fault)
 
 
-def _pod_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
+def _check_pod_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
     needed = "requiredDuringSchedulingIgnoredDuringExecution"
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
     for index, term in enumerate(affinity.get(needed) or ()):
-        yield from _pod_term(term, f"{field}.{needed}[{index}]")
+        yield from _check_pod_term(term, f"{field}.{needed}[{index}]")
     for index, term in enumerate(affinity.get(preferred) or ()):
-        yield from _weight(term, f"{field}.{preferred}[{index}]")
-        yield from _pod_term(table(term, "podAffinityTerm"), f"{field}.{preferred}[{index}].podAffinityTerm")
+        yield from _check_weight(term, f"{field}.{preferred}[{index}]")
+        yield from _check_pod_term(table(term, "podAffinityTerm"), f"{field}.{preferred}[{index}].podAffinityTerm")
 
 
-def _pod_term(term: Raw, field: str) -> Iterator[Cause]:
-    yield from common.selector(term.get("labelSelector"), f"{field}.labelSelector")
-    yield from common.selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
+def _check_pod_term(term: Raw, field: str) -> Iterator[Cause]:
+    yield from common.check_selector(term.get("labelSelector"), f"{field}.labelSelector")
+    yield from common.check_selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
     key = term.get("topologyKey", "")
     if not key:
         yield required(f"{field}.topologyKey", "can not be empty")
@@ -346,7 +348,7 @@ def _pod_term(term: Raw, field: str) -> Iterator[Cause]:
         yield invalid(f"{field}.topologyKey", key, fault)
 
 
-def _tolerations(tolerations: Sequence[Raw], field: str) -> Iterator[Cause]:
+def _check_tolerations(tolerations: Sequence[Raw], field: str) -> Iterator[Cause]:
     for index, toleration in enumerate(tolerations):
         where = f"{field}[{index}]"
         key, operator = toleration.get("key", ""), toleration.get("operator", "")
@@ -370,31 +372,33 @@ def _tolerations(tolerations: Sequence[Raw], field: str) -> Iterator[Cause]:
         if operator not in ("", "Equal", "Exists"):
             yield not_supported(f"{where}.operator", operator, ("Equal", "Exists"))
         if toleration.get("effect"):
-            yield from common.one_of(toleration["effect"], _EFFECTS, f"{where}.effect")
+            yield from common.check_one_of(toleration["effect"], _EFFECTS, f"{where}.effect")
 
 
-def _above_zero(value: int, field: str) -> Iterator[Cause]:
+def _check_above_zero(value: int, field: str) -> Iterator[Cause]:
     if value <= 0:
         yield invalid(field, value, "must be greater than zero")
 
 
-def _spreading(constraints: Sequence[Raw], field: str) -> Iterator[Cause]:
+def _check_topology_spread(constraints: Sequence[Raw], field: str) -> Iterator[Cause]:
     pairs = [(c.get("topologyKey", ""), c.get("whenUnsatisfiable", "")) for c in constraints]
     for index, constraint in enumerate(constraints):
         where = f"{field}[{index}]"
-        yield from _above_zero(constraint.get("maxSkew", 0), f"{where}.maxSkew")
+        yield from _check_above_zero(constraint.get("maxSkew", 0), f"{where}.maxSkew")
         key, when_unsatisfiable = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
         if not key:
             yield required(f"{where}.topologyKey", "can not be empty")
-        yield from common.one_of(when_unsatisfiable, ("DoNotSchedule", "ScheduleAnyway"), f"{where}.whenUnsatisfiable")
+        yield from common.check_one_of(
+            when_unsatisfiable, ("DoNotSchedule", "ScheduleAnyway"), f"{where}.whenUnsatisfiable"
+        )
         if (key, when_unsatisfiable) in pairs[index + 1 :]:
             yield duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {when_unsatisfiable}}}")
         if constraint.get("minDomains") is not None:
-            yield from _above_zero(constraint["minDomains"], f"{where}.minDomains")
+            yield from _check_above_zero(constraint["minDomains"], f"{where}.minDomains")
             if when_unsatisfiable != "DoNotSchedule":
                 yield invalid(
                     f"{where}.minDomains",
                     constraint["minDomains"],
                     f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when_unsatisfiable}",
                 )
-        yield from common.selector(constraint.get("labelSelector"), f"{where}.labelSelector")
+        yield from common.check_selector(constraint.get("labelSelector"), f"{where}.labelSelector")

@@ -35,11 +35,11 @@ def check_resource_quota(new: Raw, old: Raw | None) -> Sequence[Cause]:
         if "/" not in name and name not in _QUOTA_RESOURCES and "hugepages-" not in name:
             found.append(invalid(f"spec.hard[{name}]", name, "must be a standard resource type or fully qualified"))
             found.append(invalid(f"spec.hard[{name}]", name, "must be a standard resource for quota"))
-    found += common.amounts(spec.get("hard"), "spec.hard")
+    found += common.check_quantities(spec.get("hard"), "spec.hard")
     for requirement in table(spec, "scopeSelector").get("matchExpressions") or ():
         found += _check_scope_requirement(requirement, "spec.scopeSelector.matchExpressions")
     if old is not None:
-        found += common.unchanged(spec.get("scopes"), table(old, "spec").get("scopes"), "spec.scopes")
+        found += common.check_unchanged(spec.get("scopes"), table(old, "spec").get("scopes"), "spec.scopes")
     return found
 
 

@@ -17,7 +17,7 @@ def check_priority_class(new: Raw, old: Raw | None) -> Sequence[Cause]:
     if old is not None:
         if value != old.get("value", 0):
             found.append(forbidden("value", "may not be changed in an update."))
-        found += common.unchanged(new.get("preemptionPolicy"), old.get("preemptionPolicy"), "preemptionPolicy")
+        found += common.check_unchanged(new.get("preemptionPolicy"), old.get("preemptionPolicy"), "preemptionPolicy")
         return found
     if name.startswith("system-"):
         if name not in ("system-node-critical", "system-cluster-critical"):

@@ -19,7 +19,7 @@ def check_persistent_volume_claim(new: Raw, old: Raw | None) -> Sequence[Cause]:
     requests = table(spec, "resources", "requests")
     modes = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
     for mode in spec.get("accessModes") or ():
-        found += common.one_of(mode, modes, "spec.accessModes")
+        found += common.check_one_of(mode, modes, "spec.accessModes")
     if "storage" not in requests:
         found.append(required("spec.resources[storage]"))
     elif quantity.parse(requests["storage"]) <= 0:
@@ -45,13 +45,13 @@ def _check_claim_unchanged(spec: Raw, old_spec: Raw, *, is_bound: bool) -> Itera
 
 def check_persistent_volume(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = table(new, "spec")
-    sources = [key for key in spec if key in message("core.v1.PersistentVolumeSource").json]
+    sources = [key for key in spec if key in message("core.v1.PersistentVolumeSource").json_fields]
     found: list[Cause] = []
     if not spec.get("accessModes"):
         found.append(required("spec.accessModes"))
     if not spec.get("capacity"):
         found.append(required("spec.capacity"))
-    found += common.amounts(spec.get("capacity"), "spec.capacity")
+    found += common.check_quantities(spec.get("capacity"), "spec.capacity")
     if not sources:
         found.append(required("spec", "must specify a volume type"))
     found += (forbidden(f"spec.{extra}", "may not specify more than 1 volume type") for extra in sources[1:])
@@ -68,10 +68,10 @@ def check_storage_class(new: Raw, old: Raw | None) -> Sequence[Cause]:
     if new.get("reclaimPolicy") not in ("Delete", "Retain"):
         found.append(not_supported("reclaimPolicy", new.get("reclaimPolicy", ""), ["Delete", "Retain"]))
     binding_modes = ("Immediate", "WaitForFirstConsumer")
-    found += common.one_of(new.get("volumeBindingMode"), binding_modes, "volumeBindingMode")
+    found += common.check_one_of(new.get("volumeBindingMode"), binding_modes, "volumeBindingMode")
     if old is not None:
         immutable = ("parameters", "provisioner", "reclaimPolicy")
         changed = (name for name in immutable if new.get(name) != old.get(name))
         found += (forbidden(name, f"updates to {name} are forbidden.") for name in changed)
-        found += common.unchanged(new.get("volumeBindingMode"), old.get("volumeBindingMode"), "volumeBindingMode")
+        found += common.check_unchanged(new.get("volumeBindingMode"), old.get("volumeBindingMode"), "volumeBindingMode")
     return found

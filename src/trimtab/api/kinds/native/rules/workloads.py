@@ -13,7 +13,7 @@ _STATEFUL_TEXT = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
-_STATEFUL_FREE = {
+_STATEFUL_MUTABLE_FIELDS = {
     "replicas",
     "ordinals",
     "template",
@@ -24,14 +24,14 @@ _STATEFUL_FREE = {
 }
 
 
-def _selection(spec: Raw, noun: str, *, needed: bool = True) -> Iterator[Cause]:
+def _check_selector(spec: Raw, noun: str, *, is_required: bool = True) -> Iterator[Cause]:
     """Check the selector by itself."""
     selector = spec.get("selector")
     if selector is None:
-        if needed:
+        if is_required:
             yield required("spec.selector")
         return
-    faults = list(common.selector(selector, "spec.selector"))
+    faults = list(common.check_selector(selector, "spec.selector"))
     yield from faults
     if common.is_empty_selector(selector):
         yield invalid("spec.selector", selector, f"empty selector is invalid for {noun}")
@@ -39,21 +39,21 @@ def _selection(spec: Raw, noun: str, *, needed: bool = True) -> Iterator[Cause]:
         yield invalid("spec.selector", selector, "invalid label selector")
 
 
-def _template(spec: Raw, *, absent_matches: bool = False) -> Iterator[Cause]:
+def _check_template(spec: Raw, *, absent_matches: bool = False) -> Iterator[Cause]:
     """Check the template, and that its labels match the selector."""
     selector, template = spec.get("selector"), table(spec, "template")
     labels = table(template, "metadata").get("labels")
     if selector is None:
         matches = absent_matches
     else:
-        is_invalid = common.is_empty_selector(selector) or any(common.selector(selector, ""))
-        matches = is_invalid or common.selects(selector, labels or {})
+        is_invalid = common.is_empty_selector(selector) or any(common.check_selector(selector, ""))
+        matches = is_invalid or common.selector_matches(selector, labels or {})
     if not matches:
         yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-    yield from pods.template(template, "spec.template")
+    yield from pods.check_template(template, "spec.template")
 
 
-def _always_restarts(spec: Raw) -> Iterator[Cause]:
+def _check_restart_policy(spec: Raw) -> Iterator[Cause]:
     policy = table(spec, "template", "spec").get("restartPolicy")
     if policy != "Always":
         yield not_supported("spec.template.spec.restartPolicy", policy or "", ["Always"])
@@ -63,22 +63,22 @@ def _always_restarts(spec: Raw) -> Iterator[Cause]:
         )
 
 
-def _counts(spec: Raw, *names: str) -> Iterator[Cause]:
+def _check_not_negative(spec: Raw, *names: str) -> Iterator[Cause]:
     for name in names:
-        yield from common.not_negative(spec.get(name), f"spec.{name}")
+        yield from common.check_not_negative(spec.get(name), f"spec.{name}")
 
 
-def _same_selector(new: Raw, old: Raw | None) -> Iterator[Cause]:
+def _check_same_selector(new: Raw, old: Raw | None) -> Iterator[Cause]:
     if old is not None:
-        yield from common.unchanged(
+        yield from common.check_unchanged(
             table(new, "spec").get("selector"), table(old, "spec").get("selector"), "spec.selector"
         )
 
 
-_Check = Callable[[Raw, Raw | None], Sequence[Cause]]
+_SpecCheck = Callable[[Raw, Raw | None], Sequence[Cause]]
 
 
-def _of_the_spec(check: _Check) -> _Check:
+def _skip_unchanged_spec(check: _SpecCheck) -> _SpecCheck:
     """Skip the check of an unchanged spec: it was checked before, and most writes change status or labels only."""
 
     def check_changed_spec(new: Raw, old: Raw | None) -> Sequence[Cause]:
@@ -89,20 +89,20 @@ def _of_the_spec(check: _Check) -> _Check:
     return check_changed_spec
 
 
-@_of_the_spec
+@_skip_unchanged_spec
 def check_deployment(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = table(new, "spec")
-    found = [*_counts(spec, "replicas"), *_selection(spec, "deployment")]
-    found += [*_template(spec, absent_matches=True), *_always_restarts(spec)]
-    found += _strategy(table(spec, "strategy"))
-    found += _counts(spec, "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
+    found = [*_check_not_negative(spec, "replicas"), *_check_selector(spec, "deployment")]
+    found += [*_check_template(spec, absent_matches=True), *_check_restart_policy(spec)]
+    found += _check_strategy(table(spec, "strategy"))
+    found += _check_not_negative(spec, "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
     deadline = spec.get("progressDeadlineSeconds")
     if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
         found.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
-    return [*found, *_same_selector(new, old)]
+    return [*found, *_check_same_selector(new, old)]
 
 
-def _strategy(strategy: Raw) -> Iterator[Cause]:
+def _check_strategy(strategy: Raw) -> Iterator[Cause]:
     field, kind = "spec.strategy", strategy.get("type", "")
     if kind == "Recreate":
         if strategy.get("rollingUpdate") is not None:
@@ -110,68 +110,72 @@ def _strategy(strategy: Raw) -> Iterator[Cause]:
     elif kind == "RollingUpdate":
         rolling = table(strategy, "rollingUpdate")
         unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
-        yield from common.count_or_percent(unavailable, f"{field}.rollingUpdate.maxUnavailable")
-        yield from common.count_or_percent(surge, f"{field}.rollingUpdate.maxSurge")
-        if common.amount(unavailable) == 0 and common.amount(surge) == 0:
+        yield from common.check_count_or_percent(unavailable, f"{field}.rollingUpdate.maxUnavailable")
+        yield from common.check_count_or_percent(surge, f"{field}.rollingUpdate.maxSurge")
+        if common.count_or_percent_value(unavailable) == 0 and common.count_or_percent_value(surge) == 0:
             yield invalid(f"{field}.rollingUpdate.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
-        yield from common.at_most_all(unavailable, f"{field}.rollingUpdate.maxUnavailable")
+        yield from common.check_at_most_100_percent(unavailable, f"{field}.rollingUpdate.maxUnavailable")
     else:
-        yield not_supported(field, _as_go(strategy), ["Recreate", "RollingUpdate"])
+        yield not_supported(field, _go_strategy(strategy), ["Recreate", "RollingUpdate"])
 
 
-def _as_go(strategy: Raw) -> Raw:
+def _go_strategy(strategy: Raw) -> Raw:
     """A strategy under Go's field names, as kube-apiserver formats it in the error."""
     return {"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")}
 
 
-@_of_the_spec
+@_skip_unchanged_spec
 def check_replica_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = table(new, "spec")
     return [
-        *_counts(spec, "replicas", "minReadySeconds"),
-        *_selection(spec, "deployment"),
-        *_template(spec),
-        *_always_restarts(spec),
-        *_same_selector(new, old),
+        *_check_not_negative(spec, "replicas", "minReadySeconds"),
+        *_check_selector(spec, "deployment"),
+        *_check_template(spec),
+        *_check_restart_policy(spec),
+        *_check_same_selector(new, old),
     ]
 
 
-@_of_the_spec
+@_skip_unchanged_spec
 def check_replication_controller(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = table(new, "spec")
     labels = spec.get("selector") or {}
-    found = [*_counts(spec, "minReadySeconds"), *common.labels(labels, "spec.selector")]
+    found = [*_check_not_negative(spec, "minReadySeconds"), *common.check_labels(labels, "spec.selector")]
     if not labels:
         found.append(required("spec.selector"))
-    found += _counts(spec, "replicas")
+    found += _check_not_negative(spec, "replicas")
     if spec.get("template") is None:
         return [*found, required("spec.template")]
     template_labels = table(spec, "template", "metadata", "labels")
-    if labels and not common.selects({"matchLabels": labels}, template_labels):
+    if labels and not common.selector_matches({"matchLabels": labels}, template_labels):
         text = "`selector` does not match template `labels`"
         found.append(invalid("spec.template.metadata.labels", template_labels, text))
-    return [*found, *pods.template(spec["template"], "spec.template"), *_always_restarts(spec)]
+    return [*found, *pods.check_template(spec["template"], "spec.template"), *_check_restart_policy(spec)]
 
 
-@_of_the_spec
+@_skip_unchanged_spec
 def check_stateful_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = table(new, "spec")
     found: list[Cause] = []
     if spec.get("podManagementPolicy") not in ("OrderedReady", "Parallel"):
         text = "must be 'OrderedReady' or 'Parallel'"
         found.append(invalid("spec.podManagementPolicy", spec.get("podManagementPolicy", ""), text))
-    found += _stateful_strategy(table(spec, "updateStrategy"))
-    found += [*_counts(spec, "replicas", "minReadySeconds"), *_selection(spec, "statefulset"), *_template(spec)]
-    found += _always_restarts(spec)
+    found += _check_stateful_strategy(table(spec, "updateStrategy"))
+    found += [
+        *_check_not_negative(spec, "replicas", "minReadySeconds"),
+        *_check_selector(spec, "statefulset"),
+        *_check_template(spec),
+    ]
+    found += _check_restart_policy(spec)
     if old is not None:
         before = table(old, "spec")
-        fixed = [{k: v for k, v in part.items() if k not in _STATEFUL_FREE} for part in (spec, before)]
+        fixed = [{k: v for k, v in part.items() if k not in _STATEFUL_MUTABLE_FIELDS} for part in (spec, before)]
         if fixed[0] != fixed[1]:
             found.append(forbidden("spec", _STATEFUL_TEXT))
     return found
 
 
-def _stateful_strategy(strategy: Raw) -> Iterator[Cause]:
+def _check_stateful_strategy(strategy: Raw) -> Iterator[Cause]:
     field, kind = "spec.updateStrategy", strategy.get("type", "")
     if not kind:
         yield required(field)
@@ -182,43 +186,52 @@ def _stateful_strategy(strategy: Raw) -> Iterator[Cause]:
             yield invalid(f"{field}.rollingUpdate", {"Partition": partition, "MaxUnavailable": None}, text)
     elif kind == "RollingUpdate":
         partition = table(strategy, "rollingUpdate").get("partition")
-        yield from common.not_negative(partition, f"{field}.rollingUpdate.partition")
+        yield from common.check_not_negative(partition, f"{field}.rollingUpdate.partition")
     else:
-        yield invalid(field, _as_go(strategy), "must be 'RollingUpdate' or 'OnDelete'")
+        yield invalid(field, _go_strategy(strategy), "must be 'RollingUpdate' or 'OnDelete'")
 
 
-@_of_the_spec
+@_skip_unchanged_spec
 def check_daemon_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = table(new, "spec")
-    found: list[Cause] = [*_selection(spec, "daemonset", needed=False), *_template(spec), *_always_restarts(spec)]
-    found += _counts(spec, "minReadySeconds", "revisionHistoryLimit")
+    found: list[Cause] = [
+        *_check_selector(spec, "daemonset", is_required=False),
+        *_check_template(spec),
+        *_check_restart_policy(spec),
+    ]
+    found += _check_not_negative(spec, "minReadySeconds", "revisionHistoryLimit")
     strategy = table(spec, "updateStrategy")
     if strategy.get("type") not in ("OnDelete", "RollingUpdate"):
         choices = ["RollingUpdate", "OnDelete"]
-        found.append(not_supported("spec.updateStrategy", _as_go(strategy), choices))
+        found.append(not_supported("spec.updateStrategy", _go_strategy(strategy), choices))
     elif strategy["type"] == "RollingUpdate":
         rolling, field = table(strategy, "rollingUpdate"), "spec.updateStrategy.rollingUpdate"
-        found += common.count_or_percent(rolling.get("maxUnavailable"), f"{field}.maxUnavailable")
-        found += common.count_or_percent(rolling.get("maxSurge"), f"{field}.maxSurge")
-        if common.amount(rolling.get("maxUnavailable")) == 0 and common.amount(rolling.get("maxSurge")) == 0:
+        found += common.check_count_or_percent(rolling.get("maxUnavailable"), f"{field}.maxUnavailable")
+        found += common.check_count_or_percent(rolling.get("maxSurge"), f"{field}.maxSurge")
+        if (
+            common.count_or_percent_value(rolling.get("maxUnavailable")) == 0
+            and common.count_or_percent_value(rolling.get("maxSurge")) == 0
+        ):
             found.append(required(f"{field}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
-    return [*found, *_same_selector(new, old)]
+    return [*found, *_check_same_selector(new, old)]
 
 
-def job_spec(spec: Raw, field: str) -> Iterator[Cause]:
+def check_job_spec(spec: Raw, field: str) -> Iterator[Cause]:
     for name in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
-        yield from common.not_negative(spec.get(name), f"{field}.{name}")
+        yield from common.check_not_negative(spec.get(name), f"{field}.{name}")
     mode = spec.get("completionMode")
     if mode is not None:
-        yield from common.one_of(mode, ("NonIndexed", "Indexed"), f"{field}.completionMode")
+        yield from common.check_one_of(mode, ("NonIndexed", "Indexed"), f"{field}.completionMode")
     if mode == "Indexed" and spec.get("completions") is None:
         yield required(f"{field}.completions", 'when completion mode is "Indexed"')
     if spec.get("manualSelector") and spec.get("selector") is None:
         yield required(f"{field}.selector")
-    yield from pods.template(table(spec, "template"), f"{field}.template")
+    yield from pods.check_template(table(spec, "template"), f"{field}.template")
     if spec.get("manualSelector"):
         labels = table(spec, "template", "metadata").get("labels")
-        if not common.selects(spec.get("selector") or {"matchExpressions": [{"operator": "In"}]}, labels or {}):
+        if not common.selector_matches(
+            spec.get("selector") or {"matchExpressions": [{"operator": "In"}]}, labels or {}
+        ):
             text = "`selector` does not match template `labels`"
             yield invalid(f"{field}.template.metadata.labels", labels, text)
     policy = table(spec, "template", "spec").get("restartPolicy")
@@ -228,35 +241,44 @@ def job_spec(spec: Raw, field: str) -> Iterator[Cause]:
         yield not_supported(f"{field}.template.spec.restartPolicy", policy or "", ["OnFailure", "Never"])
 
 
-_JOB_FIXED = ("completions", "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex")
+_JOB_IMMUTABLE_FIELDS = (
+    "completions",
+    "selector",
+    "template",
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+)
 
 
-@_of_the_spec
+@_skip_unchanged_spec
 def check_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec = table(new, "spec")
-    found = list(job_spec(spec, "spec"))
+    found = list(check_job_spec(spec, "spec"))
     if old is not None:
         before = table(old, "spec")
-        for name in _JOB_FIXED:
+        for name in _JOB_IMMUTABLE_FIELDS:
             if name == "template" and before.get("suspend") and not table(old, "status").get("startTime"):
                 continue  # the template of a suspended job that never started may still change its scheduling fields
-            found += common.unchanged(spec.get(name), before.get(name), f"spec.{name}")
+            found += common.check_unchanged(spec.get(name), before.get(name), f"spec.{name}")
     return found
 
 
-@_of_the_spec
+@_skip_unchanged_spec
 def check_cron_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
     spec, name = table(new, "spec"), table(new, "metadata").get("name", "")
     found: list[Cause] = []
     schedule: Any = spec.get("schedule", "")
     if not schedule:
         found.append(required("spec.schedule"))
-    elif fault := cron.fault(schedule):
+    elif fault := cron.schedule_error(schedule):
         found.append(invalid("spec.schedule", schedule, fault))
-    found += _counts(spec, "startingDeadlineSeconds")
-    found += common.one_of(spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"), "spec.concurrencyPolicy")
-    found += job_spec(table(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
-    found += _counts(spec, "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+    found += _check_not_negative(spec, "startingDeadlineSeconds")
+    found += common.check_one_of(
+        spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"), "spec.concurrencyPolicy"
+    )
+    found += check_job_spec(table(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
+    found += _check_not_negative(spec, "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
     if old is None and len(name) > 52:
         found.append(invalid("metadata.name", name, "must be no more than 52 characters"))
     return found
