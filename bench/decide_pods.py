@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from trimtab import plugins
-from trimtab.api.kinds.disruption import ComponentQuota, DisruptionPolicy, DisruptionPolicySpec, Rate
+from trimtab.api.kinds.disruption import ComponentQuota, DisruptionPolicy, DisruptionPolicySpec, DisruptionRate
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod, PodCondition, PodStatus
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
@@ -208,7 +208,7 @@ def rescheduling(facts: Facts, *, fit: bool) -> dict[str, Any]:
     known = {one.name: one.args for one in objectives.values()}
     wanted = {"preset": "aggressive", "requireFit": fit, "objectives": [{"name": "UnderutilisedNodes", "args": limits}]}
     settings = read_settings(wanted, known)
-    unhindered = ComponentQuota(component="rescheduler", rate=Rate(disruptions=1000, period="10m"))
+    unhindered = ComponentQuota(component="rescheduler", rate=DisruptionRate(disruptions=1000, period="10m"))
     policy = DisruptionPolicy(spec=DisruptionPolicySpec(component_quotas=(unhindered,)))
     start = process_time()
     snapshot = Picture(facts._replace(policy=policy), settings, History(), NOON)

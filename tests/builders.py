@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from trimtab.api.kind import wire
+from trimtab.api.kind import to_wire
 from trimtab.api.kinds.cluster import Cluster, ClusterSpec, ClusterStatus, Taint
 from trimtab.api.kinds.policy import (
     ClusterPropagationPolicy,
@@ -153,7 +153,7 @@ def cluster(name: str, *taints: str, ready: str = "True", **spec: Any) -> Cluste
 
 
 def raw_of(thing: Any) -> Raw:
-    return wire(thing)
+    return to_wire(thing)
 
 
 def works(effects: list[Any]) -> dict[str, Work]:

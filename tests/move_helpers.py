@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from trimtab.api.kind import kind_of, wire
+from trimtab.api.kind import kind_of, to_wire
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget, Move
 from trimtab.api.kinds.policy import PropagationPolicy
@@ -40,7 +40,7 @@ class Scene:
         self._recorders: list[asyncio.Task[None]] = []
 
     async def make(self, raw: Raw | Object) -> Raw:
-        body = wire(raw) if isinstance(raw, Object) else raw
+        body = to_wire(raw) if isinstance(raw, Object) else raw
         return await self.client.create(_resource(body), body)
 
     async def edit(self, type_: type[Object], name: str, patch: Raw, namespace: str = "") -> None:

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from trimtab.api.kind import find_kind, wire
+from trimtab.api.kind import find_kind, to_wire
 from trimtab.api.profile import TRIMTAB, Profile
 from trimtab.api.value import Key, Object, Raw
 from trimtab.controllers.contract import UNSEEN, Fault, Index, Ref, Unseen
@@ -57,7 +57,7 @@ class FakeView:
         return next((raw for raw in here if raw["metadata"]["name"] == ref.name), None)
 
     def raws(self, api_version: str, kind: str, namespace: str | None = None) -> Sequence[Raw]:
-        known = [wire(thing) for thing in self.things] + self.untyped
+        known = [to_wire(thing) for thing in self.things] + self.untyped
         return [
             raw
             for raw in known

@@ -18,7 +18,7 @@ from bench import decide_ocm, ocm_scenarios
 from bench.decide_karmada import bindings_of, decided_batch
 from bench.karmada_scenarios import scenario
 
-from trimtab.api.kind import wire
+from trimtab.api.kind import to_wire
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_placement import OcmPlacement
 from trimtab.api.value import Object
@@ -137,11 +137,11 @@ def scene_for(things: list[Object]) -> dict[str, Any]:
     """The input of the peer's program."""
     input_lists = {"ManagedCluster": "clusters", "PlacementDecision": "decisions", "AddOnPlacementScore": "scores"}
     peer_objects: dict[str, Any] = {"clusters": [], "decisions": [], "scores": [], "placements": []}
-    for raw in map(wire, things):
+    for raw in map(to_wire, things):
         if raw["kind"] in input_lists:
             peer_objects[input_lists[raw["kind"]]].append(raw)
     for variant in ocm_scenarios.VARIANTS:
-        raw = wire(ocm_scenarios.placement(variant))
+        raw = to_wire(ocm_scenarios.placement(variant))
         raw["metadata"]["annotations"] = {"variant": variant}
         peer_objects["placements"].append(raw)
     return peer_objects

@@ -342,7 +342,9 @@ class Embedded:
         placement = placement.but(metadata=placement.metadata.but(namespace=namespace, name=name))
         state = self.plane.around
         snapshot = state.parts["atlas"].scene(state.clock.now())
-        ocm_request = ask_of(placement, snapshot, state.parts["cel"], spreads=state.profile.placements_spread)
+        ocm_request = ask_of(
+            placement, snapshot, state.parts["cel"], spreads=state.profile.placements_obey_spread_policy
+        )
         return Answer(200, msgspec.json.encode(shown(placement, ocm_request, snapshot)))
 
     async def start(self) -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from plugins.clusters import cluster
-from trimtab.api.affinity import belongs
+from trimtab.api.affinity import affinity_matcher
 from trimtab.api.kinds.policy import ClusterAffinity
 
 M1 = cluster("m1", labels={"env": "prod"}, provider="p", zones=["a", "b"])
@@ -37,8 +37,8 @@ def rule(key: str, operator: str, *values: str) -> dict[str, Any]:
     ],
 )
 def test_cluster_matches_when_all_parts_match(affinity: dict[str, Any], expected: bool) -> None:
-    assert belongs(msgspec.convert(affinity, ClusterAffinity))(M1) is expected
+    assert affinity_matcher(msgspec.convert(affinity, ClusterAffinity))(M1) is expected
 
 
 def test_absent_affinity_matches_every_cluster() -> None:
-    assert belongs(None)(M1)
+    assert affinity_matcher(None)(M1)

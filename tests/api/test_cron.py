@@ -5,18 +5,20 @@ from itertools import islice
 
 import pytest
 
-from trimtab.api.cron import check_timetable, next_time, times
+from trimtab.api.cron import check_schedule, next_time, times_after
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def test_run_times_are_ordered_and_exclude_the_start() -> None:
-    assert [t.hour for t in islice(times("0 * * * *", "", NOON), 3)] == [13, 14, 15]
+    assert [t.hour for t in islice(times_after("0 * * * *", "", NOON), 3)] == [13, 14, 15]
 
 
 def test_schedule_follows_local_time_across_daylight_saving() -> None:
     """On 29 March 2026 the clocks in Berlin go forward, so 03:00 local time is an hour earlier in UTC."""
-    nights = [t.strftime("%d %H:%M") for t in islice(times("0 3 * * *", "Europe/Berlin", NOON.replace(day=27)), 2)]
+    nights = [
+        t.strftime("%d %H:%M") for t in islice(times_after("0 3 * * *", "Europe/Berlin", NOON.replace(day=27)), 2)
+    ]
     assert nights == ["28 02:00", "29 01:00"]
 
 
@@ -26,8 +28,8 @@ def test_invalid_schedules_and_impossible_dates_have_no_run_times(schedule: str,
 
 
 def test_invalid_schedule_and_zone_are_rejected_with_the_field() -> None:
-    assert [cause.field for cause in check_timetable("0 3 * *", "Mars/Olympus", "spec")] == [
+    assert [cause.field for cause in check_schedule("0 3 * *", "Mars/Olympus", "spec")] == [
         "spec.schedule",
         "spec.timeZone",
     ]
-    assert list(check_timetable("0 3 * * *", "", "spec")) == []
+    assert list(check_schedule("0 3 * * *", "", "spec")) == []

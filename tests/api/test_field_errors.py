@@ -5,11 +5,11 @@ import pytest
 from trimtab.api.field_errors import (
     duplicate,
     forbidden,
+    format_causes,
+    format_value,
     invalid,
     not_supported,
     required,
-    sentence,
-    shown,
     too_long,
     too_many,
     type_invalid,
@@ -40,9 +40,9 @@ def test_errors_have_the_reason_and_message_of_kubernetes(cause: Cause, reason: 
 
 
 def test_texts_are_quoted_and_not_escaped_to_ascii() -> None:
-    assert shown("Grün") == '"Grün"'
+    assert format_value("Grün") == '"Grün"'
 
 
 def test_several_errors_are_joined_without_duplicates() -> None:
-    assert sentence([required("a")]) == "a: Required value"
-    assert sentence([required("a"), required("a"), required("b")]) == "[a: Required value, b: Required value]"
+    assert format_causes([required("a")]) == "a: Required value"
+    assert format_causes([required("a"), required("a"), required("b")]) == "[a: Required value, b: Required value]"

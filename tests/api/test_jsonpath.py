@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.jsonpath import BadPath, find, find_if_any, places
+from trimtab.api.jsonpath import InvalidJSONPath, find_locations, find_values, find_values_or_empty
 
 OBJECT = {
     "spec": {"size": 3, "on": True},
@@ -48,21 +48,23 @@ OBJECT = {
     ],
 )
 def test_path_selects_its_values(path: str, found: list[Any]) -> None:
-    assert find(OBJECT, path) == found
+    assert find_values(OBJECT, path) == found
 
 
 def test_boolean_compares_equal_to_its_text() -> None:
-    assert find({"list": [{"on": True, "n": 1}, {"on": False, "n": 2}]}, '.list[?(@.on=="true")].n') == [1]
+    assert find_values({"list": [{"on": True, "n": 1}, {"on": False, "n": 2}]}, '.list[?(@.on=="true")].n') == [1]
 
 
 @pytest.mark.parametrize("path", [".spec[", ".spec[oops]", "..", ".list[?(on==1)]", ".list[?(@.a==oops)]", ".a]b"])
 def test_invalid_path_raises_or_selects_nothing(path: str) -> None:
-    with pytest.raises(BadPath):
-        find(OBJECT, path)
-    assert find_if_any(OBJECT, path) == []
+    with pytest.raises(InvalidJSONPath):
+        find_values(OBJECT, path)
+    assert find_values_or_empty(OBJECT, path) == []
 
 
 def test_locations_are_the_keys_and_indexes_of_each_value() -> None:
-    assert places(OBJECT, '.status.conditions[?(@.type=="Old")].status') == [("status", "conditions", 1, "status")]
-    assert places(OBJECT, ".status.numbers[-1]") == [("status", "numbers", 3)]
-    assert places(OBJECT, "..ip") == [("status", "pods", "one", "ip"), ("status", "pods", "two", "ip")]
+    assert find_locations(OBJECT, '.status.conditions[?(@.type=="Old")].status') == [
+        ("status", "conditions", 1, "status")
+    ]
+    assert find_locations(OBJECT, ".status.numbers[-1]") == [("status", "numbers", 3)]
+    assert find_locations(OBJECT, "..ip") == [("status", "pods", "one", "ip"), ("status", "pods", "two", "ip")]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.api.kind import Kind, find_kind, key_of, kind_of, kinds, wire
+from trimtab.api.kind import Kind, find_kind, key_of, kind_of, kinds, to_wire
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ResourceBinding
 from trimtab.api.value import Key, Meta, Object
@@ -48,9 +48,9 @@ def test_kinds_compare_by_identity() -> None:
 
 def test_wire_form_has_api_version_kind_and_lists() -> None:
     cluster = Cluster(metadata=Meta(name="m1", finalizers=("f",)))
-    assert wire(cluster)["apiVersion"] == "cluster.karmada.io/v1alpha1"
-    assert wire(cluster)["kind"] == "Cluster"
-    assert wire(cluster)["metadata"] == {"name": "m1", "finalizers": ["f"]}
+    assert to_wire(cluster)["apiVersion"] == "cluster.karmada.io/v1alpha1"
+    assert to_wire(cluster)["kind"] == "Cluster"
+    assert to_wire(cluster)["metadata"] == {"name": "m1", "finalizers": ["f"]}
     assert key_of(cluster) == Key("clusters.cluster.karmada.io", "", "m1")
 
 

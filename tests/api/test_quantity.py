@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.api.quantity import BadQuantity, add, canonical, milli, whole
+from trimtab.api.quantity import InvalidQuantity, add_quantities, canonical_form, int_value, milli_value
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,12 @@ from trimtab.api.quantity import BadQuantity, add, canonical, milli, whole
     ],
 )
 def test_int_value_is_rounded_up(text, expected) -> None:
-    assert whole(text) == expected
+    assert int_value(text) == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("1", 1000), ("250m", 250), ("0.0001", 1), ("2k", 2_000_000)])
 def test_milli_value_is_rounded_up(text, expected) -> None:
-    assert milli(text) == expected
+    assert milli_value(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -44,15 +44,15 @@ def test_milli_value_is_rounded_up(text, expected) -> None:
     ],
 )
 def test_canonical_form_keeps_the_suffix_family(text, expected) -> None:
-    assert canonical(text) == expected
+    assert canonical_form(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "abc", "1.2.3", "1ki", "1 Gi", "e3", "1e9999999"])
 def test_invalid_quantities_are_rejected(text) -> None:
-    with pytest.raises(BadQuantity):
-        whole(text)
+    with pytest.raises(InvalidQuantity):
+        int_value(text)
 
 
 def test_sum_has_the_suffix_family_of_its_first_quantity() -> None:
-    assert add(["512Mi", "512Mi"]) == "1Gi"
-    assert add(["500m", "1"]) == "1500m"
+    assert add_quantities(["512Mi", "512Mi"]) == "1Gi"
+    assert add_quantities(["500m", "1"]) == "1500m"

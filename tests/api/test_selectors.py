@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.api.selectors import BadSelector, LabelSelector, LabelSelectorRequirement, parse_selector
+from trimtab.api.selectors import InvalidSelector, LabelSelector, LabelSelectorRequirement, parse_selector
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_query_matches_labels(text, matches) -> None:
 
 @pytest.mark.parametrize("text", ["a in web", "=x", "a=b=c", "a in (b", ",,"])
 def test_invalid_query_is_rejected(text) -> None:
-    with pytest.raises(BadSelector):
+    with pytest.raises(InvalidSelector):
         parse_selector(text)
 
 

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from trimtab.api.value import Condition, Meta, Object, Value, always
+from trimtab.api.value import Condition, Meta, Object, Value, never_omit
 
 
 class Example(Value):
-    always_there: dict[str, str] = always({})
+    always_there: dict[str, str] = never_omit({})
     optional_text: str = ""
 
 

@@ -307,7 +307,7 @@ class Flow:
             *[d async for d in self._compare_objects(recorded)],
             *[d async for d in self._compare_clusters(recorded)],
         ]
-        if self.profile.tell_routine:
+        if self.profile.record_routine_events:
             found += [d async for d in self._compare_events(recorded)]
         if self.profile.name != UPSTREAM.name:
             found += [d async for d in self._gaps()]

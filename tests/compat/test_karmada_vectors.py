@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from trimtab.api.affinity import belongs
+from trimtab.api.affinity import affinity_matcher
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import ClusterAffinity
 from trimtab.interpret.interpreter import Interpreter
@@ -78,7 +78,7 @@ def ours(vector: dict[str, Any]) -> Any:
         return prune(vector["object"])
     if operation == "clusterMatches":
         affinity = msgspec.convert(vector["affinity"], ClusterAffinity)
-        return belongs(affinity)(msgspec.convert(vector["cluster"], Cluster))
+        return affinity_matcher(affinity)(msgspec.convert(vector["cluster"], Cluster))
     if operation == "selectorPriority":
         return selector_priority(vector["selector"], vector["object"])
     if operation.startswith("lua"):

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from trimtab.api.kinds.disruption import (
+    BudgetWindow,
     DisruptionBudget,
     DisruptionBudgetSpec,
     DisruptionBudgetStatus,
-    InFlight,
-    Rate,
+    DisruptionRate,
+    InFlightDisruption,
     RateStatus,
     RecentDisruption,
-    Window,
 )
 from trimtab.api.value import Meta
 from trimtab.decide.gate import Flow, Footing, Gate, admit, applied, debited, flows, gate_of, windows_at
@@ -106,14 +106,16 @@ def test_surge_limits_how_many_replicas_run_twice() -> None:
 
 
 def test_the_rate_is_exact_over_any_period() -> None:
-    limited = budget(spent(timedelta(minutes=59), timedelta(minutes=10)), rate=Rate(disruptions=2, period="1h"))
+    limited = budget(
+        spent(timedelta(minutes=59), timedelta(minutes=10)), rate=DisruptionRate(disruptions=2, period="1h")
+    )
     state = gate_of(limited, Footing(), NOON)
     assert (state.rate, state.next_at) == (0, NOON + timedelta(minutes=1))
     assert gate_of(limited, Footing(), NOON + timedelta(minutes=1)).rate == 1
 
 
 def test_an_exhausted_rate_reports_when_the_next_move_is_allowed() -> None:
-    limited = budget(spent(timedelta(minutes=50)), rate=Rate(disruptions=3, period="1h"))
+    limited = budget(spent(timedelta(minutes=50)), rate=DisruptionRate(disruptions=3, period="1h"))
     state = gate_of(limited, Footing(), NOON)
     admitted = admit([Flow("a", 1), Flow("b", 1), Flow("c", 1)], [state], NOON, replacement_first=True)
     assert [flow.source for flow in admitted.flows] == ["a", "b"]
@@ -122,27 +124,27 @@ def test_an_exhausted_rate_reports_when_the_next_move_is_allowed() -> None:
 
 
 def test_a_refusal_by_moves_in_flight_has_no_time() -> None:
-    state = gate_of(budget(rate=Rate(disruptions=3, period="1h"), max_concurrent=1), Footing(), NOON)
+    state = gate_of(budget(rate=DisruptionRate(disruptions=3, period="1h"), max_concurrent=1), Footing(), NOON)
     admitted = admit([Flow("a", 1), Flow("b", 1)], [state], NOON, replacement_first=True)
     assert admitted.refusal is not None
     assert admitted.refusal.until is None
 
 
 def test_a_free_rate_waits_for_the_next_window() -> None:
-    noonish = Window(schedule="0 12 * * *", duration="1h")
-    limited = budget(spent(timedelta(0)), rate=Rate(disruptions=1, period="2h"), windows=(noonish,))
+    noonish = BudgetWindow(schedule="0 12 * * *", duration="1h")
+    limited = budget(spent(timedelta(0)), rate=DisruptionRate(disruptions=1, period="2h"), windows=(noonish,))
     assert gate_of(limited, Footing(), NOON).next_at == NOON + 24 * HOUR
 
 
 def test_a_charge_is_recorded_and_expired_charges_are_dropped() -> None:
-    limited = budget(spent(2 * HOUR), rate=Rate(disruptions=1, period="1h"))
-    charged = debited(limited, [InFlight(object="Deployment/web", from_="a")], NOON)
+    limited = budget(spent(2 * HOUR), rate=DisruptionRate(disruptions=1, period="1h"))
+    charged = debited(limited, [InFlightDisruption(object="Deployment/web", from_="a")], NOON)
     assert [entry.at for entry in charged.status.rate.recent] == [NOON]
     assert gate_of(charged, Footing(), NOON).rate == 0
 
 
 def test_moves_in_flight_count_against_max_concurrent() -> None:
-    busy = DisruptionBudgetStatus(in_flight=(InFlight(object="Deployment/web", from_="a"),))
+    busy = DisruptionBudgetStatus(in_flight=(InFlightDisruption(object="Deployment/web", from_="a"),))
     state = gate_of(budget(busy, max_concurrent=1), Footing(), NOON)
     admitted = admit([Flow("a", 1)], [state], NOON, replacement_first=True)
     assert admitted.refusal is not None
@@ -158,7 +160,7 @@ def test_all_budgets_must_admit_and_the_latest_time_is_reported() -> None:
 
 
 def test_outside_its_windows_a_budget_is_closed() -> None:
-    nightly = Window(schedule="0 2 * * *", duration="2h", time_zone="Europe/Berlin")
+    nightly = BudgetWindow(schedule="0 2 * * *", duration="2h", time_zone="Europe/Berlin")
     opening = datetime(2026, 3, 3, 1, tzinfo=UTC)
     assert windows_at((nightly,), NOON) == (False, opening)
     assert windows_at((nightly,), opening) == (True, None)
@@ -168,6 +170,6 @@ def test_outside_its_windows_a_budget_is_closed() -> None:
 
 
 def test_one_open_window_is_enough() -> None:
-    windows = (Window(schedule="0 2 * * *", duration="1h"), Window(schedule="30 11 * * *", duration="45m"))
+    windows = (BudgetWindow(schedule="0 2 * * *", duration="1h"), BudgetWindow(schedule="30 11 * * *", duration="45m"))
     assert windows_at(windows, NOON)[0] is True
     assert windows_at(windows, NOON + timedelta(minutes=15))[0] is False

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.api.jsonpath import BadPath
+from trimtab.api.jsonpath import InvalidJSONPath
 from trimtab.interpret.ignore_fields import jq_to_json_path, with_ignored_fields
 
 MANIFEST: dict[str, Any] = {
@@ -60,7 +60,7 @@ def test_field_removed_in_the_member_stays_removed() -> None:
 def test_jq_expression_that_is_not_a_path_is_rejected() -> None:
     assert jq_to_json_path('.metadata.annotations["a.b/c"]') == '.metadata.annotations["a.b/c"]'
     for expression in ("del(.spec)", ".spec | keys", ".spec[", "env", ".. | .image"):
-        with pytest.raises(BadPath):
+        with pytest.raises(InvalidJSONPath):
             jq_to_json_path(expression)
-    with pytest.raises(BadPath):
+    with pytest.raises(InvalidJSONPath):
         with_ignored_fields(MANIFEST, OBSERVED, {"jsonPointers": ["spec"]})

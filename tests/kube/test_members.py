@@ -4,7 +4,7 @@ from typing import Any
 
 from kube.fleet import CLUSTERS, RealFleet, all_ready, until
 
-from trimtab.api.quantity import milli
+from trimtab.api.quantity import milli_value
 from trimtab.members.probe import enablements
 from trimtab.simulate.kubelet import NODES
 
@@ -22,7 +22,7 @@ async def compared(fleet: RealFleet, name: str) -> None:
     nodes = [node["status"]["allocatable"] for node in (await member.list(NODES)).items]
     capacity: dict[str, Any] = status["resourceSummary"]["allocatable"]
     for resource in ("cpu", "memory", "pods"):
-        assert milli(capacity[resource]) == sum(milli(node[resource]) for node in nodes)
+        assert milli_value(capacity[resource]) == sum(milli_value(node[resource]) for node in nodes)
     assert status["nodeSummary"] == {"totalNum": len(nodes), "readyNum": len(nodes)}
     served = {(group["groupVersion"], one["name"]) for group in status["apiEnablements"] for one in group["resources"]}
     found = enablements(await member.resources())

@@ -4,9 +4,9 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from trimtab.api.affinity import belongs
+from trimtab.api.affinity import affinity_matcher
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.quantity import parse
+from trimtab.api.quantity import parse_quantity
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.pipeline import filters_for
 from trimtab.decide.request import AGGREGATED, DUPLICATED, STATIC, Ask
@@ -35,8 +35,8 @@ def room(cluster: Cluster, request: Ask) -> int:
         return 0
 
     def left(resource: str) -> Fraction:
-        taken = parse(summary.allocated.get(resource, 0)) + parse(summary.allocating.get(resource, 0))
-        return parse(summary.allocatable.get(resource, 0)) - taken
+        taken = parse_quantity(summary.allocated.get(resource, 0)) + parse_quantity(summary.allocating.get(resource, 0))
+        return parse_quantity(summary.allocatable.get(resource, 0)) - taken
 
     fits = max(0, ceil(left("pods")))
     for resource, amount in request.request or ():
@@ -162,7 +162,7 @@ def assign(selected: list[Info], request: Ask) -> Answer:
     if plan.strategy == STATIC:
         rules = plan.static_weights
         weights = {
-            i.name: max((r.weight for r in rules or () if belongs(r.target_cluster)(i.cluster)), default=0)
+            i.name: max((r.weight for r in rules or () if affinity_matcher(r.target_cluster)(i.cluster)), default=0)
             for i in selected
         }
         if rules is None or not any(weights.values()):

@@ -12,7 +12,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import ApplicationFailoverBehavior, FailoverBehavior
 from trimtab.api.kinds.work import ActiveEviction, ResourceBinding
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
-from trimtab.api.quantity import from_milli, from_whole, parse
+from trimtab.api.quantity import from_int, from_milli, parse_quantity
 from trimtab.clock import EPOCH
 from trimtab.decide.explain import explain
 from trimtab.decide.fleet import Fleet, Note
@@ -175,11 +175,11 @@ def booked(
             continue
         gained = replicas - had.get(name, 0)
         allocated = dict(summary.allocated)
-        allocated["pods"] = from_whole(int(parse(allocated.get("pods", 0))) + gained)
+        allocated["pods"] = from_int(int(parse_quantity(allocated.get("pods", 0))) + gained)
         for resource, amount in request.items():
-            write = from_milli if resource == "cpu" else from_whole
+            write = from_milli if resource == "cpu" else from_int
             scale = 1000 if resource == "cpu" else 1
-            allocated[resource] = write(int(parse(allocated.get(resource, 0)) * scale) + gained * amount)
+            allocated[resource] = write(int(parse_quantity(allocated.get(resource, 0)) * scale) + gained * amount)
         changed.append(cluster.but(status=cluster.status.but(resource_summary=summary.but(allocated=allocated))))
     status = binding.status.but(
         scheduler_observing_affinity_name=decision.affinity_name, last_scheduled_time=EPOCH - timedelta(days=1)
@@ -332,7 +332,7 @@ def test_batch_never_assigns_the_same_capacity_twice(
     for name, replicas in gained.items():
         cluster = fleet.get(name)
         summary = cluster.status.resource_summary if cluster is not None else None
-        assert replicas <= (int(parse(summary.allocatable["pods"])) if summary is not None else 0)
+        assert replicas <= (int(parse_quantity(summary.allocatable["pods"])) if summary is not None else 0)
 
 
 histories = st.lists(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from views import FakeView
 
 from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, ClusterStatus, Taint
-from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move, Rate
+from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, DisruptionRate, Move
 from trimtab.api.kinds.policy import ClusterAffinity, Placement, ReplicaSchedulingStrategy
 from trimtab.api.kinds.rebalancer import MoveOptions, RebalancerSpec, WorkloadRebalancer
 from trimtab.api.kinds.work import (
@@ -273,7 +273,7 @@ BUDGETS = st.builds(
         target="Workloads",
         selector=LabelSelector(),
         min_available=limit,
-        rate=Rate(disruptions=rate, period="1h") if rate else None,
+        rate=DisruptionRate(disruptions=rate, period="1h") if rate else None,
         max_concurrent=most,
     ),
     st.sampled_from([None, 1, 6]),
@@ -295,7 +295,7 @@ def strict(**spec: Any) -> DisruptionBudgetSpec:
 
 
 @FEW
-@example(strict(rate=Rate(disruptions=1, period="1h")), False, [(("drain", "m1"), 15), (("drain", "m2"), 15)])
+@example(strict(rate=DisruptionRate(disruptions=1, period="1h")), False, [(("drain", "m1"), 15), (("drain", "m2"), 15)])
 @example(strict(min_available=6), True, [(("drain", "m1"), 2), (("cordon", "m2"), 0.4), (("rebalance", "a"), 2)])
 @example(strict(max_concurrent=1), False, [(("drain", "m1"), 2), (("crash", "1"), 2), (("drain", "m2"), 15)])
 @given(BUDGETS, st.booleans(), st.lists(st.tuples(GENTLE, st.sampled_from([0.4, 2, 15])), min_size=1, max_size=5))

@@ -5,7 +5,7 @@ from builders import NOON, binding, item
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.api.kind import wire
+from trimtab.api.kind import to_wire
 from trimtab.api.kinds.work import Binding
 from trimtab.api.value import Condition
 from trimtab.runtime.commit import (
@@ -63,8 +63,8 @@ STATES = [
 @pytest.mark.parametrize("after", STATES)
 @pytest.mark.parametrize("before", STATES)
 def test_patch_between_typed_values_turns_one_wire_form_into_the_other(before: Binding, after: Binding) -> None:
-    patch = changes(before, after, wire(before))
-    assert merge(wire(before), patch) == wire(after)
+    patch = changes(before, after, to_wire(before))
+    assert merge(to_wire(before), patch) == to_wire(after)
     assert (not patch) is (before is after)
 
 

@@ -7,22 +7,22 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import ClusterAffinity, FieldSelectorRequirement
 from trimtab.api.selectors import LabelSelector, LabelSelectorRequirement
 
-Belongs: TypeAlias = Callable[[Cluster], bool]
+ClusterMatcher: TypeAlias = Callable[[Cluster], bool]
 
 _WITH_VALUES = {"In", "NotIn"}
 _WITHOUT_VALUES = {"Exists", "DoesNotExist"}
 
 
-def belongs(affinity: ClusterAffinity | None) -> Belongs:
+def affinity_matcher(affinity: ClusterAffinity | None) -> ClusterMatcher:
     """Returns a function that matches one cluster; whatever does not depend on the cluster is computed once, here."""
     if affinity is None:
         return lambda _: True
     excluded, named = frozenset(affinity.exclude), frozenset(affinity.cluster_names)
     selector = affinity.label_selector
-    if selector is not None and not _understood(selector):
+    if selector is not None and not _is_valid_selector(selector):
         return lambda _: False
     rules = affinity.field_selector.match_expressions if affinity.field_selector is not None else ()
-    field_matchers = [_field_test(rule) for rule in rules]
+    field_matchers = [_field_matcher(rule) for rule in rules]
 
     def matches(cluster: Cluster) -> bool:
         name = cluster.metadata.name
@@ -36,7 +36,7 @@ def belongs(affinity: ClusterAffinity | None) -> Belongs:
     return matches
 
 
-def _understood(selector: LabelSelector) -> bool:
+def _is_valid_selector(selector: LabelSelector) -> bool:
     """Whether Kubernetes would accept the selector; an invalid one matches nothing."""
     return all(
         bool(rule.values) if rule.operator in _WITH_VALUES else rule.operator in _WITHOUT_VALUES and not rule.values
@@ -44,11 +44,11 @@ def _understood(selector: LabelSelector) -> bool:
     )
 
 
-def _field_test(rule: FieldSelectorRequirement) -> Belongs:
+def _field_matcher(rule: FieldSelectorRequirement) -> ClusterMatcher:
     if rule.key == "zone":
-        return lambda cluster: _zones_hold(rule, cluster.spec.zones)
+        return lambda cluster: _zones_match(rule, cluster.spec.zones)
     requirement = LabelSelectorRequirement(key=rule.key, operator=rule.operator, values=rule.values)
-    if not _understood(LabelSelector(match_expressions=(requirement,))):
+    if not _is_valid_selector(LabelSelector(match_expressions=(requirement,))):
         return lambda _: False
 
     def matches(cluster: Cluster) -> bool:
@@ -59,7 +59,7 @@ def _field_test(rule: FieldSelectorRequirement) -> Belongs:
     return matches
 
 
-def _zones_hold(rule: FieldSelectorRequirement, zones: tuple[str, ...]) -> bool:
+def _zones_match(rule: FieldSelectorRequirement, zones: tuple[str, ...]) -> bool:
     """A cluster may have several zones: In needs any of them to be listed, NotIn none of them."""
     listed = any(zone in rule.values for zone in zones)
     return {"In": listed, "NotIn": not listed, "Exists": bool(zones), "DoesNotExist": not zones}.get(

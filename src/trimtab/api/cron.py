@@ -9,11 +9,11 @@ from cronsim import CronSim, CronSimError
 from trimtab.api.field_errors import invalid
 from trimtab.errors import Cause
 
-_PARTS = 5
-_SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
+_FIELD_COUNT = 5
+_ANY_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def times(schedule: str, zone: str, after: datetime) -> Iterator[datetime]:
+def times_after(schedule: str, zone: str, after: datetime) -> Iterator[datetime]:
     """The run times strictly after a time; empty when the schedule or the zone is invalid."""
     try:
         for moment in CronSim(schedule, after.astimezone(ZoneInfo(zone or "UTC"))):
@@ -23,10 +23,10 @@ def times(schedule: str, zone: str, after: datetime) -> Iterator[datetime]:
 
 
 def next_time(schedule: str, zone: str, after: datetime) -> datetime | None:
-    return next(times(schedule, zone, after), None)
+    return next(times_after(schedule, zone, after), None)
 
 
-def check_timetable(schedule: str, zone: str, field: str) -> Iterator[Cause]:
+def check_schedule(schedule: str, zone: str, field: str) -> Iterator[Cause]:
     if not _is_cron(schedule):
         yield invalid(f"{field}.schedule", schedule, "must be a cron schedule with five fields")
     try:
@@ -37,7 +37,7 @@ def check_timetable(schedule: str, zone: str, field: str) -> Iterator[Cause]:
 
 def _is_cron(schedule: str) -> bool:
     try:
-        CronSim(schedule, _SOME_DAY)
+        CronSim(schedule, _ANY_DATE)
     except CronSimError:
         return False
-    return len(schedule.split()) == _PARTS
+    return len(schedule.split()) == _FIELD_COUNT

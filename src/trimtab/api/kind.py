@@ -19,10 +19,10 @@ T = TypeVar("T", bound=Object)
 ObjectType: TypeAlias = type[Object]
 """The class of an object; an alias, because `Kind` has a field called `type`."""
 
-Default = Callable[[Raw], Raw]
+DefaultFunction = Callable[[Raw], Raw]
 """Sets defaults; returns the same object when there was nothing to set."""
 
-Validate = Callable[[Raw, Raw | None], Sequence[Cause]]
+ValidateFunction = Callable[[Raw, Raw | None], Sequence[Cause]]
 """Returns the validation errors of a new object; the second argument is the old object on update, None on create."""
 
 
@@ -37,7 +37,7 @@ class Column(NamedTuple):
     text: str = ""
 
 
-class Scale(NamedTuple):
+class ScalePaths(NamedTuple):
     """JSON paths of the scale subresource."""
 
     spec_path: str = ".spec.replicas"
@@ -72,21 +72,21 @@ class Kind:
     categories: tuple[str, ...] = ()
     namespaced: bool = True
     status: bool = False
-    scale: Scale | None = None
+    scale: ScalePaths | None = None
     columns: tuple[Column, ...] = ()
     custom: bool = True
     """True: behaves as a custom resource defined by a CRD; False: behaves as a Kubernetes built-in."""
     other_versions: Mapping[str, OtherVersion] = field(default_factory=dict)
     text: str = ""
-    normalizers: tuple[Default, ...] = ()
+    normalizers: tuple[DefaultFunction, ...] = ()
     """Rewrite older spellings of fields; run on every read, since a kube-apiserver stores objects as they were sent."""
-    defaults: tuple[Default, ...] = ()
+    defaults: tuple[DefaultFunction, ...] = ()
     """Defaulting of the kind itself beyond schema defaults (every server runs it); the normalizers run first."""
-    validators: tuple[Validate, ...] = ()
+    validators: tuple[ValidateFunction, ...] = ()
     """Validation of the kind itself (every server runs it)."""
-    admission_defaults: tuple[Default, ...] = ()
+    admission_defaults: tuple[DefaultFunction, ...] = ()
     """Defaulting that upstream does in an admission webhook (`trimtab up`, not `trimtab apiserver`)."""
-    admission_validators: tuple[Validate, ...] = ()
+    admission_validators: tuple[ValidateFunction, ...] = ()
     """Validation that upstream does in an admission webhook (`trimtab up`, not `trimtab apiserver`)."""
     verbs: tuple[str, ...] = ()
     """Restricts the served verbs when given (create-only kinds such as SelfSubjectAccessReview)."""
@@ -162,8 +162,8 @@ def kind(**declaration: Any) -> Callable[[type[T]], type[T]]:
     return register
 
 
-def kind_of(thing: Object | type[Object]) -> Kind:
-    return _by_type[thing if isinstance(thing, type) else type(thing)]
+def kind_of(obj: Object | type[Object]) -> Kind:
+    return _by_type[obj if isinstance(obj, type) else type(obj)]
 
 
 def find_kind(api_version: str, name: str) -> Kind | None:
@@ -171,10 +171,10 @@ def find_kind(api_version: str, name: str) -> Kind | None:
     return _by_gvk.get((api_version, name))
 
 
-def key_of(thing: Object) -> Key:
-    return Key(kind_of(thing).id, thing.metadata.namespace, thing.metadata.name)
+def key_of(obj: Object) -> Key:
+    return Key(kind_of(obj).id, obj.metadata.namespace, obj.metadata.name)
 
 
-def wire(thing: Object) -> Raw:
+def to_wire(obj: Object) -> Raw:
     """The wire form of any typed object."""
-    return kind_of(thing).encode(thing)
+    return kind_of(obj).encode(obj)

@@ -10,7 +10,7 @@ from typing import Any
 from trimtab.api.value import Raw
 
 
-def dig(obj: Any, *path: str) -> Any:
+def value_at(obj: Any, *path: str) -> Any:
     """The value at `path`, or None when any step is missing."""
     for step in path:
         if type(obj) is not dict and not isinstance(
@@ -21,21 +21,21 @@ def dig(obj: Any, *path: str) -> Any:
     return obj
 
 
-def table(obj: Any, *path: str) -> Raw:
+def object_at(obj: Any, *path: str) -> Raw:
     """The mapping at `path`, or an empty one."""
-    found = dig(obj, *path)
+    found = value_at(obj, *path)
     return found if isinstance(found, dict) else {}
 
 
-def rows(obj: Any, *path: str) -> list[Any]:
+def list_at(obj: Any, *path: str) -> list[Any]:
     """A copy of the list at `path`, or an empty one."""
-    found = dig(obj, *path)
+    found = value_at(obj, *path)
     return list(found) if isinstance(found, list | tuple) else []
 
 
-def tables(obj: Any, *path: str) -> list[Raw]:
+def objects_at(obj: Any, *path: str) -> list[Raw]:
     """The mappings in the list at `path`."""
-    return [row for row in rows(obj, *path) if isinstance(row, dict)]
+    return [row for row in list_at(obj, *path) if isinstance(row, dict)]
 
 
 def indexed_objects(value: Any) -> Iterator[tuple[int, Raw]]:
@@ -46,9 +46,9 @@ def indexed_objects(value: Any) -> Iterator[tuple[int, Raw]]:
                 yield i, item
 
 
-def number(obj: Any, *path: str) -> int:
+def int_at(obj: Any, *path: str) -> int:
     """The number at `path` cut to an integer, 0 when there is none."""
-    found = dig(obj, *path)
+    found = value_at(obj, *path)
     return int(found) if isinstance(found, int | float) and not isinstance(found, bool) else 0
 
 
@@ -57,9 +57,9 @@ def int_or_zero(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def text(obj: Any, *path: str) -> str:
+def string_at(obj: Any, *path: str) -> str:
     """The string at `path`, empty when there is none."""
-    found = dig(obj, *path)
+    found = value_at(obj, *path)
     return found if isinstance(found, str) else ""
 
 
@@ -68,15 +68,15 @@ def strings_in(value: Any) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def planted(obj: Raw, value: Any, *path: str) -> Raw:
+def with_value(obj: Raw, value: Any, *path: str) -> Raw:
     """A copy of `obj` with `value` at `path`; missing mappings on the way are created."""
     first, *rest = path
     if rest:
-        value = planted(table(obj, first), value, *rest)
+        value = with_value(object_at(obj, first), value, *rest)
     return {**obj, first: value}
 
 
-def uprooted(obj: Raw, *path: str) -> Raw:
+def without_value(obj: Raw, *path: str) -> Raw:
     """`obj` without the value at `path`; the same object when there is none."""
     first, *rest = path
     if first not in obj:
@@ -86,20 +86,20 @@ def uprooted(obj: Raw, *path: str) -> Raw:
     inner = obj[first]
     if not isinstance(inner, dict):
         return obj
-    shorter = uprooted(inner, *rest)
+    shorter = without_value(inner, *rest)
     return obj if shorter is inner else {**obj, first: shorter}
 
 
 def map_objects_at(obj: Raw, path: tuple[str, ...], change: Callable[[Raw], Raw]) -> Raw:
     """`obj` with `change` applied to every mapping in the list at `path`; the same object when none changed."""
-    items = dig(obj, *path)
+    items = value_at(obj, *path)
     if not isinstance(items, list):
         return obj
     changed = [change(item) if isinstance(item, dict) else item for item in items]
-    return obj if all(a is b for a, b in zip(changed, items, strict=True)) else planted(obj, changed, *path)
+    return obj if all(a is b for a, b in zip(changed, items, strict=True)) else with_value(obj, changed, *path)
 
 
-def kind_of(obj: Raw) -> tuple[str, str]:
+def api_version_and_kind(obj: Raw) -> tuple[str, str]:
     """apiVersion and kind of `obj`: interpreters are selected by them."""
     version, kind = obj.get("apiVersion"), obj.get("kind")
     return version if isinstance(version, str) else "", kind if isinstance(kind, str) else ""

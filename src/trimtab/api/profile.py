@@ -9,18 +9,18 @@ class Profile(Value):
     """Every field is one switch; docs/profiles.md prints the two instances below as a table."""
 
     name: Annotated[str, Field("The name of the profile.", enum=("trimtab", "upstream"))]
-    keep_what_is_placed: Annotated[
+    keep_placement_when_unschedulable: Annotated[
         bool,
         Field("When no cluster fits, the placement is kept and scheduling retried; else the placement is removed."),
     ]
     wrap_affinity_groups: Annotated[
         bool, Field("After the last affinity group the earlier ones are tried again; else only the later ones.")
     ]
-    groups_need_room: Annotated[
+    affinity_groups_need_capacity: Annotated[
         bool,
         Field("An affinity group must have capacity for the replicas with every strategy; else only where divided."),
     ]
-    fresh_is_complete: Annotated[
+    fresh_ignores_current_clusters: Annotated[
         bool, Field("A fresh decision neither exempts nor prefers clusters that are in use; else it does both.")
     ]
     reserve_capacity: Annotated[
@@ -29,7 +29,7 @@ class Profile(Value):
     replacement_first: Annotated[
         bool, Field("Replicas are removed from a cluster when their replacement is ready; else at once.")
     ]
-    dependencies_leave_last: Annotated[
+    dependencies_removed_last: Annotated[
         bool, Field("Dependencies stay in an evicted cluster as long as their workload; else they are removed at once.")
     ]
     evict_only_with_target: Annotated[
@@ -38,11 +38,11 @@ class Profile(Value):
     recovery_cancels_eviction: Annotated[
         bool, Field("A recovered cluster keeps what was not yet evicted, and missed Works are dispatched at once.")
     ]
-    applied_knows_generation: Annotated[bool, Field("FullyApplied compares generations.")]
+    fully_applied_checks_generation: Annotated[bool, Field("FullyApplied compares generations.")]
     unknown_health_when_not_ready: Annotated[
         bool, Field("Items of a cluster that is not ready have health Unknown; else the last observed health.")
     ]
-    template_status_without_evicting: Annotated[
+    template_status_excludes_evicting: Annotated[
         bool, Field("The aggregated status of a template excludes clusters that are being evicted.")
     ]
     evacuate_after_seconds: Annotated[
@@ -66,143 +66,143 @@ class Profile(Value):
     failover_toleration_seconds: Annotated[
         int, Field("How long a workload may be unhealthy when its policy does not set it.", minimum=0)
     ]
-    retry_when_the_fleet_changes: Annotated[
+    retry_on_fleet_change: Annotated[
         bool,
         Field("New clusters, newly served kinds, an uncordon or freed capacity requeue unschedulable bindings."),
     ]
-    all_budgets_hold: Annotated[
+    all_budgets_must_allow: Annotated[
         bool, Field("Several budgets of one pod must all allow the eviction; else several budgets are an error.")
     ]
     preemption_obeys_budgets: Annotated[
         bool, Field("Preemption never breaks a budget, system-critical pods excepted; else it only tries not to.")
     ]
-    preemption_shares_the_burden: Annotated[
+    preemption_spreads_disruptions: Annotated[
         bool,
         Field(
             "Preemption disrupts at most a tenth of an owner without a budget at once, prefers owners with the fewest "
             "recent disruptions, and takes pods without a controller last; else it considers none of this."
         ),
     ]
-    bind_what_was_seen: Annotated[
+    bind_only_if_node_unchanged: Annotated[
         bool, Field("A pod is bound only if no other pod was bound to its node since the decision; else always.")
     ]
-    descheduler_looks_ahead: Annotated[
+    descheduler_simulates_moves: Annotated[
         bool,
         Field(
             "The descheduler evicts the lowest priority first, records its evictions, and simulates whether a pod fits."
         ),
     ]
-    forget_stale_overrides: Annotated[
+    drop_stale_overrides: Annotated[
         bool, Field("A Work no longer lists overrides that do not apply any more; else they remain listed.")
     ]
-    tell_routine: Annotated[
+    record_routine_events: Annotated[
         bool, Field("Every step of a propagation is recorded as an event; else only those that people act on.")
     ]
-    expired_scores_wake: Annotated[bool, Field("An expired score requeues the Placements that use it.")]
+    expired_scores_requeue: Annotated[bool, Field("An expired score requeues the Placements that use it.")]
     keep_decisions_when_misconfigured: Annotated[
         bool, Field("A misconfigured Placement keeps its decisions; else they are emptied.")
     ]
     decisions_sorted_by_score: Annotated[
         bool, Field("`sortBy: Score` orders decisions by total and writes it; else the field is ignored.")
     ]
-    placements_spread: Annotated[
+    placements_obey_spread_policy: Annotated[
         bool, Field("`spreadPolicy` of a Placement spreads its clusters over regions; else the field is ignored.")
     ]
-    unsatisfied_says_why: Annotated[
+    unsatisfied_reports_filters: Annotated[
         bool,
         Field(
             "An unsatisfied Placement reports how many clusters each filter rejected; else only that some are missing."
         ),
     ]
-    long_names_of_sets: Annotated[
+    hash_long_replicaset_names: Annotated[
         bool,
         Field(
             "A ManifestWorkReplicaSet whose name is too long for a label is labelled by a hash; else it is rejected."
         ),
     ]
-    works_leave_within_budgets: Annotated[
+    works_removed_within_budgets: Annotated[
         bool,
         Field(
             "A ManifestWorkReplicaSet is removed from a cluster after its replacement and within budgets; else at once."
         ),
     ]
-    decisions_gain_before_they_lose: Annotated[
+    decisions_add_before_remove: Annotated[
         bool, Field("A cluster that moves to another PlacementDecision is briefly in both; else briefly in neither.")
     ]
 
 
 TRIMTAB = Profile(
     name="trimtab",
-    keep_what_is_placed=True,
+    keep_placement_when_unschedulable=True,
     wrap_affinity_groups=True,
-    groups_need_room=True,
-    fresh_is_complete=True,
+    affinity_groups_need_capacity=True,
+    fresh_ignores_current_clusters=True,
     reserve_capacity=True,
     replacement_first=True,
-    dependencies_leave_last=True,
+    dependencies_removed_last=True,
     evict_only_with_target=True,
     recovery_cancels_eviction=True,
-    applied_knows_generation=True,
+    fully_applied_checks_generation=True,
     unknown_health_when_not_ready=True,
-    template_status_without_evicting=True,
+    template_status_excludes_evicting=True,
     evacuate_after_seconds=300,
     rebalancer_waits_for_moves=True,
     always_write_own_fields=True,
     unknown_health_keeps_timers=True,
     failover_one_cluster_at_a_time=True,
     failover_toleration_seconds=10,
-    retry_when_the_fleet_changes=True,
-    all_budgets_hold=True,
+    retry_on_fleet_change=True,
+    all_budgets_must_allow=True,
     preemption_obeys_budgets=True,
-    preemption_shares_the_burden=True,
-    bind_what_was_seen=True,
-    descheduler_looks_ahead=True,
-    forget_stale_overrides=True,
-    tell_routine=False,
-    expired_scores_wake=True,
+    preemption_spreads_disruptions=True,
+    bind_only_if_node_unchanged=True,
+    descheduler_simulates_moves=True,
+    drop_stale_overrides=True,
+    record_routine_events=False,
+    expired_scores_requeue=True,
     keep_decisions_when_misconfigured=True,
     decisions_sorted_by_score=True,
-    placements_spread=True,
-    unsatisfied_says_why=True,
-    long_names_of_sets=True,
-    works_leave_within_budgets=True,
-    decisions_gain_before_they_lose=True,
+    placements_obey_spread_policy=True,
+    unsatisfied_reports_filters=True,
+    hash_long_replicaset_names=True,
+    works_removed_within_budgets=True,
+    decisions_add_before_remove=True,
 )
 UPSTREAM = Profile(
     name="upstream",
-    keep_what_is_placed=False,
+    keep_placement_when_unschedulable=False,
     wrap_affinity_groups=False,
-    groups_need_room=False,
-    fresh_is_complete=False,
+    affinity_groups_need_capacity=False,
+    fresh_ignores_current_clusters=False,
     reserve_capacity=False,
     replacement_first=False,
-    dependencies_leave_last=False,
+    dependencies_removed_last=False,
     evict_only_with_target=False,
     recovery_cancels_eviction=False,
-    applied_knows_generation=False,
+    fully_applied_checks_generation=False,
     unknown_health_when_not_ready=False,
-    template_status_without_evicting=False,
+    template_status_excludes_evicting=False,
     evacuate_after_seconds=0,
     rebalancer_waits_for_moves=False,
     always_write_own_fields=False,
     unknown_health_keeps_timers=False,
     failover_one_cluster_at_a_time=False,
     failover_toleration_seconds=300,
-    retry_when_the_fleet_changes=False,
-    all_budgets_hold=False,
+    retry_on_fleet_change=False,
+    all_budgets_must_allow=False,
     preemption_obeys_budgets=False,
-    preemption_shares_the_burden=False,
-    bind_what_was_seen=False,
-    descheduler_looks_ahead=False,
-    forget_stale_overrides=False,
-    tell_routine=True,
-    expired_scores_wake=False,
+    preemption_spreads_disruptions=False,
+    bind_only_if_node_unchanged=False,
+    descheduler_simulates_moves=False,
+    drop_stale_overrides=False,
+    record_routine_events=True,
+    expired_scores_requeue=False,
     keep_decisions_when_misconfigured=False,
     decisions_sorted_by_score=False,
-    placements_spread=False,
-    unsatisfied_says_why=False,
-    long_names_of_sets=False,
-    works_leave_within_budgets=False,
-    decisions_gain_before_they_lose=False,
+    placements_obey_spread_policy=False,
+    unsatisfied_reports_filters=False,
+    hash_long_replicaset_names=False,
+    works_removed_within_budgets=False,
+    decisions_add_before_remove=False,
 )
 PROFILES = {profile.name: profile for profile in (TRIMTAB, UPSTREAM)}

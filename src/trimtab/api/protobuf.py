@@ -13,20 +13,20 @@ from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 
 MAGIC = b"k8s\x00"
-_DEEPEST = 100
+_MAX_DEPTH = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_SECONDS = 253402300799  # the last second of the year 9999, the end of RFC 3339
 
 
-class Malformed(ValueError):
+class MalformedProtobuf(ValueError):
     """The bytes are not a valid protobuf message of their type."""
 
 
-def _varint(body: bytes, at: int) -> tuple[int, int]:
+def _read_varint(body: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(body):
-            raise Malformed("unexpected EOF")
+            raise MalformedProtobuf("unexpected EOF")
         byte = body[at]
         at += 1
         value |= (byte & 0x7F) << shift
@@ -34,81 +34,81 @@ def _varint(body: bytes, at: int) -> tuple[int, int]:
             return value & 0xFFFFFFFFFFFFFFFF, at
         shift += 7
         if shift > 63:
-            raise Malformed("proto: integer overflow")
+            raise MalformedProtobuf("proto: integer overflow")
 
 
-def _walk(body: bytes) -> Iterator[tuple[int, int, Any]]:
+def _iter_fields(body: bytes) -> Iterator[tuple[int, int, Any]]:
     """Each field as (number, wire type, value)."""
     at = 0
     while at < len(body):
-        key, at = _varint(body, at)
+        key, at = _read_varint(body, at)
         number, wire = key >> 3, key & 7
         if number == 0:
-            raise Malformed("proto: illegal tag 0")
+            raise MalformedProtobuf("proto: illegal tag 0")
         value: Any
         if wire == 0:
-            value, at = _varint(body, at)
+            value, at = _read_varint(body, at)
         elif wire in (1, 5):
             width = 8 if wire == 1 else 4
             value, at = body[at : at + width], at + width
         elif wire == 2:
-            length, at = _varint(body, at)
+            length, at = _read_varint(body, at)
             value, at = body[at : at + length], at + length
         else:
-            raise Malformed(f"proto: illegal wireType {wire}")
+            raise MalformedProtobuf(f"proto: illegal wireType {wire}")
         if at > len(body):
-            raise Malformed("unexpected EOF")
+            raise MalformedProtobuf("unexpected EOF")
         yield number, wire, value
 
 
-def _signed(value: Any, bits: int) -> int:
+def _to_signed(value: Any, bits: int) -> int:
     if not isinstance(value, int):
-        raise Malformed("proto: wrong wireType for an integer")
+        raise MalformedProtobuf("proto: wrong wireType for an integer")
     low = int(value) & ((1 << bits) - 1)
     return low - (1 << bits) if low >> (bits - 1) else low
 
 
-def _text(value: Any) -> str:
+def _decode_text(value: Any) -> str:
     try:
         return bytes(value).decode()
     except (UnicodeDecodeError, TypeError, ValueError):
-        raise Malformed("proto: invalid UTF-8 string") from None
+        raise MalformedProtobuf("proto: invalid UTF-8 string") from None
 
 
-def _bytes(value: Any) -> bytes:
+def _expect_bytes(value: Any) -> bytes:
     if not isinstance(value, bytes):
-        raise Malformed("proto: wrong wireType for a length-delimited field")
+        raise MalformedProtobuf("proto: wrong wireType for a length-delimited field")
     return value
 
 
-def _double(value: Any) -> float:
+def _decode_double(value: Any) -> float:
     if not isinstance(value, bytes) or len(value) != 8:
-        raise Malformed("proto: wrong wireType for a double")
+        raise MalformedProtobuf("proto: wrong wireType for a double")
     number: float = struct.unpack("<d", value)[0]
     return int(number) if number.is_integer() else number
 
 
-def _scalar(type_: str, value: Any) -> Any:
+def _decode_scalar(type_: str, value: Any) -> Any:
     if type_ == "string":
-        return _text(_bytes(value))
+        return _decode_text(_expect_bytes(value))
     if type_ == "bool":
-        return bool(_signed(value, 64))
+        return bool(_to_signed(value, 64))
     if type_ == "int32":
-        return _signed(value, 32)
+        return _to_signed(value, 32)
     if type_ == "int64":
-        return _signed(value, 64)
+        return _to_signed(value, 64)
     if type_ == "double":
-        return _double(value)
-    return base64.b64encode(_bytes(value)).decode()
+        return _decode_double(value)
+    return base64.b64encode(_expect_bytes(value)).decode()
 
 
-def _time(body: bytes, micro: bool) -> str | None:
+def _decode_time(body: bytes, micro: bool) -> str | None:
     seconds = nanos = 0
-    for number, _, value in _walk(body):
+    for number, _, value in _iter_fields(body):
         if number == 1:
-            seconds = _signed(value, 64)
+            seconds = _to_signed(value, 64)
         elif number == 2:
-            nanos = _signed(value, 32)
+            nanos = _to_signed(value, 32)
     if not body or abs(seconds) > _MAX_SECONDS:
         return None
     try:
@@ -119,123 +119,125 @@ def _time(body: bytes, micro: bool) -> str | None:
     return f"{text}.{moment.microsecond:06d}Z" if micro else f"{text}Z"
 
 
-def _json(body: bytes) -> Any:
+def _decode_json(body: bytes) -> Any:
     if not body:
         return None
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise Malformed("invalid JSON inside the message") from None
+        raise MalformedProtobuf("invalid JSON inside the message") from None
 
 
-def _special(type_: str, body: bytes, depth: int) -> Any:
+def _decode_special(type_: str, body: bytes, depth: int) -> Any:
     if type_ in ("Time", "MicroTime"):
-        return _time(body, type_ == "MicroTime")
+        return _decode_time(body, type_ == "MicroTime")
     parts: dict[int, list[Any]] = {}
-    for number, _, value in _walk(body):
+    for number, _, value in _iter_fields(body):
         parts.setdefault(number, []).append(value)
     first = {number: values[-1] for number, values in parts.items()}
     if type_ == "Quantity":
-        return _text(_bytes(first.get(1, b""))) or "0"
+        return _decode_text(_expect_bytes(first.get(1, b""))) or "0"
     if type_ == "IntOrString":
-        if _signed(first.get(1, 0), 64):
-            return _text(_bytes(first.get(3, b"")))
-        return _signed(first.get(2, 0), 32)
+        if _to_signed(first.get(1, 0), 64):
+            return _decode_text(_expect_bytes(first.get(3, b"")))
+        return _to_signed(first.get(2, 0), 32)
     if type_ in ("RawExtension", "FieldsV1", "JSON"):
-        return _json(_bytes(first.get(1, b"")))
+        return _decode_json(_expect_bytes(first.get(1, b"")))
     if type_ == "ExtraValue":
-        return [_text(_bytes(value)) for value in parts.get(1, [])]
-    return _schema_choice(type_, parts, depth)
+        return [_decode_text(_expect_bytes(value)) for value in parts.get(1, [])]
+    return _decode_schema_choice(type_, parts, depth)
 
 
-def _schema_choice(type_: str, parts: dict[int, list[Any]], depth: int) -> Any:
+def _decode_schema_choice(type_: str, parts: dict[int, list[Any]], depth: int) -> Any:
     props = "apiextensions.v1.JSONSchemaProps"
     if type_ == "JSONSchemaPropsOrBool":
         if 2 in parts:
-            return _message(props, _bytes(parts[2][-1]), depth)
-        return bool(_signed(parts.get(1, [0])[-1], 64))
+            return _decode_message(props, _expect_bytes(parts[2][-1]), depth)
+        return bool(_to_signed(parts.get(1, [0])[-1], 64))
     if 1 in parts:
-        return _message(props, _bytes(parts[1][-1]), depth)
+        return _decode_message(props, _expect_bytes(parts[1][-1]), depth)
     if type_ == "JSONSchemaPropsOrArray":
-        return [_message(props, _bytes(item), depth) for item in parts.get(2, [])]
-    return [_text(_bytes(item)) for item in parts.get(2, [])]
+        return [_decode_message(props, _expect_bytes(item), depth) for item in parts.get(2, [])]
+    return [_decode_text(_expect_bytes(item)) for item in parts.get(2, [])]
 
 
 @cache
-def _by_number(name: str) -> dict[int, NativeField]:
+def _fields_by_number(name: str) -> dict[int, NativeField]:
     return {field.number: field for field in message(name).declared_fields}
 
 
-def _one(type_: str, value: Any, depth: int) -> Any:
+def _decode_one(type_: str, value: Any, depth: int) -> Any:
     if type_ in SCALARS:
-        return _scalar(type_, value)
+        return _decode_scalar(type_, value)
     if "." in type_:
-        return _message(type_, _bytes(value), depth + 1)
-    return _special(type_, _bytes(value), depth + 1)
+        return _decode_message(type_, _expect_bytes(value), depth + 1)
+    return _decode_special(type_, _expect_bytes(value), depth + 1)
 
 
-def _packed(type_: str, body: bytes) -> Iterator[Any]:
+def _decode_packed(type_: str, body: bytes) -> Iterator[Any]:
     at = 0
     while at < len(body):
-        value, at = _varint(body, at)
-        yield _scalar(type_, value)
+        value, at = _read_varint(body, at)
+        yield _decode_scalar(type_, value)
 
 
-def _entry(field: NativeField, body: bytes, depth: int) -> tuple[str, Any]:
+def _decode_map_entry(field: NativeField, body: bytes, depth: int) -> tuple[str, Any]:
     key, value = "", None
-    for number, _, part in _walk(body):
+    for number, _, part in _iter_fields(body):
         if number == 1:
-            key = _text(_bytes(part))
+            key = _decode_text(_expect_bytes(part))
         elif number == 2:
-            value = _one(field.type, part, depth)
+            value = _decode_one(field.type, part, depth)
     return key, value if value is not None else {"string": "", "bytes": ""}.get(field.type)
 
 
-def _message(name: str, body: bytes, depth: int) -> Raw:
-    if depth > _DEEPEST:
-        raise Malformed("the message is nested too deeply")
-    fields = _by_number(name)
+def _decode_message(name: str, body: bytes, depth: int) -> Raw:
+    if depth > _MAX_DEPTH:
+        raise MalformedProtobuf("the message is nested too deeply")
+    fields = _fields_by_number(name)
     out: Raw = {}
-    for number, wire, value in _walk(body):
+    for number, wire, value in _iter_fields(body):
         field = fields.get(number)
         if field is None:
             continue
         if field.shape == "inline":
-            out.update(_message(field.type, _bytes(value), depth + 1))
+            out.update(_decode_message(field.type, _expect_bytes(value), depth + 1))
         elif field.shape == "map":
-            key, item = _entry(field, _bytes(value), depth)
+            key, item = _decode_map_entry(field, _expect_bytes(value), depth)
             out.setdefault(field.name, {})[key] = item
         elif field.shape == "list":
             items = out.setdefault(field.name, [])
             if wire == 2 and field.type in ("int32", "int64", "bool"):
-                items.extend(_packed(field.type, value))
+                items.extend(_decode_packed(field.type, value))
             else:
-                items.append(_one(field.type, value, depth))
+                items.append(_decode_one(field.type, value, depth))
         else:
-            item = _one(field.type, value, depth)
+            item = _decode_one(field.type, value, depth)
             if item is not None and not (field.omit_zero and not item):
                 out[field.name] = item
     return out
 
 
-class Envelope(NamedTuple):
+class ProtobufEnvelope(NamedTuple):
     api_version: str
     kind: str
     raw: bytes
 
 
-def open_envelope(body: bytes) -> Envelope:
+def decode_envelope(body: bytes) -> ProtobufEnvelope:
     """The apiVersion and kind that a body names, and its undecoded contents."""
     if not body.startswith(MAGIC):
-        raise Malformed("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
+        raise MalformedProtobuf(
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+        )
     head = raw = b""
-    for number, _, value in _walk(body[4:]):
+    for number, _, value in _iter_fields(body[4:]):
         if number == 1:
-            head = _bytes(value)
+            head = _expect_bytes(value)
         elif number == 2:
-            raw = _bytes(value)
-    names = {number: _text(_bytes(value)) for number, _, value in _walk(head) if number in (1, 2)}
-    return Envelope(names.get(1, ""), names.get(2, ""), raw)
+            raw = _expect_bytes(value)
+    names = {number: _decode_text(_expect_bytes(value)) for number, _, value in _iter_fields(head) if number in (1, 2)}
+    return ProtobufEnvelope(names.get(1, ""), names.get(2, ""), raw)
 
 
 def decode(body: bytes, *, api_version: str = "", kind: str = "") -> Raw:
@@ -244,21 +246,21 @@ def decode(body: bytes, *, api_version: str = "", kind: str = "") -> Raw:
     Raises `BadRequest` for any malformed body.
     """
     try:
-        envelope = open_envelope(body)
+        envelope = decode_envelope(body)
         body_version, body_kind = envelope.api_version or api_version, envelope.kind or kind
         name = message_name(body_version, body_kind)
         if not has_message(name):
             raise BadRequest(f'no kind "{body_kind}" is registered for version "{body_version}"')
-        return {"apiVersion": body_version, "kind": body_kind, **_message(name, envelope.raw, 0)}
-    except Malformed as error:
+        return {"apiVersion": body_version, "kind": body_kind, **_decode_message(name, envelope.raw, 0)}
+    except MalformedProtobuf as error:
         raise BadRequest(str(error)) from None
 
 
-def _key(number: int, wire: int) -> bytes:
-    return _number(number << 3 | wire)
+def _encode_key(number: int, wire: int) -> bytes:
+    return _encode_varint(number << 3 | wire)
 
 
-def _number(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     value &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
     while value > 0x7F:
@@ -268,81 +270,99 @@ def _number(value: int) -> bytes:
     return bytes(out)
 
 
-def _delimited(number: int, body: bytes) -> bytes:
-    return _key(number, 2) + _number(len(body)) + body
+def _encode_delimited(number: int, body: bytes) -> bytes:
+    return _encode_key(number, 2) + _encode_varint(len(body)) + body
 
 
-def _write_time(text: str) -> bytes:
+def _encode_time(text: str) -> bytes:
     moment = datetime.fromisoformat(text)
     seconds = int((moment - _EPOCH).total_seconds() // 1)
-    return _key(1, 0) + _number(seconds) + _key(2, 0) + _number(moment.microsecond * 1000)
+    return _encode_key(1, 0) + _encode_varint(seconds) + _encode_key(2, 0) + _encode_varint(moment.microsecond * 1000)
 
 
-def _write_special(type_: str, value: Any) -> bytes:
+def _encode_special(type_: str, value: Any) -> bytes:
     if type_ in ("Time", "MicroTime"):
-        return _write_time(value) if value else b""
+        return _encode_time(value) if value else b""
     if type_ == "Quantity":
-        return _delimited(1, str(value).encode())
+        return _encode_delimited(1, str(value).encode())
     if type_ == "IntOrString":
         if isinstance(value, str):
-            return _key(1, 0) + _number(1) + _key(2, 0) + _number(0) + _delimited(3, value.encode())
-        return _key(1, 0) + _number(0) + _key(2, 0) + _number(value) + _delimited(3, b"")
+            return (
+                _encode_key(1, 0)
+                + _encode_varint(1)
+                + _encode_key(2, 0)
+                + _encode_varint(0)
+                + _encode_delimited(3, value.encode())
+            )
+        return (
+            _encode_key(1, 0)
+            + _encode_varint(0)
+            + _encode_key(2, 0)
+            + _encode_varint(value)
+            + _encode_delimited(3, b"")
+        )
     if type_ == "ExtraValue":
-        return b"".join(_delimited(1, item.encode()) for item in value)
+        return b"".join(_encode_delimited(1, item.encode()) for item in value)
     if type_.startswith("JSONSchemaProps"):
-        return _write_choice(type_, value)
-    return _delimited(1, json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+        return _encode_schema_choice(type_, value)
+    return _encode_delimited(1, json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
 
 
-def _write_choice(type_: str, value: Any) -> bytes:
+def _encode_schema_choice(type_: str, value: Any) -> bytes:
     props = "apiextensions.v1.JSONSchemaProps"
     schema_number = 2 if type_ == "JSONSchemaPropsOrBool" else 1
     if isinstance(value, bool):
-        return _key(1, 0) + _number(int(value))
+        return _encode_key(1, 0) + _encode_varint(int(value))
     if isinstance(value, dict):
-        allowed = _key(1, 0) + _number(1) if schema_number == 2 else b""
-        return allowed + _delimited(schema_number, _write_message(props, value))
-    items = (item.encode() if isinstance(item, str) else _write_message(props, item) for item in value)
-    return b"".join(_delimited(2, item) for item in items)
+        allowed = _encode_key(1, 0) + _encode_varint(1) if schema_number == 2 else b""
+        return allowed + _encode_delimited(schema_number, _encode_message(props, value))
+    items = (item.encode() if isinstance(item, str) else _encode_message(props, item) for item in value)
+    return b"".join(_encode_delimited(2, item) for item in items)
 
 
-def _write_one(number: int, type_: str, value: Any) -> bytes:
+def _encode_one(number: int, type_: str, value: Any) -> bytes:
     if type_ == "string":
-        return _delimited(number, value.encode())
+        return _encode_delimited(number, value.encode())
     if type_ == "bytes":
-        return _delimited(number, base64.b64decode(value))
+        return _encode_delimited(number, base64.b64decode(value))
     if type_ == "double":
-        return _key(number, 1) + struct.pack("<d", value)
+        return _encode_key(number, 1) + struct.pack("<d", value)
     if type_ in SCALARS:
-        return _key(number, 0) + _number(int(value))
-    body = _write_message(type_, value) if "." in type_ else _write_special(type_, value)
-    return _delimited(number, body)
+        return _encode_key(number, 0) + _encode_varint(int(value))
+    body = _encode_message(type_, value) if "." in type_ else _encode_special(type_, value)
+    return _encode_delimited(number, body)
 
 
-def _write_field(field: NativeField, value: Any) -> bytes:
+def _encode_field(field: NativeField, value: Any) -> bytes:
     if field.shape == "list":
-        return b"".join(_write_one(field.number, field.type, item) for item in value)
+        return b"".join(_encode_one(field.number, field.type, item) for item in value)
     if field.shape == "map":
         return b"".join(
-            _delimited(field.number, _delimited(1, key.encode()) + _write_one(2, field.type, value[key]))
+            _encode_delimited(field.number, _encode_delimited(1, key.encode()) + _encode_one(2, field.type, value[key]))
             for key in sorted(value)
         )
-    return _write_one(field.number, field.type, value)
+    return _encode_one(field.number, field.type, value)
 
 
-def _write_message(name: str, value: Raw) -> bytes:
+def _encode_message(name: str, value: Raw) -> bytes:
     out = []
     for field in message(name).declared_fields:
         if field.shape == "inline":
-            if body := _write_message(field.type, value):
-                out.append(_delimited(field.number, body))
+            if body := _encode_message(field.type, value):
+                out.append(_encode_delimited(field.number, body))
         elif value.get(field.name) is not None:
-            out.append(_write_field(field, value[field.name]))
+            out.append(_encode_field(field, value[field.name]))
     return b"".join(out)
 
 
 def encode(raw: Raw) -> bytes:
     """A built-in object as a protobuf body."""
-    head = _delimited(1, raw["apiVersion"].encode()) + _delimited(2, raw["kind"].encode())
-    body = _write_message(message_name(raw["apiVersion"], raw["kind"]), raw)
-    return MAGIC + _delimited(1, head) + _delimited(2, body) + _delimited(3, b"") + _delimited(4, b"")
+    head = _encode_delimited(1, raw["apiVersion"].encode()) + _encode_delimited(2, raw["kind"].encode())
+    body = _encode_message(message_name(raw["apiVersion"], raw["kind"]), raw)
+    return (
+        MAGIC
+        + _encode_delimited(1, head)
+        + _encode_delimited(2, body)
+        + _encode_delimited(3, b"")
+        + _encode_delimited(4, b"")
+    )

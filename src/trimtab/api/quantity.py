@@ -6,28 +6,28 @@ from functools import lru_cache
 
 from trimtab.api.value import QuantityText
 
-_SHAPE = re.compile(r"([+-]?)(\d++\.?\d*+|\.\d++)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d++)?\Z", re.ASCII)
-_LONGEST = 1024
+_PATTERN = re.compile(r"([+-]?)(\d++\.?\d*+|\.\d++)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d++)?\Z", re.ASCII)
+_MAX_LENGTH = 1024
 """The maximum length of a quantity: more than any amount needs, and few enough to keep exact arithmetic cheap."""
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
-_LARGEST = (1 << 63) - 1
+_MAX_INT64 = (1 << 63) - 1
 
 
-class BadQuantity(ValueError):
+class InvalidQuantity(ValueError):
     """The text is not a quantity."""
 
 
-def _read(text: str) -> re.Match[str]:
-    match = _SHAPE.match(text) if len(text) <= _LONGEST else None
+def _match(text: str) -> re.Match[str]:
+    match = _PATTERN.match(text) if len(text) <= _MAX_LENGTH else None
     if match is None:
-        raise BadQuantity(f"{text[:_LONGEST]!r} is not a quantity")
+        raise InvalidQuantity(f"{text[:_MAX_LENGTH]!r} is not a quantity")
     return match
 
 
 @lru_cache(maxsize=65536)
-def _parse(text: str) -> Fraction:
-    match = _read(text)
+def _parse_text(text: str) -> Fraction:
+    match = _match(text)
     sign, digits, suffix = match[1], match[2], match[3] or ""
     if suffix in _BINARY:
         scale = Fraction(1024 ** _BINARY[suffix])
@@ -36,24 +36,24 @@ def _parse(text: str) -> Fraction:
     else:
         exponent = int(suffix[1:])
         if abs(exponent) > 64:  # a limit, because `1e999999999` would be slow
-            raise BadQuantity(f"{text!r} has an exponent out of range")
+            raise InvalidQuantity(f"{text!r} has an exponent out of range")
         scale = Fraction(10) ** exponent
     amount = Fraction(digits if not digits.startswith(".") else "0" + digits) * scale
     return -amount if sign == "-" else amount
 
 
-def parse(quantity: QuantityText) -> Fraction:
+def parse_quantity(quantity: QuantityText) -> Fraction:
     """The exact amount."""
-    return _parse(quantity if isinstance(quantity, str) else repr(quantity))
+    return _parse_text(quantity if isinstance(quantity, str) else repr(quantity))
 
 
 def _ceil(amount: Fraction) -> int:
-    return max(-_LARGEST, min(_LARGEST, -(-amount.numerator // amount.denominator)))
+    return max(-_MAX_INT64, min(_MAX_INT64, -(-amount.numerator // amount.denominator)))
 
 
-def _plain(text: str) -> int | None:
+def _parse_common_form(text: str) -> int | None:
     """The thousandths of the common forms `500m`, `3` and `2Gi`, computed without fractions; None for all others."""
-    if len(text) > _LONGEST or not text.isascii():
+    if len(text) > _MAX_LENGTH or not text.isascii():
         return None
     if text.isdecimal():
         return int(text) * 1000
@@ -64,34 +64,34 @@ def _plain(text: str) -> int | None:
 
 
 @lru_cache(maxsize=65536)
-def _whole(text: str) -> int:
-    thousandths = _plain(text)
-    return _ceil(_parse(text)) if thousandths is None else min(_LARGEST, -(-thousandths // 1000))
+def _int_value(text: str) -> int:
+    thousandths = _parse_common_form(text)
+    return _ceil(_parse_text(text)) if thousandths is None else min(_MAX_INT64, -(-thousandths // 1000))
 
 
 @lru_cache(maxsize=65536)
-def _milli(text: str) -> int:
-    thousandths = _plain(text)
-    return _ceil(_parse(text) * 1000) if thousandths is None else min(_LARGEST, thousandths)
+def _milli_value(text: str) -> int:
+    thousandths = _parse_common_form(text)
+    return _ceil(_parse_text(text) * 1000) if thousandths is None else min(_MAX_INT64, thousandths)
 
 
-def whole(quantity: QuantityText) -> int:
+def int_value(quantity: QuantityText) -> int:
     """The amount rounded up to a whole number, saturating at int64 as Kubernetes does."""
-    return _whole(quantity if isinstance(quantity, str) else repr(quantity))
+    return _int_value(quantity if isinstance(quantity, str) else repr(quantity))
 
 
-def milli(quantity: QuantityText) -> int:
+def milli_value(quantity: QuantityText) -> int:
     """The amount in thousandths, rounded up, saturating at int64 as Kubernetes does."""
-    return _milli(quantity if isinstance(quantity, str) else repr(quantity))
+    return _milli_value(quantity if isinstance(quantity, str) else repr(quantity))
 
 
 @lru_cache(maxsize=65536)
-def _approximate(text: str) -> float:
-    match = _read(text)
+def _approximate_float(text: str) -> float:
+    match = _match(text)
     digits, suffix = match[1] + match[2], match[3] or ""
     before, _, after = digits.partition(".")
     if suffix in _BINARY:
-        amount = _parse(text)
+        amount = _parse_text(text)
         if amount.denominator == 1:
             return float(amount)
         nano = amount * 10**9
@@ -101,12 +101,12 @@ def _approximate(text: str) -> float:
     return float(mantissa) if exponent == 0 else mantissa * float(f"1e{exponent}")
 
 
-def approximate(quantity: QuantityText) -> float:
+def approximate_float(quantity: QuantityText) -> float:
     """The amount as a float, as `AsApproximateFloat64` of Kubernetes: digits times a power of ten."""
-    return _approximate(quantity if isinstance(quantity, str) else repr(quantity))
+    return _approximate_float(quantity if isinstance(quantity, str) else repr(quantity))
 
 
-def _decimal(amount: Fraction) -> str:
+def _format_decimal(amount: Fraction) -> str:
     if amount == 0:
         return "0"
     sign, amount = ("-", -amount) if amount < 0 else ("", amount)
@@ -119,9 +119,9 @@ def _decimal(amount: Fraction) -> str:
     return f"{sign}{nano}{suffix}"
 
 
-def _binary(amount: Fraction) -> str:
+def _format_binary(amount: Fraction) -> str:
     if amount.denominator != 1 or abs(amount) < 1024:
-        return _decimal(amount)
+        return _format_decimal(amount)
     number, power = abs(amount.numerator), 0
     while power < 6 and number % 1024 == 0:
         number //= 1024
@@ -130,19 +130,19 @@ def _binary(amount: Fraction) -> str:
     return f"{'-' if amount < 0 else ''}{number}{suffix}"
 
 
-def canonical(quantity: QuantityText) -> str:
+def canonical_form(quantity: QuantityText) -> str:
     """The canonical form of Kubernetes: the same suffix family as given, no fraction, the largest suffix that fits."""
     text = quantity if isinstance(quantity, str) else repr(quantity)
-    amount = _parse(text)
+    amount = _parse_text(text)
     if text.endswith("i"):
-        return _binary(amount)
+        return _format_binary(amount)
     if re.search(r"[eE][+-]?\d+\Z", text):
-        return _exponent(amount)
-    return _decimal(amount)
+        return _format_exponent(amount)
+    return _format_decimal(amount)
 
 
-def _exponent(amount: Fraction) -> str:
-    plain = _decimal(amount)
+def _format_exponent(amount: Fraction) -> str:
+    plain = _format_decimal(amount)
     for suffix, exponent in _DECIMAL.items():
         if suffix and plain.endswith(suffix):
             return f"{plain[: -len(suffix)]}e{exponent}"
@@ -151,18 +151,18 @@ def _exponent(amount: Fraction) -> str:
 
 def from_milli(amount: int, *, binary: bool = False) -> str:
     """A quantity from thousandths."""
-    return _binary(Fraction(amount, 1000)) if binary else _decimal(Fraction(amount, 1000))
+    return _format_binary(Fraction(amount, 1000)) if binary else _format_decimal(Fraction(amount, 1000))
 
 
-def from_whole(amount: int, *, binary: bool = False) -> str:
+def from_int(amount: int, *, binary: bool = False) -> str:
     """A quantity from a whole number."""
-    return _binary(Fraction(amount)) if binary else _decimal(Fraction(amount))
+    return _format_binary(Fraction(amount)) if binary else _format_decimal(Fraction(amount))
 
 
-def add(quantities: "list[QuantityText] | tuple[QuantityText, ...]") -> str:
+def add_quantities(quantities: "list[QuantityText] | tuple[QuantityText, ...]") -> str:
     """The sum, in the suffix family of the first quantity that is not zero."""
     if not quantities:
         return "0"
-    total = sum((parse(q) for q in quantities), Fraction(0))
-    family = next((str(q) for q in quantities if parse(q)), str(quantities[0]))
-    return _binary(total) if family.endswith("i") else _decimal(total)
+    total = sum((parse_quantity(q) for q in quantities), Fraction(0))
+    family = next((str(q) for q in quantities if parse_quantity(q)), str(quantities[0]))
+    return _format_binary(total) if family.endswith("i") else _format_decimal(total)

@@ -51,21 +51,21 @@ def _does_not_exist(key: str, values: tuple[str, ...], labels: Mapping[str, str]
     return key not in labels
 
 
-def _number(text: str) -> int | None:
+def _parse_int(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[+-]?\d{1,19}", text) else None
 
 
-def _compare(key: str, values: tuple[str, ...], labels: Mapping[str, str], sign: int) -> bool:
-    mine, bound = _number(labels.get(key, "")), _number(values[0] if values else "")
+def _compare_numbers(key: str, values: tuple[str, ...], labels: Mapping[str, str], sign: int) -> bool:
+    mine, bound = _parse_int(labels.get(key, "")), _parse_int(values[0] if values else "")
     return mine is not None and bound is not None and (mine - bound) * sign > 0
 
 
 def _gt(key: str, values: tuple[str, ...], labels: Mapping[str, str]) -> bool:
-    return _compare(key, values, labels, 1)
+    return _compare_numbers(key, values, labels, 1)
 
 
 def _lt(key: str, values: tuple[str, ...], labels: Mapping[str, str]) -> bool:
-    return _compare(key, values, labels, -1)
+    return _compare_numbers(key, values, labels, -1)
 
 
 _OPERATORS = {
@@ -78,11 +78,11 @@ _OPERATORS = {
 }
 
 
-class BadSelector(ValueError):
+class InvalidSelector(ValueError):
     """A selector text that cannot be parsed."""
 
 
-class Selector(NamedTuple):
+class ParsedSelector(NamedTuple):
     """A parsed `labelSelector=` query: every rule must match."""
 
     rules: tuple[LabelSelectorRequirement, ...] = ()
@@ -96,7 +96,7 @@ _EQUALITY = re.compile(r"\s*+([^\s,=!()<>]++)\s*+(==|=|!=|>|<)\s*+([^\s,=!()<>]*
 _PRESENCE = re.compile(r"\s*+(!?)\s*+([^\s,=!()<>]++)\s*+\Z")
 
 
-def _split(text: str) -> list[str]:
+def _split_rules(text: str) -> list[str]:
     parts, depth, start = [], 0, 0
     for i, char in enumerate(text):
         depth += (char == "(") - (char == ")")
@@ -107,7 +107,7 @@ def _split(text: str) -> list[str]:
     return parts
 
 
-def _rule(text: str) -> LabelSelectorRequirement:
+def _parse_rule(text: str) -> LabelSelectorRequirement:
     if match := _SET_RULE.match(text):
         values = tuple(sorted({v.strip() for v in match[3].split(",")}))
         return LabelSelectorRequirement(key=match[1], operator="In" if match[2] == "in" else "NotIn", values=values)
@@ -116,12 +116,12 @@ def _rule(text: str) -> LabelSelectorRequirement:
         return LabelSelectorRequirement(key=match[1], operator=operator, values=(match[3],))
     if match := _PRESENCE.match(text):
         return LabelSelectorRequirement(key=match[2], operator="DoesNotExist" if match[1] else "Exists")
-    raise BadSelector(f"unable to parse requirement: {text.strip()!r}")
+    raise InvalidSelector(f"unable to parse requirement: {text.strip()!r}")
 
 
 @lru_cache(maxsize=1024)
-def parse_selector(text: str) -> Selector:
+def parse_selector(text: str) -> ParsedSelector:
     """A selector as clients write it: `a=b,c!=d,e in (f,g),h,!i`."""
     if not text.strip():
-        return Selector()
-    return Selector(tuple(_rule(part) for part in _split(text)))
+        return ParsedSelector()
+    return ParsedSelector(tuple(_parse_rule(part) for part in _split_rules(text)))

@@ -55,7 +55,7 @@ Int32: TypeAlias = Annotated[int, Field(format="int32")]
 Int64: TypeAlias = Annotated[int, Field(format="int64")]
 
 
-def always(value: T) -> T:
+def never_omit(value: T) -> T:
     """A default that is encoded even when unchanged, for fields that clients require."""
     factory: Callable[[], Any] = value.copy if isinstance(value, dict) else lambda: value
     written: T = msgspec.field(default_factory=factory)
@@ -72,10 +72,10 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class OwnerReference(Value):
-    api_version: str = always("")
-    kind: str = always("")
-    name: str = always("")
-    uid: str = always("")
+    api_version: str = never_omit("")
+    kind: str = never_omit("")
+    name: str = never_omit("")
+    uid: str = never_omit("")
     controller: bool | None = None
     block_owner_deletion: bool | None = None
 
@@ -101,11 +101,13 @@ class Meta(Value):
 class Condition(Value):
     """One observation about an object, as metav1.Condition."""
 
-    type: Annotated[str, Field("The type of the condition, in CamelCase.", required=True, max_length=316)] = always("")
+    type: Annotated[str, Field("The type of the condition, in CamelCase.", required=True, max_length=316)] = never_omit(
+        ""
+    )
     status: Annotated[
         str,
         Field("The status of the condition: True, False or Unknown.", required=True, enum=("True", "False", "Unknown")),
-    ] = always("Unknown")
+    ] = never_omit("Unknown")
     observed_generation: Annotated[Int64, Field("The generation that the condition was computed for.", minimum=0)] = 0
     last_transition_time: Annotated[datetime | None, Field("When the status last changed.", required=True)] = None
     reason: Annotated[
@@ -117,8 +119,8 @@ class Condition(Value):
             max_length=1024,
             pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
         ),
-    ] = always("")
-    message: Annotated[str, Field("The details for people.", required=True, max_length=32768)] = always("")
+    ] = never_omit("")
+    message: Annotated[str, Field("The details for people.", required=True, max_length=32768)] = never_omit("")
 
 
 class Key(NamedTuple):

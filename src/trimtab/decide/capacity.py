@@ -9,7 +9,7 @@ import numpy as np
 
 from trimtab.api.kinds.cluster import Cluster, ResourceSummary
 from trimtab.api.kinds.work import Component
-from trimtab.api.quantity import parse
+from trimtab.api.quantity import parse_quantity
 from trimtab.api.value import QuantityText
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Mask
@@ -105,8 +105,12 @@ def _free(resource: str) -> Callable[[Cluster], int]:
 
 
 def _left(summary: ResourceSummary, resource: str) -> Fraction:
-    offered = parse(summary.allocatable.get(resource, 0))
-    return offered - parse(summary.allocated.get(resource, 0)) - parse(summary.allocating.get(resource, 0))
+    offered = parse_quantity(summary.allocatable.get(resource, 0))
+    return (
+        offered
+        - parse_quantity(summary.allocated.get(resource, 0))
+        - parse_quantity(summary.allocating.get(resource, 0))
+    )
 
 
 def _ceil(amount: Fraction) -> int:
@@ -151,7 +155,9 @@ def _pods_on_node(request: Sequence[tuple[str, int]], node: Mapping[str, Quantit
     pods = _PODS_PER_NODE
     for resource, amount in request:
         if resource != "pods":
-            pods = min(pods, _ceil(parse(node.get(resource, 0)) * (1000 if resource == "cpu" else 1)) // amount)
+            pods = min(
+                pods, _ceil(parse_quantity(node.get(resource, 0)) * (1000 if resource == "cpu" else 1)) // amount
+            )
     return pods
 
 
@@ -202,7 +208,7 @@ def _sets_by_summary(components: Sequence[Component], summary: ResourceSummary) 
 
 def _in_its_notation(quantity: QuantityText) -> int:
     """A quantity in milli-units for the decimal format, in units for the binary one, as in Karmada's scheduler."""
-    return _ceil(parse(quantity) * (1 if _is_binary(quantity) else 1000))
+    return _ceil(parse_quantity(quantity) * (1 if _is_binary(quantity) else 1000))
 
 
 def _is_binary(quantity: QuantityText) -> bool:
@@ -219,7 +225,7 @@ def _left_in_its_notation(summary: ResourceSummary, resource: str) -> int:
         quantity = amounts.get(resource, 0)
         if position == 0 or (left == 0 and resource in amounts):
             binary = _is_binary(quantity)
-        left = left - parse(quantity) if position else parse(quantity)
+        left = left - parse_quantity(quantity) if position else parse_quantity(quantity)
     return max(0, _ceil(left * (1 if binary else 1000)))
 
 
@@ -241,7 +247,7 @@ def _sets_on_nodes(components: Sequence[Component], cluster: Cluster, limit: int
 
 
 def _node_amount(resource: str, quantity: QuantityText) -> int:
-    return _ceil(parse(quantity) * (1000 if resource == "cpu" else 1))
+    return _ceil(parse_quantity(quantity) * (1000 if resource == "cpu" else 1))
 
 
 def _fill(nodes: Sequence[dict[str, int]], replicas: int, template: Mapping[str, int]) -> bool:

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from trimtab.api.kinds.policy import AddOnScore
-from trimtab.api.kinds.work import DecisionRecord, RefusedClusters
+from trimtab.api.kinds.work import DecisionRecord, RejectedClusters
 from trimtab.api.value import Value
 from trimtab.decide.framework import marks, objections, prioritizers, verdicts
 from trimtab.decide.karmada import Decision
@@ -120,7 +120,7 @@ def record(decision: Decision, now: datetime) -> DecisionRecord:
     )
 
 
-def _refused(ask: Ask, decision: Decision) -> Iterator[RefusedClusters]:
+def _refused(ask: Ask, decision: Decision) -> Iterator[RejectedClusters]:
     """Grouped by the first rejecting filter, as in `all_rejections`, but by array arithmetic: fleets are large."""
     fleet = decision.fleet
     if feasible(ask, fleet).mask.all():
@@ -138,7 +138,7 @@ def _refused(ask: Ask, decision: Decision) -> Iterator[RefusedClusters]:
             _, scores = next(objections([plugin], ask, fleet, [int(out[0])]))
             names = fleet.called(out[:NAMES_KEPT])
             message = "" if scores is None else scores.reason.message
-            yield RefusedClusters(rule=plugin.name, message=message, count=len(out), clusters=tuple(names))
+            yield RejectedClusters(rule=plugin.name, message=message, count=len(out), clusters=tuple(names))
 
 
 def _as_asked(decision: Decision) -> Ask:

@@ -32,8 +32,14 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from trimtab.api.cron import next_time
-from trimtab.api.duration import duration
-from trimtab.api.kinds.disruption import DisruptionBudget, InFlight, RateStatus, RecentDisruption, Window
+from trimtab.api.duration import parse_duration
+from trimtab.api.kinds.disruption import (
+    BudgetWindow,
+    DisruptionBudget,
+    InFlightDisruption,
+    RateStatus,
+    RecentDisruption,
+)
 from trimtab.api.value import IntOrString
 from trimtab.decide.pods.budgets.budget import Limit, Rate, scaled
 
@@ -244,7 +250,7 @@ def gate_of(budget: DisruptionBudget, footing: Footing, now: datetime) -> Gate:
     )
 
 
-def _next_at(windows: Sequence[Window], rate: Rate | None, now: datetime) -> datetime | None:
+def _next_at(windows: Sequence[BudgetWindow], rate: Rate | None, now: datetime) -> datetime | None:
     """The first time at which the rate has capacity and a window is open; None when that is now, or never."""
     free = now if rate is None else rate.next_allowed(now)
     is_open, opens = windows_at(windows, free)
@@ -258,10 +264,10 @@ def rate_of(budget: DisruptionBudget) -> Rate | None:
         return None
     recent = budget.status.rate.recent if budget.status.rate is not None else ()
     times = tuple(sorted(entry.at for entry in recent if entry.at is not None))
-    return Rate(asked.disruptions, duration(asked.period), times)
+    return Rate(asked.disruptions, parse_duration(asked.period), times)
 
 
-def windows_at(windows: Sequence[Window], now: datetime) -> tuple[bool, datetime | None]:
+def windows_at(windows: Sequence[BudgetWindow], now: datetime) -> tuple[bool, datetime | None]:
     """Whether a window is open, and when the next one opens; without windows it is always open."""
     if not windows:
         return True, None
@@ -272,12 +278,12 @@ def windows_at(windows: Sequence[Window], now: datetime) -> tuple[bool, datetime
     return False, min(openings, default=None)
 
 
-def _is_open(window: Window, now: datetime) -> bool:
-    began = next_time(window.schedule, window.time_zone, now - duration(window.duration))
+def _is_open(window: BudgetWindow, now: datetime) -> bool:
+    began = next_time(window.schedule, window.time_zone, now - parse_duration(window.duration))
     return began is not None and began <= now
 
 
-def debited(budget: DisruptionBudget, moves: Sequence[InFlight], now: datetime) -> DisruptionBudget:
+def debited(budget: DisruptionBudget, moves: Sequence[InFlightDisruption], now: datetime) -> DisruptionBudget:
     """The budget after these moves: written before any of them begins, so that a crash can only waste budget."""
     status = budget.status.but(in_flight=(*budget.status.in_flight, *moves))
     rate = rate_of(budget)

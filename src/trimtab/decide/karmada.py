@@ -86,7 +86,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def clears(self) -> bool:
         """Whether the existing placement is removed because no cluster fits any more."""
-        return self.failure is not None and self.failure.kind == NO_FIT and not self.profile.keep_what_is_placed
+        return (
+            self.failure is not None
+            and self.failure.kind == NO_FIT
+            and not self.profile.keep_placement_when_unschedulable
+        )
 
     @property
     def retry(self) -> bool:
@@ -95,7 +99,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def decide(ask: Ask, fleet: Fleet[Cluster], profile: Profile = TRIMTAB) -> Decision:
     """Decide where this request goes in this fleet. Pure: equal inputs give equal results."""
-    if ask.fresh and profile.fresh_is_complete:
+    if ask.fresh and profile.fresh_ignores_current_clusters:
         ask = msgspec.structs.replace(ask, prefers_incumbents=False)
     if ask.plan.groups:
         return _decide_by_groups(ask, fleet, profile)

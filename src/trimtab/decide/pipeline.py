@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from trimtab.api.affinity import belongs
+from trimtab.api.affinity import affinity_matcher
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import StaticClusterWeight
 from trimtab.api.lazy import lazily
@@ -182,7 +182,7 @@ class Attempt:
 
     def _lacks_room(self, shares: Shares) -> bool:
         """Whether an affinity group does not fit because one of its clusters gets more than it can take."""
-        if self.ask.group < 0 or not self.profile.groups_need_room:
+        if self.ask.group < 0 or not self.profile.affinity_groups_need_capacity:
             return False
         return bool((self.available[shares.columns] < np.array(shares.replicas)).any())
 
@@ -381,7 +381,10 @@ def why_none_fits(ask: Ask, fleet: Fleet[Cluster]) -> str:
 
 def _overflow_order(ask: Ask) -> Callable[[Cluster], int]:
     term = ask.term
-    tests = [belongs(term), *(belongs(more) for more in (term.overflow_affinities if term is not None else ()))]
+    tests = [
+        affinity_matcher(term),
+        *(affinity_matcher(more) for more in (term.overflow_affinities if term is not None else ())),
+    ]
 
     def order(cluster: Cluster) -> int:
         return next((position for position, test in enumerate(tests) if test(cluster)), _BEYOND_ALL_GROUPS)
@@ -390,7 +393,7 @@ def _overflow_order(ask: Ask) -> Callable[[Cluster], int]:
 
 
 def _fixed_weight(rules: tuple[StaticClusterWeight, ...]) -> Callable[[Cluster], int]:
-    tests = [(belongs(rule.target_cluster), rule.weight) for rule in rules]
+    tests = [(affinity_matcher(rule.target_cluster), rule.weight) for rule in rules]
     return lambda cluster: max((weight for test, weight in tests if test(cluster)), default=0)
 
 

@@ -16,7 +16,7 @@ from trimtab.api.kinds.policy import (
     StaticClusterWeight,
 )
 from trimtab.api.kinds.work import Binding, Component
-from trimtab.api.quantity import milli, whole
+from trimtab.api.quantity import int_value, milli_value
 from trimtab.decide.fleet import Array
 
 DUPLICATED, STATIC, DYNAMIC, AGGREGATED, BY_SCORE = "Duplicated", "StaticWeight", "DynamicWeight", "Aggregated", "Score"
@@ -279,7 +279,9 @@ def ask_of(
 
 def request_of(resources: "dict[str, str | int | float]") -> tuple[tuple[str, int], ...]:
     """The resource request of one replica in whole numbers; zero amounts are omitted."""
-    amounts = [(name, milli(quantity) if name == "cpu" else whole(quantity)) for name, quantity in resources.items()]
+    amounts = [
+        (name, milli_value(quantity) if name == "cpu" else int_value(quantity)) for name, quantity in resources.items()
+    ]
     amounts = [(name, amount) for name, amount in amounts if amount > 0]
     amounts.sort()
     return tuple(amounts)

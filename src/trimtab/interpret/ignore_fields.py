@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from trimtab.api.jsonpath import BadPath, Place, places
+from trimtab.api.jsonpath import InvalidJSONPath, Location, find_locations
 from trimtab.api.value import Raw
 
 _SELECT = re.compile(r"\[\]\s*\|\s*select\(\s*(\.[^=!]+?)\s*(==|!=)\s*(\"[^\"]*\"|-?\d+|true|false)\s*\)\s*\|\s*(?=\.)")
@@ -16,16 +16,16 @@ def jq_to_json_path(expression: str) -> str:
     text = _SELECT.sub(lambda found: f"[?(@{found[1]}{found[2]}{found[3]})]", expression.strip())
     text = text.replace("[]", "[*]").replace(".[", "[")
     if not _JQ_PATH.match(text):
-        raise BadPath(
+        raise InvalidJSONPath(
             f"JQ expression error in {expression!r}: only paths with names, indexes and select are understood"
         )
     return text
 
 
-def pointer_locations(pointer: str, document: Any) -> Iterator[Place]:
+def pointer_locations(pointer: str, document: Any) -> Iterator[Location]:
     """The location that a JSON pointer names in the document, if it exists."""
     if not pointer.startswith("/"):
-        raise BadPath(f"JSON Pointer error in {pointer!r}: it begins with /")
+        raise InvalidJSONPath(f"JSON Pointer error in {pointer!r}: it begins with /")
     location: list[str | int] = []
     for part in pointer[1:].split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
@@ -41,7 +41,7 @@ def pointer_locations(pointer: str, document: Any) -> Iterator[Place]:
 def with_ignored_fields(manifest: Raw, observed: Raw, rule: Raw) -> Raw:
     """The manifest with the fields that the rule names as they are in `observed`; raises `InvalidJSONPath`."""
     paths: Iterable[str] = [*(rule.get("jsonPaths") or ()), *map(jq_to_json_path, rule.get("jqPathExpressions") or ())]
-    found = [location for path in paths for location in places(manifest, path)]
+    found = [location for path in paths for location in find_locations(manifest, path)]
     found += [
         location for pointer in rule.get("jsonPointers") or () for location in pointer_locations(pointer, manifest)
     ]
@@ -50,7 +50,7 @@ def with_ignored_fields(manifest: Raw, observed: Raw, rule: Raw) -> Raw:
     return manifest
 
 
-def _copy_value_at(desired: Any, observed: Any, location: Place) -> Any:
+def _copy_value_at(desired: Any, observed: Any, location: Location) -> Any:
     """A copy of `desired` with the value of `observed` at the location; without it, where `observed` has none."""
     if not location:
         return observed

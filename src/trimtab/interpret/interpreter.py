@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from trimtab.api.paths import kind_of, text
+from trimtab.api.paths import api_version_and_kind, string_at
 from trimtab.api.value import Raw
 from trimtab.interpret.lua.sandbox import LIMITS, Executor, LuaLimits, run_script
 from trimtab.interpret.lua.scripts import ScriptRules
@@ -41,10 +41,10 @@ class Interpreter:
 
     def cache_key(self, operation: Operation, *objects: Raw) -> tuple[str, ...]:
         """What a result depends on: the rule's generation and each object's version; equal keys give equal results."""
-        gvk = kind_of(objects[0])
+        gvk = api_version_and_kind(objects[0])
         level = self._level_for(gvk, operation)
         rule = "" if level is None else level.generation(gvk, operation)
-        versions = (text(obj, "metadata", field) for obj in objects for field in ("uid", "resourceVersion"))
+        versions = (string_at(obj, "metadata", field) for obj in objects for field in ("uid", "resourceVersion"))
         return (operation, *gvk, rule, *versions)
 
     def _level_for(self, gvk: tuple[str, str], operation: Operation) -> InterpreterLevel | None:
@@ -55,7 +55,7 @@ class Interpreter:
 
     def interpret(self, operation: Operation, *arguments: Any) -> Any:
         """The result of the first level that has a rule; raises `InterpreterError`."""
-        gvk = kind_of(arguments[0])
+        gvk = api_version_and_kind(arguments[0])
         level = self._level_for(gvk, operation)
         if level is None:
             failure = InterpreterFailure("NoRule", f"no rule for {operation} of {gvk[0]} {gvk[1]}")
@@ -94,7 +94,7 @@ class Interpreter:
 
     def health(self, obj: Raw) -> Health:
         """Healthy when no level has a rule for the kind. A failing rule raises; the health is then Unknown."""
-        if not self.interprets(kind_of(obj), Operation.HEALTH):
+        if not self.interprets(api_version_and_kind(obj), Operation.HEALTH):
             return "Healthy"
         return "Healthy" if self.interpret(Operation.HEALTH, obj) else "Unhealthy"
 

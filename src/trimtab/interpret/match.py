@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from trimtab.api.paths import table, text
+from trimtab.api.paths import object_at, string_at
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
 
@@ -15,14 +15,14 @@ def selector_priority(selector: Raw, obj: Raw) -> int:
     """How specifically a `resourceSelectors` entry selects `obj`: 0 not at all, 1 any object, 2 by label, 3 by name."""
     if selector.get("apiVersion") != obj.get("apiVersion") or selector.get("kind") != obj.get("kind"):
         return NO_MATCH
-    if (namespace := text(selector, "namespace")) and namespace != text(obj, "metadata", "namespace"):
+    if (namespace := string_at(selector, "namespace")) and namespace != string_at(obj, "metadata", "namespace"):
         return NO_MATCH
-    if name := text(selector, "name"):
-        return MATCH_BY_NAME if name == text(obj, "metadata", "name") else NO_MATCH
+    if name := string_at(selector, "name"):
+        return MATCH_BY_NAME if name == string_at(obj, "metadata", "name") else NO_MATCH
     if (labels := selector.get("labelSelector")) is None:
         return MATCH_ANY
     wanted = msgspec.convert(labels, LabelSelector, strict=False)
-    return MATCH_BY_LABEL if wanted.matches(table(obj, "metadata", "labels")) else NO_MATCH
+    return MATCH_BY_LABEL if wanted.matches(object_at(obj, "metadata", "labels")) else NO_MATCH
 
 
 def policy_priority(selectors: Sequence[Raw], obj: Raw) -> int:

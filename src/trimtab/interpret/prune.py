@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from trimtab.api.paths import dig, planted, table, tables, text, uprooted
+from trimtab.api.paths import object_at, objects_at, string_at, value_at, with_value, without_value
 from trimtab.api.value import Raw
 from trimtab.interpret.native.retain import TOKEN_SECRET
 
@@ -27,10 +27,10 @@ _CLUSTER_IP_FIELDS = frozenset(("clusterIP", "clusterIPs"))
 
 
 def _remove_keys(obj: Raw, path: tuple[str, ...], keys: frozenset[str]) -> Raw:
-    fields = dig(obj, *path)
+    fields = value_at(obj, *path)
     if not isinstance(fields, dict) or keys.isdisjoint(fields):
         return obj
-    return planted(obj, {key: value for key, value in fields.items() if key not in keys}, *path)
+    return with_value(obj, {key: value for key, value in fields.items() if key not in keys}, *path)
 
 
 def _prune_deployment(obj: Raw) -> Raw:
@@ -38,34 +38,36 @@ def _prune_deployment(obj: Raw) -> Raw:
 
 
 def _prune_job(obj: Raw) -> Raw:
-    obj = uprooted(obj, "spec", "ttlSecondsAfterFinished")
-    if dig(obj, "spec", "manualSelector") is True:
+    obj = without_value(obj, "spec", "ttlSecondsAfterFinished")
+    if value_at(obj, "spec", "manualSelector") is True:
         return obj
     obj = _remove_keys(obj, ("spec", "selector", "matchLabels"), _CONTROLLER_LABELS)
     return _remove_keys(obj, ("spec", "template", "metadata", "labels"), _JOB_LABELS)
 
 
 def _prune_service_account(obj: Raw) -> Raw:
-    prefix = f"{text(obj, 'metadata', 'name')}-token-"
-    secrets = tables(obj, "secrets")
+    prefix = f"{string_at(obj, 'metadata', 'name')}-token-"
+    secrets = objects_at(obj, "secrets")
     if not secrets:
         return obj
-    return planted(obj, [secret for secret in secrets if not text(secret, "name").startswith(prefix)], "secrets")
+    return with_value(
+        obj, [secret for secret in secrets if not string_at(secret, "name").startswith(prefix)], "secrets"
+    )
 
 
 def _prune_service(obj: Raw) -> Raw:
-    address = table(obj, "spec").get("clusterIP")
+    address = object_at(obj, "spec").get("clusterIP")
     return obj if address in (None, "None") else _remove_keys(obj, ("spec",), _CLUSTER_IP_FIELDS)
 
 
 def _prune_secret(obj: Raw) -> Raw:
-    if text(obj, "type") != TOKEN_SECRET:
+    if string_at(obj, "type") != TOKEN_SECRET:
         return obj
-    return uprooted(uprooted(obj, "data"), "metadata", "annotations", "kubernetes.io/service-account.uid")
+    return without_value(without_value(obj, "data"), "metadata", "annotations", "kubernetes.io/service-account.uid")
 
 
 def _prune_claim(obj: Raw) -> Raw:
-    return uprooted(obj, "metadata", "annotations", "volume.kubernetes.io/selected-node")
+    return without_value(obj, "metadata", "annotations", "volume.kubernetes.io/selected-node")
 
 
 _PRUNERS: dict[str, Callable[[Raw], Raw]] = {
@@ -80,6 +82,6 @@ _PRUNERS: dict[str, Callable[[Raw], Raw]] = {
 
 def prune(obj: Raw) -> Raw:
     """`obj` as it goes into a Work: without status and the fields that its own API server owns."""
-    obj = uprooted(_remove_keys(obj, ("metadata",), _SERVER_METADATA), "status")
-    prune_kind = _PRUNERS.get(text(obj, "kind"))
+    obj = without_value(_remove_keys(obj, ("metadata",), _SERVER_METADATA), "status")
+    prune_kind = _PRUNERS.get(string_at(obj, "kind"))
     return prune_kind(obj) if prune_kind else obj

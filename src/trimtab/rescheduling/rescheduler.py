@@ -224,7 +224,7 @@ class Rescheduler:
     def _by_policy(self, picture: Picture, policy: DeschedulerPolicy) -> Plan:
         """The moves of a DeschedulerPolicy: its plugins select; our checks apply unless the profile is upstream."""
         turn = cycle(policy, picture.scene, self._profile, picture.facts.measures)
-        if self._profile.descheduler_looks_ahead:
+        if self._profile.descheduler_simulates_moves:
             return obey(picture, turn)
         found = tuple(Move(one.pod, one.node, "", one.strategy, 0.0, one.reason) for one in turn.evictions)
         refused = tuple(Refused(one.pod, one.strategy, 0.0, one.reason) for one in turn.refused)
@@ -301,7 +301,7 @@ class Rescheduler:
             if policy is not None and policy.eviction_failure_event_notification:
                 self._tell(raw, "EvictionFailed", f"{move.objective}: {reason}", warning=True)
             return reason
-        if self._profile.descheduler_looks_ahead and picture.facts.measures is not None:
+        if self._profile.descheduler_simulates_moves and picture.facts.measures is not None:
             used = picture.facts.measures.pods.get(move.pod.key, {})
             self._averages = shifted(self._averages, used, move.source, move.expected)
         if not self._embedded:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
-from trimtab.api.kind import kind_of, wire
+from trimtab.api.kind import kind_of, to_wire
 from trimtab.api.value import Key, Object, Raw
 from trimtab.client.client import Client, Resource, resource_of
 from trimtab.controllers.contract import (
@@ -113,7 +113,7 @@ class EffectExecutor:
     async def _create_together(self, type_: type[Object], wanted: Sequence[Object]) -> bool:
         """Create the objects in one request; `False` if the client cannot, or an object has a status."""
         table = self._state.cache.table_of(type_)
-        bodies = [wire(obj) for obj in wanted]
+        bodies = [to_wire(obj) for obj in wanted]
         if any(body.get("status") for body in bodies):
             return False  # a status is written by a second request, after the create
         created = await self._state.client.create_together(table.resource, bodies, manager=self._field_manager)
@@ -182,7 +182,7 @@ class EffectExecutor:
         )
 
     async def _create(self, table: Table, wanted: Object) -> None:
-        body = wire(wanted)
+        body = to_wire(wanted)
         status = body.get("status")
         self.writes += 1
         created = await self._state.client.create(table.resource, body, manager=self._field_manager, typed=True)

@@ -181,7 +181,11 @@ class Beat:
                 return list(self.controller.gone(key, self._view_of(key, None))) if self.controller.gone else []
             view = self._view_of(key, entry)
             effects = self.controller.reconcile(_subject(entry, self.controller), view)
-            return list(effects) if view.profile.tell_routine else [one for one in effects if not _is_routine(one)]
+            return (
+                list(effects)
+                if view.profile.record_routine_events
+                else [one for one in effects if not _is_routine(one)]
+            )
         except Exception as exception:  # noqa: BLE001 - one of the two places that catch everything
             return exception
 
@@ -199,7 +203,7 @@ class Beat:
         for profile, subjects in by_profile.values():
             view = LiveView(self._state, profile=profile)
             for subject, effect in cast("Any", self.controller.reconcile(subjects, view)):
-                if profile.tell_routine or not _is_routine(effect):
+                if profile.record_routine_events or not _is_routine(effect):
                     effects[by_subject[id(subject)]].append(effect)
         return list(effects.items())
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import yaml
 
-from trimtab.api.quantity import BadQuantity, canonical, from_milli, milli, whole
+from trimtab.api.quantity import InvalidQuantity, canonical_form, from_milli, int_value, milli_value
 from trimtab.api.value import Field, QuantityText, Value
 from trimtab.errors import InputFault
 
@@ -55,9 +55,9 @@ class Pool(Value, forbid_unknown_fields=True):
     @property
     def amounts(self) -> dict[str, str]:
         """The capacity that a node of this pool reports."""
-        memory = self.memory if self.memory is not None else from_milli(milli(self.cpu) * (4 << 30), binary=True)
-        further = {name: canonical(amount) for name, amount in sorted(self.resources.items())}
-        return {"cpu": canonical(self.cpu), "memory": canonical(memory), "pods": str(self.pods), **further}
+        memory = self.memory if self.memory is not None else from_milli(milli_value(self.cpu) * (4 << 30), binary=True)
+        further = {name: canonical_form(amount) for name, amount in sorted(self.resources.items())}
+        return {"cpu": canonical_form(self.cpu), "memory": canonical_form(memory), "pods": str(self.pods), **further}
 
 
 class NodePlan(Value):
@@ -217,6 +217,6 @@ def _complaints(plan: FleetPlan) -> Iterator[str]:
 def _size_complaints(member: str, pool: Pool) -> Iterator[str]:
     for name, amount in {"cpu": pool.cpu, "memory": pool.memory or "1", **pool.resources}.items():
         try:
-            whole(amount)
-        except BadQuantity as error:
+            int_value(amount)
+        except InvalidQuantity as error:
             yield f"{name} of {member}: {error}"

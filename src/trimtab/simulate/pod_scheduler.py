@@ -372,7 +372,7 @@ class Binder:
 
     async def _bind(self, pod: Pod, node: str, seen: str) -> None:
         meta = pod.metadata
-        annotations = {BIND_GENERATION: seen, BINDER: self._name} if self._profile.bind_what_was_seen else {}
+        annotations = {BIND_GENERATION: seen, BINDER: self._name} if self._profile.bind_only_if_node_unchanged else {}
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",

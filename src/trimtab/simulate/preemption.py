@@ -60,12 +60,12 @@ class Preemptor:
     def types_read(self) -> list[type[Object]]:
         """Types whose tables must be synced before the first preemption."""
         types: list[type[Object]] = [DisruptionBudget, DisruptionPolicy, PodDisruptionBudget, Service]
-        return types + list(READ if self._profile.preemption_shares_the_burden else ())
+        return types + list(READ if self._profile.preemption_spreads_disruptions else ())
 
     def plan(self, pod: Resident, fleet: NodeFleet) -> PlannedPreemption | None:
         """Select the victims whose eviction makes the pod fit; None if no eviction helps."""
         now = self._clock.now()
-        burdens = self._ledger.burdens(now) if self._profile.preemption_shares_the_burden else None
+        burdens = self._ledger.burdens(now) if self._profile.preemption_spreads_disruptions else None
         rules = self._profile.but(preemption_obeys_budgets=self._budgets_are_binding)
         found = preempt(pod, fleet, self._covers(), rules, fairness=self._fairness(pod), burdens=burdens)
         if not isinstance(found, Preemption):
@@ -81,7 +81,7 @@ class Preemptor:
         except (ApiFault, OSError, TimeoutError):
             self._ledger.give_back(charged)
             raise
-        if self._profile.preemption_shares_the_burden:
+        if self._profile.preemption_spreads_disruptions:
             event = Note(ref(pod.pod), "Preempting", planned.message, "default-scheduler")
             self._recorder.tell(event, planned.decided_at)
 

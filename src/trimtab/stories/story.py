@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import yaml
 
-from trimtab.api.duration import duration
+from trimtab.api.duration import parse_duration
 from trimtab.api.value import Field, Raw, Value
 from trimtab.controllers.settings import SETTINGS
 from trimtab.errors import InputFault
@@ -191,7 +191,7 @@ def seconds(text: Duration) -> float:
         return float(text)
     if _DURATION.fullmatch(text) is None:
         raise InputFault(f"{text!r} is not a duration such as 90s or 1h30m")
-    return duration(text).total_seconds()
+    return parse_duration(text).total_seconds()
 
 
 def many(names: Names) -> tuple[str, ...]:

@@ -1,7 +1,14 @@
 """Kinds of the group trimtab.dev."""
 
 from api.kinds.kind_helpers import decode, reencode, schema_error_fields, with_schema_defaults
-from trimtab.api.kinds.disruption import CAUSES, REASONS, DisruptionBudget, DisruptionPolicy, Move, PriorityOrder
+from trimtab.api.kinds.disruption import (
+    DISRUPTION_REASONS,
+    MOVE_CAUSES,
+    DisruptionBudget,
+    DisruptionPolicy,
+    Move,
+    PriorityOrder,
+)
 
 
 def test_budget_schema_limits_rates_and_reasons() -> None:
@@ -16,7 +23,7 @@ def test_budget_schema_limits_rates_and_reasons() -> None:
 
 
 def test_every_disruption_reason_is_a_cause_of_moves() -> None:
-    assert set(REASONS) < set(CAUSES)
+    assert set(DISRUPTION_REASONS) < set(MOVE_CAUSES)
 
 
 def test_policy_storm_limits_have_defaults() -> None:

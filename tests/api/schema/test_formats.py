@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.api.field_errors import go_number, shown
+from trimtab.api.field_errors import format_go_number, format_value
 from trimtab.api.schema.formats import FORMATS
 
 
@@ -37,8 +37,8 @@ def test_format_accepts_valid_and_rejects_invalid_values(name: str, good: list[s
     [(3, "3"), (3.0, "3"), (2.5, "2.5"), (1e10, "1e+10"), (1234567.0, "1.234567e+06"), (10**12, str(10**12))],
 )
 def test_numbers_are_formatted_as_in_go(number: float, text: str) -> None:
-    assert go_number(number) == text
+    assert format_go_number(number) == text
 
 
 def test_values_are_formatted_as_json() -> None:
-    assert shown({"a": [1, True, None]}) == '{"a":[1,true,null]}'
+    assert format_value({"a": [1, True, None]}) == '{"a":[1,true,null]}'

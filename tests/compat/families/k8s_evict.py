@@ -39,7 +39,7 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     budgets = [budget(entry) for entry in case["pdbs"] or []]
     preconditions = Preconditions(case.get("preconditionUID") or "", case.get("preconditionResourceVersion") or "")
     guarding = [Guard(one) for one in budgets if guards(one, pod(case))]
-    given = judge_eviction(pod(case), guarding, preconditions, NOON, several_allowed=UPSTREAM.all_budgets_hold)
+    given = judge_eviction(pod(case), guarding, preconditions, NOON, several_allowed=UPSTREAM.all_budgets_must_allow)
     done = given.allowed and not dry
     refusal = given.refusal
     return {

@@ -7,8 +7,13 @@ import pytest
 from builders import NOON, binding, cluster, deployment, item
 from views import FakeView
 
-from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus, InFlight
-from trimtab.api.kinds.work import Hold, Replacement, TargetCluster
+from trimtab.api.kinds.disruption import (
+    DisruptionBudget,
+    DisruptionBudgetSpec,
+    DisruptionBudgetStatus,
+    InFlightDisruption,
+)
+from trimtab.api.kinds.work import HeldReplicas, StateBeforeMove, TargetCluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
 from trimtab.controllers.movement import binding_moves
@@ -34,9 +39,9 @@ def test_a_reschedule_request_is_read_back_until_another_timestamp_replaces_it()
 
 
 def test_while_replicas_are_held_the_placement_before_the_move_counts() -> None:
-    moving = binding(clusters={"m2": 4}, status_replacement=Replacement(before=BEFORE))
+    moving = binding(clusters={"m2": 4}, status_replacement=StateBeforeMove(before=BEFORE))
     assert binding_moves.base(moving) == {"m2": 4}
-    held = moving.but(status=moving.status.but(holds=(Hold(cluster="m1", replicas=4),)))
+    held = moving.but(status=moving.status.but(holds=(HeldReplicas(cluster="m1", replicas=4),)))
     assert binding_moves.base(held) == {"m1": 4}
 
 
@@ -73,7 +78,7 @@ def test_a_budget_applies_by_selector_reason_and_target() -> None:
 
 def test_granted_moves_without_a_hold_are_subtracted_from_the_available_replicas() -> None:
     subject = binding(clusters={"m1": 3}, status_aggregated_status=(item("m1", status={"readyReplicas": 3}),))
-    entry = InFlight(object="Deployment/web", replicas=2, from_="m1", since=NOON)
+    entry = InFlightDisruption(object="Deployment/web", replicas=2, from_="m1", since=NOON)
     granted = budget().but(status=DisruptionBudgetStatus(in_flight=(entry,)))
     found = binding_moves.footing(granted, FakeView([cluster("m1"), subject], raws=[deployment()]))
     assert (found.desired, found.available) == (3, 1)

@@ -7,20 +7,20 @@ from builders import NOON, binding, cluster, deployment, item
 from views import FakeView
 
 from trimtab.api.kinds.disruption import (
+    BudgetWindow,
     DisruptionBudget,
     DisruptionBudgetSpec,
     DisruptionBudgetStatus,
-    InFlight,
+    DisruptionRate,
+    InFlightDisruption,
     Move,
     MovedObject,
     MoveSpec,
     MoveStatus,
-    Rate,
     RateStatus,
     RecentDisruption,
-    Window,
 )
-from trimtab.api.kinds.work import Binding, Hold, Replacement, TargetCluster
+from trimtab.api.kinds.work import Binding, HeldReplicas, StateBeforeMove, TargetCluster
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import Again
@@ -84,8 +84,8 @@ def test_replicas_in_a_cluster_that_is_not_ready_are_not_available() -> None:
 def test_surge_replicas_of_a_moving_workload_are_not_counted() -> None:
     moving = web(
         {"m1": 2, "m2": 4},
-        status_holds=(Hold(cluster="m1", replicas=2),),
-        status_replacement=Replacement(
+        status_holds=(HeldReplicas(cluster="m1", replicas=2),),
+        status_replacement=StateBeforeMove(
             before=(TargetCluster(name="m1", replicas=2), TargetCluster(name="m2", replicas=2))
         ),
     )
@@ -95,7 +95,7 @@ def test_surge_replicas_of_a_moving_workload_are_not_counted() -> None:
 
 def test_a_granted_move_counts_until_it_is_finished() -> None:
     in_flight = DisruptionBudgetStatus(
-        in_flight=(InFlight(object="Deployment/web", replicas=1, from_="m1", since=NOON),)
+        in_flight=(InFlightDisruption(object="Deployment/web", replicas=1, from_="m1", since=NOON),)
     )
     status, _ = reconcile(workload_budget(in_flight, max_unavailable=2), web({"m1": 2, "m2": 2}), now=NOON + SECOND)
     assert (len(status.in_flight), status.available, status.allowed_now) == (1, 3, 1)
@@ -105,7 +105,7 @@ def test_a_granted_move_counts_until_it_is_finished() -> None:
 
 def test_a_move_with_an_outcome_in_the_log_no_longer_counts() -> None:
     in_flight = DisruptionBudgetStatus(
-        in_flight=(InFlight(object="Deployment/web", replicas=1, from_="m1", since=NOON),)
+        in_flight=(InFlightDisruption(object="Deployment/web", replicas=1, from_="m1", since=NOON),)
     )
     about = MovedObject(api_version="apps/v1", kind="Deployment", namespace="demo", name="web")
     ended = Move(
@@ -123,19 +123,23 @@ def test_a_move_with_an_outcome_in_the_log_no_longer_counts() -> None:
 def test_a_used_up_rate_reports_when_the_next_move_is_allowed() -> None:
     recent = RecentDisruption(object="Deployment/web", at=NOON - 10 * SECOND)
     spent = DisruptionBudgetStatus(rate=RateStatus(recent=(recent,)))
-    status, waits = reconcile(workload_budget(spent, rate=Rate(disruptions=1, period="1m")), web({"m1": 2, "m2": 2}))
+    status, waits = reconcile(
+        workload_budget(spent, rate=DisruptionRate(disruptions=1, period="1m")), web({"m1": 2, "m2": 2})
+    )
     assert (status.allowed_now, status.next_allowed_at) == (0, NOON + 50 * SECOND)
     assert (status.rate.in_window, status.rate.limit) == (1, 1)
     assert 50 < min(waits) < 51
     status, _ = reconcile(
-        workload_budget(spent, rate=Rate(disruptions=1, period="1m")), web({"m1": 2, "m2": 2}), now=NOON + 50 * SECOND
+        workload_budget(spent, rate=DisruptionRate(disruptions=1, period="1m")),
+        web({"m1": 2, "m2": 2}),
+        now=NOON + 50 * SECOND,
     )
     assert (status.allowed_now, status.next_allowed_at, status.rate.recent) == (1, None, ())
 
 
 def test_a_closed_window_reports_when_it_opens() -> None:
     status, _ = reconcile(
-        workload_budget(windows=(Window(schedule="0 13 * * *", duration="1h"),)), web({"m1": 2, "m2": 2})
+        workload_budget(windows=(BudgetWindow(schedule="0 13 * * *", duration="1h"),)), web({"m1": 2, "m2": 2})
     )
     assert (status.allowed_now, status.next_allowed_at) == (0, NOON + 3600 * SECOND)
 
@@ -151,7 +155,7 @@ def test_a_budget_without_a_selector_covers_nothing() -> None:
 
 def test_a_move_stays_in_flight_while_only_the_stale_source_reports_enough_replicas() -> None:
     """The source cluster still reports three ready replicas, although its new share is two."""
-    in_flight = (InFlight(object="Deployment/web", from_="m1", replicas=1, since=NOON - 10 * SECOND),)
+    in_flight = (InFlightDisruption(object="Deployment/web", from_="m1", replicas=1, since=NOON - 10 * SECOND),)
     before = DisruptionBudgetStatus(in_flight=in_flight)
     status, _ = reconcile(workload_budget(before, max_unavailable=1), web({"m1": 3, "m2": 1}))
     assert status.in_flight == in_flight

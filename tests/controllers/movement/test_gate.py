@@ -11,7 +11,7 @@ from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
 from trimtab.api.kinds.rebalancer import MoveOptions, RebalancerSpec, WorkloadRebalancer
-from trimtab.api.kinds.work import Binding, Hold, Replacement
+from trimtab.api.kinds.work import Binding, HeldReplicas, StateBeforeMove
 from trimtab.api.profile import TRIMTAB
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Key, Meta
@@ -111,8 +111,8 @@ def test_transfers_with_a_hold_continue_without_being_charged_again() -> None:
     before = web({"m1": 4})
     moving = web(
         {"m1": 2, "m2": 2},
-        status_holds=(Hold(cluster="m1", replicas=2, since=NOON, reason="Rebalance"),),
-        status_replacement=Replacement(before=before.spec.clusters),
+        status_holds=(HeldReplicas(cluster="m1", replicas=2, since=NOON, reason="Rebalance"),),
+        status_replacement=StateBeforeMove(before=before.spec.clusters),
     )
     for one in (budget(max_concurrent=0), budget(max_unavailable=2)):
         result = admitted(moving, one)

@@ -7,7 +7,7 @@ from builders import NOON, binding, cluster, item
 from views import FakeView
 
 from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec, MoveStatus, MoveTarget
-from trimtab.api.kinds.work import Binding, GracefulEvictionTask, Hold
+from trimtab.api.kinds.work import Binding, GracefulEvictionTask, HeldReplicas
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import Again, Gone
 from trimtab.controllers.movement.binding_moves import GENERATION
@@ -55,7 +55,7 @@ def test_a_move_is_not_done_while_the_target_reports_its_old_share() -> None:
 
 
 def test_a_move_is_unfinished_while_it_has_a_hold_or_an_eviction_task() -> None:
-    assert outcome(move_entry(), web(status_holds=(Hold(cluster="m1", replicas=2),))) == ""
+    assert outcome(move_entry(), web(status_holds=(HeldReplicas(cluster="m1", replicas=2),))) == ""
     task = GracefulEvictionTask(from_cluster="m1", producer="p", reason="R")
     assert outcome(move_entry(), web(graceful_eviction_tasks=(task,))) == ""
 

@@ -14,7 +14,7 @@ from trimtab.api.kinds.rebalancer import (
     WorkloadReference,
     WorkloadSelector,
 )
-from trimtab.api.kinds.work import Binding, Hold, TargetCluster
+from trimtab.api.kinds.work import Binding, HeldReplicas, TargetCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
@@ -128,7 +128,7 @@ def test_selectors_without_matches_are_not_reported_as_done() -> None:
 
 def test_an_item_is_done_when_the_placement_changed_and_is_healthy() -> None:
     moved = binding(clusters={"m1": 1, "m2": 1}, status_last_scheduled_time=NOON, reschedule_triggered_at=NOON)
-    held = moved.but(status=moved.status.but(holds=(Hold(cluster="m1", replicas=1),)))
+    held = moved.but(status=moved.status.but(holds=(HeldReplicas(cluster="m1", replicas=1),)))
     assert phases(reconcile(job("web", status=moving()), held)[1]) == {"web": "Moving"}
     healthy = moved.but(status=moved.status.but(aggregated_status=(item("m1"), item("m2"))))
     _, after = reconcile(job("web", status=moving()), healthy)

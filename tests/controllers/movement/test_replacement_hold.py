@@ -7,7 +7,7 @@ from builders import NOON, binding, cluster, item
 from views import FakeView
 
 from trimtab.api.kinds.disruption import Move, MovedObject, MoveSpec
-from trimtab.api.kinds.work import Binding, Hold, PreviousPlacement, Replacement, TargetCluster
+from trimtab.api.kinds.work import Binding, HeldReplicas, PreviousPlacement, StateBeforeMove, TargetCluster
 from trimtab.api.value import Meta
 from trimtab.controllers.contract import Again
 from trimtab.controllers.movement.replacement_hold import hold
@@ -23,8 +23,8 @@ def moving(ready: dict[str, int], **fields: Any) -> Binding:
     """Four replicas leave m1 for m2."""
     return binding(
         clusters={"m2": 4},
-        status_holds=(Hold(cluster="m1", replicas=4, since=NOON, until=LATER, reason="Rebalance"),),
-        status_replacement=Replacement(before=shares(m1=4), ready=shares(m1=4)),
+        status_holds=(HeldReplicas(cluster="m1", replicas=4, since=NOON, until=LATER, reason="Rebalance"),),
+        status_replacement=StateBeforeMove(before=shares(m1=4), ready=shares(m1=4)),
         status_aggregated_status=tuple(item(name, status={"readyReplicas": n}) for name, n in ready.items()),
         **fields,
     )
@@ -58,7 +58,7 @@ def test_holds_are_released_when_as_many_replicas_are_ready_elsewhere() -> None:
 
 
 def test_replicas_that_were_ready_before_the_move_are_no_replacement() -> None:
-    before = Replacement(before=shares(m1=4, m2=2), ready=shares(m1=4, m2=2))
+    before = StateBeforeMove(before=shares(m1=4, m2=2), ready=shares(m1=4, m2=2))
     growing = moving({"m1": 4, "m2": 5})
     subject = growing.but(spec=growing.spec.but(clusters=shares(m2=6)), status=growing.status.but(replacement=before))
     assert [type(effect) for effect in reconcile(subject)] == [Again]
@@ -106,7 +106,7 @@ def test_an_object_without_replicas_is_replaced_when_it_is_applied() -> None:
     config = moving({"m1": 0}, replicas=0)
     config = config.but(
         spec=config.spec.but(clusters=shares(m2=0)),
-        status=config.status.but(replacement=Replacement(before=shares(m1=0))),
+        status=config.status.but(replacement=StateBeforeMove(before=shares(m1=0))),
     )
     assert [type(effect) for effect in reconcile(config)] == [Again]
     arrived = config.but(status=config.status.but(aggregated_status=(item("m1"), item("m2"))))

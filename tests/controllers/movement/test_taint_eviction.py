@@ -11,7 +11,7 @@ from views import FakeView
 from static_fleet import StaticFleet, serving_cluster
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster, Taint, Toleration
-from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec, Move, Storm
+from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionPolicySpec, Move, OutageThresholds
 from trimtab.api.kinds.policy import (
     ClusterFailoverBehavior,
     FailoverBehavior,
@@ -133,7 +133,9 @@ def test_many_clusters_that_are_not_ready_slow_evictions_down() -> None:
 
 
 def test_storm_thresholds_come_from_the_policy() -> None:
-    policy = DisruptionPolicy(metadata=Meta(name="default"), spec=DisruptionPolicySpec(storm=Storm(stop_above="90%")))
+    policy = DisruptionPolicy(
+        metadata=Meta(name="default"), spec=DisruptionPolicySpec(storm=OutageThresholds(stop_above="90%"))
+    )
     assert evicted_binding(reconcile(binding(clusters={"m00": 2}), *fleet_with(30, 40), things=[policy])) is not None
 
 
@@ -149,7 +151,9 @@ def test_a_few_clusters_that_are_not_ready_are_no_storm_in_a_small_fleet(
 
 
 def test_the_minimum_size_of_a_storm_comes_from_the_policy() -> None:
-    policy = DisruptionPolicy(metadata=Meta(name="default"), spec=DisruptionPolicySpec(storm=Storm(at_least=1)))
+    policy = DisruptionPolicy(
+        metadata=Meta(name="default"), spec=DisruptionPolicySpec(storm=OutageThresholds(at_least=1))
+    )
     clusters = fleet_with(2, 3)
     assert pace_of(clusters[0], FakeView([*clusters, policy])) == 0.1
 

@@ -6,13 +6,13 @@ from views import NOON, FakeView
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.ocm_work import (
-    ConditionRule,
     DeleteOption,
     ExecutorServiceAccount,
     ExecutorSubject,
     FeedbackRule,
     IgnoreField,
     JsonPath,
+    ManifestConditionRule,
     ManifestConfigOption,
     ManifestsTemplate,
     ManifestWork,
@@ -206,7 +206,7 @@ def test_progressing_time_restarts_with_a_new_generation() -> None:
 WITH_RULE = ManifestConfigOption(
     resource_identifier=WorkResourceIdentifier(group="apps", resource="deployments", name="web", namespace="default"),
     condition_rules=(
-        ConditionRule(condition="Complete", type="CEL", cel_expressions=("object.status.readyReplicas == 2",)),
+        ManifestConditionRule(condition="Complete", type="CEL", cel_expressions=("object.status.readyReplicas == 2",)),
     ),
 )
 

@@ -7,7 +7,7 @@ import pytest
 from views import NOON, FakeView
 
 from trimtab import plugins
-from trimtab.api.kind import wire
+from trimtab.api.kind import to_wire
 from trimtab.api.kinds.ocm_clusters import (
     ManagedCluster,
     ManagedClusterSelector,
@@ -21,6 +21,7 @@ from trimtab.api.kinds.ocm_clusters import (
 from trimtab.api.kinds.ocm_placement import (
     AddOnPlacementScore,
     AddOnPlacementScoreStatus,
+    AddOnScoreValue,
     ClusterPredicate,
     ClusterSelector,
     OcmPlacement,
@@ -28,7 +29,6 @@ from trimtab.api.kinds.ocm_placement import (
     PlacementDecisionStatus,
     PlacementSpec,
     PlacementToleration,
-    Score,
 )
 from trimtab.api.kinds.policy import AddOnScore, PrioritizerConfig, PrioritizerPolicy, ScoreCoordinate
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
@@ -66,7 +66,7 @@ def taint(key: str = "cluster.open-cluster-management.io/unavailable", effect: s
 
 def score(name: str, value: int, until: timedelta | None = None) -> AddOnPlacementScore:
     status = AddOnPlacementScoreStatus(
-        scores=(Score(name="s", value=value),), valid_until=NOON + until if until is not None else None
+        scores=(AddOnScoreValue(name="s", value=value),), valid_until=NOON + until if until is not None else None
     )
     return AddOnPlacementScore(metadata=Meta(name="demo", namespace=name), status=status)
 
@@ -169,7 +169,7 @@ def test_damaged_decision_is_restored(damage: Any, count: int) -> None:
 def test_decisions_have_the_format_that_argo_cd_reads() -> None:
     world = FakeWorld(new_placement(), cluster("a"))
     (decision,) = [effect for effect in world.reconcile() if isinstance(effect, PlacementDecision)]
-    raw = wire(decision)
+    raw = to_wire(decision)
     assert raw["metadata"]["labels"][PLACEMENT_LABEL] == "p"
     assert raw["status"]["decisions"] == [{"clusterName": "a", "reason": ""}]
     assert raw["metadata"]["ownerReferences"][0]["kind"] == "Placement"

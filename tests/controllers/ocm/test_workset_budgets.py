@@ -1,7 +1,12 @@
 import pytest
 from views import NOON, FakeView
 
-from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, DisruptionBudgetStatus, InFlight
+from trimtab.api.kinds.disruption import (
+    DisruptionBudget,
+    DisruptionBudgetSpec,
+    DisruptionBudgetStatus,
+    InFlightDisruption,
+)
 from trimtab.api.kinds.ocm_work import ManifestWork, ManifestWorkReplicaSet
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
@@ -27,7 +32,7 @@ def work(cluster: str, **conditions: str) -> ManifestWork:
     return made.but(status=made.status.but(conditions=found))
 
 
-def budget(*in_flight: InFlight, app: str = "web") -> DisruptionBudget:
+def budget(*in_flight: InFlightDisruption, app: str = "web") -> DisruptionBudget:
     return DisruptionBudget(
         metadata=Meta(name="b", namespace="team"),
         spec=DisruptionBudgetSpec(target="Workloads", selector=LabelSelector(match_labels={"app": app})),
@@ -35,8 +40,8 @@ def budget(*in_flight: InFlight, app: str = "web") -> DisruptionBudget:
     )
 
 
-def in_flight(cluster: str) -> InFlight:
-    return InFlight(object="ManifestWorkReplicaSet/web", replicas=1, from_=cluster)
+def in_flight(cluster: str) -> InFlightDisruption:
+    return InFlightDisruption(object="ManifestWorkReplicaSet/web", replicas=1, from_=cluster)
 
 
 @pytest.mark.parametrize(

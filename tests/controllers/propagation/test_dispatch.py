@@ -7,7 +7,7 @@ from builders import NOON, binding, cluster, deployment, works
 from views import FakeView
 
 from trimtab.api.kinds.override_policy import OverridePolicy
-from trimtab.api.kinds.work import GracefulEvictionTask, Hold, TargetCluster
+from trimtab.api.kinds.work import GracefulEvictionTask, HeldReplicas, TargetCluster
 from trimtab.api.profile import UPSTREAM
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Gone, Note, Remember
@@ -76,7 +76,10 @@ def test_no_new_work_before_directly_purged_cluster_is_empty() -> None:
 
 
 def test_hold_adds_to_replicas_of_placement() -> None:
-    held = binding(clusters={"m2": 3}, status_holds=(Hold(cluster="m1", replicas=2), Hold(cluster="m2", replicas=1)))
+    held = binding(
+        clusters={"m2": 3},
+        status_holds=(HeldReplicas(cluster="m1", replicas=2), HeldReplicas(cluster="m2", replicas=1)),
+    )
     assert {t.name: t.replicas for t in targets(held)} == {"m2": 4, "m1": 2}
     assert expected_clusters(held) == {"m1", "m2"}
 

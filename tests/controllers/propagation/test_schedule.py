@@ -13,7 +13,7 @@ from trimtab.api.kinds.cluster import APIEnablement, APIResource, Cluster, Resou
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionBudgetSpec, Move
 from trimtab.api.kinds.ocm_placement import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from trimtab.api.kinds.rebalancer import RebalancerSpec, WorkloadRebalancer
-from trimtab.api.kinds.work import Binding, Hold
+from trimtab.api.kinds.work import Binding, HeldReplicas
 from trimtab.api.profile import TRIMTAB, UPSTREAM, Profile
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Condition, Meta
@@ -186,7 +186,7 @@ def test_drain_without_feasible_cluster_is_reported_and_changes_nothing() -> Non
 
 
 def test_no_move_starts_while_hold_exists() -> None:
-    moving = web({"m1": 4}, status_holds=(Hold(cluster="m3", replicas=1),))
+    moving = web({"m1": 4}, status_holds=(HeldReplicas(cluster="m3", replicas=1),))
     assert written(seen(moving)) == ()
 
 

@@ -25,7 +25,7 @@ def test_list_contains_its_items_and_revision() -> None:
     body = listing(head, {"resourceVersion": "42"}, [CONFIG_MAP, CONFIG_MAP]).body
     assert body.startswith(protobuf.MAGIC)
     assert b"42" in body
-    assert body.count(protobuf.open_envelope(encode(CONFIG_MAP)).raw) == 2
+    assert body.count(protobuf.decode_envelope(encode(CONFIG_MAP)).raw) == 2
 
 
 def test_watch_event_has_its_length_in_front() -> None:

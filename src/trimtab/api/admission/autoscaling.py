@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trimtab.api.field_errors import duplicate, invalid
-from trimtab.api.paths import dig, indexed_objects
+from trimtab.api.paths import indexed_objects, value_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -14,10 +14,10 @@ _CRON_NAMES = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnig
 
 
 def check_cron(cron: Raw, old: Raw | None) -> list[Cause]:
-    scales_hpa = dig(cron, "spec", "scaleTargetRef", "kind") == "FederatedHPA"
+    scales_hpa = value_at(cron, "spec", "scaleTargetRef", "kind") == "FederatedHPA"
     causes: list[Cause] = []
     seen: set[str] = set()
-    for i, rule in indexed_objects(dig(cron, "spec", "rules")):
+    for i, rule in indexed_objects(value_at(cron, "spec", "rules")):
         field, name = f"spec.rules[{i}]", str(rule.get("name", ""))
         if name in seen:
             causes.append(duplicate(f"{field}.name", name))

@@ -7,18 +7,18 @@ from urllib.parse import urlsplit
 from trimtab.api import quantity
 from trimtab.api.field_errors import duplicate, invalid, not_supported, required, too_long, too_many
 from trimtab.api.names import label_faults, label_value_faults, qualified_name_faults
-from trimtab.api.paths import dig, indexed_objects, int_or_zero, map_objects_at, planted, strings_in, table
+from trimtab.api.paths import indexed_objects, int_or_zero, map_objects_at, object_at, strings_in, value_at, with_value
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
-_LONGEST_NAME = 48
-MOST_TAINTS = 64
-MOST_MODELS = 64
-MOST_RANGES = 16
-LONGEST_RESOURCE = 317
+_MAX_NAME_LENGTH = 48
+MAX_TAINTS = 64
+MAX_MODELS = 64
+MAX_RANGES = 16
+MAX_RESOURCE_NAME_LENGTH = 317
 """Limits that upstream does not have: CEL rules that compare all pairs need a bound on the number of items."""
 _PROXY_SCHEMES = ("http", "https", "socks5")
-_LARGEST = (1 << 63) - 1
+_MAX_INT64 = (1 << 63) - 1
 _GRADES = (
     (0, ("0", "1"), ("0", "4Gi")),
     (1, ("1", "2"), ("4Gi", "16Gi")),
@@ -28,7 +28,7 @@ _GRADES = (
     (5, ("16", "32"), ("128Gi", "256Gi")),
     (6, ("32", "64"), ("256Gi", "512Gi")),
     (7, ("64", "128"), ("512Gi", "1Ti")),
-    (8, ("128", str(_LARGEST)), ("1Ti", str(_LARGEST))),
+    (8, ("128", str(_MAX_INT64)), ("1Ti", str(_MAX_INT64))),
 )
 DEFAULT_MODELS: list[Raw] = [
     {
@@ -44,33 +44,33 @@ DEFAULT_MODELS: list[Raw] = [
 
 def fill_cluster(cluster: Raw) -> Raw:
     """Moves the deprecated `zone` to `zones`; sets or completes the resource models."""
-    zone = dig(cluster, "spec", "zone")
-    if zone and not dig(cluster, "spec", "zones"):
-        spec = {key: value for key, value in table(cluster, "spec").items() if key != "zone"}
+    zone = value_at(cluster, "spec", "zone")
+    if zone and not value_at(cluster, "spec", "zones"):
+        spec = {key: value for key, value in object_at(cluster, "spec").items() if key != "zone"}
         cluster = {**cluster, "spec": {**spec, "zones": [zone]}}
-    models = dig(cluster, "spec", "resourceModels")
-    standard = _standard(models) if models else DEFAULT_MODELS
-    return cluster if models == standard else planted(cluster, standard, "spec", "resourceModels")
+    models = value_at(cluster, "spec", "resourceModels")
+    standard = _standardize_models(models) if models else DEFAULT_MODELS
+    return cluster if models == standard else with_value(cluster, standard, "spec", "resourceModels")
 
 
-def _standard(models: Any) -> Any:
+def _standardize_models(models: Any) -> Any:
     """The models sorted by grade, starting at 0 and ending at MaxInt64."""
     if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
         return models
     ordered = sorted(models, key=lambda model: int_or_zero(model.get("grade")))
     ordered[0] = map_objects_at(ordered[0], ("ranges",), lambda bounds: {**bounds, "min": "0"})
-    ordered[-1] = map_objects_at(ordered[-1], ("ranges",), lambda bounds: {**bounds, "max": str(_LARGEST)})
+    ordered[-1] = map_objects_at(ordered[-1], ("ranges",), lambda bounds: {**bounds, "max": str(_MAX_INT64)})
     return ordered
 
 
 def check_cluster(cluster: Raw, old: Raw | None) -> list[Cause]:
-    name = str(dig(cluster, "metadata", "name") or "")
-    return [*_check_name(name), *_check_spec(table(cluster, "spec"))]
+    name = str(value_at(cluster, "metadata", "name") or "")
+    return [*_check_name(name), *_check_spec(object_at(cluster, "spec"))]
 
 
 def _check_name(name: str) -> Iterator[Cause]:
-    if len(name) > _LONGEST_NAME:
-        yield invalid("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters")
+    if len(name) > _MAX_NAME_LENGTH:
+        yield invalid("metadata.name", name, f"must be no more than {_MAX_NAME_LENGTH} characters")
     for fault in label_faults(name):
         yield invalid("metadata.name", name, fault)
 
@@ -88,13 +88,13 @@ def _check_spec(spec: Raw) -> Iterator[Cause]:
                     yield required(f"spec.{name}.{key}")
     if spec.get("proxyURL"):
         yield from _check_proxy(spec["proxyURL"])
-    yield from _check_place(spec)
+    yield from _check_location(spec)
     yield from _check_taints(spec.get("taints"))
     if spec.get("resourceModels"):
         yield from _check_models(spec["resourceModels"])
 
 
-def _split(url: Any) -> Any:
+def _split_url(url: Any) -> Any:
     try:
         return urlsplit(url)
     except (ValueError, AttributeError):
@@ -102,7 +102,7 @@ def _split(url: Any) -> Any:
 
 
 def _check_endpoint(url: Any) -> Iterator[Cause]:
-    parts = _split(url)
+    parts = _split_url(url)
     if parts is None or not parts.scheme:
         yield invalid("spec.apiEndpoint", url, "must be a valid URL")
         return
@@ -118,12 +118,12 @@ def _check_endpoint(url: Any) -> Iterator[Cause]:
 
 
 def _check_proxy(url: Any) -> Iterator[Cause]:
-    parts = _split(url)
+    parts = _split_url(url)
     if parts is None or parts.scheme not in _PROXY_SCHEMES:
         yield invalid("spec.proxyURL", url, f"unsupported scheme, must be one of: {', '.join(_PROXY_SCHEMES)}")
 
 
-def _check_place(spec: Raw) -> Iterator[Cause]:
+def _check_location(spec: Raw) -> Iterator[Cause]:
     for name in ("provider", "region", "zone"):
         for fault in label_value_faults(str(spec.get(name) or "")):
             yield invalid(f"spec.{name}", spec[name], fault)
@@ -135,8 +135,8 @@ def _check_place(spec: Raw) -> Iterator[Cause]:
 
 
 def _check_taints(taints: Any) -> Iterator[Cause]:
-    if isinstance(taints, list) and len(taints) > MOST_TAINTS:
-        yield too_many("spec.taints", len(taints), MOST_TAINTS)
+    if isinstance(taints, list) and len(taints) > MAX_TAINTS:
+        yield too_many("spec.taints", len(taints), MAX_TAINTS)
     seen: set[tuple[str, str]] = set()
     for i, taint in indexed_objects(taints):
         field = f"spec.taints[{i}]"
@@ -153,34 +153,34 @@ def _check_taints(taints: Any) -> Iterator[Cause]:
 
 
 def _check_models(models: Any) -> Iterator[Cause]:
-    if len(models) > MOST_MODELS:
-        yield too_many("spec.resourceModels", len(models), MOST_MODELS)
+    if len(models) > MAX_MODELS:
+        yield too_many("spec.resourceModels", len(models), MAX_MODELS)
     previous: Raw | None = None
     for i, model in indexed_objects(models):
-        yield from _check_size(model, f"spec.resourceModels[{i}].ranges")
+        yield from _check_model_size(model, f"spec.resourceModels[{i}].ranges")
         yield from _check_model(model, previous, f"spec.resourceModels[{i}]")
         previous = model
     if previous is not None:
         for i, bounds in indexed_objects(previous.get("ranges")):
-            if _amount(bounds, "max") != _LARGEST:
+            if _parse_bound(bounds, "max") != _MAX_INT64:
                 yield invalid(
                     f"spec.resourceModels.ranges[{i}].max", bounds.get("max"), "the last max must be MaxInt64"
                 )
 
 
-def _check_size(model: Raw, field: str) -> Iterator[Cause]:
+def _check_model_size(model: Raw, field: str) -> Iterator[Cause]:
     ranges = list(indexed_objects(model.get("ranges")))
-    if len(ranges) > MOST_RANGES:
-        yield too_many(field, len(ranges), MOST_RANGES)
+    if len(ranges) > MAX_RANGES:
+        yield too_many(field, len(ranges), MAX_RANGES)
     for i, bounds in ranges:
-        if len(str(bounds.get("name") or "")) > LONGEST_RESOURCE:
-            yield too_long(f"{field}[{i}].name", LONGEST_RESOURCE)
+        if len(str(bounds.get("name") or "")) > MAX_RESOURCE_NAME_LENGTH:
+            yield too_long(f"{field}[{i}].name", MAX_RESOURCE_NAME_LENGTH)
 
 
-def _amount(bounds: Raw, name: str) -> int | None:
+def _parse_bound(bounds: Raw, name: str) -> int | None:
     try:
-        return quantity.whole(bounds.get(name, "0"))
-    except quantity.BadQuantity:
+        return quantity.int_value(bounds.get(name, "0"))
+    except quantity.InvalidQuantity:
         return None
 
 
@@ -188,10 +188,10 @@ def _check_model(model: Raw, previous: Raw | None, field: str) -> Iterator[Cause
     ranges = [bounds for _, bounds in indexed_objects(model.get("ranges"))]
     if previous is None:
         for i, bounds in enumerate(ranges):
-            if _amount(bounds, "min") != 0:
+            if _parse_bound(bounds, "min") != 0:
                 yield invalid(f"{field}.ranges[{i}].min", bounds.get("min"), "the first min must be 0")
     for i, bounds in enumerate(ranges):
-        least, most = _amount(bounds, "min"), _amount(bounds, "max")
+        least, most = _parse_bound(bounds, "min"), _parse_bound(bounds, "max")
         if least is None or most is None or most <= least:
             yield invalid(f"{field}.ranges[{i}].max", bounds.get("max"), "max must be greater than min")
     if previous is None:
@@ -205,5 +205,5 @@ def _check_model(model: Raw, previous: Raw | None, field: str) -> Iterator[Cause
         )
         return
     for i, (bounds, earlier) in enumerate(zip(ranges, before, strict=True)):
-        if _amount(bounds, "min") != _amount(earlier, "max"):
+        if _parse_bound(bounds, "min") != _parse_bound(earlier, "max"):
             yield invalid(f"{field}.ranges[{i}].min", bounds.get("min"), "min must be the max of the model before")

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from trimtab.api.field_errors import duplicate, invalid, not_supported, required
 from trimtab.api.names import subdomain_faults
-from trimtab.api.paths import dig, indexed_objects, planted, strings_in, table
+from trimtab.api.paths import indexed_objects, object_at, strings_in, value_at, with_value
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -37,23 +37,23 @@ _PORTS = range(1, 65536)
 
 def gather_customizations(customization: Raw) -> Raw:
     """Moves operations that are written directly under `spec` to `spec.customizations`."""
-    spec = table(customization, "spec")
+    spec = object_at(customization, "spec")
     loose = {name: spec[name] for name in OPERATIONS if name in spec}
     if not loose:
         return customization
     rest = {key: value for key, value in spec.items() if key not in loose}
-    rest["customizations"] = {**loose, **table(spec, "customizations")}
+    rest["customizations"] = {**loose, **object_at(spec, "customizations")}
     return {**customization, "spec": rest}
 
 
 def check_customization(customization: Raw, old: Raw | None) -> list[Cause]:
-    target = table(customization, "spec", "target")
+    target = object_at(customization, "spec", "target")
     causes = [
         invalid(f"spec.target.{key}", "", "must not be empty")
         for key in ("apiVersion", "kind")
         if target.get(key) == ""
     ]
-    if not isinstance(dig(customization, "spec", "customizations"), dict):
+    if not isinstance(value_at(customization, "spec", "customizations"), dict):
         causes.append(required("spec.customizations"))
     return causes
 
@@ -69,9 +69,9 @@ def fill_webhooks(configuration: Raw) -> Raw:
 def _fill_hook(hook: Raw) -> Raw:
     if hook.get("timeoutSeconds") is None:
         hook = {**hook, "timeoutSeconds": 10}
-    service = dig(hook, "clientConfig", "service")
+    service = value_at(hook, "clientConfig", "service")
     if isinstance(service, dict) and service.get("port") is None:
-        hook = planted(hook, 443, "clientConfig", "service", "port")
+        hook = with_value(hook, 443, "clientConfig", "service", "port")
     return hook
 
 
@@ -94,7 +94,7 @@ def _check_hook(hook: Raw, name: str, field: str) -> Iterator[Cause]:
         yield invalid(f"{field}.name", name, "should be a domain with at least three segments separated by dots")
     for fault in subdomain_faults(name) if name else ():
         yield invalid(f"{field}.name", name, fault)
-    yield from _check_client(table(hook, "clientConfig"), f"{field}.clientConfig")
+    yield from _check_client(object_at(hook, "clientConfig"), f"{field}.clientConfig")
     seconds = hook.get("timeoutSeconds")
     if isinstance(seconds, int) and seconds not in _SECONDS:
         yield invalid(f"{field}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trimtab.api.field_errors import duplicate, invalid, not_supported, required
 from trimtab.api.names import label_faults, service_name_faults
-from trimtab.api.paths import dig, indexed_objects, strings_in, table
+from trimtab.api.paths import indexed_objects, object_at, strings_in, value_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -13,11 +13,13 @@ _PORTS = range(1, 65536)
 
 
 def check_service(service: Raw, old: Raw | None) -> list[Cause]:
-    name = str(dig(service, "metadata", "name") or "")
+    name = str(value_at(service, "metadata", "name") or "")
     causes = [invalid("metadata.name", name, fault) for fault in service_name_faults(name)]
-    if old is not None and dig(service, "spec", "types") != dig(old, "spec", "types"):
-        causes.append(invalid("spec.types", dig(service, "spec", "types"), "MultiClusterService types are immutable"))
-    return [*causes, *_check_spec(table(service, "spec"))]
+    if old is not None and value_at(service, "spec", "types") != value_at(old, "spec", "types"):
+        causes.append(
+            invalid("spec.types", value_at(service, "spec", "types"), "MultiClusterService types are immutable")
+        )
+    return [*causes, *_check_spec(object_at(service, "spec"))]
 
 
 def _check_spec(spec: Raw) -> Iterator[Cause]:

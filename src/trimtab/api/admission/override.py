@@ -8,7 +8,7 @@ from trimtab.api.admission.field_order import in_declared_order
 from trimtab.api.admission.placement import check_affinity
 from trimtab.api.field_errors import invalid
 from trimtab.api.names import label_value_faults, qualified_name_faults
-from trimtab.api.paths import indexed_objects, table
+from trimtab.api.paths import indexed_objects, object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -17,17 +17,17 @@ _POINTER = re.compile(r"(/([^/~]|~[01])*)*\Z")
 
 def fill_override(policy: Raw) -> Raw:
     """Adds the deprecated `overriders`, as upstream's webhook does even where they are unused."""
-    spec = table(policy, "spec")
+    spec = object_at(policy, "spec")
     return policy if "overriders" in spec else {**policy, "spec": {**spec, "overriders": {}}}
 
 
 def check_override(policy: Raw, old: Raw | None) -> list[Cause]:
-    return list(_check_spec(table(policy, "spec")))
+    return list(_check_spec(object_at(policy, "spec")))
 
 
 def _check_spec(spec: Raw) -> Iterator[Cause]:
-    target, overriders = spec.get("targetCluster"), table(spec, "overriders")
-    yield from check_affinity(table(target), "spec.targetCluster")
+    target, overriders = spec.get("targetCluster"), object_at(spec, "overriders")
+    yield from check_affinity(object_at(target), "spec.targetCluster")
     if spec.get("overrideRules") is not None:
         if target:
             yield invalid(
@@ -38,23 +38,23 @@ def _check_spec(spec: Raw) -> Iterator[Cause]:
     yield from _check_overriders(overriders, "spec.overriders")
     for i, rule in indexed_objects(spec.get("overrideRules")):
         field = f"spec.overrideRules[{i}]"
-        yield from _check_overriders(table(rule, "overriders"), f"{field}.overriders")
-        yield from check_affinity(table(rule, "targetCluster"), f"{field}.targetCluster")
+        yield from _check_overriders(object_at(rule, "overriders"), f"{field}.overriders")
+        yield from check_affinity(object_at(rule, "targetCluster"), f"{field}.targetCluster")
 
 
 def _check_overriders(overriders: Raw, field: str) -> Iterator[Cause]:
     for i, overrider in indexed_objects(overriders.get("annotationsOverrider")):
-        for key in table(overrider, "value"):
+        for key in object_at(overrider, "value"):
             for fault in qualified_name_faults(key.lower()):
                 yield invalid(f"{field}.annotationsOverrider[{i}].value", key, fault)
     for i, overrider in indexed_objects(overriders.get("labelsOverrider")):
-        yield from _check_labels(table(overrider, "value"), f"{field}.labelsOverrider[{i}].value")
+        yield from _check_labels(object_at(overrider, "value"), f"{field}.labelsOverrider[{i}].value")
     for i, overrider in indexed_objects(overriders.get("imageOverrider")):
-        path = table(overrider, "predicate").get("path")
+        path = object_at(overrider, "predicate").get("path")
         if path is not None:
             yield from _check_pointer(path, f"{field}.imageOverrider[{i}].predicate.path")
     for i, overrider in indexed_objects(overriders.get("fieldOverrider")):
-        yield from _check_field(overrider, f"{field}.fieldOverrider[{i}]")
+        yield from _check_field_overrider(overrider, f"{field}.fieldOverrider[{i}]")
 
 
 def _check_labels(labels: Raw, field: str) -> Iterator[Cause]:
@@ -72,7 +72,7 @@ def _check_pointer(path: Any, field: str) -> Iterator[Cause]:
         yield invalid(field, path, "a ~ in a JSON pointer must be followed by 0 or 1")
 
 
-def _check_field(overrider: Raw, field: str) -> Iterator[Cause]:
+def _check_field_overrider(overrider: Raw, field: str) -> Iterator[Cause]:
     given = [name for name in ("json", "yaml") if overrider.get(name)]
     if len(given) > 1:
         yield invalid(field, overrider, "FieldOverrider has both YAML and JSON set. Only one is allowed")

@@ -6,20 +6,20 @@ from typing import Any
 from trimtab.api.admission.field_order import in_declared_order
 from trimtab.api.field_errors import invalid, not_supported
 from trimtab.api.names import qualified_name_faults
-from trimtab.api.paths import dig, indexed_objects, int_or_zero, map_objects_at, planted, table
+from trimtab.api.paths import indexed_objects, int_or_zero, map_objects_at, object_at, value_at, with_value
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 _FIELD_KEYS = ("provider", "region", "zone")
 _FIELD_OPERATORS = ("In", "NotIn")
-_INLINE = ("labelSelector", "fieldSelector", "clusterNames", "exclude")
+_INLINE_FIELDS = ("labelSelector", "fieldSelector", "clusterNames", "exclude")
 
 
 def fill_placement(placement: Raw) -> Raw:
     placement = map_objects_at(placement, ("spreadConstraints",), _fill_spread)
-    scheduling = table(placement, "replicaScheduling")
+    scheduling = object_at(placement, "replicaScheduling")
     if scheduling.get("replicaSchedulingType") == "Divided" and not scheduling.get("replicaDivisionPreference"):
-        placement = planted(placement, "Weighted", "replicaScheduling", "replicaDivisionPreference")
+        placement = with_value(placement, "Weighted", "replicaScheduling", "replicaDivisionPreference")
     return placement
 
 
@@ -32,10 +32,10 @@ def _fill_spread(constraint: Raw) -> Raw:
 def check_placement(placement: Raw, field: str) -> Iterator[Cause]:
     if placement.get("clusterAffinity") is not None and placement.get("clusterAffinities") is not None:
         yield invalid(field, in_declared_order(placement), "clusterAffinities cannot co-exist with clusterAffinity")
-    yield from check_affinity(table(placement, "clusterAffinity"), f"{field}.clusterAffinity")
+    yield from check_affinity(object_at(placement, "clusterAffinity"), f"{field}.clusterAffinity")
     yield from _check_terms(placement, f"{field}.clusterAffinities")
     yield from _check_spread(placement.get("spreadConstraints"), f"{field}.spreadConstraints")
-    yield from _check_workload_affinity(table(placement, "workloadAffinity"), f"{field}.workloadAffinity")
+    yield from _check_workload_affinity(object_at(placement, "workloadAffinity"), f"{field}.workloadAffinity")
     for i, toleration in indexed_objects(placement.get("clusterTolerations")):
         operator = toleration.get("operator", "")
         if operator not in ("", "Exists", "Equal"):
@@ -45,7 +45,7 @@ def check_placement(placement: Raw, field: str) -> Iterator[Cause]:
 def check_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
     """Reports only the first error of a field selector, as upstream does."""
     selector = affinity.get("fieldSelector")
-    for _, rule in indexed_objects(dig(selector, "matchExpressions")):
+    for _, rule in indexed_objects(value_at(selector, "matchExpressions")):
         key, operator = rule.get("key", ""), rule.get("operator", "")
         detail = ""
         if key not in _FIELD_KEYS:
@@ -69,24 +69,26 @@ def _check_terms(placement: Raw, field: str) -> Iterator[Cause]:
         seen.add(name)
         yield from check_affinity(term, f"{field}[{i}]")
         if term.get("overflowAffinities") is not None:
-            yield from _check_overflow(term, table(placement, "replicaScheduling"), f"{field}[{i}].overflowAffinities")
+            yield from _check_overflow(
+                term, object_at(placement, "replicaScheduling"), f"{field}[{i}].overflowAffinities"
+            )
 
 
-def _divides_by_room(scheduling: Raw) -> bool:
+def _divides_by_capacity(scheduling: Raw) -> bool:
     if scheduling.get("replicaSchedulingType") != "Divided":
         return False
     preference = scheduling.get("replicaDivisionPreference")
     return preference == "Aggregated" or (
-        preference == "Weighted" and bool(dig(scheduling, "weightPreference", "dynamicWeight"))
+        preference == "Weighted" and bool(value_at(scheduling, "weightPreference", "dynamicWeight"))
     )
 
 
 def _check_overflow(term: Raw, scheduling: Raw, field: str) -> Iterator[Cause]:
     overflow = term["overflowAffinities"]
-    if not _divides_by_room(scheduling):
+    if not _divides_by_capacity(scheduling):
         detail = "overflowAffinities can only be used together with dynamic weight or aggregated scheduling"
         yield invalid(field, in_declared_order(overflow), detail)
-    if not any(term.get(part) for part in _INLINE):
+    if not any(term.get(part) for part in _INLINE_FIELDS):
         yield invalid(
             field,
             in_declared_order(overflow),

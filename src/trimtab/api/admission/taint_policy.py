@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from trimtab.api.admission.placement import check_affinity
 from trimtab.api.field_errors import duplicate, forbidden, invalid, not_supported
 from trimtab.api.names import label_value_faults, qualified_name_faults
-from trimtab.api.paths import indexed_objects, table
+from trimtab.api.paths import indexed_objects, object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 
 def check_taint_policy(policy: Raw, old: Raw | None) -> list[Cause]:
-    spec = table(policy, "spec")
-    causes = list(check_affinity(table(spec, "targetClusters"), "spec.targetClusters"))
+    spec = object_at(policy, "spec")
+    causes = list(check_affinity(object_at(spec, "targetClusters"), "spec.targetClusters"))
     seen: set[tuple[str, str]] = set()
     for i, taint in indexed_objects(spec.get("taints")):
         field, key, effect = f"spec.taints[{i}]", str(taint.get("key", "")), str(taint.get("effect", ""))

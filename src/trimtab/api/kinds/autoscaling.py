@@ -5,21 +5,21 @@ from typing import Annotated
 
 from trimtab.api.admission.autoscaling import check_cron
 from trimtab.api.kind import Column, kind
-from trimtab.api.value import Condition, Field, Int32, Int64, Object, Raw, Value, always
+from trimtab.api.value import Condition, Field, Int32, Int64, Object, Raw, Value, never_omit
 
 
 class CrossVersionObjectReference(Value):
-    kind: Annotated[str, Field("Kind of the scaled object.", required=True)] = always("")
-    name: Annotated[str, Field("Name of the scaled object.", required=True)] = always("")
+    kind: Annotated[str, Field("Kind of the scaled object.", required=True)] = never_omit("")
+    name: Annotated[str, Field("Name of the scaled object.", required=True)] = never_omit("")
     api_version: Annotated[str, Field("Group and version of the scaled object.")] = ""
 
 
 class FederatedHPASpec(Value):
-    scale_target_ref: Annotated[CrossVersionObjectReference, Field("The object to scale.", required=True)] = always(
+    scale_target_ref: Annotated[CrossVersionObjectReference, Field("The object to scale.", required=True)] = never_omit(
         CrossVersionObjectReference()
     )
     min_replicas: Annotated[Int32 | None, Field("The lower limit of replicas; 1 when absent.")] = None
-    max_replicas: Annotated[Int32, Field("The upper limit of replicas.", required=True)] = always(0)
+    max_replicas: Annotated[Int32, Field("The upper limit of replicas.", required=True)] = never_omit(0)
     metrics: Annotated[
         tuple[Annotated[Raw, Field(preserve_unknown=True)], ...],
         Field("The metrics to scale by, as in autoscaling/v2.", list_type="atomic"),
@@ -33,7 +33,7 @@ class FederatedHPAStatus(Value):
     observed_generation: Annotated[Int64 | None, Field("The generation that this status was computed for.")] = None
     last_scale_time: Annotated[datetime | None, Field("When the object was last scaled.")] = None
     current_replicas: Annotated[Int32, Field("The last observed number of replicas.")] = 0
-    desired_replicas: Annotated[Int32, Field("The desired number of replicas.")] = always(0)
+    desired_replicas: Annotated[Int32, Field("The desired number of replicas.")] = never_omit(0)
     current_metrics: Annotated[
         tuple[Annotated[Raw, Field(preserve_unknown=True)], ...], Field("The last read metrics.", list_type="atomic")
     ] = ()
@@ -61,14 +61,14 @@ class FederatedHPAStatus(Value):
 )
 class FederatedHPA(Object):
     spec: Annotated[FederatedHPASpec, Field("The object to scale and the metrics to scale it by.", required=True)] = (
-        always(FederatedHPASpec())
+        never_omit(FederatedHPASpec())
     )
     status: Annotated[FederatedHPAStatus, Field("The last observed replicas and metrics.")] = FederatedHPAStatus()
 
 
 class CronFederatedHPARule(Value):
-    name: Annotated[str, Field("The name of the rule.", required=True, min_length=1, max_length=32)] = always("")
-    schedule: Annotated[str, Field("When the rule runs, as a cron schedule.", required=True)] = always("")
+    name: Annotated[str, Field("The name of the rule.", required=True, min_length=1, max_length=32)] = never_omit("")
+    schedule: Annotated[str, Field("When the rule runs, as a cron schedule.", required=True)] = never_omit("")
     target_replicas: Annotated[Int32 | None, Field("The number of replicas to set.")] = None
     target_min_replicas: Annotated[Int32 | None, Field("The minReplicas to set on a FederatedHPA.")] = None
     target_max_replicas: Annotated[Int32 | None, Field("The maxReplicas to set on a FederatedHPA.")] = None
@@ -83,12 +83,12 @@ class CronFederatedHPARule(Value):
 
 
 class CronFederatedHPASpec(Value):
-    scale_target_ref: Annotated[CrossVersionObjectReference, Field("The object to scale.", required=True)] = always(
+    scale_target_ref: Annotated[CrossVersionObjectReference, Field("The object to scale.", required=True)] = never_omit(
         CrossVersionObjectReference()
     )
     rules: Annotated[
         tuple[CronFederatedHPARule, ...], Field("The schedules and the replicas they set.", required=True)
-    ] = always(())
+    ] = never_omit(())
 
 
 class SuccessfulExecution(Value):
@@ -102,11 +102,11 @@ class SuccessfulExecution(Value):
 class FailedExecution(Value):
     schedule_time: Annotated[datetime | None, Field("When the execution was due.", required=True)] = None
     execution_time: Annotated[datetime | None, Field("When it ran.", required=True)] = None
-    message: Annotated[str, Field("Why it failed.", required=True)] = always("")
+    message: Annotated[str, Field("Why it failed.", required=True)] = never_omit("")
 
 
 class ExecutionHistory(Value):
-    rule_name: Annotated[str, Field("The rule.", required=True)] = always("")
+    rule_name: Annotated[str, Field("The rule.", required=True)] = never_omit("")
     next_execution_time: Annotated[datetime | None, Field("When the rule runs next.")] = None
     successful_executions: Annotated[tuple[SuccessfulExecution, ...], Field("The latest successful executions.")] = ()
     failed_executions: Annotated[tuple[FailedExecution, ...], Field("The latest failed executions.")] = ()
@@ -132,7 +132,7 @@ class CronFederatedHPAStatus(Value):
     text="Scales a workload, or the limits of a FederatedHPA, by schedule.",
 )
 class CronFederatedHPA(Object):
-    spec: Annotated[CronFederatedHPASpec, Field("The object to scale and the schedules.", required=True)] = always(
+    spec: Annotated[CronFederatedHPASpec, Field("The object to scale and the schedules.", required=True)] = never_omit(
         CronFederatedHPASpec()
     )
     status: Annotated[CronFederatedHPAStatus, Field("The execution history.")] = CronFederatedHPAStatus()

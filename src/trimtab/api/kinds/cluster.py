@@ -7,19 +7,19 @@ import msgspec
 
 from trimtab.api.admission.cluster import check_cluster, fill_cluster
 from trimtab.api.kind import Column, kind
-from trimtab.api.value import Condition, Field, Int32, Int64, Object, QuantityText, Value, always
+from trimtab.api.value import Condition, Field, Int32, Int64, Object, QuantityText, Value, never_omit
 
-SyncModes = ("Push", "Pull")
+SYNC_MODES = ("Push", "Pull")
 
 
 class Taint(Value):
     """A taint of a cluster or node, as in core/v1."""
 
-    key: Annotated[str, Field("The name of the taint.", required=True)] = always("")
+    key: Annotated[str, Field("The name of the taint.", required=True)] = never_omit("")
     value: Annotated[str, Field("The value of the taint.")] = ""
     effect: Annotated[
         str, Field("The effect on what does not tolerate it: NoSchedule or NoExecute.", required=True)
-    ] = always("")
+    ] = never_omit("")
     time_added: Annotated[datetime | None, Field("When the taint was added.")] = None
 
 
@@ -46,14 +46,14 @@ class Toleration(Value):
 
 
 class LocalSecretReference(Value):
-    namespace: Annotated[str, Field("The namespace of the secret.", required=True)] = always("")
-    name: Annotated[str, Field("The name of the secret.", required=True)] = always("")
+    namespace: Annotated[str, Field("The namespace of the secret.", required=True)] = never_omit("")
+    name: Annotated[str, Field("The name of the secret.", required=True)] = never_omit("")
 
 
 class ResourceModelRange(Value):
-    name: Annotated[str, Field("The resource of the range.", required=True)] = always("")
-    min: Annotated[QuantityText, Field("The lower bound, inclusive.")] = always("0")
-    max: Annotated[QuantityText, Field("The upper bound, exclusive.")] = always("0")
+    name: Annotated[str, Field("The resource of the range.", required=True)] = never_omit("")
+    min: Annotated[QuantityText, Field("The lower bound, inclusive.")] = never_omit("0")
+    max: Annotated[QuantityText, Field("The upper bound, exclusive.")] = never_omit("0")
 
 
 class ResourceModel(Value):
@@ -61,8 +61,10 @@ class ResourceModel(Value):
 
     grade: Annotated[
         int, Field("The number of the class; a higher number means more free resources.", required=True, minimum=0)
-    ] = always(0)
-    ranges: Annotated[tuple[ResourceModelRange, ...], Field("The ranges of this class.", required=True)] = always(())
+    ] = never_omit(0)
+    ranges: Annotated[tuple[ResourceModelRange, ...], Field("The ranges of this class.", required=True)] = never_omit(
+        ()
+    )
 
 
 class ClusterSpec(Value):
@@ -72,9 +74,9 @@ class ClusterSpec(Value):
         Field(
             "Push: the control plane writes to the cluster; Pull: an agent in the cluster fetches.",
             required=True,
-            enum=SyncModes,
+            enum=SYNC_MODES,
         ),
-    ] = always("")
+    ] = never_omit("")
     api_endpoint: Annotated[str, Field("The address of the cluster's API server.")] = ""
     secret_ref: Annotated[
         LocalSecretReference | None, Field("The secret with `token` and `caBundle` for the cluster.")
@@ -101,12 +103,12 @@ class ClusterSpec(Value):
 
 
 class APIResource(Value):
-    name: Annotated[str, Field("The plural name.", required=True)] = always("")
-    kind: Annotated[str, Field("The kind.", required=True)] = always("")
+    name: Annotated[str, Field("The plural name.", required=True)] = never_omit("")
+    kind: Annotated[str, Field("The kind.", required=True)] = never_omit("")
 
 
 class APIEnablement(Value):
-    group_version: Annotated[str, Field("A group and version that the cluster serves.", required=True)] = always("")
+    group_version: Annotated[str, Field("A group and version that the cluster serves.", required=True)] = never_omit("")
     resources: Annotated[tuple[APIResource, ...], Field("The resources of that group and version.")] = ()
 
 
@@ -116,8 +118,8 @@ class NodeSummary(Value):
 
 
 class AllocatableModeling(Value):
-    grade: Annotated[int, Field("The class of nodes.", required=True)] = always(0)
-    count: Annotated[int, Field("The number of nodes in the class.", required=True)] = always(0)
+    grade: Annotated[int, Field("The class of nodes.", required=True)] = never_omit(0)
+    count: Annotated[int, Field("The number of nodes in the class.", required=True)] = never_omit(0)
 
 
 class ResourceSummary(Value):

@@ -5,40 +5,49 @@ from typing import Annotated
 
 import msgspec
 
-from trimtab.api.admission.disruption import check_budget, check_order, check_policy, fill_budget
-from trimtab.api.duration import DURATION
+from trimtab.api.admission.disruption import check_budget, check_disruption_policy, check_priority_order, fill_budget
+from trimtab.api.duration import DURATION_PATTERN
 from trimtab.api.kind import Column, kind
 from trimtab.api.selectors import LabelSelector
-from trimtab.api.value import Condition, Field, Int32, Int64, IntOrString, MicroTime, Object, Value, always
+from trimtab.api.value import Condition, Field, Int32, Int64, IntOrString, MicroTime, Object, Value, never_omit
 
 GROUP = "trimtab.dev"
-REASONS = ("Rebalance", "Failback", "PolicyChange", "ScoreChange", "Drain", "Preemption", "Reschedule", "Delete")
-CAUSES = (*REASONS, "Scale", "ClusterFailover", "ApplicationFailover", "Eviction")
+DISRUPTION_REASONS = (
+    "Rebalance",
+    "Failback",
+    "PolicyChange",
+    "ScoreChange",
+    "Drain",
+    "Preemption",
+    "Reschedule",
+    "Delete",
+)
+MOVE_CAUSES = (*DISRUPTION_REASONS, "Scale", "ClusterFailover", "ApplicationFailover", "Eviction")
 
-Conditions = Annotated[
+StandardConditions = Annotated[
     tuple[Condition, ...],
     Field("Conditions: Ready, Reconciling and Stalled.", list_type="map", map_keys=("type",)),
 ]
 
 
-class Rate(Value):
+class DisruptionRate(Value):
     """The maximum number of disruptions within any period of this length."""
 
-    disruptions: Annotated[Int32, Field("The number of disruptions.", required=True, minimum=1, maximum=1000)] = always(
-        1
+    disruptions: Annotated[Int32, Field("The number of disruptions.", required=True, minimum=1, maximum=1000)] = (
+        never_omit(1)
     )
-    period: Annotated[str, Field("The length of the period, as in `1h`.", required=True, pattern=DURATION)] = always(
-        "1h"
+    period: Annotated[str, Field("The length of the period, as in `1h`.", required=True, pattern=DURATION_PATTERN)] = (
+        never_omit("1h")
     )
 
 
-class Window(Value):
+class BudgetWindow(Value):
     """A time window in which disruptions are allowed."""
 
-    schedule: Annotated[str, Field("When the window starts, as a cron schedule.", required=True)] = always("")
-    duration: Annotated[str, Field("How long the window lasts, as in `2h`.", required=True, pattern=DURATION)] = always(
-        "1h"
-    )
+    schedule: Annotated[str, Field("When the window starts, as a cron schedule.", required=True)] = never_omit("")
+    duration: Annotated[
+        str, Field("How long the window lasts, as in `2h`.", required=True, pattern=DURATION_PATTERN)
+    ] = never_omit("1h")
     time_zone: Annotated[str, Field("The time zone of the schedule.", default="UTC")] = "UTC"
 
 
@@ -59,13 +68,13 @@ class DisruptionBudgetSpec(Value):
     max_unavailable: Annotated[
         IntOrString | None, Field("The maximum that may be unavailable, as number or percent of the desired replicas.")
     ] = None
-    rate: Annotated[Rate | None, Field("The maximum number of disruptions per period.")] = None
+    rate: Annotated[DisruptionRate | None, Field("The maximum number of disruptions per period.")] = None
     max_concurrent: Annotated[Int32 | None, Field("The maximum number of moves in flight.", minimum=1)] = None
     windows: Annotated[
-        tuple[Window, ...], Field("The time windows in which disruptions are allowed; empty means always.")
+        tuple[BudgetWindow, ...], Field("The time windows in which disruptions are allowed; empty means always.")
     ] = ()
     reasons: Annotated[
-        tuple[Annotated[str, Field(enum=REASONS)], ...],
+        tuple[Annotated[str, Field(enum=DISRUPTION_REASONS)], ...],
         Field("The reasons of disruptions that the budget counts; empty means all."),
     ] = ()
     unhealthy_pod_eviction_policy: Annotated[
@@ -80,13 +89,13 @@ class DisruptionBudgetSpec(Value):
     ] = ""
 
 
-class Down(Value):
+class UnavailableReplicas(Value):
     voluntary: Annotated[Int32, Field("The replicas that are unavailable because of moves and evictions.")] = 0
     involuntary: Annotated[Int32, Field("The replicas that are unavailable because of failures.")] = 0
 
 
 class RecentDisruption(Value):
-    object: Annotated[str, Field("The disrupted object.", required=True)] = always("")
+    object: Annotated[str, Field("The disrupted object.", required=True)] = never_omit("")
     at: Annotated[datetime | None, MicroTime(), Field("When it was disrupted.")] = None
     by: Annotated[str, Field("The component or user that disrupted it.")] = ""
     reason: Annotated[str, Field("The reason of the disruption.")] = ""
@@ -98,10 +107,10 @@ class RateStatus(Value):
     recent: Annotated[tuple[RecentDisruption, ...], Field("The disruptions within the current period.")] = ()
 
 
-class InFlight(Value):
+class InFlightDisruption(Value):
     """A disruption that was admitted and has not ended yet."""
 
-    object: Annotated[str, Field("The disrupted object.", required=True)] = always("")
+    object: Annotated[str, Field("The disrupted object.", required=True)] = never_omit("")
     replicas: Annotated[Int32, Field("The number of disrupted replicas.")] = 0
     from_: Annotated[str, Field("The cluster that the replicas leave.")] = msgspec.field(default="", name="from")
     since: Annotated[datetime | None, MicroTime(), Field("When the disruption was admitted.")] = None
@@ -114,20 +123,20 @@ class EffectiveBudget(Value):
 
     min_available: Annotated[IntOrString | None, Field("The minimum that must stay available.")] = None
     max_unavailable: Annotated[IntOrString | None, Field("The maximum that may be unavailable.")] = None
-    rate: Annotated[Rate | None, Field("The maximum number of disruptions per period.")] = None
+    rate: Annotated[DisruptionRate | None, Field("The maximum number of disruptions per period.")] = None
     source: Annotated[str, Field("The source of the limits, when it is not this budget alone.")] = ""
 
 
 class DisruptionBudgetStatus(Value):
     observed_generation: Annotated[Int64, Field("The generation that this status was computed for.")] = 0
-    conditions: Conditions = ()
+    conditions: StandardConditions = ()
     allowed_now: Annotated[Int32 | None, Field("The number of disruptions that are allowed now.")] = None
     next_allowed_at: Annotated[datetime | None, MicroTime(), Field("When the next disruption is allowed.")] = None
     desired: Annotated[Int32 | None, Field("The number of desired replicas.")] = None
     available: Annotated[Int32 | None, Field("The number of available replicas.")] = None
-    down: Annotated[Down | None, Field("The number of unavailable replicas, by cause.")] = None
+    down: Annotated[UnavailableReplicas | None, Field("The number of unavailable replicas, by cause.")] = None
     rate: Annotated[RateStatus | None, Field("The use of the rate.")] = None
-    in_flight: Annotated[tuple[InFlight, ...], Field("The disruptions in flight.")] = ()
+    in_flight: Annotated[tuple[InFlightDisruption, ...], Field("The disruptions in flight.")] = ()
     effective: Annotated[EffectiveBudget | None, Field("The limits after defaults and floors were applied.")] = None
     disrupted_pods: Annotated[
         dict[str, datetime], Field("Pods whose eviction was admitted but not observed yet, with the time of admission.")
@@ -158,21 +167,21 @@ class DisruptionBudgetStatus(Value):
     text="Limits how much of an application may be disrupted at once and per period.",
 )
 class DisruptionBudget(Object):
-    spec: Annotated[DisruptionBudgetSpec, Field("What the budget protects and the limits.", required=True)] = always(
-        DisruptionBudgetSpec()
+    spec: Annotated[DisruptionBudgetSpec, Field("What the budget protects and the limits.", required=True)] = (
+        never_omit(DisruptionBudgetSpec())
     )
     status: Annotated[DisruptionBudgetStatus, Field("What the budget allows now.")] = DisruptionBudgetStatus()
 
 
 class ConditionsStatus(Value):
     observed_generation: Annotated[Int64, Field("The generation that this status was computed for.")] = 0
-    conditions: Conditions = ()
+    conditions: StandardConditions = ()
 
 
 class PriorityOrderSpec(Value):
     names: Annotated[
         tuple[str, ...], Field("Priority classes, the most important first.", required=True, list_type="set")
-    ] = always(())
+    ] = never_omit(())
 
 
 @kind(
@@ -182,11 +191,11 @@ class PriorityOrderSpec(Value):
     categories=("trimtab",),
     namespaced=False,
     status=True,
-    validators=(check_order,),
+    validators=(check_priority_order,),
     text="The order of priority classes by importance; the only object is named default.",
 )
 class PriorityOrder(Object):
-    spec: Annotated[PriorityOrderSpec, Field("The order.", required=True)] = always(PriorityOrderSpec())
+    spec: Annotated[PriorityOrderSpec, Field("The order.", required=True)] = never_omit(PriorityOrderSpec())
     status: Annotated[ConditionsStatus, Field("Whether the order is in effect.")] = ConditionsStatus()
 
 
@@ -197,10 +206,10 @@ class DefaultBudget(Value):
     max_unavailable: Annotated[
         IntOrString | None, Field("The maximum that may be unavailable, as number or percent.")
     ] = None
-    rate: Annotated[Rate | None, Field("The maximum number of disruptions per period.")] = None
+    rate: Annotated[DisruptionRate | None, Field("The maximum number of disruptions per period.")] = None
 
 
-class Floor(Value):
+class BudgetFloor(Value):
     """The minimum that every budget must allow."""
 
     namespace_selector: Annotated[LabelSelector | None, Field("The namespaces; absent means all.")] = None
@@ -208,13 +217,13 @@ class Floor(Value):
     min_max_unavailable: Annotated[
         IntOrString | None, Field("The maxUnavailable that every budget must allow at least.")
     ] = None
-    min_rate: Annotated[Rate | None, Field("The rate that every budget must allow at least.")] = None
+    min_rate: Annotated[DisruptionRate | None, Field("The rate that every budget must allow at least.")] = None
 
 
 class ComponentQuota(Value):
     """The limit of disruptions by one component."""
 
-    component: Annotated[str, Field("The name of the component.", required=True)] = always("")
+    component: Annotated[str, Field("The name of the component.", required=True)] = never_omit("")
     users: Annotated[
         tuple[str, ...],
         Field("Users that count as this component, whatever component their evictions name.", list_type="set"),
@@ -227,7 +236,7 @@ class ComponentQuota(Value):
             default="Cluster",
         ),
     ] = ""
-    rate: Annotated[Rate | None, Field("The maximum number of disruptions per period.")] = None
+    rate: Annotated[DisruptionRate | None, Field("The maximum number of disruptions per period.")] = None
     max_in_flight: Annotated[Int32 | None, Field("The maximum number of disruptions in flight.", minimum=1)] = None
 
 
@@ -237,10 +246,10 @@ class PriorityRule(Value):
     namespace_selector: Annotated[LabelSelector | None, Field("The namespaces; absent means all.")] = None
     pod_selector: Annotated[LabelSelector | None, Field("The pods; absent means all.")] = None
     service_account: Annotated[str, Field("The service account of the pods; empty means any.")] = ""
-    priority_class_name: Annotated[str, Field("The priority class to set.", required=True)] = always("")
+    priority_class_name: Annotated[str, Field("The priority class to set.", required=True)] = never_omit("")
 
 
-class Storm(Value):
+class OutageThresholds(Value):
     """When so many clusters are not ready that evictions would make it worse."""
 
     slow_above: Annotated[
@@ -266,7 +275,7 @@ class EvictionRate(Value):
 
 class DisruptionPolicySpec(Value):
     default_budgets: Annotated[tuple[DefaultBudget, ...], Field("Budgets of pods that no budget selects.")] = ()
-    floors: Annotated[tuple[Floor, ...], Field("The minimum that every budget must allow.")] = ()
+    floors: Annotated[tuple[BudgetFloor, ...], Field("The minimum that every budget must allow.")] = ()
     component_quotas: Annotated[tuple[ComponentQuota, ...], Field("The limits of disruptions per component.")] = ()
     priority_rules: Annotated[tuple[PriorityRule, ...], Field("Sets the priority class of pods that have none.")] = ()
     limited_priorities: Annotated[
@@ -296,23 +305,23 @@ class DisruptionPolicySpec(Value):
             default="Enforce",
         ),
     ] = ""
-    storm: Annotated[Storm | None, Field("When evictions slow down or stop because many clusters are not ready.")] = (
-        None
-    )
+    storm: Annotated[
+        OutageThresholds | None, Field("When evictions slow down or stop because many clusters are not ready.")
+    ] = None
     eviction_rate: Annotated[EvictionRate | None, Field("The eviction rate in normal operation.")] = None
 
 
-class ComponentUse(Value):
+class ComponentQuotaUse(Value):
     """The used part of a component's quota."""
 
-    component: Annotated[str, Field("The component.", required=True)] = always("")
+    component: Annotated[str, Field("The component.", required=True)] = never_omit("")
     namespace: Annotated[str, Field("The namespace of the count; empty means the whole cluster.")] = ""
     recent: Annotated[tuple[RecentDisruption, ...], Field("The disruptions within the current period.")] = ()
-    in_flight: Annotated[tuple[InFlight, ...], Field("The disruptions in flight.")] = ()
+    in_flight: Annotated[tuple[InFlightDisruption, ...], Field("The disruptions in flight.")] = ()
 
 
 class DisruptionPolicyStatus(ConditionsStatus):
-    components: Annotated[tuple[ComponentUse, ...], Field("The used part of the component quotas.")] = ()
+    components: Annotated[tuple[ComponentQuotaUse, ...], Field("The used part of the component quotas.")] = ()
 
 
 @kind(
@@ -322,11 +331,11 @@ class DisruptionPolicyStatus(ConditionsStatus):
     categories=("trimtab",),
     namespaced=False,
     status=True,
-    validators=(check_policy,),
+    validators=(check_disruption_policy,),
     text="The settings for disruptions; the only object is named default.",
 )
 class DisruptionPolicy(Object):
-    spec: Annotated[DisruptionPolicySpec, Field("The settings.", required=True)] = always(DisruptionPolicySpec())
+    spec: Annotated[DisruptionPolicySpec, Field("The settings.", required=True)] = never_omit(DisruptionPolicySpec())
     status: Annotated[DisruptionPolicyStatus, Field("Whether the settings are in effect, and the used quotas.")] = (
         DisruptionPolicyStatus()
     )
@@ -335,21 +344,21 @@ class DisruptionPolicy(Object):
 class MovedObject(Value):
     """A reference to the moved object."""
 
-    api_version: Annotated[str, Field("Group and version of the object.", required=True)] = always("")
-    kind: Annotated[str, Field("Kind of the object.", required=True)] = always("")
+    api_version: Annotated[str, Field("Group and version of the object.", required=True)] = never_omit("")
+    kind: Annotated[str, Field("Kind of the object.", required=True)] = never_omit("")
     namespace: Annotated[str, Field("Its namespace; empty when cluster-wide.")] = ""
-    name: Annotated[str, Field("Its name.", required=True)] = always("")
+    name: Annotated[str, Field("Its name.", required=True)] = never_omit("")
 
 
 class MoveTarget(Value):
-    name: Annotated[str, Field("The cluster or node.", required=True)] = always("")
+    name: Annotated[str, Field("The cluster or node.", required=True)] = never_omit("")
     replicas: Annotated[Int32, Field("The number of replicas it gains.")] = 0
 
 
 class BudgetUse(Value):
     """The disruptions that a move was charged for in one budget."""
 
-    name: Annotated[str, Field("The budget.", required=True)] = always("")
+    name: Annotated[str, Field("The budget.", required=True)] = never_omit("")
     namespace: Annotated[str, Field("Its namespace.")] = ""
     disruptions: Annotated[Int32, Field("The number of disruptions charged to the budget.")] = 0
 
@@ -357,8 +366,8 @@ class BudgetUse(Value):
 class MoveSpec(Value):
     """The decision; immutable."""
 
-    object: Annotated[MovedObject, Field("The moved object.", required=True)] = always(MovedObject())
-    cause: Annotated[str, Field("The reason of the disruption.", required=True, enum=CAUSES)] = always("")
+    object: Annotated[MovedObject, Field("The moved object.", required=True)] = never_omit(MovedObject())
+    cause: Annotated[str, Field("The reason of the disruption.", required=True, enum=MOVE_CAUSES)] = never_omit("")
     by: Annotated[str, Field("The component or user that decided it.")] = ""
     from_: Annotated[str, Field("The cluster or node that the replicas leave.", required=True)] = msgspec.field(
         default_factory=lambda: "", name="from"
@@ -366,7 +375,7 @@ class MoveSpec(Value):
     to: Annotated[
         tuple[MoveTarget, ...], Field("The clusters or nodes of the replacement; empty when there is none.")
     ] = ()
-    replicas: Annotated[Int32, Field("The number of replicas that move.", required=True)] = always(0)
+    replicas: Annotated[Int32, Field("The number of replicas that move.", required=True)] = never_omit(0)
     mode: Annotated[
         str,
         Field(
@@ -390,7 +399,7 @@ class MoveStatus(Value):
     finished: Annotated[datetime | None, MicroTime(), Field("When the move ended.")] = None
     message: Annotated[str, Field("The details for people.")] = ""
     observed_generation: Annotated[Int64, Field("The generation that this status was computed for.")] = 0
-    conditions: Conditions = ()
+    conditions: StandardConditions = ()
 
 
 @kind(
@@ -412,5 +421,5 @@ class MoveStatus(Value):
     text="An entry of the move log, written before the move starts.",
 )
 class Move(Object):
-    spec: Annotated[MoveSpec, Field("The decision.", required=True)] = always(MoveSpec())
+    spec: Annotated[MoveSpec, Field("The decision.", required=True)] = never_omit(MoveSpec())
     status: Annotated[MoveStatus, Field("The outcome.")] = MoveStatus()

@@ -4,18 +4,18 @@ from typing import Annotated
 
 from trimtab.api.admission.interpreter import check_customization, check_webhooks, fill_webhooks, gather_customizations
 from trimtab.api.kind import Column, kind
-from trimtab.api.value import Condition, Field, Int32, Object, Value, always
+from trimtab.api.value import Condition, Field, Int32, Object, Value, never_omit
 
 
 class CustomizationTarget(Value):
-    api_version: Annotated[str, Field("Group and version of the kind.", required=True)] = always("")
-    kind: Annotated[str, Field("The kind.", required=True)] = always("")
+    api_version: Annotated[str, Field("Group and version of the kind.", required=True)] = never_omit("")
+    kind: Annotated[str, Field("The kind.", required=True)] = never_omit("")
 
 
 class LuaOperation(Value):
     lua_script: Annotated[
         str, Field("The script; it defines the function that the operation calls.", required=True)
-    ] = always("")
+    ] = never_omit("")
 
 
 class CustomizationRules(Value):
@@ -42,10 +42,10 @@ class CustomizationRules(Value):
 class CustomizationSpec(CustomizationRules):
     """The scripts may also be given directly in the spec; they are moved to `customizations`."""
 
-    target: Annotated[CustomizationTarget, Field("The kind to interpret.", required=True)] = always(
+    target: Annotated[CustomizationTarget, Field("The kind to interpret.", required=True)] = never_omit(
         CustomizationTarget()
     )
-    customizations: Annotated[CustomizationRules, Field("The scripts.")] = always(CustomizationRules())
+    customizations: Annotated[CustomizationRules, Field("The scripts.")] = never_omit(CustomizationRules())
 
 
 class CustomizationStatus(Value):
@@ -73,13 +73,15 @@ class CustomizationStatus(Value):
     text="Interprets a kind with Lua scripts.",
 )
 class ResourceInterpreterCustomization(Object):
-    spec: Annotated[CustomizationSpec, Field("The kind and its scripts.", required=True)] = always(CustomizationSpec())
+    spec: Annotated[CustomizationSpec, Field("The kind and its scripts.", required=True)] = never_omit(
+        CustomizationSpec()
+    )
     status: Annotated[CustomizationStatus, Field("Whether the scripts are valid.")] = CustomizationStatus()
 
 
 class WebhookService(Value):
-    namespace: Annotated[str, Field("The namespace of the service.", required=True)] = always("")
-    name: Annotated[str, Field("The name of the service.", required=True)] = always("")
+    namespace: Annotated[str, Field("The namespace of the service.", required=True)] = never_omit("")
+    name: Annotated[str, Field("The name of the service.", required=True)] = never_omit("")
     path: Annotated[str, Field("The URL path of the webhook.")] = ""
     port: Annotated[Int32 | None, Field("The port of the service; 443 when absent.")] = None
 
@@ -91,22 +93,22 @@ class WebhookClientConfig(Value):
 
 
 class RuleWithOperations(Value):
-    operations: Annotated[tuple[str, ...], Field("The interpreter operations.", required=True)] = always(())
-    api_groups: Annotated[tuple[str, ...], Field("The API groups.", required=True)] = always(())
-    api_versions: Annotated[tuple[str, ...], Field("The API versions.", required=True)] = always(())
-    kinds: Annotated[tuple[str, ...], Field("The kinds.", required=True)] = always(())
+    operations: Annotated[tuple[str, ...], Field("The interpreter operations.", required=True)] = never_omit(())
+    api_groups: Annotated[tuple[str, ...], Field("The API groups.", required=True)] = never_omit(())
+    api_versions: Annotated[tuple[str, ...], Field("The API versions.", required=True)] = never_omit(())
+    kinds: Annotated[tuple[str, ...], Field("The kinds.", required=True)] = never_omit(())
 
 
 class InterpreterWebhook(Value):
-    name: Annotated[str, Field("The full name of the webhook.", required=True)] = always("")
-    client_config: Annotated[WebhookClientConfig, Field("How to reach the webhook.", required=True)] = always(
+    name: Annotated[str, Field("The full name of the webhook.", required=True)] = never_omit("")
+    client_config: Annotated[WebhookClientConfig, Field("How to reach the webhook.", required=True)] = never_omit(
         WebhookClientConfig()
     )
     rules: Annotated[tuple[RuleWithOperations, ...], Field("The operations and kinds that the webhook handles.")] = ()
     timeout_seconds: Annotated[Int32 | None, Field("The timeout of a call.")] = None
     interpreter_context_versions: Annotated[
         tuple[str, ...], Field("The versions of the request that the webhook supports.", required=True)
-    ] = always(())
+    ] = never_omit(())
 
 
 @kind(
@@ -120,4 +122,4 @@ class InterpreterWebhook(Value):
     text="Interprets kinds with webhooks.",
 )
 class ResourceInterpreterWebhookConfiguration(Object):
-    webhooks: Annotated[tuple[InterpreterWebhook, ...], Field("The webhooks.", required=True)] = always(())
+    webhooks: Annotated[tuple[InterpreterWebhook, ...], Field("The webhooks.", required=True)] = never_omit(())

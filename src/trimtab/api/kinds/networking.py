@@ -4,12 +4,12 @@ from typing import Annotated
 
 from trimtab.api.admission.networking import check_service
 from trimtab.api.kind import Column, kind
-from trimtab.api.value import Condition, Field, Int32, Object, Raw, Value, always
+from trimtab.api.value import Condition, Field, Int32, Object, Raw, Value, never_omit
 
 
 class ExposurePort(Value):
     name: Annotated[str, Field("The name of the port.")] = ""
-    port: Annotated[Int32, Field("The number of the port.", required=True)] = always(0)
+    port: Annotated[Int32, Field("The number of the port.", required=True)] = never_omit(0)
 
 
 class ExposureRange(Value):
@@ -17,14 +17,14 @@ class ExposureRange(Value):
 
 
 class ClusterSelectorByName(Value):
-    name: Annotated[str, Field("The cluster.", required=True)] = always("")
+    name: Annotated[str, Field("The cluster.", required=True)] = never_omit("")
 
 
 class MultiClusterServiceSpec(Value):
     types: Annotated[
         tuple[Annotated[str, Field(enum=("CrossCluster", "LoadBalancer"))], ...],
         Field("How the service is exposed: between clusters, or to clients outside.", required=True),
-    ] = always(())
+    ] = never_omit(())
     ports: Annotated[tuple[ExposurePort, ...], Field("The exposed ports; empty means all ports of the service.")] = ()
     range: Annotated[ExposureRange, Field("Deprecated: the clusters.")] = ExposureRange()
     provider_clusters: Annotated[
@@ -38,8 +38,8 @@ class MultiClusterServiceSpec(Value):
 
 
 class LoadBalancerPort(Value):
-    port: Annotated[Int32, Field("The port.", required=True)] = always(0)
-    protocol: Annotated[str, Field("Its protocol.", required=True)] = always("")
+    port: Annotated[Int32, Field("The port.", required=True)] = never_omit(0)
+    protocol: Annotated[str, Field("Its protocol.", required=True)] = never_omit("")
     error: Annotated[str | None, Field("The error of the port.")] = None
 
 
@@ -74,7 +74,7 @@ class ServiceLikeStatus(Value):
     text="Exposes a service across clusters.",
 )
 class MultiClusterService(Object):
-    spec: Annotated[MultiClusterServiceSpec, Field("The exposure and its clusters.", required=True)] = always(
+    spec: Annotated[MultiClusterServiceSpec, Field("The exposure and its clusters.", required=True)] = never_omit(
         MultiClusterServiceSpec()
     )
     status: Annotated[ServiceLikeStatus, Field("The load balancer and conditions.")] = ServiceLikeStatus()
@@ -123,15 +123,15 @@ class ImportedPort(Value):
     name: Annotated[str, Field("The name of the port.")] = ""
     protocol: Annotated[str, Field("Its protocol.", default="TCP")] = ""
     app_protocol: Annotated[str | None, Field("The protocol of the application.")] = None
-    port: Annotated[Int32, Field("The number of the port.", required=True)] = always(0)
+    port: Annotated[Int32, Field("The number of the port.", required=True)] = never_omit(0)
 
 
 class ServiceImportSpec(Value):
-    ports: Annotated[tuple[ImportedPort, ...], Field("The ports.", required=True, list_type="atomic")] = always(())
+    ports: Annotated[tuple[ImportedPort, ...], Field("The ports.", required=True, list_type="atomic")] = never_omit(())
     ips: Annotated[tuple[str, ...], Field("The addresses.", max_items=1)] = ()
     type: Annotated[
         str, Field("One IP address for the service, or one per pod.", required=True, enum=("ClusterSetIP", "Headless"))
-    ] = always("")
+    ] = never_omit("")
     session_affinity: Annotated[str, Field("The session affinity of clients.")] = ""
     session_affinity_config: Annotated[
         Raw | None, Field("The settings of the session affinity.", preserve_unknown=True)
@@ -139,7 +139,7 @@ class ServiceImportSpec(Value):
 
 
 class ImportedCluster(Value):
-    cluster: Annotated[str, Field("A cluster that exports the service.", required=True)] = always("")
+    cluster: Annotated[str, Field("A cluster that exports the service.", required=True)] = never_omit("")
 
 
 class ServiceImportStatus(Value):

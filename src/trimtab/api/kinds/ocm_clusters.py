@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
-from trimtab.api.admission.ocm import check_managed_cluster, check_set_binding, join_default_set
+from trimtab.api.admission.ocm import add_default_set_label, check_managed_cluster, check_set_binding
 from trimtab.api.kind import Column, kind
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import (
@@ -13,7 +13,7 @@ from trimtab.api.value import (
     Object,
     QuantityText,
     Value,
-    always,
+    never_omit,
 )
 
 CLUSTER_GROUP = "cluster.open-cluster-management.io"
@@ -27,20 +27,20 @@ Conditions = Annotated[tuple[Condition, ...], Field("Conditions of the object.",
 
 
 class ClientConfig(Value):
-    url: Annotated[str, Field("The address of the cluster's API server.", required=True)] = always("")
+    url: Annotated[str, Field("The address of the cluster's API server.", required=True)] = never_omit("")
     ca_bundle: Annotated[str, Field("The certificate authority of that server.", format="byte")] = ""
 
 
 class ManagedClusterTaint(Value):
     """A taint of a managed cluster."""
 
-    key: Annotated[str, Field("The name of the taint.", required=True, max_length=316, pattern=KEY_PATTERN)] = always(
-        ""
+    key: Annotated[str, Field("The name of the taint.", required=True, max_length=316, pattern=KEY_PATTERN)] = (
+        never_omit("")
     )
     value: Annotated[str, Field("Its value.", max_length=1024)] = ""
     effect: Annotated[
         str, Field("The effect on placements that do not tolerate it.", required=True, enum=TAINT_EFFECTS)
-    ] = always("")
+    ] = never_omit("")
     time_added: Annotated[datetime | None, Field("When the taint was added.", nullable=True)] = None
 
 
@@ -61,8 +61,8 @@ class ManagedClusterClaim(Value):
 
 
 class ManagedNamespaceStatus(Value):
-    cluster_set: Annotated[str, Field("The cluster set that requires the namespace.", required=True)] = always("")
-    name: Annotated[str, Field("The namespace.", required=True, max_length=63)] = always("")
+    cluster_set: Annotated[str, Field("The cluster set that requires the namespace.", required=True)] = never_omit("")
+    name: Annotated[str, Field("The namespace.", required=True, max_length=63)] = never_omit("")
     conditions: Conditions = ()
 
 
@@ -92,14 +92,14 @@ class ManagedClusterStatus(Value):
         Column("Available", '.status.conditions[?(@.type=="ManagedClusterConditionAvailable")].status'),
         Column("Age", ".metadata.creationTimestamp", "date"),
     ),
-    admission_defaults=(join_default_set,),
+    admission_defaults=(add_default_set_label,),
     admission_validators=(check_managed_cluster,),
     text="A member cluster of Open Cluster Management.",
 )
 class ManagedCluster(Object):
     spec: Annotated[
         ManagedClusterSpec, Field("The acceptance, connection and taints of the cluster.", required=True)
-    ] = always(ManagedClusterSpec())
+    ] = never_omit(ManagedClusterSpec())
     status: Annotated[ManagedClusterStatus, Field("The last observed state of the cluster.")] = ManagedClusterStatus()
 
 
@@ -112,14 +112,14 @@ class ManagedClusterSelector(Value):
             enum=("ExclusiveClusterSetLabel", "LabelSelector"),
             default="ExclusiveClusterSetLabel",
         ),
-    ] = always("")
+    ] = never_omit("")
     label_selector: Annotated[LabelSelector | None, Field("The selector; absent selects nothing.")] = None
 
 
 class ManagedNamespace(Value):
     name: Annotated[
         str, Field("The namespace.", required=True, max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-    ] = always("")
+    ] = never_omit("")
 
 
 class ManagedClusterSetSpec(Value):
@@ -133,7 +133,7 @@ class ManagedClusterSetSpec(Value):
     ] = ()
 
 
-class ConditionsOnly(Value):
+class ConditionsOnlyStatus(Value):
     conditions: Conditions = ()
 
 
@@ -155,13 +155,13 @@ class ManagedClusterSet(Object):
         ManagedClusterSetSpec,
         Field("The clusters of the set.", default={"clusterSelector": {"selectorType": "ExclusiveClusterSetLabel"}}),
     ] = ManagedClusterSetSpec()
-    status: Annotated[ConditionsOnly, Field("Whether the set is empty.")] = ConditionsOnly()
+    status: Annotated[ConditionsOnlyStatus, Field("Whether the set is empty.")] = ConditionsOnlyStatus()
 
 
 class ManagedClusterSetBindingSpec(Value):
     cluster_set: Annotated[
         str, Field("The cluster set; the binding must have the same name.", required=True, min_length=1)
-    ] = always("")
+    ] = never_omit("")
 
 
 @kind(
@@ -175,7 +175,7 @@ class ManagedClusterSetBindingSpec(Value):
 )
 class ManagedClusterSetBinding(Object):
     spec: Annotated[ManagedClusterSetBindingSpec, Field("The cluster set.")] = ManagedClusterSetBindingSpec()
-    status: Annotated[ConditionsOnly, Field("Whether the set exists.")] = ConditionsOnly()
+    status: Annotated[ConditionsOnlyStatus, Field("Whether the set exists.")] = ConditionsOnlyStatus()
 
 
 class ClusterClaimSpec(Value):

@@ -8,7 +8,7 @@ import msgspec
 from trimtab.api.kind import Column, OtherVersion, kind
 from trimtab.api.kinds.ocm_clusters import CLUSTER_GROUP, KEY_PATTERN, TAINT_EFFECTS, Conditions
 from trimtab.api.kinds.policy import AddOnScore, PrioritizerPolicy
-from trimtab.api.paths import dig, map_objects_at, table
+from trimtab.api.paths import map_objects_at, object_at, value_at
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import (
     Field,
@@ -18,17 +18,17 @@ from trimtab.api.value import (
     Object,
     Raw,
     Value,
-    always,
+    never_omit,
 )
 
 NUMBER_OR_PERCENT = r"^((100|[1-9][0-9]{0,1})%|[1-9][0-9]*)$"
 
 
 class ClaimSelectorRequirement(Value):
-    key: Annotated[str, Field("The name of the claim.", required=True)] = always("")
+    key: Annotated[str, Field("The name of the claim.", required=True)] = never_omit("")
     operator: Annotated[
         str, Field("How the claim is compared with the values: In, NotIn, Exists or DoesNotExist.", required=True)
-    ] = always("")
+    ] = never_omit("")
     values: Annotated[tuple[str, ...], Field("The values to compare with.", list_type="atomic")] = ()
 
 
@@ -66,10 +66,10 @@ class ClusterPredicate(Value):
 class SpreadConstraintsTerm(Value):
     topology_key: Annotated[
         str, Field("The label or claim that groups clusters.", required=True, max_length=316, pattern=KEY_PATTERN)
-    ] = always("")
+    ] = never_omit("")
     topology_key_type: Annotated[
         str, Field("Whether it is a label or a claim.", required=True, enum=("Label", "Claim"))
-    ] = always("")
+    ] = never_omit("")
     max_skew: Annotated[
         Int32, Field("The maximum difference between the groups with most and fewest clusters.", default=1, minimum=1)
     ] = 1
@@ -105,10 +105,10 @@ class DecisionGroup(Value):
     group_name: Annotated[
         str,
         Field("The name of the group.", required=True, pattern="^[a-zA-Z0-9][-A-Za-z0-9_.]{0,61}[a-zA-Z0-9]$"),
-    ] = always("")
+    ] = never_omit("")
     group_cluster_selector: Annotated[
         GroupClusterSelector, Field("The selected clusters that belong to the group.", required=True)
-    ] = always(GroupClusterSelector())
+    ] = never_omit(GroupClusterSelector())
 
 
 class GroupStrategy(Value):
@@ -125,7 +125,7 @@ class DecisionStrategy(Value):
     group_strategy: Annotated[GroupStrategy, Field("How decisions are grouped.")] = GroupStrategy()
 
 
-class PlacementQuestion(Value):
+class PlacementSpecBase(Value):
     """The fields that all versions of a Placement share: all except the prioritizers."""
 
     cluster_sets: Annotated[tuple[str, ...], Field("The cluster sets to select from; empty means all bound sets.")] = ()
@@ -147,12 +147,12 @@ class PlacementQuestion(Value):
     ] = "1m"
 
 
-class PlacementSpec(PlacementQuestion):
+class PlacementSpec(PlacementSpecBase):
     prioritizer_policy: Annotated[PrioritizerPolicy, Field("How clusters are prioritized.")] = PrioritizerPolicy()
 
 
 class DecisionGroupStatus(Value):
-    decision_group_index: Annotated[Int32, Field("The index of the group, from 0.", required=True)] = always(0)
+    decision_group_index: Annotated[Int32, Field("The index of the group, from 0.", required=True)] = never_omit(0)
     decision_group_name: Annotated[str, Field("The name of the group, if it has one.")] = ""
     decisions: Annotated[tuple[str, ...], Field("The PlacementDecisions of the group.")] = ()
     clusters_count: Annotated[Int32, Field("The number of clusters of the group.", default=0)] = msgspec.field(
@@ -161,7 +161,7 @@ class DecisionGroupStatus(Value):
 
 
 class PlacementStatus(Value):
-    number_of_selected_clusters: Annotated[Int32, Field("The number of selected clusters.")] = always(0)
+    number_of_selected_clusters: Annotated[Int32, Field("The number of selected clusters.")] = never_omit(0)
     decision_groups: Annotated[tuple[DecisionGroupStatus, ...], Field("The groups of decisions.")] = ()
     conditions: Conditions = ()
     last_score_update_time: Annotated[datetime | None, Field("When scores last changed the decisions.")] = None
@@ -199,7 +199,7 @@ class PrioritizerPolicyV1Alpha1(Value):
     configurations: Annotated[tuple[PrioritizerConfigV1Alpha1, ...], Field("The scores and their weights.")] = ()
 
 
-class PlacementSpecV1Alpha1(PlacementQuestion):
+class PlacementSpecV1Alpha1(PlacementSpecBase):
     prioritizer_policy: Annotated[PrioritizerPolicyV1Alpha1, Field("How clusters are prioritized.")] = (
         PrioritizerPolicyV1Alpha1()
     )
@@ -208,14 +208,14 @@ class PlacementSpecV1Alpha1(PlacementQuestion):
 class PlacementV1Alpha1(Object):
     """The Placement of v1alpha1, whose prioritizers may be given by name."""
 
-    spec: Annotated[PlacementSpecV1Alpha1, Field("The clusters to select.", required=True)] = always(
+    spec: Annotated[PlacementSpecV1Alpha1, Field("The clusters to select.", required=True)] = never_omit(
         PlacementSpecV1Alpha1()
     )
     status: Annotated[PlacementStatus, Field("The number of selected clusters and the conditions.")] = PlacementStatus()
 
 
 def _config_from_v1alpha1(config: Raw) -> Raw:
-    coordinate = dict(table(config, "scoreCoordinate"))
+    coordinate = dict(object_at(config, "scoreCoordinate"))
     if coordinate.get("type") in ("BuiltIn", "AddOn") and "name" not in config and "buildIn" not in coordinate:
         return config
     built_in = coordinate.pop("builtIn", "") or coordinate.pop("buildIn", "")
@@ -229,7 +229,7 @@ def _config_from_v1alpha1(config: Raw) -> Raw:
 
 
 def _config_to_v1alpha1(config: Raw) -> Raw:
-    name = dig(config, "scoreCoordinate", "builtIn")
+    name = value_at(config, "scoreCoordinate", "builtIn")
     return {"name": name, **config} if name else config
 
 
@@ -259,18 +259,18 @@ def _placement_to_v1alpha1(placement: Raw) -> Raw:
     text="Selects clusters; the result is in its PlacementDecisions.",
 )
 class OcmPlacement(Object):
-    spec: Annotated[PlacementSpec, Field("The clusters to select.", required=True)] = always(PlacementSpec())
+    spec: Annotated[PlacementSpec, Field("The clusters to select.", required=True)] = never_omit(PlacementSpec())
     status: Annotated[PlacementStatus, Field("The number of selected clusters and the conditions.")] = PlacementStatus()
 
 
 class ClusterDecision(Value):
-    cluster_name: Annotated[str, Field("The cluster.", required=True)] = always("")
-    reason: Annotated[str, Field("Why the cluster was selected.", required=True)] = always("")
+    cluster_name: Annotated[str, Field("The cluster.", required=True)] = never_omit("")
+    reason: Annotated[str, Field("Why the cluster was selected.", required=True)] = never_omit("")
     score: Annotated[Int64 | None, Field("The total score of the cluster.")] = None
 
 
 class PlacementDecisionStatus(Value):
-    decisions: Annotated[tuple[ClusterDecision, ...], Field("The clusters.", required=True)] = always(())
+    decisions: Annotated[tuple[ClusterDecision, ...], Field("The clusters.", required=True)] = never_omit(())
 
 
 @kind(
@@ -285,14 +285,14 @@ class PlacementDecision(Object):
     status: Annotated[PlacementDecisionStatus | None, Field("The clusters.")] = None
 
 
-class Score(Value):
-    name: Annotated[str, Field("The name of the score.", required=True)] = always("")
-    value: Annotated[Int32, Field("The score.", required=True, minimum=-100, maximum=100)] = always(0)
+class AddOnScoreValue(Value):
+    name: Annotated[str, Field("The name of the score.", required=True)] = never_omit("")
+    value: Annotated[Int32, Field("The score.", required=True, minimum=-100, maximum=100)] = never_omit(0)
 
 
 class AddOnPlacementScoreStatus(Value):
     conditions: Conditions = ()
-    scores: Annotated[tuple[Score, ...], Field("The scores.", list_type="map", map_keys=("name",))] = ()
+    scores: Annotated[tuple[AddOnScoreValue, ...], Field("The scores.", list_type="map", map_keys=("name",))] = ()
     valid_until: Annotated[datetime | None, Field("When the scores expire; absent means never.")] = None
 
 

@@ -17,7 +17,7 @@ from trimtab.api.value import (
     Object,
     Raw,
     Value,
-    always,
+    never_omit,
 )
 
 WORK_GROUP = "work.open-cluster-management.io"
@@ -32,9 +32,9 @@ class ManifestsTemplate(Value):
 
 class OrphaningRule(Value):
     group: Annotated[str, Field("The group of the object.")] = ""
-    resource: Annotated[str, Field("The plural name of its kind.", required=True)] = always("")
+    resource: Annotated[str, Field("The plural name of its kind.", required=True)] = never_omit("")
     namespace: Annotated[str, Field("Its namespace.")] = ""
-    name: Annotated[str, Field("Its name.", required=True)] = always("")
+    name: Annotated[str, Field("Its name.", required=True)] = never_omit("")
 
 
 class SelectivelyOrphan(Value):
@@ -50,7 +50,7 @@ class DeleteOption(Value):
             default="Foreground",
             enum=("Foreground", "Orphan", "SelectivelyOrphan"),
         ),
-    ] = always("Foreground")
+    ] = never_omit("Foreground")
     selectively_orphans: Annotated[SelectivelyOrphan | None, Field("The objects to keep.")] = msgspec.field(
         default=None, name="selectivelyOrphans"
     )
@@ -61,21 +61,21 @@ class DeleteOption(Value):
 
 class WorkResourceIdentifier(Value):
     group: Annotated[str, Field("The group of the object.")] = ""
-    resource: Annotated[str, Field("The plural name of its kind.", required=True)] = always("")
-    name: Annotated[str, Field("Its name.", required=True)] = always("")
+    resource: Annotated[str, Field("The plural name of its kind.", required=True)] = never_omit("")
+    name: Annotated[str, Field("Its name.", required=True)] = never_omit("")
     namespace: Annotated[str, Field("Its namespace.")] = ""
 
 
 class JsonPath(Value):
-    name: Annotated[str, Field("The name of the value.", required=True)] = always("")
-    path: Annotated[str, Field("The JSON path of the value in the object.", required=True)] = always("")
+    name: Annotated[str, Field("The name of the value.", required=True)] = never_omit("")
+    path: Annotated[str, Field("The JSON path of the value in the object.", required=True)] = never_omit("")
     version: Annotated[str, Field("Which version of the object is read.")] = ""
 
 
 class FeedbackRule(Value):
     type: Annotated[
         str, Field("Well-known values, or values at JSON paths.", required=True, enum=("WellKnownStatus", "JSONPaths"))
-    ] = always("")
+    ] = never_omit("")
     json_paths: Annotated[tuple[JsonPath, ...], Field("The paths.")] = ()
 
 
@@ -88,7 +88,7 @@ class IgnoreField(Value):
             default="OnSpokePresent",
             enum=("OnSpokePresent", "OnSpokeChange"),
         ),
-    ] = always("OnSpokePresent")
+    ] = never_omit("OnSpokePresent")
     json_paths: Annotated[tuple[str, ...], Field("The fields, as JSON paths.")] = ()
     json_pointers: Annotated[tuple[str, ...], Field("The fields, as JSON pointers.")] = ()
     jq_path_expressions: Annotated[tuple[str, ...], Field("The fields, as jq paths.")] = ()
@@ -109,28 +109,28 @@ class UpdateStrategy(Value):
             default="Update",
             enum=("Update", "CreateOnly", "ServerSideApply", "ReadOnly"),
         ),
-    ] = always("Update")
+    ] = never_omit("Update")
     server_side_apply: Annotated[ServerSideApplyConfig | None, Field("The settings of server-side apply.")] = None
 
 
-class ConditionRule(Value):
-    condition: Annotated[str, Field("The condition that the rule sets.", required=True)] = always("")
+class ManifestConditionRule(Value):
+    condition: Annotated[str, Field("The condition that the rule sets.", required=True)] = never_omit("")
     type: Annotated[
         str, Field("A well-known rule, or CEL expressions.", required=True, enum=("WellKnownConditions", "CEL"))
-    ] = always("")
+    ] = never_omit("")
     cel_expressions: Annotated[tuple[str, ...], Field("CEL expressions over `object`; all must be true.")] = ()
     message: Annotated[str, Field("The message of the condition.")] = ""
     message_expression: Annotated[str, Field("A CEL expression that returns the message.")] = ""
 
 
 class ManifestConfigOption(Value):
-    resource_identifier: Annotated[WorkResourceIdentifier, Field("The object.", required=True)] = always(
+    resource_identifier: Annotated[WorkResourceIdentifier, Field("The object.", required=True)] = never_omit(
         WorkResourceIdentifier()
     )
     feedback_rules: Annotated[tuple[FeedbackRule, ...], Field("The values to report.")] = ()
     update_strategy: Annotated[UpdateStrategy | None, Field("How the object is updated.")] = None
     condition_rules: Annotated[
-        tuple[ConditionRule, ...],
+        tuple[ManifestConditionRule, ...],
         Field("Conditions computed from the object.", list_type="map", map_keys=("condition",)),
     ] = ()
     feedback_scrape_type: Annotated[str, Field("How values are collected.", default="Poll", enum=("Poll", "Watch"))] = (
@@ -139,17 +139,17 @@ class ManifestConfigOption(Value):
 
 
 class ExecutorServiceAccount(Value):
-    namespace: Annotated[str, Field("The namespace of the account.", required=True)] = always("")
-    name: Annotated[str, Field("The name of the account.", required=True)] = always("")
+    namespace: Annotated[str, Field("The namespace of the account.", required=True)] = never_omit("")
+    name: Annotated[str, Field("The name of the account.", required=True)] = never_omit("")
 
 
 class ExecutorSubject(Value):
-    type: Annotated[str, Field("The type of the executor.", required=True, enum=("ServiceAccount",))] = always("")
+    type: Annotated[str, Field("The type of the executor.", required=True, enum=("ServiceAccount",))] = never_omit("")
     service_account: Annotated[ExecutorServiceAccount | None, Field("The account.")] = None
 
 
 class WorkExecutor(Value):
-    subject: Annotated[ExecutorSubject, Field("The subject that applies the objects.", required=True)] = always(
+    subject: Annotated[ExecutorSubject, Field("The subject that applies the objects.", required=True)] = never_omit(
         ExecutorSubject()
     )
 
@@ -162,7 +162,7 @@ class ManifestWorkSpec(Value):
 
 
 class ManifestResourceMeta(Value):
-    ordinal: Annotated[Int32, Field("The index of the object in the work, from 0.", required=True)] = always(0)
+    ordinal: Annotated[Int32, Field("The index of the object in the work, from 0.", required=True)] = never_omit(0)
     group: Annotated[str, Field("Its group.")] = ""
     version: Annotated[str, Field("Its version.")] = ""
     kind: Annotated[str, Field("Its kind.")] = ""
@@ -174,7 +174,7 @@ class ManifestResourceMeta(Value):
 class FieldValue(Value):
     type: Annotated[
         str, Field("The type of the value.", required=True, enum=("Integer", "String", "Boolean", "JsonRaw"))
-    ] = always("")
+    ] = never_omit("")
     integer: Annotated[Int64 | None, Field("An integer value.")] = None
     string: Annotated[str | None, Field("A string value.")] = None
     boolean: Annotated[bool | None, Field("A boolean value.")] = None
@@ -182,8 +182,8 @@ class FieldValue(Value):
 
 
 class FeedbackValue(Value):
-    name: Annotated[str, Field("The name of the value.", required=True)] = always("")
-    field_value: Annotated[FieldValue, Field("The value.", required=True)] = always(FieldValue())
+    name: Annotated[str, Field("The name of the value.", required=True)] = never_omit("")
+    field_value: Annotated[FieldValue, Field("The value.", required=True)] = never_omit(FieldValue())
 
 
 class StatusFeedback(Value):
@@ -191,9 +191,11 @@ class StatusFeedback(Value):
 
 
 class ManifestCondition(Value):
-    resource_meta: Annotated[ManifestResourceMeta, Field("The object.", required=True)] = always(ManifestResourceMeta())
+    resource_meta: Annotated[ManifestResourceMeta, Field("The object.", required=True)] = never_omit(
+        ManifestResourceMeta()
+    )
     status_feedback: Annotated[StatusFeedback, Field("The values of the feedback rules.")] = StatusFeedback()
-    conditions: Annotated[tuple[Condition, ...], Field("Conditions of the object.", required=True)] = always(())
+    conditions: Annotated[tuple[Condition, ...], Field("Conditions of the object.", required=True)] = never_omit(())
 
 
 class ManifestResourceStatus(Value):
@@ -222,7 +224,7 @@ class MandatoryDecisionGroup(Value):
     group_index: Annotated[Int32 | None, Field("The group by number.")] = None
 
 
-class RolloutPace(Value):
+class RolloutOptions(Value):
     """How fast a change is rolled out over the clusters, and how many failures it tolerates."""
 
     min_success_time: Annotated[str, Field("How long a cluster must stay successful.", default="0")] = ""
@@ -239,11 +241,11 @@ class RolloutPace(Value):
     ] = 0
 
 
-class RolloutAll(RolloutPace):
+class RolloutAll(RolloutOptions):
     pass
 
 
-class RolloutProgressive(RolloutPace):
+class RolloutProgressive(RolloutOptions):
     mandatory_decision_groups: Annotated[
         tuple[MandatoryDecisionGroup, ...], Field("Decision groups that are rolled out first and may not fail.")
     ] = ()
@@ -253,7 +255,7 @@ class RolloutProgressive(RolloutPace):
     ] = None
 
 
-class RolloutProgressivePerGroup(RolloutPace):
+class RolloutProgressivePerGroup(RolloutOptions):
     mandatory_decision_groups: Annotated[
         tuple[MandatoryDecisionGroup, ...], Field("Decision groups that are rolled out first and may not fail.")
     ] = ()
@@ -274,7 +276,7 @@ class RolloutStrategy(Value):
 
 
 class LocalPlacementReference(Value):
-    name: Annotated[str, Field("A Placement of the same namespace.", required=True, min_length=1)] = always("")
+    name: Annotated[str, Field("A Placement of the same namespace.", required=True, min_length=1)] = never_omit("")
     rollout_strategy: Annotated[
         RolloutStrategy,
         Field(
@@ -285,14 +287,14 @@ class LocalPlacementReference(Value):
 
 class ManifestWorkReplicaSetSpec(Value):
     manifest_work_template: Annotated[ManifestWorkSpec, Field("The ManifestWork of every cluster.", required=True)] = (
-        always(ManifestWorkSpec())
+        never_omit(ManifestWorkSpec())
     )
     placement_refs: Annotated[
         tuple[LocalPlacementReference, ...],
         Field(
             "The Placements that select the clusters.", required=True, min_items=1, list_type="map", map_keys=("name",)
         ),
-    ] = always(())
+    ] = never_omit(())
     cascade_deletion_policy: Annotated[
         str,
         Field("Whether deletion waits for the works.", default="Background", enum=("Background", "Foreground")),
@@ -300,13 +302,13 @@ class ManifestWorkReplicaSetSpec(Value):
 
 
 class ManifestWorkReplicaSetSummary(Value):
-    total: Annotated[int, Field("The number of works.")] = always(0)
-    applied: Annotated[int, Field("The number of applied works.")] = always(0)
-    available: Annotated[int, Field("The number of available works.")] = always(0)
-    progressing: Annotated[int, Field("The number of progressing works.")] = always(0)
-    degraded: Annotated[int, Field("The number of degraded works.")] = always(0)
-    desired_total: Annotated[int, Field("The desired number of works.")] = always(0)
-    updated: Annotated[int, Field("The number of works with the current template.")] = always(0)
+    total: Annotated[int, Field("The number of works.")] = never_omit(0)
+    applied: Annotated[int, Field("The number of applied works.")] = never_omit(0)
+    available: Annotated[int, Field("The number of available works.")] = never_omit(0)
+    progressing: Annotated[int, Field("The number of progressing works.")] = never_omit(0)
+    degraded: Annotated[int, Field("The number of degraded works.")] = never_omit(0)
+    desired_total: Annotated[int, Field("The desired number of works.")] = never_omit(0)
+    updated: Annotated[int, Field("The number of works with the current template.")] = never_omit(0)
 
 
 class PlacementSummary(Value):
@@ -342,23 +344,23 @@ class ManifestWorkReplicaSetStatus(Value):
     text="Creates a ManifestWork in every cluster that its Placements select.",
 )
 class ManifestWorkReplicaSet(Object):
-    spec: Annotated[ManifestWorkReplicaSetSpec, Field("The template and the Placements.", required=True)] = always(
+    spec: Annotated[ManifestWorkReplicaSetSpec, Field("The template and the Placements.", required=True)] = never_omit(
         ManifestWorkReplicaSetSpec()
     )
     status: Annotated[ManifestWorkReplicaSetStatus, Field("The progress.")] = ManifestWorkReplicaSetStatus()
 
 
 class AppliedManifestWorkSpec(Value):
-    hub_hash: Annotated[str, Field("The hub that the work came from.", required=True)] = always("")
+    hub_hash: Annotated[str, Field("The hub that the work came from.", required=True)] = never_omit("")
     agent_id: Annotated[str, Field("The agent that applied it.")] = msgspec.field(default="", name="agentID")
-    manifest_work_name: Annotated[str, Field("The name of the ManifestWork.", required=True)] = always("")
+    manifest_work_name: Annotated[str, Field("The name of the ManifestWork.", required=True)] = never_omit("")
 
 
 class AppliedResource(Value):
     group: Annotated[str, Field("The group of the object.")] = ""
-    resource: Annotated[str, Field("The plural name of its kind.", required=True)] = always("")
-    version: Annotated[str, Field("The version in which it was applied.", required=True)] = always("")
-    name: Annotated[str, Field("Its name.", required=True)] = always("")
+    resource: Annotated[str, Field("The plural name of its kind.", required=True)] = never_omit("")
+    version: Annotated[str, Field("The version in which it was applied.", required=True)] = never_omit("")
+    name: Annotated[str, Field("Its name.", required=True)] = never_omit("")
     namespace: Annotated[str, Field("Its namespace.")] = ""
     uid: Annotated[str, Field("Its uid.")] = ""
 

@@ -3,52 +3,52 @@
 from typing import Annotated, Any
 
 from trimtab.api.admission.override import check_override, fill_override
-from trimtab.api.admission.propagation import check_own_namespace, own_namespace
+from trimtab.api.admission.propagation import check_selector_namespaces, default_selector_namespaces
 from trimtab.api.kind import kind
 from trimtab.api.kinds.policy import ClusterAffinity, ResourceSelector
-from trimtab.api.value import Field, Object, Value, always
+from trimtab.api.value import Field, Object, Value, never_omit
 
 
 class PlaintextOverrider(Value):
-    path: Annotated[str, Field("The path in the object, as a JSON pointer.", required=True)] = always("")
-    operator: Annotated[str, Field("The operation.", required=True, enum=("add", "remove", "replace"))] = always("")
+    path: Annotated[str, Field("The path in the object, as a JSON pointer.", required=True)] = never_omit("")
+    operator: Annotated[str, Field("The operation.", required=True, enum=("add", "remove", "replace"))] = never_omit("")
     value: Annotated[Any, Field("The value to set.", preserve_unknown=True)] = None
 
 
 class ImagePredicate(Value):
-    path: Annotated[str, Field("The path of the image, as a JSON pointer.", required=True)] = always("")
+    path: Annotated[str, Field("The path of the image, as a JSON pointer.", required=True)] = never_omit("")
 
 
 class ImageOverrider(Value):
     predicate: Annotated[ImagePredicate | None, Field("The image; absent means all images of the workload.")] = None
     component: Annotated[
         str, Field("The part of the image name.", required=True, enum=("Registry", "Repository", "Tag"))
-    ] = always("")
-    operator: Annotated[str, Field("The operation.", required=True, enum=("add", "remove", "replace"))] = always("")
+    ] = never_omit("")
+    operator: Annotated[str, Field("The operation.", required=True, enum=("add", "remove", "replace"))] = never_omit("")
     value: Annotated[str, Field("The value of the part.")] = ""
 
 
 class CommandArgsOverrider(Value):
-    container_name: Annotated[str, Field("The container.", required=True)] = always("")
-    operator: Annotated[str, Field("The operation.", required=True, enum=("add", "remove"))] = always("")
+    container_name: Annotated[str, Field("The container.", required=True)] = never_omit("")
+    operator: Annotated[str, Field("The operation.", required=True, enum=("add", "remove"))] = never_omit("")
     value: Annotated[tuple[str, ...], Field("The commands or arguments.")] = ()
 
 
 class LabelAnnotationOverrider(Value):
-    operator: Annotated[str, Field("The operation.", required=True, enum=("add", "remove", "replace"))] = always("")
-    value: Annotated[dict[str, str], Field("The labels or annotations.", required=True)] = always({})
+    operator: Annotated[str, Field("The operation.", required=True, enum=("add", "remove", "replace"))] = never_omit("")
+    value: Annotated[dict[str, str], Field("The labels or annotations.", required=True)] = never_omit({})
 
 
 class FieldPatchOperation(Value):
-    sub_path: Annotated[str, Field("The path in the document, as a JSON pointer.", required=True)] = always("")
-    operator: Annotated[str, Field("The operation.", required=True, enum=("add", "remove", "replace"))] = always("")
+    sub_path: Annotated[str, Field("The path in the document, as a JSON pointer.", required=True)] = never_omit("")
+    operator: Annotated[str, Field("The operation.", required=True, enum=("add", "remove", "replace"))] = never_omit("")
     value: Annotated[Any, Field("The value to set.", preserve_unknown=True)] = None
 
 
 class FieldOverrider(Value):
     field_path: Annotated[
         str, Field("The string field that contains a document, as a JSON pointer.", required=True)
-    ] = always("")
+    ] = never_omit("")
     json: Annotated[tuple[FieldPatchOperation, ...], Field("Changes to a JSON document.")] = ()
     yaml: Annotated[tuple[FieldPatchOperation, ...], Field("Changes to a YAML document.")] = ()
 
@@ -69,7 +69,7 @@ class Overriders(Value):
 
 class RuleWithCluster(Value):
     target_cluster: Annotated[ClusterAffinity | None, Field("The clusters; absent means all.")] = None
-    overriders: Annotated[Overriders, Field("The overrides.", required=True)] = always(Overriders())
+    overriders: Annotated[Overriders, Field("The overrides.", required=True)] = never_omit(Overriders())
 
 
 class OverrideSpec(Value):
@@ -86,7 +86,7 @@ class OverrideSpec(Value):
 class Override(Object):
     """The common type of both override policy kinds; the cluster-wide one has no namespace."""
 
-    spec: Annotated[OverrideSpec, Field("The objects and their overrides.", required=True)] = always(OverrideSpec())
+    spec: Annotated[OverrideSpec, Field("The objects and their overrides.", required=True)] = never_omit(OverrideSpec())
 
 
 @kind(
@@ -95,8 +95,8 @@ class Override(Object):
     plural="overridepolicies",
     short=("op",),
     categories=("karmada-io",),
-    admission_defaults=(own_namespace, fill_override),
-    admission_validators=(check_own_namespace, check_override),
+    admission_defaults=(default_selector_namespaces, fill_override),
+    admission_validators=(check_selector_namespaces, check_override),
     text="Overrides objects of its namespace per cluster.",
 )
 class OverridePolicy(Override):

@@ -4,11 +4,16 @@ from typing import Annotated
 
 import msgspec
 
-from trimtab.api.admission.propagation import check_own_namespace, check_propagation, fill_propagation, own_namespace
+from trimtab.api.admission.propagation import (
+    check_propagation,
+    check_selector_namespaces,
+    default_selector_namespaces,
+    fill_propagation,
+)
 from trimtab.api.kind import Column, kind
 from trimtab.api.kinds.cluster import Toleration
 from trimtab.api.selectors import LabelSelector
-from trimtab.api.value import Field, Int32, Int64, Object, Value, always
+from trimtab.api.value import Field, Int32, Int64, Object, Value, never_omit
 
 PURGE_MODES = ("Directly", "Gracefully", "Never", "Immediately", "Graciously")
 CLUSTER_PURGE_MODES = ("Directly", "Gracefully", "Immediately", "Graciously")
@@ -17,17 +22,17 @@ CLUSTER_PURGE_MODES = ("Directly", "Gracefully", "Immediately", "Graciously")
 class ResourceSelector(Value):
     """Selects the objects of a policy."""
 
-    api_version: Annotated[str, Field("Group and version of the objects.", required=True)] = always("")
-    kind: Annotated[str, Field("Kind of the objects.", required=True)] = always("")
+    api_version: Annotated[str, Field("Group and version of the objects.", required=True)] = never_omit("")
+    kind: Annotated[str, Field("Kind of the objects.", required=True)] = never_omit("")
     namespace: Annotated[str, Field("Their namespace; empty means the policy's own, or any.")] = ""
     name: Annotated[str, Field("The name of a single object; the label selector is then ignored.")] = ""
     label_selector: Annotated[LabelSelector | None, Field("Which labels the objects must have.")] = None
 
 
 class FieldSelectorRequirement(Value):
-    key: Annotated[str, Field("The field of the cluster: provider, region or zone.", required=True)] = always("")
-    operator: Annotated[str, Field("How the field is compared with the values: In or NotIn.", required=True)] = always(
-        ""
+    key: Annotated[str, Field("The field of the cluster: provider, region or zone.", required=True)] = never_omit("")
+    operator: Annotated[str, Field("How the field is compared with the values: In or NotIn.", required=True)] = (
+        never_omit("")
     )
     values: Annotated[tuple[str, ...], Field("The values to compare with.", list_type="atomic")] = ()
 
@@ -54,7 +59,7 @@ class OverflowAffinity(ClusterAffinity):
 
     affinity_name: Annotated[
         str, Field("The name of these clusters among the affinities.", required=True, min_length=1, max_length=32)
-    ] = always("")
+    ] = never_omit("")
 
 
 class ClusterAffinityTerm(ClusterAffinity):
@@ -62,7 +67,7 @@ class ClusterAffinityTerm(ClusterAffinity):
 
     affinity_name: Annotated[
         str, Field("The name of the group, shown in the binding's status.", required=True, min_length=1, max_length=32)
-    ] = always("")
+    ] = never_omit("")
     overflow_affinities: Annotated[
         tuple[OverflowAffinity, ...], Field("Clusters added one after another while the group has too little capacity.")
     ] = ()
@@ -80,10 +85,10 @@ class SpreadConstraint(Value):
 
 
 class StaticClusterWeight(Value):
-    target_cluster: Annotated[ClusterAffinity, Field("The clusters with this weight.", required=True)] = always(
+    target_cluster: Annotated[ClusterAffinity, Field("The clusters with this weight.", required=True)] = never_omit(
         ClusterAffinity()
     )
-    weight: Annotated[Int64, Field("Their weight when replicas are divided.", required=True, minimum=1)] = always(0)
+    weight: Annotated[Int64, Field("Their weight when replicas are divided.", required=True, minimum=1)] = never_omit(0)
 
 
 class ClusterPreferences(Value):
@@ -116,7 +121,7 @@ class ReplicaSchedulingStrategy(Value):
 class WorkloadAffinityTerm(Value):
     group_by_label_key: Annotated[
         str, Field("Workloads with the same value of this label belong together.", required=True)
-    ] = always("")
+    ] = never_omit("")
 
 
 class WorkloadAffinity(Value):
@@ -146,9 +151,9 @@ class Failback(Value):
 
 class AddOnScore(Value):
     resource_name: Annotated[str, Field("The AddOnPlacementScore in each cluster's namespace.", required=True)] = (
-        always("")
+        never_omit("")
     )
-    score_name: Annotated[str, Field("The score inside that object.", required=True)] = always("")
+    score_name: Annotated[str, Field("The score inside that object.", required=True)] = never_omit("")
 
 
 class ScoreCoordinate(Value):
@@ -188,7 +193,7 @@ class PrioritizerPolicy(Value):
 
 
 class PlacementReference(Value):
-    name: Annotated[str, Field("The name of the Placement.", required=True)] = always("")
+    name: Annotated[str, Field("The name of the Placement.", required=True)] = never_omit("")
     namespace: Annotated[str, Field("Its namespace; empty means the policy's own.")] = ""
 
 
@@ -259,10 +264,10 @@ class DecisionConditions(Value):
 
 class StatePreservationRule(Value):
     alias_label_name: Annotated[str, Field("The label that passes the value to the new cluster.", required=True)] = (
-        always("")
+        never_omit("")
     )
     json_path: Annotated[str, Field("The JSON path of the value in the status of the old object.", required=True)] = (
-        always("")
+        never_omit("")
     )
 
 
@@ -270,7 +275,7 @@ class StatePreservation(Value):
     rules: Annotated[
         tuple[StatePreservationRule, ...],
         Field("Values of the old object's status to pass to the new object.", required=True),
-    ] = always(())
+    ] = never_omit(())
 
 
 class PurgeDeadline(Value):
@@ -354,14 +359,14 @@ class Suspension(Value):
 class SchedulePriority(Value):
     priority_class_source: Annotated[
         str, Field("The source of the priority class.", required=True, enum=("KubePriorityClass",))
-    ] = always("")
-    priority_class_name: Annotated[str, Field("The priority class.", required=True)] = always("")
+    ] = never_omit("")
+    priority_class_name: Annotated[str, Field("The priority class.", required=True)] = never_omit("")
 
 
 class PropagationSpec(Value):
     resource_selectors: Annotated[
         tuple[ResourceSelector, ...], Field("The objects to propagate.", required=True, min_items=1)
-    ] = always(())
+    ] = never_omit(())
     association: Annotated[bool, Field("Deprecated: use propagateDeps.")] = False
     propagate_deps: Annotated[
         bool, Field("Propagate the dependencies of the objects as well, such as ConfigMaps and Secrets.")
@@ -400,7 +405,7 @@ class PropagationSpec(Value):
 class Policy(Object):
     """The common type of both propagation policy kinds; the cluster-wide one has no namespace."""
 
-    spec: Annotated[PropagationSpec, Field("The objects and their placement.", required=True)] = always(
+    spec: Annotated[PropagationSpec, Field("The objects and their placement.", required=True)] = never_omit(
         PropagationSpec()
     )
 
@@ -419,8 +424,8 @@ _POLICY_COLUMNS = (
     short=("pp",),
     categories=("karmada-io",),
     columns=_POLICY_COLUMNS,
-    admission_defaults=(own_namespace, fill_propagation),
-    admission_validators=(check_own_namespace, check_propagation),
+    admission_defaults=(default_selector_namespaces, fill_propagation),
+    admission_validators=(check_selector_namespaces, check_propagation),
     text="Propagates objects of its namespace to clusters.",
 )
 class PropagationPolicy(Policy):

@@ -4,23 +4,23 @@ from typing import Annotated
 
 from trimtab.api.admission.quota import check_quota
 from trimtab.api.kind import Column, kind
-from trimtab.api.value import Field, Object, QuantityText, Value, always
+from trimtab.api.value import Field, Object, QuantityText, Value, never_omit
 
 
 class StaticClusterAssignment(Value):
-    cluster_name: Annotated[str, Field("The cluster.", required=True)] = always("")
-    hard: Annotated[dict[str, QuantityText], Field("The quota of the cluster.", required=True)] = always({})
+    cluster_name: Annotated[str, Field("The cluster.", required=True)] = never_omit("")
+    hard: Annotated[dict[str, QuantityText], Field("The quota of the cluster.", required=True)] = never_omit({})
 
 
 class FederatedResourceQuotaSpec(Value):
     overall: Annotated[
         dict[str, QuantityText], Field("The quota of the namespace over all clusters.", required=True)
-    ] = always({})
+    ] = never_omit({})
     static_assignments: Annotated[tuple[StaticClusterAssignment, ...], Field("The quotas of single clusters.")] = ()
 
 
 class ClusterQuotaStatus(Value):
-    cluster_name: Annotated[str, Field("The cluster.", required=True)] = always("")
+    cluster_name: Annotated[str, Field("The cluster.", required=True)] = never_omit("")
     hard: Annotated[dict[str, QuantityText], Field("The quota of the cluster.")] = {}
     used: Annotated[dict[str, QuantityText], Field("The used resources in the cluster.")] = {}
 
@@ -42,7 +42,7 @@ class FederatedResourceQuotaStatus(Value):
     text="Limits the resources of a namespace over all clusters.",
 )
 class FederatedResourceQuota(Object):
-    spec: Annotated[FederatedResourceQuotaSpec, Field("The limits.", required=True)] = always(
+    spec: Annotated[FederatedResourceQuotaSpec, Field("The limits.", required=True)] = never_omit(
         FederatedResourceQuotaSpec()
     )
     status: Annotated[FederatedResourceQuotaStatus, Field("The used resources.")] = FederatedResourceQuotaStatus()

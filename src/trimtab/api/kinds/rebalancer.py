@@ -3,27 +3,27 @@
 from datetime import datetime
 from typing import Annotated
 
-from trimtab.api.admission.rebalancer import check_namespaces, check_rebalancer, fill_rebalancer
+from trimtab.api.admission.rebalancer import check_rebalancer, check_workload_namespaces, fill_rebalancer
 from trimtab.api.kind import kind
 from trimtab.api.kinds.work import TargetCluster
 from trimtab.api.selectors import LabelSelector
-from trimtab.api.value import Condition, Field, Int32, Int64, IntOrString, Object, Value, always
+from trimtab.api.value import Condition, Field, Int32, Int64, IntOrString, Object, Value, never_omit
 
 
 class WorkloadReference(Value):
     """A reference to a workload."""
 
-    api_version: Annotated[str, Field("Group and version of the workload.", required=True)] = always("")
-    kind: Annotated[str, Field("Kind of the workload.", required=True)] = always("")
+    api_version: Annotated[str, Field("Group and version of the workload.", required=True)] = never_omit("")
+    kind: Annotated[str, Field("Kind of the workload.", required=True)] = never_omit("")
     namespace: Annotated[str, Field("Its namespace; empty when it is cluster-wide.")] = ""
-    name: Annotated[str, Field("Its name.", required=True)] = always("")
+    name: Annotated[str, Field("Its name.", required=True)] = never_omit("")
 
 
 class WorkloadSelector(Value):
     """Selects workloads by kind, namespace and labels."""
 
-    api_version: Annotated[str, Field("Group and version of the workloads.", required=True)] = always("")
-    kind: Annotated[str, Field("Kind of the workloads.", required=True)] = always("")
+    api_version: Annotated[str, Field("Group and version of the workloads.", required=True)] = never_omit("")
+    kind: Annotated[str, Field("Kind of the workloads.", required=True)] = never_omit("")
     namespace: Annotated[str, Field("Their namespace; empty means every namespace.")] = ""
     label_selector: Annotated[LabelSelector | None, Field("The labels they must have; absent means any.")] = None
 
@@ -46,7 +46,7 @@ class MoveOptions(Value):
     ] = "100%"
 
 
-class Reschedule(Value):
+class RescheduleOptions(Value):
     """The strategy as upstream's proposal spells it."""
 
     preserve_available_replicas: Annotated[bool, Field("Same as the strategy PreserveAvailable.")] = False
@@ -75,7 +75,7 @@ class RebalancerSpec(Value):
             enum=("Fresh", "PreserveAvailable"),
         ),
     ] = ""
-    reschedule: Annotated[Reschedule | None, Field("The strategy in upstream's spelling.")] = None
+    reschedule: Annotated[RescheduleOptions | None, Field("The strategy in upstream's spelling.")] = None
     max_parallel: Annotated[Int32, Field("How many workloads move at the same time.", minimum=1)] = 10
     move: Annotated[MoveOptions | None, Field("How replicas move from one cluster to another.")] = None
 
@@ -83,7 +83,7 @@ class RebalancerSpec(Value):
 class ObservedWorkload(Value):
     """The progress of one workload."""
 
-    workload: Annotated[WorkloadReference, Field("The workload.", required=True)] = always(WorkloadReference())
+    workload: Annotated[WorkloadReference, Field("The workload.", required=True)] = never_omit(WorkloadReference())
     result: Annotated[
         str, Field("Whether rescheduling was requested; empty while pending.", enum=("Successful", "Failed"))
     ] = ""
@@ -122,9 +122,11 @@ class RebalancerStatus(Value):
     status=True,
     validators=(check_rebalancer,),
     admission_defaults=(fill_rebalancer,),
-    admission_validators=(check_namespaces,),
+    admission_validators=(check_workload_namespaces,),
     text="Requests that workloads are scheduled again.",
 )
 class WorkloadRebalancer(Object):
-    spec: Annotated[RebalancerSpec, Field("The workloads and how they move.", required=True)] = always(RebalancerSpec())
+    spec: Annotated[RebalancerSpec, Field("The workloads and how they move.", required=True)] = never_omit(
+        RebalancerSpec()
+    )
     status: Annotated[RebalancerStatus, Field("The progress of the workloads.")] = RebalancerStatus()

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from trimtab.api.kind import kind
-from trimtab.api.value import Field, Object, Value, always
+from trimtab.api.value import Field, Object, Value, never_omit
 
 
 class RemedyAffinity(Value):
@@ -11,11 +11,11 @@ class RemedyAffinity(Value):
 
 
 class ClusterConditionMatch(Value):
-    condition_type: Annotated[str, Field("The type of the condition.", required=True)] = always("")
+    condition_type: Annotated[str, Field("The type of the condition.", required=True)] = never_omit("")
     operator: Annotated[
         str, Field("How the status of the condition is compared.", required=True, enum=("Equal", "NotEqual"))
-    ] = always("")
-    condition_status: Annotated[str, Field("The status to compare with.", required=True)] = always("")
+    ] = never_omit("")
+    condition_status: Annotated[str, Field("The status to compare with.", required=True)] = never_omit("")
 
 
 class DecisionMatch(Value):

@@ -5,20 +5,20 @@ from typing import Annotated
 from trimtab.api.admission.taint_policy import check_taint_policy
 from trimtab.api.kind import kind
 from trimtab.api.kinds.policy import ClusterAffinity
-from trimtab.api.value import Field, Object, Value, always
+from trimtab.api.value import Field, Object, Value, never_omit
 
 
 class MatchCondition(Value):
-    condition_type: Annotated[str, Field("The type of the cluster's condition.", required=True)] = always("")
+    condition_type: Annotated[str, Field("The type of the cluster's condition.", required=True)] = never_omit("")
     operator: Annotated[
         str, Field("How its status is compared with the values.", required=True, enum=("In", "NotIn"))
-    ] = always("")
-    status_values: Annotated[tuple[str, ...], Field("The statuses to compare with.", required=True)] = always(())
+    ] = never_omit("")
+    status_values: Annotated[tuple[str, ...], Field("The statuses to compare with.", required=True)] = never_omit(())
 
 
 class PolicyTaint(Value):
-    key: Annotated[str, Field("The name of the taint.", required=True)] = always("")
-    effect: Annotated[str, Field("Its effect: NoSchedule or NoExecute.", required=True)] = always("")
+    key: Annotated[str, Field("The name of the taint.", required=True)] = never_omit("")
+    effect: Annotated[str, Field("Its effect: NoSchedule or NoExecute.", required=True)] = never_omit("")
     value: Annotated[str, Field("Its value.")] = ""
 
 
@@ -30,7 +30,7 @@ class ClusterTaintPolicySpec(Value):
     remove_on_conditions: Annotated[
         tuple[MatchCondition, ...], Field("The taints are removed when all of these match; empty means never.")
     ] = ()
-    taints: Annotated[tuple[PolicyTaint, ...], Field("The taints.", required=True, min_items=1)] = always(())
+    taints: Annotated[tuple[PolicyTaint, ...], Field("The taints.", required=True, min_items=1)] = never_omit(())
 
 
 @kind(
@@ -42,6 +42,6 @@ class ClusterTaintPolicySpec(Value):
     text="Adds and removes taints of clusters by their conditions.",
 )
 class ClusterTaintPolicy(Object):
-    spec: Annotated[ClusterTaintPolicySpec, Field("The conditions and the taints.", required=True)] = always(
+    spec: Annotated[ClusterTaintPolicySpec, Field("The conditions and the taints.", required=True)] = never_omit(
         ClusterTaintPolicySpec()
     )

@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Annotated
 
-from trimtab.api.admission.work import check_binding, rename_creation
+from trimtab.api.admission.work import check_binding, rename_create_timestamps
 from trimtab.api.kind import Column, OtherVersion, kind
 from trimtab.api.kinds.cluster import Toleration
 from trimtab.api.kinds.policy import PURGE_MODES, FailoverBehavior, Placement, SuspendClusters
-from trimtab.api.paths import dig, table
-from trimtab.api.value import Condition, Field, Int32, Int64, MicroTime, Object, QuantityText, Raw, Value, always
+from trimtab.api.paths import object_at, value_at
+from trimtab.api.value import Condition, Field, Int32, Int64, MicroTime, Object, QuantityText, Raw, Value, never_omit
 
 _HEALTH = ("Healthy", "Unhealthy", "Unknown")
 
@@ -16,19 +16,19 @@ _HEALTH = ("Healthy", "Unhealthy", "Unknown")
 class ObjectReference(Value):
     """A reference to the template of a binding."""
 
-    api_version: Annotated[str, Field("Group and version of the template.", required=True)] = always("")
-    kind: Annotated[str, Field("Kind of the template.", required=True)] = always("")
+    api_version: Annotated[str, Field("Group and version of the template.", required=True)] = never_omit("")
+    kind: Annotated[str, Field("Kind of the template.", required=True)] = never_omit("")
     namespace: Annotated[str, Field("Namespace of the template; empty when it is cluster-wide.")] = ""
-    name: Annotated[str, Field("Name of the template.", required=True)] = always("")
+    name: Annotated[str, Field("Name of the template.", required=True)] = never_omit("")
     uid: Annotated[str, Field("The last observed uid of the template.")] = ""
     resource_version: Annotated[str, Field("The last observed resourceVersion of the template.")] = ""
 
 
 class NodeSelectorRequirement(Value):
-    key: Annotated[str, Field("The label or field of the node.", required=True)] = always("")
+    key: Annotated[str, Field("The label or field of the node.", required=True)] = never_omit("")
     operator: Annotated[
         str, Field("How it is compared with the values: In, NotIn, Exists, DoesNotExist, Gt or Lt.", required=True)
-    ] = always("")
+    ] = never_omit("")
     values: Annotated[tuple[str, ...], Field("The values to compare with.", list_type="atomic")] = ()
 
 
@@ -45,7 +45,7 @@ class NodeSelector(Value):
     node_selector_terms: Annotated[
         tuple[NodeSelectorTerm, ...],
         Field("A node fits when all rules of any one term hold.", required=True, list_type="atomic"),
-    ] = always(())
+    ] = never_omit(())
 
 
 class NodeClaim(Value):
@@ -76,22 +76,22 @@ class ComponentReplicaRequirements(Value):
 class Component(Value):
     """One of several pod templates of a workload."""
 
-    name: Annotated[str, Field("The name of the component.", required=True, max_length=32)] = always("")
-    replicas: Annotated[Int32, Field("The number of replicas of the component.", required=True)] = always(0)
+    name: Annotated[str, Field("The name of the component.", required=True, max_length=32)] = never_omit("")
+    replicas: Annotated[Int32, Field("The number of replicas of the component.", required=True)] = never_omit(0)
     replica_requirements: Annotated[ComponentReplicaRequirements | None, Field("The requirements of one replica.")] = (
         None
     )
 
 
 class TargetComponent(Value):
-    name: Annotated[str, Field("The name of the component.", required=True)] = always("")
-    replicas: Annotated[Int32, Field("Its replicas in this cluster.", required=True)] = always(0)
+    name: Annotated[str, Field("The name of the component.", required=True)] = never_omit("")
+    replicas: Annotated[Int32, Field("Its replicas in this cluster.", required=True)] = never_omit(0)
 
 
 class TargetCluster(Value):
     """A target cluster and its share of the replicas."""
 
-    name: Annotated[str, Field("The cluster.", required=True)] = always("")
+    name: Annotated[str, Field("The cluster.", required=True)] = never_omit("")
     replicas: Annotated[Int32, Field("Its share of the replicas.")] = 0
     components: Annotated[tuple[TargetComponent, ...], Field("Its share, component by component.")] = ()
 
@@ -99,7 +99,7 @@ class TargetCluster(Value):
 class GracefulEvictionTask(Value):
     """A cluster from which the workload is being evicted."""
 
-    from_cluster: Annotated[str, Field("The cluster to evict from.", required=True)] = always("")
+    from_cluster: Annotated[str, Field("The cluster to evict from.", required=True)] = never_omit("")
     purge_mode: Annotated[str, Field("What happens to the object in that cluster.", enum=PURGE_MODES)] = ""
     replicas: Annotated[Int32 | None, Field("The number of replicas it had there.")] = None
     reason: Annotated[
@@ -111,9 +111,11 @@ class GracefulEvictionTask(Value):
             max_length=32,
             pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
         ),
-    ] = always("")
+    ] = never_omit("")
     message: Annotated[str, Field("The details for people.", max_length=1024)] = ""
-    producer: Annotated[str, Field("The controller or user that requested the eviction.", required=True)] = always("")
+    producer: Annotated[str, Field("The controller or user that requested the eviction.", required=True)] = never_omit(
+        ""
+    )
     grace_period_seconds: Annotated[Int32 | None, Field("The maximum wait before the object is deleted.")] = None
     suppress_deletion: Annotated[
         bool | None, Field("True keeps the object until this is changed; false deletes it now.")
@@ -130,7 +132,9 @@ class GracefulEvictionTask(Value):
 class ActiveEviction(Value):
     """An eviction from a cluster because the workload was unhealthy there."""
 
-    cluster_name: Annotated[str, Field("The cluster that the workload was evicted from.", required=True)] = always("")
+    cluster_name: Annotated[str, Field("The cluster that the workload was evicted from.", required=True)] = never_omit(
+        ""
+    )
     creation_timestamp: Annotated[datetime | None, Field("When the eviction started.")] = None
     create_timestamp: Annotated[datetime | None, Field("Deprecated: use creationTimestamp.")] = None
 
@@ -139,7 +143,7 @@ class BindingSnapshot(Value):
     """Another binding that depends on the object of this one."""
 
     namespace: Annotated[str, Field("The namespace of the other binding; empty when cluster-wide.")] = ""
-    name: Annotated[str, Field("The name of the other binding.", required=True)] = always("")
+    name: Annotated[str, Field("The name of the other binding.", required=True)] = never_omit("")
     clusters: Annotated[tuple[TargetCluster, ...], Field("The clusters of the other binding.")] = ()
 
 
@@ -152,7 +156,7 @@ class BindingSuspension(Value):
 
 
 class BindingSchedulePriority(Value):
-    priority: Annotated[Int32, Field("The priority in the scheduling queue; higher first.", default=0)] = always(0)
+    priority: Annotated[Int32, Field("The priority in the scheduling queue; higher first.", default=0)] = never_omit(0)
 
 
 class WorkloadAffinityGroups(Value):
@@ -161,7 +165,7 @@ class WorkloadAffinityGroups(Value):
 
 
 class BindingSpec(Value):
-    resource: Annotated[ObjectReference, Field("The template.", required=True)] = always(ObjectReference())
+    resource: Annotated[ObjectReference, Field("The template.", required=True)] = never_omit(ObjectReference())
     propagate_deps: Annotated[bool, Field("Propagate the dependencies of the template as well.")] = False
     replica_requirements: Annotated[ReplicaRequirements | None, Field("The requirements of one replica.")] = None
     replicas: Annotated[Int32, Field("The desired replicas of the template.")] = 0
@@ -198,7 +202,7 @@ class BindingSpec(Value):
 class AggregatedStatusItem(Value):
     """The status of the object in one cluster."""
 
-    cluster_name: Annotated[str, Field("The cluster.", required=True)] = always("")
+    cluster_name: Annotated[str, Field("The cluster.", required=True)] = never_omit("")
     status: Annotated[
         Raw | None, Field("The status of the object as reported by the cluster.", preserve_unknown=True)
     ] = None
@@ -212,17 +216,19 @@ class AggregatedStatusItem(Value):
     create_timestamp: Annotated[datetime | None, Field("Deprecated: use creationTimestamp.")] = None
 
 
-class Hold(Value):
+class HeldReplicas(Value):
     """Replicas that are kept in a cluster until their replacement is ready elsewhere."""
 
-    cluster: Annotated[str, Field("The cluster that keeps the replicas.", required=True)] = always("")
-    replicas: Annotated[Int32, Field("The number of replicas beyond the cluster's share.", required=True)] = always(0)
+    cluster: Annotated[str, Field("The cluster that keeps the replicas.", required=True)] = never_omit("")
+    replicas: Annotated[Int32, Field("The number of replicas beyond the cluster's share.", required=True)] = never_omit(
+        0
+    )
     since: Annotated[datetime | None, MicroTime(), Field("Since when.")] = None
     until: Annotated[datetime | None, MicroTime(), Field("When the move times out and is reverted.")] = None
     reason: Annotated[str, Field("The reason of the move, such as Rebalance or Failback.")] = ""
 
 
-class Replacement(Value):
+class StateBeforeMove(Value):
     """The state when a move started: to count new replicas against it, and to revert to it."""
 
     before: Annotated[tuple[TargetCluster, ...], Field("The clusters of the replicas.")] = ()
@@ -233,17 +239,17 @@ class Replacement(Value):
 class UnhealthyCluster(Value):
     """The start of an unhealthy period; stored so that a controller restart does not restart the timer."""
 
-    cluster_name: Annotated[str, Field("The cluster.", required=True)] = always("")
+    cluster_name: Annotated[str, Field("The cluster.", required=True)] = never_omit("")
     since: Annotated[
         datetime | None, MicroTime(), Field("When the object became unhealthy, without interruption since.")
     ] = None
 
 
-class Rollout(Value):
+class TemplateRollout(Value):
     """When the template last changed: distinguishes a bad rollout from a bad cluster."""
 
     fingerprint: Annotated[str, Field("A hash of the template without its number of replicas.", required=True)] = (
-        always("")
+        never_omit("")
     )
     since: Annotated[datetime | None, MicroTime(), Field("When it last changed; absent when it never changed.")] = None
 
@@ -262,19 +268,19 @@ class PreviousPlacement(Value):
     ] = 0
 
 
-class Challenger(Value):
+class BetterPlacement(Value):
     """A placement with a better score that has not been better for long enough yet."""
 
     clusters: Annotated[tuple[TargetCluster, ...], Field("The clusters of the better placement.")] = ()
     since: Annotated[datetime | None, MicroTime(), Field("When it became better, without interruption since.")] = None
 
 
-class RefusedClusters(Value):
+class RejectedClusters(Value):
     """Clusters that one filter rejected."""
 
-    rule: Annotated[str, Field("The first filter that rejected them.", required=True)] = always("")
+    rule: Annotated[str, Field("The first filter that rejected them.", required=True)] = never_omit("")
     message: Annotated[str, Field("The message about the first of them.")] = ""
-    count: Annotated[Int32, Field("The number of rejected clusters.", required=True)] = always(0)
+    count: Annotated[Int32, Field("The number of rejected clusters.", required=True)] = never_omit(0)
     clusters: Annotated[tuple[str, ...], Field("The first of them, by name.")] = ()
 
 
@@ -286,9 +292,9 @@ class DecisionRecord(Value):
         str, Field("Steady keeps the current placement as far as possible; Fresh schedules from scratch.")
     ] = ""
     rule: Annotated[str, Field("How replicas were divided.")] = ""
-    considered: Annotated[Int32, Field("The number of clusters.", required=True)] = always(0)
-    feasible: Annotated[Int32, Field("The number of clusters that passed all filters.", required=True)] = always(0)
-    refused: Annotated[tuple[RefusedClusters, ...], Field("The rejected clusters by filter.")] = ()
+    considered: Annotated[Int32, Field("The number of clusters.", required=True)] = never_omit(0)
+    feasible: Annotated[Int32, Field("The number of clusters that passed all filters.", required=True)] = never_omit(0)
+    refused: Annotated[tuple[RejectedClusters, ...], Field("The rejected clusters by filter.")] = ()
 
 
 class BindingStatus(Value):
@@ -299,15 +305,17 @@ class BindingStatus(Value):
     aggregated_status: Annotated[
         tuple[AggregatedStatusItem, ...], Field("The status of the object in each cluster.")
     ] = ()
-    holds: Annotated[tuple[Hold, ...], Field("Replicas that are kept until their replacement is ready.")] = ()
-    replacement: Annotated[Replacement | None, Field("The state when the move of the held replicas started.")] = None
+    holds: Annotated[tuple[HeldReplicas, ...], Field("Replicas that are kept until their replacement is ready.")] = ()
+    replacement: Annotated[StateBeforeMove | None, Field("The state when the move of the held replicas started.")] = (
+        None
+    )
     unhealthy_clusters: Annotated[tuple[UnhealthyCluster, ...], Field("Clusters where the object is unhealthy.")] = ()
     rollout: Annotated[
-        Rollout | None, Field("When the template last changed; recorded where a failover policy needs it.")
+        TemplateRollout | None, Field("When the template last changed; recorded where a failover policy needs it.")
     ] = None
     previous_placement: Annotated[PreviousPlacement | None, Field("The placement before a failover.")] = None
     challenger: Annotated[
-        Challenger | None, Field("A placement with a better score that waits for the hysteresis to pass.")
+        BetterPlacement | None, Field("A placement with a better score that waits for the hysteresis to pass.")
     ] = None
     followed: Annotated[
         tuple[str, ...], Field("The clusters of the referenced Placement at the last scheduling.", list_type="set")
@@ -318,24 +326,26 @@ class BindingStatus(Value):
 class Binding(Object):
     """The common type of both binding kinds; the cluster-wide one has no namespace."""
 
-    spec: Annotated[BindingSpec, Field("The object and its target clusters.", required=True)] = always(BindingSpec())
+    spec: Annotated[BindingSpec, Field("The object and its target clusters.", required=True)] = never_omit(
+        BindingSpec()
+    )
     status: Annotated[BindingStatus, Field("The progress in the clusters.")] = BindingStatus()
 
 
 class ObjectReferenceV1Alpha1(Value):
     """A reference to the template of a binding, with its replicas."""
 
-    api_version: Annotated[str, Field("Group and version of the template.", required=True)] = always("")
-    kind: Annotated[str, Field("Kind of the template.", required=True)] = always("")
+    api_version: Annotated[str, Field("Group and version of the template.", required=True)] = never_omit("")
+    kind: Annotated[str, Field("Kind of the template.", required=True)] = never_omit("")
     namespace: Annotated[str, Field("Namespace of the template; empty when it is cluster-wide.")] = ""
-    name: Annotated[str, Field("Name of the template.", required=True)] = always("")
+    name: Annotated[str, Field("Name of the template.", required=True)] = never_omit("")
     resource_version: Annotated[str, Field("The last observed resourceVersion of the template.")] = ""
     resource_per_replicas: Annotated[dict[str, QuantityText], Field("The resource requests of one replica.")] = {}
     replicas: Annotated[Int32, Field("The desired replicas of the template.")] = 0
 
 
 class BindingSpecV1Alpha1(Value):
-    resource: Annotated[ObjectReferenceV1Alpha1, Field("The template.", required=True)] = always(
+    resource: Annotated[ObjectReferenceV1Alpha1, Field("The template.", required=True)] = never_omit(
         ObjectReferenceV1Alpha1()
     )
     clusters: Annotated[tuple[TargetCluster, ...], Field("The target clusters.")] = ()
@@ -351,7 +361,7 @@ class BindingStatusV1Alpha1(Value):
 class BindingV1Alpha1(Object):
     """The binding of v1alpha1; served for old clients."""
 
-    spec: Annotated[BindingSpecV1Alpha1, Field("The object and its target clusters.", required=True)] = always(
+    spec: Annotated[BindingSpecV1Alpha1, Field("The object and its target clusters.", required=True)] = never_omit(
         BindingSpecV1Alpha1()
     )
     status: Annotated[BindingStatusV1Alpha1, Field("The progress in the clusters.")] = BindingStatusV1Alpha1()
@@ -359,8 +369,8 @@ class BindingV1Alpha1(Object):
 
 def _binding_from_v1alpha1(old: Raw) -> Raw:
     """Replicas and their requirements are moved from the template reference to the binding's spec."""
-    spec = table(old, "spec")
-    resource = dict(table(spec, "resource"))
+    spec = object_at(old, "spec")
+    resource = dict(object_at(spec, "resource"))
     replicas, request = resource.pop("replicas", None), resource.pop("resourcePerReplicas", None)
     new: Raw = {**spec, "resource": resource}
     if replicas:
@@ -371,18 +381,18 @@ def _binding_from_v1alpha1(old: Raw) -> Raw:
 
 
 def _binding_to_v1alpha1(new: Raw) -> Raw:
-    spec = table(new, "spec")
-    resource = {key: value for key, value in table(spec, "resource").items() if key != "uid"}
+    spec = object_at(new, "spec")
+    resource = {key: value for key, value in object_at(spec, "resource").items() if key != "uid"}
     if spec.get("replicas"):
         resource["replicas"] = spec["replicas"]
-    if request := dig(spec, "replicaRequirements", "resourceRequest"):
+    if request := value_at(spec, "replicaRequirements", "resourceRequest"):
         resource["resourcePerReplicas"] = request
     old: Raw = {**new, "spec": {"resource": resource}}
     if "clusters" in spec:
         old["spec"]["clusters"] = spec["clusters"]
     if "status" in new:
         kept = ("conditions", "aggregatedStatus")
-        old["status"] = {key: value for key, value in table(new["status"]).items() if key in kept}
+        old["status"] = {key: value for key, value in object_at(new["status"]).items() if key in kept}
     return old
 
 
@@ -403,7 +413,7 @@ _BINDING_COLUMNS = (
     categories=("karmada-io",),
     status=True,
     columns=_BINDING_COLUMNS,
-    normalizers=(rename_creation,),
+    normalizers=(rename_create_timestamps,),
     admission_validators=(check_binding,),
     text="The scheduling result of one namespaced object and its progress.",
 )
@@ -421,7 +431,7 @@ class ResourceBinding(Binding):
     namespaced=False,
     status=True,
     columns=_BINDING_COLUMNS,
-    normalizers=(rename_creation,),
+    normalizers=(rename_create_timestamps,),
     admission_validators=(check_binding,),
     text="The scheduling result of one cluster-wide object and its progress.",
 )
@@ -444,17 +454,17 @@ class WorkSpec(Value):
 
 
 class ResourceIdentifier(Value):
-    ordinal: Annotated[int, Field("The index of the object in the Work, from 0.", required=True)] = always(0)
+    ordinal: Annotated[int, Field("The index of the object in the Work, from 0.", required=True)] = never_omit(0)
     group: Annotated[str, Field("Its group.")] = ""
-    version: Annotated[str, Field("Its version.", required=True)] = always("")
-    kind: Annotated[str, Field("Its kind.", required=True)] = always("")
-    resource: Annotated[str, Field("Its plural name.", required=True)] = always("")
+    version: Annotated[str, Field("Its version.", required=True)] = never_omit("")
+    kind: Annotated[str, Field("Its kind.", required=True)] = never_omit("")
+    resource: Annotated[str, Field("Its plural name.", required=True)] = never_omit("")
     namespace: Annotated[str, Field("Its namespace.")] = ""
-    name: Annotated[str, Field("Its name.", required=True)] = always("")
+    name: Annotated[str, Field("Its name.", required=True)] = never_omit("")
 
 
 class ManifestStatus(Value):
-    identifier: Annotated[ResourceIdentifier, Field("The object.", required=True)] = always(ResourceIdentifier())
+    identifier: Annotated[ResourceIdentifier, Field("The object.", required=True)] = never_omit(ResourceIdentifier())
     status: Annotated[Raw | None, Field("Its status as reported by the cluster.", preserve_unknown=True)] = None
     health: Annotated[str, Field("The health of the object.", enum=_HEALTH)] = ""
 
@@ -479,5 +489,5 @@ class WorkStatus(Value):
     text="Objects to apply in one cluster; the namespace of the Work determines the cluster.",
 )
 class Work(Object):
-    spec: Annotated[WorkSpec, Field("The objects to apply in the cluster.", required=True)] = always(WorkSpec())
+    spec: Annotated[WorkSpec, Field("The objects to apply in the cluster.", required=True)] = never_omit(WorkSpec())
     status: Annotated[WorkStatus, Field("The progress in the clusters.")] = WorkStatus()

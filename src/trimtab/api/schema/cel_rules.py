@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from trimtab.api.admission.cluster import LONGEST_RESOURCE, MOST_MODELS, MOST_RANGES, MOST_TAINTS
+from trimtab.api.admission.cluster import MAX_MODELS, MAX_RANGES, MAX_RESOURCE_NAME_LENGTH, MAX_TAINTS
 from trimtab.api.admission.interpreter import OPERATIONS
 from trimtab.api.value import Raw
 
@@ -72,14 +72,14 @@ EXTRA_VALIDATION: Mapping[str, Mapping[str, Raw]] = {
         "spec.impersonatorSecretRef.namespace": _NOT_EMPTY,
         "spec.impersonatorSecretRef.name": _NOT_EMPTY,
         "spec.taints": {
-            "maxItems": MOST_TAINTS,
+            "maxItems": MAX_TAINTS,
             **_cel_rule(
                 "self.all(one, self.exists_one(other, other.key == one.key && other.effect == one.effect))",
                 "a key may be there once with each effect",
             ),
         },
         "spec.resourceModels": {
-            "maxItems": MOST_MODELS,
+            "maxItems": MAX_MODELS,
             **_cel_rules(
                 (
                     "self.all(one, self.exists_one(other, other.grade == one.grade))",
@@ -91,8 +91,8 @@ EXTRA_VALIDATION: Mapping[str, Mapping[str, Raw]] = {
                 ),
             ),
         },
-        "spec.resourceModels.*.ranges": {"maxItems": MOST_RANGES},
-        "spec.resourceModels.*.ranges.*.name": {"maxLength": LONGEST_RESOURCE},
+        "spec.resourceModels.*.ranges": {"maxItems": MAX_RANGES},
+        "spec.resourceModels.*.ranges.*.name": {"maxLength": MAX_RESOURCE_NAME_LENGTH},
         "spec.taints.*.key": _QUALIFIED_NAME,
         "spec.taints.*.value": _LABEL_VALUE,
         "spec.taints.*.effect": {"enum": ["NoSchedule", "NoExecute"]},

@@ -9,11 +9,11 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from trimtab.api.field_errors import (
-    go_number,
+    format_go_number,
+    format_value,
     invalid,
     not_supported,
     required,
-    shown,
     too_long,
     too_many,
     type_invalid,
@@ -121,7 +121,7 @@ def _type_check(schema: Raw) -> Check | None:
     expected = ",".join(types)
 
     def report(path: LazyPath, problems: list[Problem], wanted: str, got: str) -> None:
-        text = f"{format_path(path)} in body must be of type {wanted}: {shown(got)}"
+        text = f"{format_path(path)} in body must be of type {wanted}: {format_value(got)}"
         problems.append(_problem_at(type_invalid(format_path(path) or _NO_FIELD, got, text), path))
 
     def check(value: Any, path: LazyPath, problems: list[Problem]) -> None:
@@ -256,7 +256,7 @@ def _format_check(schema: Raw) -> Check | None:
 
     def check(value: Any, path: LazyPath, problems: list[Problem]) -> None:
         if type(value) is str and not fits(value):
-            text = f"{format_path(path)} in body must be of type {name}: {shown(value)}"
+            text = f"{format_path(path)} in body must be of type {name}: {format_value(value)}"
             problems.append(_problem_at(type_invalid(format_path(path), value, text), path))
 
     return check
@@ -292,11 +292,11 @@ def _number_check(schema: Raw) -> Check | None:
             problems.append(_problem_without_field(text, path))
         bound = int if type(value) is int else float  # an integer is compared with the integer part of a bound
         if step is not None and value % step:
-            report(f"a multiple of {go_number(step)}")
+            report(f"a multiple of {format_go_number(step)}")
         if least is not None and (value <= bound(least) if open_below else value < bound(least)):
-            report(f"greater than {'' if open_below else 'or equal to '}{go_number(bound(least))}")
+            report(f"greater than {'' if open_below else 'or equal to '}{format_go_number(bound(least))}")
         if most is not None and (value >= bound(most) if open_above else value > bound(most)):
-            report(f"less than {'' if open_above else 'or equal to '}{go_number(bound(most))}")
+            report(f"less than {'' if open_above else 'or equal to '}{format_go_number(bound(most))}")
 
     return check
 
@@ -318,7 +318,7 @@ def _array_check(schema: Raw) -> Check | None:
             problems.append(_problem_at(invalid(format_path(path), len(value), text), path))
         if most is not None and len(value) > most:
             problems.append(_problem_at(too_many(format_path(path), len(value), most), path))
-        if unique and len({shown(item) for item in value}) < len(value):
+        if unique and len({format_value(item) for item in value}) < len(value):
             text = f"{format_path(path)} in body shouldn't contain duplicates"
             problems.append(_problem_at(invalid(format_path(path), "", text), path))
 

@@ -6,7 +6,7 @@ import click
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.quantity import milli, whole
+from trimtab.api.quantity import int_value, milli_value
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
 from trimtab.controllers.conditions import find_condition
@@ -54,7 +54,7 @@ def free(cluster: Cluster, resource: str) -> str:
     summary = cluster.status.resource_summary
     if summary is None or resource not in summary.allocatable:
         return "-"
-    read = milli if resource == "cpu" else whole
+    read = milli_value if resource == "cpu" else int_value
     left = read(summary.allocatable[resource])
     for used in (summary.allocated, summary.allocating):
         left -= read(used.get(resource, "0"))

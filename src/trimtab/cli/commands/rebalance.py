@@ -7,7 +7,7 @@ import click
 
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.rebalancer import ObservedWorkload, WorkloadRebalancer, WorkloadReference
-from trimtab.api.selectors import BadSelector, LabelSelectorRequirement, parse_selector
+from trimtab.api.selectors import InvalidSelector, LabelSelectorRequirement, parse_selector
 from trimtab.api.value import Raw
 from trimtab.cli.support.client import kubeconfig_options, with_client
 from trimtab.client.client import Client, resource_of
@@ -95,7 +95,7 @@ async def selected(client: Client, kind: str, namespace: str, selector: str) -> 
     resource = resource_named(kind, await client.resources())
     try:
         rules = parse_selector(selector).rules
-    except BadSelector as fault:
+    except InvalidSelector as fault:
         hint = "examples: team=blue, 'env in (prod, test)', !legacy"
         raise InputFault(f"--selector {selector!r}: {fault}; {hint}") from fault
     rule: Raw = {"apiVersion": resource.api_version, "kind": resource.kind}

@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 import click
 
 from trimtab import plugins
-from trimtab.api.duration import duration
-from trimtab.api.kind import kind_of, wire
+from trimtab.api.duration import parse_duration
+from trimtab.api.kind import kind_of, to_wire
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
@@ -89,7 +89,7 @@ def run(
 
 
 def length_of(option: str, text: str) -> float:
-    length = duration(text).total_seconds()
+    length = parse_duration(text).total_seconds()
     if not length:
         raise InputFault(f"{option}: expected a duration such as 30s, 5m or 1h, got {text!r}")
     return length
@@ -180,7 +180,7 @@ class Round:
 
 async def write(client: Client, score: AddOnPlacementScore) -> None:
     resource = resource_of(kind_of(score))
-    raw = wire(score)
+    raw = to_wire(score)
     status: Mapping[str, Any] = {"status": raw.pop("status")}
     if not score.metadata.resource_version:
         with suppress(AlreadyExists):  # another client created it; only the status matters

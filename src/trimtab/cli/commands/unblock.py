@@ -2,7 +2,7 @@
 
 import click
 
-from trimtab.api.kind import kind_of, wire
+from trimtab.api.kind import kind_of, to_wire
 from trimtab.api.kinds.work import Binding
 from trimtab.cli.commands.explain import bound
 from trimtab.cli.support.client import kubeconfig_options, with_client
@@ -51,6 +51,6 @@ async def rewritten(client: Client, binding: Binding, field: str) -> None:
     """Patch one list of the binding's spec; fails when the binding was written meanwhile."""
     patch = {
         "metadata": {"resourceVersion": binding.metadata.resource_version},
-        "spec": {field: wire(binding)["spec"].get(field)},
+        "spec": {field: to_wire(binding)["spec"].get(field)},
     }
     await client.patch(resource_of(kind_of(binding)), binding.namespace, binding.name, patch)

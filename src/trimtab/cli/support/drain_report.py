@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.disruption import DisruptionPolicy, Storm
+from trimtab.api.kinds.disruption import DisruptionPolicy, OutageThresholds
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.profile import Profile
 from trimtab.api.value import Object
@@ -28,7 +28,7 @@ class Scene(NamedTuple):
 
     clusters: Sequence[Cluster]
     bindings: Sequence[Binding]
-    storm: Storm
+    storm: OutageThresholds
     now: datetime
 
 
@@ -44,7 +44,7 @@ async def cluster_explained(client: Client, name: str, profile: Profile, now: da
     policy = next(
         (found for found in await everything(client, DisruptionPolicy, if_served=True) if found.name == "default"), None
     )
-    storm = (policy.spec.storm if policy is not None else None) or Storm()
+    storm = (policy.spec.storm if policy is not None else None) or OutageThresholds()
     return "\n".join(lines(cluster, Scene(clusters, bindings, storm, now), profile))
 
 

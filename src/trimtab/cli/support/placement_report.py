@@ -39,7 +39,7 @@ async def placement_explained(client: Client, namespace: str, name: str, now: da
         raise InputFault(f"there is no Placement {name} in namespace {namespace}") from missing
     placement = cast("OcmPlacement", kind.decode(raw))
     scene = await pictured(client, now)
-    ask = ask_of(placement, scene, cast("Any", compiler()), spreads=TRIMTAB.placements_spread)
+    ask = ask_of(placement, scene, cast("Any", compiler()), spreads=TRIMTAB.placements_obey_spread_policy)
     if as_json:
         return msgspec.json.format(msgspec.json.encode(shown(placement, ask, scene))).decode()
     try:

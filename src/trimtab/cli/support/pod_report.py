@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TypeVar, cast
 
-from trimtab.api.duration import told
+from trimtab.api.duration import format_timedelta
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
@@ -58,7 +58,9 @@ def row(budget: PodBudget, now: datetime) -> tuple[str, ...]:
     status = standing_of(Guard(budget), now)
     bounded = budget.spec.min_available is not None or budget.spec.max_unavailable is not None
     rate = status.rate
-    used = f"{rate.in_window(now)} of {rate.disruptions} in {told(rate.period)}" if rate is not None else "-"
+    used = (
+        f"{rate.in_window(now)} of {rate.disruptions} in {format_timedelta(rate.period)}" if rate is not None else "-"
+    )
     if rate is not None and rate.left(now) == 0:
         used += f", next at {rate.next_allowed(now):%H:%M:%S}"
     return (

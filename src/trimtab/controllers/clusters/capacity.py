@@ -6,7 +6,7 @@ from fractions import Fraction
 from trimtab.api.kinds.cluster import AllocatableModeling, NodeSummary, ResourceModel, ResourceSummary
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.api.quantity import milli, parse, whole
+from trimtab.api.quantity import int_value, milli_value, parse_quantity
 from trimtab.api.value import QuantityText
 from trimtab.decide.pods.fit.requests import Amounts, amounts, demand
 
@@ -91,4 +91,6 @@ def grade(free: Amounts, models: Sequence[ResourceModel]) -> int:
 
 
 def amount_of(name: str, text: QuantityText) -> int | Fraction:
-    return milli(text) if name == "cpu" else whole(text) if parse(text) >= 0 else parse(text)
+    return (
+        milli_value(text) if name == "cpu" else int_value(text) if parse_quantity(text) >= 0 else parse_quantity(text)
+    )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from trimtab.api.affinity import belongs
+from trimtab.api.affinity import affinity_matcher
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster, Taint
 from trimtab.api.kinds.taint_policy import ClusterTaintPolicy, MatchCondition
@@ -33,7 +33,7 @@ def taint_policies(cluster: Cluster, view: View) -> Iterator[Wish]:
         return
     taints = list(cluster.spec.taints)
     for policy in sorted(view.all(ClusterTaintPolicy), key=age):
-        if not belongs(policy.spec.target_clusters)(cluster):
+        if not affinity_matcher(policy.spec.target_clusters)(cluster):
             continue
         if holds(policy.spec.add_on_conditions, cluster):
             for wanted in policy.spec.taints:

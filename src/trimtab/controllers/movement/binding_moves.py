@@ -8,7 +8,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import (
     BudgetUse,
     DisruptionBudget,
-    InFlight,
+    InFlightDisruption,
     Move,
     MovedObject,
     MoveSpec,
@@ -132,7 +132,7 @@ def without_ended(budget: DisruptionBudget, view: View) -> DisruptionBudget:
     return budget.but(status=budget.status.but(in_flight=unfinished))
 
 
-def has_ended(entry: InFlight, budget: DisruptionBudget, view: View) -> bool:
+def has_ended(entry: InFlightDisruption, budget: DisruptionBudget, view: View) -> bool:
     """Whether the log has an outcome for this move; the Move has the same start time."""
     kind, _, name = entry.object.partition("/")
     return any(
@@ -189,8 +189,8 @@ def object_of(binding: Binding) -> str:
     return f"{binding.spec.resource.kind}/{binding.spec.resource.name}"
 
 
-def in_flight(binding: Binding, flow: Flow, cause: str, by: str, now: datetime) -> InFlight:
-    return InFlight(
+def in_flight(binding: Binding, flow: Flow, cause: str, by: str, now: datetime) -> InFlightDisruption:
+    return InFlightDisruption(
         object=object_of(binding), replicas=flow.replicas, from_=flow.source, since=now, by=by, reason=cause
     )
 

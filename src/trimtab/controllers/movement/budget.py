@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from trimtab.api.duration import duration
+from trimtab.api.duration import parse_duration
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import (
     DisruptionBudget,
     DisruptionBudgetStatus,
-    Down,
     EffectiveBudget,
-    InFlight,
+    InFlightDisruption,
     RateStatus,
+    UnavailableReplicas,
 )
 from trimtab.api.kinds.ocm_work import ManifestWork
 from trimtab.api.kinds.work import Binding, ResourceBinding
@@ -81,7 +81,7 @@ def budget(subject: DisruptionBudget, view: View) -> Iterator[Wish]:
         waits.append((state.next_at - view.now).total_seconds())
     if pruned.spec.rate is not None and pruned.status.rate is not None and pruned.status.rate.recent:
         oldest = min(entry.at for entry in pruned.status.rate.recent if entry.at is not None)
-        waits.append((oldest + duration(pruned.spec.rate.period) - view.now).total_seconds())
+        waits.append((oldest + parse_duration(pruned.spec.rate.period) - view.now).total_seconds())
     if pruned.spec.windows and state.is_open:
         waits.append(60.0)
     if waits:
@@ -104,20 +104,20 @@ def without_the_past(subject: DisruptionBudget, covered: Sequence[Binding], view
     status = subject.status.but(in_flight=in_flight)
     if subject.spec.rate is not None:
         recent = status.rate.recent if status.rate is not None else ()
-        kept = cleaned(recent, duration(subject.spec.rate.period), view.now)
+        kept = cleaned(recent, parse_duration(subject.spec.rate.period), view.now)
         status = status.but(rate=RateStatus(in_window=len(kept), limit=subject.spec.rate.disruptions, recent=kept))
     else:
         status = status.but(rate=None)
     return subject.but(status=status)
 
 
-def is_leaving(entry: InFlight, subject: DisruptionBudget, view: View) -> bool:
+def is_leaving(entry: InFlightDisruption, subject: DisruptionBudget, view: View) -> bool:
     """A deleted ManifestWork is in flight until it no longer exists."""
     age = view.now - (entry.since or view.now)
     return workset_budgets.is_leaving(entry, subject.namespace, view) and age < binding_moves.IN_FLIGHT_AT_MOST
 
 
-def is_flying(entry: InFlight, binding: Binding | None, view: View) -> bool:
+def is_flying(entry: InFlightDisruption, binding: Binding | None, view: View) -> bool:
     """A granted move is finished when nothing is held for it and the workload has all its replicas."""
     age = view.now - (entry.since or view.now)
     if binding is None or age >= 2 * binding_moves.IN_FLIGHT_AT_MOST:
@@ -144,7 +144,7 @@ def status_of(
         next_allowed_at=gate.next_at,
         desired=footing.desired,
         available=footing.available,
-        down=Down(voluntary=min(voluntary, missing), involuntary=max(0, missing - voluntary)),
+        down=UnavailableReplicas(voluntary=min(voluntary, missing), involuntary=max(0, missing - voluntary)),
         effective=EffectiveBudget(
             min_available=subject.spec.min_available,
             max_unavailable=subject.spec.max_unavailable,

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import msgspec
 
-from trimtab.api.duration import duration
+from trimtab.api.duration import parse_duration
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import Placement
@@ -80,7 +80,7 @@ def failback(binding: Binding, view: View) -> Iterator[Wish]:
 def window_of(placement: Placement, undone: int = 0) -> timedelta:
     """How long the preferred clusters must be healthy; longer after every return that was undone."""
     text = placement.failback.after if placement.failback is not None else ""
-    window = duration(text) if text else DEFAULT_WINDOW
+    window = parse_duration(text) if text else DEFAULT_WINDOW
     if not undone:
         return window
     longer = max(window, DEFAULT_WINDOW / 2) * (1 << min(undone, MOST_DOUBLINGS))

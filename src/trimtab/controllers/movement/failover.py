@@ -13,7 +13,7 @@ from trimtab.api.kinds.work import (
     AggregatedStatusItem,
     Binding,
     GracefulEvictionTask,
-    Rollout,
+    TemplateRollout,
     UnhealthyCluster,
 )
 from trimtab.api.value import Condition
@@ -278,7 +278,7 @@ def plan_evictions(
     return plan
 
 
-def rollout_of(binding: Binding, view: View) -> Rollout | None:
+def rollout_of(binding: Binding, view: View) -> TemplateRollout | None:
     """Since when the template is as it is; a change of only its replicas is not a roll-out."""
     template = view.raw(well_known.template_ref(binding))
     if template is None:
@@ -288,7 +288,7 @@ def rollout_of(binding: Binding, view: View) -> Rollout | None:
     known = binding.status.rollout
     if known is not None and known.fingerprint == fingerprint:
         return known
-    return Rollout(fingerprint=fingerprint, since=view.now if known is not None else None)
+    return TemplateRollout(fingerprint=fingerprint, since=view.now if known is not None else None)
 
 
 def suspicion(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -> float:

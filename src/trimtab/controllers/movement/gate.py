@@ -41,7 +41,7 @@ from typing import NamedTuple
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.disruption import DisruptionBudget
 from trimtab.api.kinds.rebalancer import MoveOptions, WorkloadRebalancer
-from trimtab.api.kinds.work import Binding, Hold, Replacement, TargetCluster
+from trimtab.api.kinds.work import Binding, HeldReplicas, StateBeforeMove, TargetCluster
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Note, View, Wish
@@ -67,8 +67,8 @@ class Outset(NamedTuple):
     debits: tuple[DisruptionBudget, ...]
     log: tuple[Wish, ...]
     clusters: tuple[TargetCluster, ...]
-    holds: tuple[Hold, ...]
-    replacement: Replacement | None
+    holds: tuple[HeldReplicas, ...]
+    replacement: StateBeforeMove | None
     refusal: Refusal | None
 
     @property
@@ -147,7 +147,7 @@ def takes_the_last_copy(binding: Binding, planned: list[Flow], view: View) -> bo
 
 def holds_of(
     binding: Binding, base: dict[str, int], shares: dict[str, int], cause: str, options: MoveOptions, view: View
-) -> tuple[Hold, ...]:
+) -> tuple[HeldReplicas, ...]:
     """One hold for each cluster that loses replicas."""
     known = {hold.cluster: hold for hold in binding.status.holds}
     holds = []
@@ -155,16 +155,16 @@ def holds_of(
         leaving = replicas - shares.get(name, 0)
         if leaving > 0 or name not in shares:
             until = view.now + timedelta(seconds=options.timeout_seconds)
-            fresh = Hold(cluster=name, since=view.now, until=until, reason=cause)
+            fresh = HeldReplicas(cluster=name, since=view.now, until=until, reason=cause)
             holds.append(known.get(name, fresh).but(replicas=leaving))
     return tuple(holds)
 
 
-def replacement_of(binding: Binding, view: View) -> Replacement:
+def replacement_of(binding: Binding, view: View) -> StateBeforeMove:
     if binding.status.holds and binding.status.replacement is not None:
         return binding.status.replacement
     ready = binding_moves.ready_everywhere(binding, view)
-    return Replacement(
+    return StateBeforeMove(
         before=binding.spec.clusters,
         ready=tuple(TargetCluster(name=name, replicas=n) for name, n in sorted(ready.items())),
         affinity_name=binding.status.scheduler_observing_affinity_name,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
 
-from trimtab.api.cron import times
+from trimtab.api.cron import times_after
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.rebalancer import ObservedWorkload, RebalancerStatus, WorkloadRebalancer, WorkloadReference
 from trimtab.api.kinds.work import Binding, ClusterResourceBinding, ResourceBinding
@@ -102,7 +102,7 @@ def last_due(job: WorkloadRebalancer, view: View) -> datetime | None:
 
 
 def rounds(job: WorkloadRebalancer, since: datetime) -> Iterator[datetime]:
-    return times(job.spec.schedule, job.spec.time_zone, since)
+    return times_after(job.spec.schedule, job.spec.time_zone, since)
 
 
 def next_round(job: WorkloadRebalancer, view: View) -> datetime | None:

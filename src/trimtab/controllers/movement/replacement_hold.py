@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
-from trimtab.api.kinds.work import Binding, Replacement
+from trimtab.api.kinds.work import Binding, StateBeforeMove
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Note, View, Wake, Wish, controller
@@ -72,7 +72,7 @@ def hold(binding: Binding, view: View) -> Iterator[Wish]:
         yield from let_go(binding, "the cluster that kept it does not answer any more", view)
 
 
-def has_arrived(binding: Binding, replacement: Replacement, view: View) -> bool:
+def has_arrived(binding: Binding, replacement: StateBeforeMove, view: View) -> bool:
     """As many replicas as leave, at most as many as are added, became ready in the clusters that grow."""
     before = {target.name: target.replicas for target in replacement.before}
     gains = {t.name: t.replicas - before.get(t.name, 0) for t in binding.spec.clusters}
@@ -104,7 +104,7 @@ def let_go(binding: Binding, why: str, view: View) -> Iterator[Wish]:
     yield Note(well_known.ref_of(binding), "MoveFinished", f"The replicas held in {names} may go: {why}.", SOURCE)
 
 
-def taken_back(binding: Binding, replacement: Replacement, view: View) -> Iterator[Wish]:
+def taken_back(binding: Binding, replacement: StateBeforeMove, view: View) -> Iterator[Wish]:
     """The timeout passed and the replacement is not ready: restore the placement and set the Stalled condition."""
     held = {hold.cluster for hold in binding.status.holds}
     shares = {target.name: target.replicas for target in replacement.before}

@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import msgspec
 
-from trimtab.api.duration import duration
+from trimtab.api.duration import parse_duration
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_placement import AddOnPlacementScore
 from trimtab.api.kinds.policy import Placement, ScoreHysteresis
-from trimtab.api.kinds.work import Binding, Challenger, ClusterResourceBinding, ResourceBinding
+from trimtab.api.kinds.work import BetterPlacement, Binding, ClusterResourceBinding, ResourceBinding
 from trimtab.api.value import Key
 from trimtab.controllers import well_known
 from trimtab.controllers.contract import Again, Index, View, Wake, Wish, controller
@@ -91,7 +91,7 @@ def compared(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Wi
         at = at if last is None else max(at, last + timedelta(seconds=1))
         yield binding_moves.stamped(binding, at, "ScoreChange").but(status=binding.status.but(challenger=None))
         return
-    waiting = Challenger(clusters=better.targets, since=since)
+    waiting = BetterPlacement(clusters=better.targets, since=since)
     if waiting != before:
         yield binding.but(status=binding.status.but(challenger=waiting))
     yield Again(remaining + 0.001)
@@ -111,7 +111,7 @@ def hysteresis(binding: Binding) -> ScoreHysteresis:
 
 
 def patience(binding: Binding) -> timedelta:
-    return duration(hysteresis(binding).for_)
+    return parse_duration(hysteresis(binding).for_)
 
 
 def challenger(binding: Binding, fleet: Fleet[Cluster], view: View) -> Decision | None:
@@ -150,5 +150,5 @@ def look_again(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[
         for note in fleet.notes.get(score_note(resource), {}).values()
         if note.until is not None and note.until >= view.now
     ]
-    if ends and view.profile.expired_scores_wake:
+    if ends and view.profile.expired_scores_requeue:
         yield Again((min(ends) - view.now).total_seconds() + 0.001)

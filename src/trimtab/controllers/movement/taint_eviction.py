@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from trimtab.api.jsonpath import find_if_any
+from trimtab.api.jsonpath import find_values_or_empty
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster, Taint, Toleration
-from trimtab.api.kinds.disruption import DisruptionPolicy, Storm
+from trimtab.api.kinds.disruption import DisruptionPolicy, OutageThresholds
 from trimtab.api.kinds.policy import Placement, StatePreservation
 from trimtab.api.kinds.work import (
     Binding,
@@ -213,9 +213,9 @@ def pace_of(cluster: Cluster, view: View) -> float:
     return SLOWLY if is_above(storm_of(view).slow_above, view) else 1.0
 
 
-def storm_of(view: View) -> Storm:
+def storm_of(view: View) -> OutageThresholds:
     policy = view.get(DisruptionPolicy, "", "default")
-    return (policy.spec.storm if policy is not None else None) or Storm()
+    return (policy.spec.storm if policy is not None else None) or OutageThresholds()
 
 
 def is_above(limit: IntOrString, view: View) -> bool:
@@ -224,7 +224,7 @@ def is_above(limit: IntOrString, view: View) -> bool:
     return exceeds(limit, sum(not is_ready(cluster) for cluster in clusters), len(clusters), storm_of(view))
 
 
-def exceeds(limit: IntOrString, dark: int, total: int, storm: Storm) -> bool:
+def exceeds(limit: IntOrString, dark: int, total: int, storm: OutageThresholds) -> bool:
     return dark >= storm.at_least and dark > scaled(limit, total)
 
 
@@ -312,7 +312,7 @@ def preserved(binding: Binding, cluster: str, rules: StatePreservation | None) -
     item = binding_moves.items_of(binding).get(cluster)
     if rules is None or item is None:
         return {}
-    found = {rule.alias_label_name: find_if_any(item.status, rule.json_path) for rule in rules.rules}
+    found = {rule.alias_label_name: find_values_or_empty(item.status, rule.json_path) for rule in rules.rules}
     return {label: " ".join(map(printed, values)) for label, values in found.items() if values}
 
 

@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from trimtab.api.jsonpath import BadPath, find
+from trimtab.api.jsonpath import InvalidJSONPath, find_values
 from trimtab.api.kinds.ocm_work import (
-    ConditionRule,
     FeedbackRule,
     FeedbackValue,
     FieldValue,
     JsonPath,
     ManifestCondition,
+    ManifestConditionRule,
     ManifestConfigOption,
 )
 from trimtab.api.value import Condition, Raw
@@ -38,15 +38,15 @@ _VALUES: dict[tuple[str, str], dict[str, str]] = {
         "PodPhase": ".status.phase",
     },
 }
-_FINISHED: dict[tuple[str, str], ConditionRule] = {
-    ("batch/v1", "Job"): ConditionRule(
+_FINISHED: dict[tuple[str, str], ManifestConditionRule] = {
+    ("batch/v1", "Job"): ManifestConditionRule(
         cel_expressions=(
             "hasConditions(object.status)",
             "object.status.conditions.exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')",
         ),
         message_expression="result ? 'Job is finished' : 'Job is not finished'",
     ),
-    ("v1", "Pod"): ConditionRule(
+    ("v1", "Pod"): ManifestConditionRule(
         cel_expressions=("object.status.phase in ['Succeeded', 'Failed']",),
         message_expression="'Pod is in phase ' + object.status.phase",
     ),
@@ -68,7 +68,7 @@ def feedback(configs: Iterable[ManifestConfigOption], document: Raw) -> Feedback
         for path in paths_of(rule, document, problems):
             try:
                 value = value_at(path, document)
-            except BadPath as fault:
+            except InvalidJSONPath as fault:
                 problems.append(str(fault))
             else:
                 values.update({path.name: value} if value is not None else {})
@@ -98,7 +98,7 @@ def paths_of(rule: FeedbackRule, document: Raw, problems: list[str]) -> Iterator
 
 def value_at(path: JsonPath, document: Raw) -> FeedbackValue | None:
     """One value as it is, several as a list; `None` if there is none. Raises BadPath."""
-    found = find(document, path.path)
+    found = find_values(document, path.path)
     value = found[0] if len(found) == 1 else found
     if value is None or not found:
         return None
@@ -114,7 +114,7 @@ def field_value(value: Any, name: str) -> FieldValue:
         return FieldValue(type="String", string=value)
     text = orjson.dumps(value).decode()
     if len(text) > _LONGEST_JSON:
-        raise BadPath(f"the value of {name} is longer than {_LONGEST_JSON} characters")
+        raise InvalidJSONPath(f"the value of {name} is longer than {_LONGEST_JSON} characters")
     return FieldValue(type="JsonRaw", json_raw=text)
 
 
@@ -125,7 +125,7 @@ def judged(configs: Iterable[ManifestConfigOption], document: Raw, cel: Any) -> 
             yield _judged(_spelled_out(rule, document), document, cel)
 
 
-def _spelled_out(rule: ConditionRule, document: Raw) -> ConditionRule:
+def _spelled_out(rule: ManifestConditionRule, document: Raw) -> ManifestConditionRule:
     """A well-known rule with the CEL expressions it stands for; what the rule sets itself takes precedence."""
     if rule.type == "CEL":
         return rule
@@ -135,7 +135,7 @@ def _spelled_out(rule: ConditionRule, document: Raw) -> ConditionRule:
     return rule.but(condition=rule.condition or COMPLETE, cel_expressions=expressions, message_expression=message)
 
 
-def _judged(rule: ConditionRule, document: Raw, cel: Any) -> Condition:
+def _judged(rule: ManifestConditionRule, document: Raw, cel: Any) -> Condition:
     condition = Condition(type=rule.condition, status="Unknown", reason="ConditionRuleInvalid")
     if cel is None:
         return condition.but(message=WITHOUT_CEL)
@@ -158,7 +158,7 @@ def _is_true(text: str, document: Raw, cel: Any) -> bool:
     return result
 
 
-def _message(rule: ConditionRule, document: Raw, cel: Any, *, holds: bool) -> str:
+def _message(rule: ManifestConditionRule, document: Raw, cel: Any, *, holds: bool) -> str:
     if rule.message_expression:
         try:
             message = cel.value(rule.message_expression, {"object": document, "result": holds})

@@ -94,7 +94,7 @@ def replica_set(subject: ManifestWorkReplicaSet, view: View) -> Iterator[Wish]:
         yield subject.but(metadata=metadata)
         return
     label = f"{subject.namespace}.{subject.name}"
-    if not view.profile.long_names_of_sets and (faults := label_value_faults(label)):
+    if not view.profile.hash_long_replicaset_names and (faults := label_value_faults(label)):
         yield from told(subject, [unlabelled(label, faults)], [], view)
         return
     rollouts = [course(subject, ref, works, view) for ref in subject.spec.placement_refs]

@@ -174,7 +174,11 @@ def place(placement: OcmPlacement, view: View) -> Iterator[Wish]:
 def enough(decision: Answer, request: PlacementAsk, snapshot: Scene, view: View) -> Condition:
     """The PlacementSatisfied condition; if it is not satisfied, its message names what rejected the other clusters."""
     condition = satisfied(decision, request.spec)
-    if condition.status == "True" or not view.profile.unsatisfied_says_why or decision.status.code == MISCONFIGURED:
+    if (
+        condition.status == "True"
+        or not view.profile.unsatisfied_reports_filters
+        or decision.status.code == MISCONFIGURED
+    ):
         return condition
     why = turned_down(request, snapshot)
     return msgspec.structs.replace(condition, message=f"{condition.message}; {why}") if why else condition
@@ -204,7 +208,7 @@ def answered(
 
 def question(placement: OcmPlacement, snapshot: Scene, cel: Compiler | None, view: View) -> PlacementAsk:
     """The decision request of a Placement under the current profile."""
-    spreads = view.profile.placements_spread
+    spreads = view.profile.placements_obey_spread_policy
     return ask_of(placement, snapshot, cel, by_score=is_by_score(placement, view), spreads=spreads)
 
 
@@ -221,7 +225,7 @@ def keeps_decisions(placement: OcmPlacement, decision: Answer, view: View) -> bo
 
 def seconds_to_wait(decision: Answer, view: View) -> float:
     times = [decision.found.again_at]
-    if view.profile.expired_scores_wake:
+    if view.profile.expired_scores_requeue:
         times.append(decision.found.scores_until)
     return min([LOOK_AGAIN, *((at - view.now).total_seconds() + 0.001 for at in times if at is not None)])
 

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from trimtab.api.duration import duration
+from trimtab.api.duration import parse_duration
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.ocm_placement import (
     ClusterDecision,
@@ -53,7 +53,7 @@ def seconds_to_rest(placement: OcmPlacement, wanted: Sequence[Page], scores: Sco
     holding = snapshot.held_by(placement.namespace, placement.name)
     if {cluster for page in wanted for cluster in page.clusters} != set(holding.decided):
         return 0.0
-    return max(0.0, (last + duration(placement.spec.score_rate_limit) - snapshot.now).total_seconds())
+    return max(0.0, (last + parse_duration(placement.spec.score_rate_limit) - snapshot.now).total_seconds())
 
 
 def decision_wishes(
@@ -61,7 +61,7 @@ def decision_wishes(
 ) -> Iterator[Wish]:
     held = snapshot.held_by(placement.namespace, placement.name).pages
     totals = ""
-    for page in gains_first(wanted, held) if view.profile.decisions_gain_before_they_lose else wanted:
+    for page in gains_first(wanted, held) if view.profile.decisions_add_before_remove else wanted:
         before = held.get(page.name)
         if before is None:
             yield new_decision(placement, page, scores)

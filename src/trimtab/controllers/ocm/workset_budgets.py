@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from trimtab.api.kinds.disruption import DisruptionBudget, InFlight
+from trimtab.api.kinds.disruption import DisruptionBudget, InFlightDisruption
 from trimtab.api.kinds.ocm_work import WORK_GROUP, ManifestWork, ManifestWorkReplicaSet
 from trimtab.api.names import label_value_faults
 from trimtab.controllers import well_known
@@ -76,11 +76,11 @@ def footing(budget: DisruptionBudget, view: View) -> Footing:
     return Footing(len(works), sum(serves(work) for work in remaining))
 
 
-def is_of_set(entry: InFlight) -> bool:
+def is_of_set(entry: InFlightDisruption) -> bool:
     return entry.object.startswith(f"{KIND}/")
 
 
-def is_leaving(entry: InFlight, namespace: str, view: View) -> bool:
+def is_leaving(entry: InFlightDisruption, namespace: str, view: View) -> bool:
     """Whether the work that was admitted for removal still exists."""
     works = works_named(namespace, entry.object.removeprefix(f"{KIND}/"), view)
     return any(work.namespace == entry.from_ for work in works)

@@ -9,7 +9,7 @@ from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import (
     BudgetUse,
     DisruptionBudget,
-    InFlight,
+    InFlightDisruption,
     Move,
     MovedObject,
     MoveSpec,
@@ -52,7 +52,7 @@ def departures(
 ) -> Departures:
     """`pending`: selected clusters that do not serve yet; `slots`: how many works may be removed at once."""
     leaving = [work for work in unwanted if work.metadata.deletion_timestamp is None]
-    if not view.profile.works_leave_within_budgets:
+    if not view.profile.works_removed_within_budgets:
         return Departures(tuple(map(Gone, leaving)))
     idle = [work for work in leaving if not workset_budgets.serves(work) or not answers(work.namespace, view)]
     serving = [work for work in leaving if work not in idle]
@@ -127,7 +127,7 @@ def charged(
     subject: ManifestWorkReplicaSet, budget: DisruptionBudget, flows: Sequence[Flow], view: View
 ) -> DisruptionBudget:
     entries = [
-        InFlight(
+        InFlightDisruption(
             object=workset_budgets.object_of(subject),
             replicas=1,
             from_=flow.source,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
-from trimtab.api.duration import duration
+from trimtab.api.duration import parse_duration
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy, EffectiveBudget, PriorityOrder
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
@@ -141,7 +141,7 @@ def _waits(budget: DisruptionBudget, now: datetime) -> Iterator[float]:
     times = [at + DELETION_DEADLINE for at in status.disrupted_pods.values()]
     times += [entry.since + IN_FLIGHT_AT_MOST for entry in status.in_flight if entry.since is not None]
     if status.rate is not None and status.effective is not None and status.effective.rate is not None:
-        period = duration(status.effective.rate.period)
+        period = parse_duration(status.effective.rate.period)
         times += [entry.at + period for entry in status.rate.recent if entry.at is not None]
     if status.next_allowed_at is not None:
         times.append(status.next_allowed_at)

@@ -237,7 +237,7 @@ def fully_applied(
     done = (
         bool(expected) and len(items) == len(expected) and all(i.applied and i.cluster_name in expected for i in items)
     )
-    if done and view.profile.applied_knows_generation:
+    if done and view.profile.fully_applied_checks_generation:
         done = all(is_current(work, binding, view) for work in works)
     now = view.now.replace(microsecond=0)
     if done:
@@ -282,7 +282,7 @@ def template_status(
     counted: list[Raw] = [
         msgspec.to_builtins(item)
         for item in items
-        if not (view.profile.template_status_without_evicting and item.cluster_name in leaving)
+        if not (view.profile.template_status_excludes_evicting and item.cluster_name in leaving)
     ]
     try:
         wanted = interpreter.aggregate(template, counted)

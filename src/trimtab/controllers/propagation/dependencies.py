@@ -205,7 +205,7 @@ def found(dependency: Raw, view: View) -> list[Raw]:
 def snapshot_of(binding: ResourceBinding, view: View) -> BindingSnapshot:
     """The clusters of the workload, with those it is being evicted from: its dependencies must not be removed first."""
     clusters = {target.name: target for target in binding.spec.clusters}
-    if not view.profile.dependencies_leave_last:
+    if not view.profile.dependencies_removed_last:
         return BindingSnapshot(namespace=binding.namespace, name=binding.name, clusters=tuple(clusters.values()))
     for task in binding.spec.graceful_eviction_tasks:
         if task.purge_mode not in well_known.DIRECTLY:

@@ -258,7 +258,7 @@ def apply(template: Raw, policy: Policy, view: View, *, by_the_user: bool, news:
 
 def waited_for(missing: list[str], template: Raw, policy: Policy, view: View) -> Iterator[Wish]:
     """A policy is not applied and claims nothing until its dependent overrides exist."""
-    if not view.profile.tell_routine:  # upstream records no event
+    if not view.profile.record_routine_events:  # upstream records no event
         text = f"{policy_text(policy)} failed: override policies not found: {', '.join(missing)}"
         yield Note(well_known.ref_of_raw(template), "ApplyPolicyFailed", text, SOURCE, "Warning")
     yield Again(30)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.override_policy import ClusterOverridePolicy, Override, OverridePolicy
-from trimtab.api.kinds.work import Binding, Hold, TargetCluster, Work
+from trimtab.api.kinds.work import Binding, HeldReplicas, TargetCluster, Work
 from trimtab.api.value import Key, Raw
 from trimtab.controllers import well_known
 from trimtab.controllers.conditions import join_messages
@@ -92,7 +92,7 @@ def dispatch(binding: Binding, view: View) -> Iterator[Wish]:
         yield from farewell(binding, works)
         return
     expected = expected_clusters(binding)
-    if not expected and not works and not view.profile.tell_routine:
+    if not expected and not works and not view.profile.record_routine_events:
         return  # not scheduled yet
     orphans = [work for work in works if well_known.cluster_of(work.namespace) not in expected]
     for work in orphans:
@@ -142,7 +142,7 @@ def targets(binding: Binding) -> list[TargetCluster]:
     return list(shares.values())
 
 
-def had(binding: Binding, hold: Hold) -> int:
+def had(binding: Binding, hold: HeldReplicas) -> int:
     """The replicas of the cluster before the move: a hold keeps replicas and never adds any."""
     replacement = binding.status.replacement
     before = {target.name: target.replicas for target in replacement.before} if replacement is not None else {}
@@ -172,14 +172,16 @@ def send(binding: Binding, template: Raw, works: list[Work], view: View) -> Iter
         if before is not None and before.metadata.deletion_timestamp is not None:
             yield Again(0.5)  # the old Work must be deleted before one of the same name can be created
             continue
-        forget = view.profile.forget_stale_overrides
+        forget = view.profile.drop_stale_overrides
         wanted = work if before is None else renewed(before, work, forget_overrides=forget)
         if wanted != before:
             changed = True
             yield wanted
-        if wanted != before or (fresh and view.profile.tell_routine):
+        if wanted != before or (fresh and view.profile.record_routine_events):
             yield from notes
-    first = fresh and (bool(shares) or view.profile.tell_routine)  # without targets only upstream records an event
+    first = fresh and (
+        bool(shares) or view.profile.record_routine_events
+    )  # without targets only upstream records an event
     yield from told(binding, failures, tell=changed or first)
     if fresh and not failures:
         yield Remember("dispatched", well_known.ref_of(binding), cause)

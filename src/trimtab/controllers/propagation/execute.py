@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from trimtab.api.jsonpath import BadPath
+from trimtab.api.jsonpath import InvalidJSONPath
 from trimtab.api.kind import kind_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.work import ManifestStatus, Work, WorkStatus
@@ -234,7 +234,7 @@ def complained(work: Work, deliveries: list[Delivery], cluster: Cluster, view: V
     failed = condition("Applied", "False", "AppliedFailed", message, now)
     conditions = with_condition(dispatching(work, now, suspended=False), failed)
     yield from told(work, work.status.but(conditions=conditions))
-    if view.profile.tell_routine or is_news(work, failed):
+    if view.profile.record_routine_events or is_news(work, failed):
         yield from tell_failure(work, deliveries, cluster, error)
 
 
@@ -346,7 +346,7 @@ def delivery(manifest: Raw, cluster: Cluster, view: View) -> Delivery:
     if strategy == SERVER_SIDE_APPLY:
         try:
             return Delivery(ref, manifest, there, applied_over(manifest, there), "")
-        except BadPath as fault:
+        except InvalidJSONPath as fault:
             return Delivery(ref, manifest, there, None, str(fault))
     if strategy == COMPLETED or (strategy == CREATE_ONLY and there is not None):
         return Delivery(ref, manifest, there, None, "")
@@ -510,7 +510,10 @@ def tell_success(work: Work, item: Delivery, cluster: Cluster) -> Iterator[Note]
 
 def is_new_to_us(work: Work, view: View) -> bool:
     """Whether upstream would record the sync of this generation, which it does even when nothing was written."""
-    return view.profile.tell_routine and view.recall("synced", well_known.ref_of(work)) != work.metadata.generation
+    return (
+        view.profile.record_routine_events
+        and view.recall("synced", well_known.ref_of(work)) != work.metadata.generation
+    )
 
 
 def is_news(work: Work, failed: Condition) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from trimtab.api.kind import key_of, wire
+from trimtab.api.kind import key_of, to_wire
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.native.namespace import Namespace
 from trimtab.api.kinds.work import Work, WorkloadTemplate, WorkSpec
@@ -64,7 +64,7 @@ def is_shared(namespace: Namespace) -> bool:
 
 def work_for(namespace: Namespace, cluster: Cluster, name: str, view: View) -> Work:
     ref = well_known.ref_of(namespace)
-    template: Raw = view.raw(Ref("v1", "Namespace", "", namespace.name)) or wire(namespace)
+    template: Raw = view.raw(Ref("v1", "Namespace", "", namespace.name)) or to_wire(namespace)
     manifest = prune({key: value for key, value in template.items() if key != "spec"})
     manifest = overridden(manifest, cluster.name, view).obj
     metadata = Meta(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from trimtab.api.affinity import belongs
+from trimtab.api.affinity import affinity_matcher
 from trimtab.api.kind import key_of
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.disruption import DisruptionBudget
@@ -80,7 +80,7 @@ def affected_bindings(old: Cluster | None, new: Cluster | None, view: View) -> I
     """The bindings whose decision a change of this cluster may affect."""
     if new is None:
         return
-    eager = view.profile.retry_when_the_fleet_changes
+    eager = view.profile.retry_on_fleet_change
     if old is None and not eager:
         return
     redefined = old is None or (
@@ -110,8 +110,8 @@ def concerns(binding: Binding, cluster: Cluster) -> bool:
         observed = binding.status.scheduler_observing_affinity_name
         terms = placement.cluster_affinities
         term = next((t for t in terms if t.affinity_name == observed), terms[0])
-        return belongs(term)(cluster)
-    return belongs(placement.cluster_affinity)(cluster)
+        return affinity_matcher(term)(cluster)
+    return affinity_matcher(placement.cluster_affinity)(cluster)
 
 
 def followers_of_decisions(old: PlacementDecision | None, new: PlacementDecision | None, view: View) -> Iterable[Key]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
-from trimtab.api.quantity import BadQuantity, canonical
+from trimtab.api.quantity import InvalidQuantity, canonical_form
 from trimtab.api.value import QuantityText, Raw
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.ocm.request import Scores
@@ -30,8 +30,8 @@ def document_of(cluster: ManagedCluster) -> Raw:
 
 def _written(quantity: QuantityText) -> str:
     try:
-        return canonical(quantity)
-    except BadQuantity:
+        return canonical_form(quantity)
+    except InvalidQuantity:
         return str(quantity)
 
 

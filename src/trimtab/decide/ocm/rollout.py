@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from trimtab.api.duration import duration
-from trimtab.api.kinds.ocm_work import MandatoryDecisionGroup, RolloutPace, RolloutStrategy
+from trimtab.api.duration import parse_duration
+from trimtab.api.kinds.ocm_work import MandatoryDecisionGroup, RolloutOptions, RolloutStrategy
 from trimtab.api.value import IntOrString
 
 TO_APPLY, PROGRESSING, SUCCEEDED, FAILED, TIMED_OUT = "ToApply", "Progressing", "Succeeded", "Failed", "TimeOut"
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
 
 def seconds(text: str) -> float | None:
     """Parse `2h`, `90m`, `360s`; None for no limit."""
-    return None if text == "None" else duration(text).total_seconds()
+    return None if text == "None" else parse_duration(text).total_seconds()
 
 
 def share(wanted: IntOrString | None, total: int) -> int | None:
@@ -79,18 +79,18 @@ def split(batches: Sequence[Batch], mandatory: Sequence[MandatoryDecisionGroup])
     return first, [batch for batch in batches if batch not in first]
 
 
-def _pace(strategy: RolloutStrategy) -> RolloutPace:
+def _pace(strategy: RolloutStrategy) -> RolloutOptions:
     chosen = {
         "Progressive": strategy.progressive,
         "ProgressivePerGroup": strategy.progressive_per_group,
     }.get(strategy.type, strategy.all)
-    return chosen or RolloutPace(progress_deadline="None")
+    return chosen or RolloutOptions(progress_deadline="None")
 
 
 class _Course:
     """Walks through the clusters once and collects what to apply."""
 
-    def __init__(self, standings: Mapping[str, Standing], pace: RolloutPace, now: datetime) -> None:
+    def __init__(self, standings: Mapping[str, Standing], pace: RolloutOptions, now: datetime) -> None:
         self._standings = standings
         self._pace = pace
         self._now = now

@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
-from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, AddOnPlacementScoreStatus, Score
-from trimtab.api.quantity import BadQuantity, approximate
+from trimtab.api.kinds.ocm_placement import AddOnPlacementScore, AddOnPlacementScoreStatus, AddOnScoreValue
+from trimtab.api.quantity import InvalidQuantity, approximate_float
 from trimtab.api.value import Meta, QuantityText
 from trimtab.decide.ocm.selectors import claims_of
 from trimtab.errors import InputFault
@@ -79,8 +79,8 @@ def _numbers(quantities: Mapping[str, QuantityText]) -> dict[str, float]:
     found = {}
     for name, quantity in quantities.items():
         try:
-            found[name] = approximate(quantity)
-        except BadQuantity:
+            found[name] = approximate_float(quantity)
+        except InvalidQuantity:
             continue
     return found
 
@@ -139,7 +139,7 @@ def published(
     """The desired objects; `before` are the existing ones, by cluster."""
     for result in given:
         until = now + timedelta(seconds=seconds if result.seconds is None else result.seconds)
-        scores = tuple(Score(name=name, value=round(value)) for name, value in sorted(result.scores.items()))
+        scores = tuple(AddOnScoreValue(name=name, value=round(value)) for name, value in sorted(result.scores.items()))
         old = before.get(
             result.cluster,
             AddOnPlacementScore(metadata=Meta(name=resource, namespace=result.cluster)),

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from trimtab.api.value import OwnerReference, Value, always
+from trimtab.api.value import OwnerReference, Value, never_omit
 
 ANNOTATION = "scheduler.alpha.kubernetes.io/preferAvoidPods"
 """The annotation that Kubernetes once used; it works on every API server because annotations are always stored."""
@@ -21,7 +21,7 @@ class Signature(Value):
 class Avoidance(Value):
     """An owner whose pods should avoid the node."""
 
-    pod_signature: Signature = always(Signature())
+    pod_signature: Signature = never_omit(Signature())
     eviction_time: datetime | None = None
     reason: str = ""
     message: str = ""
@@ -42,7 +42,7 @@ class Avoidance(Value):
 
 
 class AvoidPods(Value):
-    prefer_avoid_pods: tuple[Avoidance, ...] = always(())
+    prefer_avoid_pods: tuple[Avoidance, ...] = never_omit(())
 
 
 def entries_of(annotations: Mapping[str, str]) -> tuple[Avoidance, ...]:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from trimtab.api.kinds.native.pod import Container, Pod
-from trimtab.api.quantity import milli
+from trimtab.api.quantity import milli_value
 
 EVICT = "descheduler.alpha.kubernetes.io/evict"
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
@@ -68,7 +68,7 @@ def quality(pod: Pod) -> int:
 def _asks(container: Container) -> bool:
     for side in (container.resources.requests, container.resources.limits):
         for name in COMPUTE:
-            if name in side and milli(side[name]):
+            if name in side and milli_value(side[name]):
                 return True
     return False
 
@@ -76,7 +76,7 @@ def _asks(container: Container) -> bool:
 def _is_fixed(container: Container) -> bool:
     requests, limits = container.resources.requests, container.resources.limits
     for name in COMPUTE:
-        most = milli(limits.get(name, 0))
-        if not most or milli(requests.get(name, limits[name])) != most:
+        most = milli_value(limits.get(name, 0))
+        if not most or milli_value(requests.get(name, limits[name])) != most:
             return False
     return True

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from trimtab.api.duration import duration
+from trimtab.api.duration import parse_duration
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import IntOrString, Raw, Value
 from trimtab.decide.pods.budgets.budget import scaled
@@ -62,7 +62,7 @@ class Settings(Value):
 
     @property
     def seconds(self) -> float:
-        return max(1.0, duration(self.interval).total_seconds())
+        return max(1.0, parse_duration(self.interval).total_seconds())
 
     @property
     def youngest(self) -> timedelta:
@@ -72,7 +72,7 @@ class Settings(Value):
         return max(1, scaled(self.owner_in_flight, replicas))
 
 
-_span = lru_cache(duration)
+_span = lru_cache(parse_duration)
 """Cached because it is called for every candidate."""
 
 
@@ -120,6 +120,6 @@ def read_settings(raw: Any, known: Mapping[str, type[Value]]) -> Settings:
             msgspec.convert(one.args, known[one.name], strict=False)
     except msgspec.ValidationError as fault:
         raise InputFault(f"the settings of the rescheduler cannot be read: {fault}") from fault
-    if not duration(settings.interval):
+    if not parse_duration(settings.interval):
         raise InputFault(f"interval {settings.interval!r} is not a duration such as 60s")
     return settings if settings.objectives else settings.but(objectives=USUAL)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_plus, urlsplit
 
-from trimtab.api.quantity import parse
+from trimtab.api.quantity import parse_quantity
 from trimtab.api.schema.go_regexp import go_finder
 from trimtab.api.value import Raw
 
@@ -34,7 +34,7 @@ class Overload(NamedTuple):
 
 
 def _parse_quantity_value(text: str) -> Raw:
-    return {"Quantity": str(parse(text))}
+    return {"Quantity": str(parse_quantity(text))}
 
 
 def _quantity_amount(quantity: Raw) -> Fraction:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from trimtab.api.quantity import BadQuantity, add, parse
+from trimtab.api.quantity import InvalidQuantity, add_quantities, parse_quantity
 from trimtab.interpret.podspec import pod_dependencies, replica_requirements
 
 CallResult = tuple[bool, Any]
@@ -31,7 +31,7 @@ def _require_table(value: Any) -> dict[str, Any]:
 def _resource_add(count: int, *given: Any) -> str:
     if any(not isinstance(quantity, str | None) for quantity in given):
         raise InvalidCall("quantities are strings or nil")
-    return add([quantity for quantity in given if quantity is not None])
+    return add_quantities([quantity for quantity in given if quantity is not None])
 
 
 def _accurate_pod_requirements(count: int, *given: Any) -> Any:
@@ -50,7 +50,7 @@ def _get_resource_quantity(count: int, *given: Any) -> float:
     (quantity,) = _require_arguments(count, given, 1, "getResourceQuantity")
     if not isinstance(quantity, str):
         raise InvalidCall("a quantity is a string")
-    amount = parse(quantity)
+    amount = parse_quantity(quantity)
     if amount < 0:
         raise InvalidCall(f"the quantity {quantity} is negative")
     return float(amount)
@@ -68,5 +68,5 @@ def call_function(name: str, count: int, given: tuple[Any, ...]) -> CallResult:
     """Call one function of the library with plain values."""
     try:
         return True, FUNCTIONS[name](count, *given)
-    except (InvalidCall, BadQuantity, OverflowError) as error:
+    except (InvalidCall, InvalidQuantity, OverflowError) as error:
         return False, str(error)

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from trimtab.api.paths import text
-from trimtab.api.quantity import BadQuantity, canonical
+from trimtab.api.paths import string_at
+from trimtab.api.quantity import InvalidQuantity, canonical_form
 from trimtab.api.selectors import LabelSelector
 from trimtab.api.value import Raw
 from trimtab.interpret.lua.sandbox import ScriptResult
@@ -53,8 +53,8 @@ def _require_list(value: Any, what: str) -> list[Any]:
 
 def _parse_quantities(listed: Raw) -> dict[str, str]:
     try:
-        return {name: canonical(amount) for name, amount in listed.items()}
-    except (BadQuantity, TypeError) as error:
+        return {name: canonical_form(amount) for name, amount in listed.items()}
+    except (InvalidQuantity, TypeError) as error:
         raise InvalidScriptResult(f"resourceRequest: {error}") from error
 
 
@@ -72,7 +72,7 @@ def _parse_components(value: Any, _: Sequence[Any]) -> list[Raw] | None:
 
 def _parse_component(entry: Any) -> Raw:
     given = _require_mapping(entry, "a component")
-    if not text(given, "name"):
+    if not string_at(given, "name"):
         raise InvalidScriptResult("a component has no name")
     known: Raw = {"name": given["name"], "replicas": _parse_replicas(given.get("replicas", 0))}
     if given.get("replicaRequirements") is not None:
@@ -108,9 +108,9 @@ def _parse_dependency(entry: Any) -> Raw:
     fields = ("apiVersion", "kind", "namespace", "name", "labelSelector")
     known = {key: given[key] for key in fields if given.get(key) not in (None, "")}
     for field in ("apiVersion", "kind"):
-        if not text(known, field):
+        if not string_at(known, field):
             raise InvalidScriptResult(f"a dependency has no {field}")
-    if not text(known, "name") and "labelSelector" not in known:
+    if not string_at(known, "name") and "labelSelector" not in known:
         raise InvalidScriptResult(f"the dependency on a {known['kind']} has neither a name nor a labelSelector")
     if "labelSelector" in known:
         _check_selector(known["labelSelector"])

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from trimtab.api.paths import dig, kind_of, table, text
+from trimtab.api.paths import api_version_and_kind, object_at, string_at, value_at
 from trimtab.api.value import Raw
 from trimtab.interpret.lua.sandbox import LIMITS, Executor, LuaLimits
 from trimtab.interpret.lua.script_results import InvalidScriptResult, parse_script_result
@@ -35,11 +35,14 @@ class Script(NamedTuple):
 
 def scripts_of(customization: Raw) -> dict[Operation, Script]:
     """The scripts of one customization. The short form (`spec.healthInterpretation`) is accepted as well."""
-    spec = table(customization, "spec")
-    name, generation = text(customization, "metadata", "name"), dig(customization, "metadata", "generation") or 0
+    spec = object_at(customization, "spec")
+    name, generation = (
+        string_at(customization, "metadata", "name"),
+        value_at(customization, "metadata", "generation") or 0,
+    )
     found = {}
     for operation, (field, _) in HOOKS.items():
-        lua = text(spec, "customizations", field, "luaScript") or text(spec, field, "luaScript")
+        lua = string_at(spec, "customizations", field, "luaScript") or string_at(spec, field, "luaScript")
         if lua:
             found[operation] = Script(name, generation, lua)
     return found
@@ -52,8 +55,11 @@ class ScriptRules:
         self._executor = executor
         self._limits = limits
         self._scripts: dict[tuple[tuple[str, str], Operation], list[Script]] = {}
-        for customization in sorted(customizations, key=lambda c: text(c, "metadata", "name")):
-            target = text(customization, "spec", "target", "apiVersion"), text(customization, "spec", "target", "kind")
+        for customization in sorted(customizations, key=lambda c: string_at(c, "metadata", "name")):
+            target = (
+                string_at(customization, "spec", "target", "apiVersion"),
+                string_at(customization, "spec", "target", "kind"),
+            )
             for operation, script in scripts_of(customization).items():
                 self._scripts.setdefault((target, operation), []).append(script)
 
@@ -65,7 +71,7 @@ class ScriptRules:
         return hashlib.sha256("\0".join(f"{s.customization}\0{s.text}" for s in scripts).encode()).hexdigest()[:16]
 
     def interpret(self, operation: Operation, arguments: Sequence[Any]) -> Any:
-        scripts = self._scripts[kind_of(arguments[0]), operation]
+        scripts = self._scripts[api_version_and_kind(arguments[0]), operation]
         if operation is Operation.DEPENDENCY:
             return _merge_dependencies(self._run(script, operation, arguments) for script in scripts)
         return self._run(scripts[0], operation, arguments)

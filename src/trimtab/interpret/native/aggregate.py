@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from trimtab.api.paths import dig, number, planted, table, tables, text
+from trimtab.api.paths import int_at, object_at, objects_at, string_at, value_at, with_value
 from trimtab.api.value import Raw
 from trimtab.interpret.native.reflect import AUTOSCALER, BUDGET, DAEMON_SET, DEPLOYMENT, REPLICA_SET, STATEFUL_SET
 
@@ -21,36 +21,36 @@ def _statuses(items: Sequence[Raw]) -> list[Raw]:
 
 def _sum_fields(items: Sequence[Raw], fields: tuple[str, ...]) -> dict[str, int]:
     names = [field.lstrip("!") for field in fields]
-    return {name: sum(number(status, name) for status in _statuses(items)) for name in names}
+    return {name: sum(int_at(status, name) for status in _statuses(items)) for name in names}
 
 
 def _with_status(obj: Raw, status: Raw) -> Raw:
-    return obj if dig(obj, "status") == status else planted(obj, status, "status")
+    return obj if value_at(obj, "status") == status else with_value(obj, status, "status")
 
 
 def _is_up_to_date(status: Raw, generation: int) -> bool:
     """The member has observed its object, and the object was made from this generation of the template."""
     return (
-        number(status, "observedGeneration") >= number(status, "generation")
-        and number(status, "resourceTemplateGeneration") >= generation
+        int_at(status, "observedGeneration") >= int_at(status, "generation")
+        and int_at(status, "resourceTemplateGeneration") >= generation
     )
 
 
 def _is_stateful_set_up_to_date_upstream(status: Raw, generation: int) -> bool:
     """Upstream's comparison with the member's own generation: kept because users see its result."""
-    return _is_up_to_date(status, number(status, "generation"))
+    return _is_up_to_date(status, int_at(status, "generation"))
 
 
 def _workload_aggregator(fields: tuple[str, ...], is_up_to_date: Callable[[Raw, int], bool]) -> Aggregator:
     def aggregate(obj: Raw, items: Sequence[Raw]) -> Raw:
-        old, generation = table(obj, "status"), number(obj, "metadata", "generation")
+        old, generation = object_at(obj, "status"), int_at(obj, "metadata", "generation")
         current = sum(is_up_to_date(status, generation) for status in _statuses(items)) == len(items)
         new = _sum_fields(items, fields)
-        new["observedGeneration"] = generation if current else number(old, "observedGeneration")
-        if all(number(old, name) == value for name, value in new.items()):
+        new["observedGeneration"] = generation if current else int_at(old, "observedGeneration")
+        if all(int_at(old, name) == value for name, value in new.items()):
             return obj
         new_fields = {name: value for name, value in new.items() if value or f"!{name}" in fields}
-        return planted(obj, {key: value for key, value in old.items() if key not in new} | new_fields, "status")
+        return with_value(obj, {key: value for key, value in old.items() if key not in new} | new_fields, "status")
 
     return aggregate
 
@@ -60,7 +60,7 @@ def _parse_time(time: str) -> datetime:
 
 
 def _collect_times(statuses: Iterable[Raw], field: str) -> list[str]:
-    return [time for status in statuses if (time := text(status, field))]
+    return [time for status in statuses if (time := string_at(status, field))]
 
 
 def _latest_time(times: Sequence[str]) -> str:
@@ -68,12 +68,12 @@ def _latest_time(times: Sequence[str]) -> str:
 
 
 def _has_true_condition(status: Raw, kind: str) -> bool:
-    return any(c.get("type") == kind and c.get("status") == "True" for c in tables(status, "conditions"))
+    return any(c.get("type") == kind and c.get("status") == "True" for c in objects_at(status, "conditions"))
 
 
 def _job_outcome(status: Raw) -> str:
     """Complete or Failed, whichever the member reports first; empty while the job runs."""
-    for condition in tables(status, "conditions"):
+    for condition in objects_at(status, "conditions"):
         if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
             return str(condition["type"])
     return ""
@@ -87,11 +87,13 @@ def _job_condition(kind: str, reason: str, message: str, time: str) -> Raw:
 def _job_conditions(items: Sequence[Raw]) -> list[Raw]:
     """The conditions of the template. Their time is the latest that members report, so that the result is stable."""
     statuses = _statuses(items)
-    transitions = [time for s in statuses for c in tables(s, "conditions") if (time := text(c, "lastTransitionTime"))]
+    transitions = [
+        time for s in statuses for c in objects_at(s, "conditions") if (time := string_at(c, "lastTransitionTime"))
+    ]
     time = _latest_time(transitions + _collect_times(statuses, "completionTime"))
     outcomes = [_job_outcome(status) for status in statuses]
     found: list[Raw] = []
-    failed = [text(item, "clusterName") for item in items if _job_outcome(table(item, "status")) == "Failed"]
+    failed = [string_at(item, "clusterName") for item in items if _job_outcome(object_at(item, "status")) == "Failed"]
     if failed:
         message = f"Job executed failed in member clusters {','.join(failed)}"
         if any(_has_true_condition(status, "FailureTarget") for status in statuses):
@@ -107,14 +109,14 @@ def _job_conditions(items: Sequence[Raw]) -> list[Raw]:
 
 
 def _aggregate_job(obj: Raw, items: Sequence[Raw]) -> Raw:
-    old, statuses = table(obj, "status"), _statuses(items)
+    old, statuses = object_at(obj, "status"), _statuses(items)
     if _job_outcome(old):
         return obj
     started, completed = _collect_times(statuses, "startTime"), _collect_times(statuses, "completionTime")
     earliest = min(started, key=_parse_time) if items and len(started) == len(items) else ""
     new: dict[str, Any] = {
         "conditions": _job_conditions(items),
-        "startTime": text(old, "startTime") or earliest,
+        "startTime": string_at(old, "startTime") or earliest,
         "completionTime": _latest_time(completed) if len(completed) == len(items) else "",
         **_sum_fields(items, ("active", "succeeded", "failed")),
     }
@@ -124,7 +126,7 @@ def _aggregate_job(obj: Raw, items: Sequence[Raw]) -> Raw:
 def _aggregate_cron_job(obj: Raw, items: Sequence[Raw]) -> Raw:
     statuses = _statuses(items)
     new: dict[str, Any] = {
-        "active": [reference for status in statuses for reference in tables(status, "active")],
+        "active": [reference for status in statuses for reference in objects_at(status, "active")],
         "lastScheduleTime": _latest_time(_collect_times(statuses, "lastScheduleTime")),
         "lastSuccessfulTime": _latest_time(_collect_times(statuses, "lastSuccessfulTime")),
     }
@@ -133,7 +135,9 @@ def _aggregate_cron_job(obj: Raw, items: Sequence[Raw]) -> Raw:
 
 def _worst_phase(items: Sequence[Raw], order: Sequence[str]) -> str:
     """The first phase in `order` that any cluster reports; a cluster without a report counts as Pending."""
-    phases = {text(item, "status", "phase") if dig(item, "status") is not None else "Pending" for item in items}
+    phases = {
+        string_at(item, "status", "phase") if value_at(item, "status") is not None else "Pending" for item in items
+    }
     return next((phase for phase in order if phase in phases), "")
 
 
@@ -141,7 +145,7 @@ def _reduce_container_status(status: Raw) -> Raw:
     """Ready and state only; the rest are the zero values that the type requires."""
     return {
         "name": "",
-        "state": table(status, "state"),
+        "state": object_at(status, "state"),
         "lastState": {},
         "ready": bool(status.get("ready")),
         "restartCount": 0,
@@ -155,7 +159,7 @@ def _aggregate_pod(obj: Raw, items: Sequence[Raw]) -> Raw:
         return obj
     new: dict[str, Any] = {"phase": _worst_phase(items, POD_PHASES)}
     for field in ("containerStatuses", "initContainerStatuses"):
-        new[field] = [_reduce_container_status(c) for status in _statuses(items) for c in tables(status, field)]
+        new[field] = [_reduce_container_status(c) for status in _statuses(items) for c in objects_at(status, field)]
     return _with_status(obj, {key: value for key, value in new.items() if value})
 
 
@@ -167,7 +171,7 @@ def _aggregate_volume(obj: Raw, items: Sequence[Raw]) -> Raw:
 def _aggregate_claim(obj: Raw, items: Sequence[Raw]) -> Raw:
     phase = "Bound"
     for status in _statuses(items):
-        member_phase = text(status, "phase")
+        member_phase = string_at(status, "phase")
         if member_phase != "Bound":
             phase = member_phase
         if member_phase == "Lost":
@@ -176,17 +180,17 @@ def _aggregate_claim(obj: Raw, items: Sequence[Raw]) -> Raw:
 
 
 def _ingress_entry_sort_key(entry: Raw) -> tuple[bool, str, str]:
-    return not text(entry, "hostname"), text(entry, "hostname"), text(entry, "ip")
+    return not string_at(entry, "hostname"), string_at(entry, "hostname"), string_at(entry, "ip")
 
 
 def _merge_load_balancers(items: Sequence[Raw]) -> Raw:
     """Every ingress entry once: hostnames first, then addresses."""
     merged: dict[tuple[str, str, str], Raw] = {}
     for status in _statuses(items):
-        for entry in tables(status, "loadBalancer", "ingress"):
-            key = (text(entry, "hostname"), text(entry, "ip"), text(entry, "ipMode"))
+        for entry in objects_at(status, "loadBalancer", "ingress"):
+            key = (string_at(entry, "hostname"), string_at(entry, "ip"), string_at(entry, "ipMode"))
             known = merged.get(key, {**entry, "ports": []})
-            merged[key] = {**known, "ports": _unique_ports(tables(known, "ports") + tables(entry, "ports"))}
+            merged[key] = {**known, "ports": _unique_ports(objects_at(known, "ports") + objects_at(entry, "ports"))}
     entries = [
         {key: value for key, value in entry.items() if key != "ports" or value}
         for entry in sorted(merged.values(), key=_ingress_entry_sort_key)
@@ -195,12 +199,12 @@ def _merge_load_balancers(items: Sequence[Raw]) -> Raw:
 
 
 def _unique_ports(ports: Iterable[Raw]) -> list[Raw]:
-    unique = {(number(port, "port"), text(port, "protocol"), text(port, "error")): port for port in ports}
+    unique = {(int_at(port, "port"), string_at(port, "protocol"), string_at(port, "error")): port for port in ports}
     return [unique[key] for key in sorted(unique)]
 
 
 def _aggregate_service(obj: Raw, items: Sequence[Raw]) -> Raw:
-    return _aggregate_ingress(obj, items) if text(obj, "spec", "type") == "LoadBalancer" else obj
+    return _aggregate_ingress(obj, items) if string_at(obj, "spec", "type") == "LoadBalancer" else obj
 
 
 def _aggregate_ingress(obj: Raw, items: Sequence[Raw]) -> Raw:
@@ -209,9 +213,9 @@ def _aggregate_ingress(obj: Raw, items: Sequence[Raw]) -> Raw:
 
 def _aggregate_budget(obj: Raw, items: Sequence[Raw]) -> Raw:
     disrupted = {
-        f"{text(item, 'clusterName')}/{pod}": time
+        f"{string_at(item, 'clusterName')}/{pod}": time
         for item in items
-        for pod, time in table(item, "status", "disruptedPods").items()
+        for pod, time in object_at(item, "status", "disruptedPods").items()
     }
     return _with_status(obj, {**_sum_fields(items, BUDGET), **({"disruptedPods": disrupted} if disrupted else {})})
 

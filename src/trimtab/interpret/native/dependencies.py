@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from trimtab.api.paths import table, tables, text
+from trimtab.api.paths import object_at, objects_at, string_at
 from trimtab.api.value import Raw
 from trimtab.interpret.podspec import object_reference, pod_dependencies
 
@@ -10,12 +10,12 @@ FindDependencies = Callable[[Raw], list[Raw]]
 
 
 def _namespace(obj: Raw) -> str:
-    return text(obj, "metadata", "namespace")
+    return string_at(obj, "metadata", "namespace")
 
 
 def _template_dependencies_at(*path: str) -> FindDependencies:
     def find(obj: Raw) -> list[Raw]:
-        return pod_dependencies(table(obj, *path), _namespace(obj))
+        return pod_dependencies(object_at(obj, *path), _namespace(obj))
 
     return find
 
@@ -26,18 +26,18 @@ def _pod_dependencies(obj: Raw) -> list[Raw]:
 
 def _stateful_set_dependencies(obj: Raw) -> list[Raw]:
     """Without the claims that the StatefulSet creates for its pods."""
-    own = {text(claim, "metadata", "name") for claim in tables(obj, "spec", "volumeClaimTemplates")}
-    found = pod_dependencies(table(obj, "spec", "template"), _namespace(obj))
+    own = {string_at(claim, "metadata", "name") for claim in objects_at(obj, "spec", "volumeClaimTemplates")}
+    found = pod_dependencies(object_at(obj, "spec", "template"), _namespace(obj))
     return [ref for ref in found if ref["kind"] != "PersistentVolumeClaim" or ref["name"] not in own]
 
 
 def _ingress_dependencies(obj: Raw) -> list[Raw]:
-    names = {text(entry, "secretName") for entry in tables(obj, "spec", "tls")} - {""}
+    names = {string_at(entry, "secretName") for entry in objects_at(obj, "spec", "tls")} - {""}
     return [object_reference("v1", "Secret", _namespace(obj), name) for name in sorted(names)]
 
 
 def _service_import_dependencies(obj: Raw) -> list[Raw]:
-    derived = f"derived-{text(obj, 'metadata', 'name')}"
+    derived = f"derived-{string_at(obj, 'metadata', 'name')}"
     slices = {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",

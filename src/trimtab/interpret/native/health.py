@@ -2,61 +2,61 @@
 
 from collections.abc import Callable
 
-from trimtab.api.paths import dig, number, tables, text
+from trimtab.api.paths import int_at, objects_at, string_at, value_at
 from trimtab.api.value import Raw
 
 
 def _is_generation_observed(obj: Raw) -> bool:
-    return number(obj, "status", "observedGeneration") == number(obj, "metadata", "generation")
+    return int_at(obj, "status", "observedGeneration") == int_at(obj, "metadata", "generation")
 
 
 def _is_rolled_out(obj: Raw) -> bool:
-    updated = number(obj, "status", "updatedReplicas")
+    updated = int_at(obj, "status", "updatedReplicas")
     return (
         _is_generation_observed(obj)
-        and (dig(obj, "spec", "replicas") is None or updated >= number(obj, "spec", "replicas"))
-        and number(obj, "status", "availableReplicas") >= updated
+        and (value_at(obj, "spec", "replicas") is None or updated >= int_at(obj, "spec", "replicas"))
+        and int_at(obj, "status", "availableReplicas") >= updated
     )
 
 
 def _is_replica_set_healthy(obj: Raw) -> bool:
-    return _is_generation_observed(obj) and number(obj, "status", "availableReplicas") >= number(
+    return _is_generation_observed(obj) and int_at(obj, "status", "availableReplicas") >= int_at(
         obj, "spec", "replicas"
     )
 
 
 def _is_daemon_set_healthy(obj: Raw) -> bool:
-    updated = number(obj, "status", "updatedNumberScheduled")
+    updated = int_at(obj, "status", "updatedNumberScheduled")
     return (
         _is_generation_observed(obj)
-        and updated >= number(obj, "status", "desiredNumberScheduled")
-        and number(obj, "status", "numberAvailable") >= updated
+        and updated >= int_at(obj, "status", "desiredNumberScheduled")
+        and int_at(obj, "status", "numberAvailable") >= updated
     )
 
 
 def _has_load_balancer_address(obj: Raw) -> bool:
-    entries = tables(obj, "status", "loadBalancer", "ingress")
-    return any(text(entry, "hostname") or text(entry, "ip") for entry in entries)
+    entries = objects_at(obj, "status", "loadBalancer", "ingress")
+    return any(string_at(entry, "hostname") or string_at(entry, "ip") for entry in entries)
 
 
 def _is_service_healthy(obj: Raw) -> bool:
-    return text(obj, "spec", "type") != "LoadBalancer" or _has_load_balancer_address(obj)
+    return string_at(obj, "spec", "type") != "LoadBalancer" or _has_load_balancer_address(obj)
 
 
 def _is_claim_bound(obj: Raw) -> bool:
-    return text(obj, "status", "phase") == "Bound"
+    return string_at(obj, "status", "phase") == "Bound"
 
 
 def _is_pod_healthy(obj: Raw) -> bool:
-    phase = text(obj, "status", "phase")
+    phase = string_at(obj, "status", "phase")
     if phase != "Running":
         return phase == "Succeeded"
-    conditions = tables(obj, "status", "conditions")
+    conditions = objects_at(obj, "status", "conditions")
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 
 
 def _is_budget_satisfied(obj: Raw) -> bool:
-    return number(obj, "status", "currentHealthy") >= number(obj, "status", "desiredHealthy")
+    return int_at(obj, "status", "currentHealthy") >= int_at(obj, "status", "desiredHealthy")
 
 
 HEALTH: dict[tuple[str, str], Callable[[Raw], bool]] = {

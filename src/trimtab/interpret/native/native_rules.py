@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trimtab.api.paths import kind_of
-from trimtab.api.quantity import BadQuantity
+from trimtab.api.paths import api_version_and_kind
+from trimtab.api.quantity import InvalidQuantity
 from trimtab.interpret.native.aggregate import aggregators
 from trimtab.interpret.native.dependencies import DEPENDENCIES
 from trimtab.interpret.native.health import HEALTH
@@ -38,14 +38,14 @@ class NativeRules:
         obj = arguments[0]
         if operation is Operation.STATUS and whole_status(obj) is None:
             return None
-        rule = self._rules[operation].get(kind_of(obj), whole_status)
+        rule = self._rules[operation].get(api_version_and_kind(obj), whole_status)
         try:
             return rule(*arguments)
         except NoTemplateGeneration as missing:
             raise InterpreterError(
                 InterpreterFailure("NoTemplateGeneration", str(missing)), operation, SOURCE
             ) from missing
-        except BadQuantity as error:
+        except InvalidQuantity as error:
             raise InterpreterError(InterpreterFailure("BadQuantity", str(error)), operation, SOURCE) from error
 
     def generation(self, gvk: tuple[str, str], operation: Operation) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from trimtab.api.paths import dig, number, table, text
+from trimtab.api.paths import int_at, object_at, string_at, value_at
 from trimtab.api.value import Raw
 
 TEMPLATE_GENERATION = "resourcetemplate.karmada.io/generation"
@@ -36,7 +36,7 @@ def number_fields(status: Raw, fields: tuple[str, ...]) -> Raw:
     found: Raw = {}
     for field in fields:
         name = field.lstrip("!")
-        value = number(status, name)
+        value = int_at(status, name)
         if value or name != field:
             found[name] = value
     return found
@@ -48,7 +48,7 @@ def non_empty_fields(status: Raw, *fields: str) -> Raw:
 
 def template_generation(obj: Raw, *, strict: bool) -> int:
     """Upstream fails without the annotation; otherwise a missing one counts as 0."""
-    annotation = text(obj, "metadata", "annotations", TEMPLATE_GENERATION)
+    annotation = string_at(obj, "metadata", "annotations", TEMPLATE_GENERATION)
     if annotation.lstrip("-").isdigit():
         return int(annotation)
     if strict:
@@ -59,35 +59,37 @@ def template_generation(obj: Raw, *, strict: bool) -> int:
 def _workload_reflector(fields: tuple[str, ...], *, strict: bool) -> Reflector:
     def reflect(obj: Raw) -> Raw | None:
         generations = {
-            "generation": number(obj, "metadata", "generation"),
+            "generation": int_at(obj, "metadata", "generation"),
             "resourceTemplateGeneration": template_generation(obj, strict=strict),
         }
-        kept = number_fields(table(obj, "status"), fields) | {key: value for key, value in generations.items() if value}
+        kept = number_fields(object_at(obj, "status"), fields) | {
+            key: value for key, value in generations.items() if value
+        }
         return kept or None
 
     return reflect
 
 
 def _reflect_job(obj: Raw) -> Raw:
-    status = table(obj, "status")
+    status = object_at(obj, "status")
     return number_fields(status, ("active", "succeeded", "failed")) | non_empty_fields(
         status, "conditions", "startTime", "completionTime"
     )
 
 
 def _reflect_service(obj: Raw) -> Raw | None:
-    if text(obj, "spec", "type") != "LoadBalancer":
+    if string_at(obj, "spec", "type") != "LoadBalancer":
         return None
-    return {"loadBalancer": table(obj, "status", "loadBalancer")}
+    return {"loadBalancer": object_at(obj, "status", "loadBalancer")}
 
 
 def _reflect_budget(obj: Raw) -> Raw:
-    status = table(obj, "status")
+    status = object_at(obj, "status")
     return number_fields(status, BUDGET) | non_empty_fields(status, "disruptedPods")
 
 
 def _reflect_autoscaler(obj: Raw) -> Raw:
-    kept: dict[str, Any] = number_fields(table(obj, "status"), AUTOSCALER)
+    kept: dict[str, Any] = number_fields(object_at(obj, "status"), AUTOSCALER)
     return kept | {"currentMetrics": None}
 
 
@@ -109,5 +111,5 @@ def reflectors(*, upstream: bool) -> dict[tuple[str, str], Reflector]:
 
 def whole_status(obj: Raw) -> Raw | None:
     """The status that is reflected for a kind without a rule of its own."""
-    status = dig(obj, "status")
+    status = value_at(obj, "status")
     return status if isinstance(status, dict) else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from trimtab.api.paths import dig, number, planted, table
+from trimtab.api.paths import int_at, object_at, value_at, with_value
 from trimtab.api.value import Raw
 from trimtab.interpret.podspec import replica_requirements
 
@@ -10,14 +10,14 @@ Replicas = tuple[int, Raw | None]
 
 
 def _workload_replicas(obj: Raw) -> Replicas:
-    return number(obj, "spec", "replicas"), replica_requirements(table(obj, "spec", "template"))
+    return int_at(obj, "spec", "replicas"), replica_requirements(object_at(obj, "spec", "template"))
 
 
 def _job_replicas(obj: Raw) -> Replicas:
-    parallelism = number(obj, "spec", "parallelism")
-    if dig(obj, "spec", "completions") is not None:
-        parallelism = min(parallelism, number(obj, "spec", "completions"))
-    return parallelism, replica_requirements(table(obj, "spec", "template"))
+    parallelism = int_at(obj, "spec", "parallelism")
+    if value_at(obj, "spec", "completions") is not None:
+        parallelism = min(parallelism, int_at(obj, "spec", "completions"))
+    return parallelism, replica_requirements(object_at(obj, "spec", "template"))
 
 
 def _pod_replicas(obj: Raw) -> Replicas:
@@ -36,7 +36,7 @@ REPLICAS: dict[tuple[str, str], Callable[[Raw], Replicas]] = {
 def _replica_reviser(field: str) -> Callable[[Raw, int], Raw]:
     def revise(obj: Raw, replicas: int) -> Raw:
         # a template that omits the field relies on the member's own defaulting
-        return planted(obj, replicas, "spec", field) if field in table(obj, "spec") else obj
+        return with_value(obj, replicas, "spec", field) if field in object_at(obj, "spec") else obj
 
     return revise
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from trimtab.api.paths import dig, number, planted, table, tables, text, uprooted
+from trimtab.api.paths import int_at, object_at, objects_at, string_at, value_at, with_value, without_value
 from trimtab.api.value import Raw
 
 RETAIN_REPLICAS = "resourcetemplate.karmada.io/retain-replicas"
@@ -12,17 +12,17 @@ RetainFunction = Callable[[Raw, Raw], Raw]
 
 
 def _keep_observed(desired: Raw, observed: Raw, *path: str) -> Raw:
-    found = dig(observed, *path)
-    return desired if found in (None, "") else planted(desired, found, *path)
+    found = value_at(observed, *path)
+    return desired if found in (None, "") else with_value(desired, found, *path)
 
 
 def _copy_observed(desired: Raw, observed: Raw, *path: str) -> Raw:
-    found = dig(observed, *path)
-    return uprooted(desired, *path) if found in (None, "", []) else planted(desired, found, *path)
+    found = value_at(observed, *path)
+    return without_value(desired, *path) if found in (None, "", []) else with_value(desired, found, *path)
 
 
 def _retain_deployment(desired: Raw, observed: Raw) -> Raw:
-    if text(desired, "metadata", "labels", RETAIN_REPLICAS) != "true":
+    if string_at(desired, "metadata", "labels", RETAIN_REPLICAS) != "true":
         return desired
     return _keep_observed(desired, observed, "spec", "replicas")
 
@@ -31,13 +31,15 @@ def _retain_pod(desired: Raw, observed: Raw) -> Raw:
     for field in ("nodeName", "serviceAccountName", "volumes"):
         desired = _copy_observed(desired, observed, "spec", field)
     for field in ("containers", "initContainers"):
-        if tables(desired, "spec", field):
-            observed_containers = {text(container, "name"): container for container in tables(observed, "spec", field)}
+        if objects_at(desired, "spec", field):
+            observed_containers = {
+                string_at(container, "name"): container for container in objects_at(observed, "spec", field)
+            }
             kept = [
-                _retain_volume_mounts(container, observed_containers.get(text(container, "name")))
-                for container in tables(desired, "spec", field)
+                _retain_volume_mounts(container, observed_containers.get(string_at(container, "name")))
+                for container in objects_at(desired, "spec", field)
             ]
-            desired = planted(desired, kept, "spec", field)
+            desired = with_value(desired, kept, "spec", field)
     return desired
 
 
@@ -46,18 +48,18 @@ def _retain_volume_mounts(container: Raw, observed: Raw | None) -> Raw:
 
 
 def _retain_service(desired: Raw, observed: Raw) -> Raw:
-    if (port := number(observed, "spec", "healthCheckNodePort")) > 0:
-        desired = planted(desired, port, "spec", "healthCheckNodePort")
+    if (port := int_at(observed, "spec", "healthCheckNodePort")) > 0:
+        desired = with_value(desired, port, "spec", "healthCheckNodePort")
     return _keep_observed(desired, observed, "spec", "clusterIP")
 
 
 def _retain_service_account(desired: Raw, observed: Raw) -> Raw:
     for field in ("secrets", "imagePullSecrets"):
-        own = tables(desired, field)
-        names = {text(entry, "name") for entry in own}
-        added = [entry for entry in tables(observed, field) if text(entry, "name") not in names]
+        own = objects_at(desired, field)
+        names = {string_at(entry, "name") for entry in own}
+        added = [entry for entry in objects_at(observed, field) if string_at(entry, "name") not in names]
         if added:
-            desired = planted(desired, own + added, field)
+            desired = with_value(desired, own + added, field)
     return desired
 
 
@@ -75,9 +77,9 @@ def _retain_job(desired: Raw, observed: Raw) -> Raw:
 
 
 def _retain_secret(desired: Raw, observed: Raw) -> Raw:
-    if text(desired, "type") != TOKEN_SECRET or not table(observed, "data"):
+    if string_at(desired, "type") != TOKEN_SECRET or not object_at(observed, "data"):
         return desired
-    return planted(desired, observed["data"], "data")
+    return with_value(desired, observed["data"], "data")
 
 
 RETAIN: dict[tuple[str, str], RetainFunction] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from trimtab.api.paths import planted, table, tables, text
+from trimtab.api.paths import object_at, objects_at, string_at, with_value
 from trimtab.api.value import Raw
 from trimtab.interpret.overrides.image import InvalidImage, override_image
 from trimtab.interpret.overrides.override_patch import (
@@ -27,17 +27,17 @@ def _apply_image_overrider(obj: Raw, overrider: Raw) -> Raw:
         if not isinstance(image, str):
             raise InvalidImage("there is no image to override")
         return override_image(
-            image, text(overrider, "component"), text(overrider, "operator"), text(overrider, "value")
+            image, string_at(overrider, "component"), string_at(overrider, "operator"), string_at(overrider, "value")
         )
 
     if overrider.get("predicate") is not None:
-        path = text(overrider, "predicate", "path")
+        path = string_at(overrider, "predicate", "path")
         return _replace_at(obj, path, override(value_at_pointer(obj, path)))
-    pod_spec_path = _POD_SPEC.get(text(obj, "kind"))
-    containers = tables(obj, *pod_spec_path, "containers") if pod_spec_path else []
+    pod_spec_path = _POD_SPEC.get(string_at(obj, "kind"))
+    containers = objects_at(obj, *pod_spec_path, "containers") if pod_spec_path else []
     if not pod_spec_path or not containers:
         return obj
-    return planted(
+    return with_value(
         obj, [{**c, "image": override(c.get("image", ""))} for c in containers], *pod_spec_path, "containers"
     )
 
@@ -51,13 +51,13 @@ def _string_list_overrider(field: str) -> Callable[[Raw, Raw], Raw]:
     """Changes `command` or `args` of the containers with one name."""
 
     def change(obj: Raw, overrider: Raw) -> Raw:
-        pod_spec_path = _POD_SPEC.get(text(obj, "kind"))
-        containers = tables(obj, *pod_spec_path, "containers") if pod_spec_path else []
+        pod_spec_path = _POD_SPEC.get(string_at(obj, "kind"))
+        containers = objects_at(obj, *pod_spec_path, "containers") if pod_spec_path else []
         if not pod_spec_path or not containers:
             return obj
-        name = text(overrider, "containerName")
+        name = string_at(overrider, "containerName")
         changed = [_override_string_list(c, field, overrider) if c.get("name") == name else c for c in containers]
-        return planted(obj, changed, *pod_spec_path, "containers")
+        return with_value(obj, changed, *pod_spec_path, "containers")
 
     return change
 
@@ -75,10 +75,10 @@ def _metadata_map_overrider(field: str) -> Callable[[Raw, Raw], Raw]:
     """Changes `labels` or `annotations`: add sets, replace and remove act on existing keys."""
 
     def change(obj: Raw, overrider: Raw) -> Raw:
-        current, operator = table(obj, "metadata", field), text(overrider, "operator")
-        values = table(overrider, "value")
+        current, operator = object_at(obj, "metadata", field), string_at(overrider, "operator")
+        values = object_at(overrider, "value")
         if operator == "add":
-            return planted(obj, current | values, "metadata", field) if values else obj
+            return with_value(obj, current | values, "metadata", field) if values else obj
         existing = [key for key in sorted(values) if key in current]
         steps = [
             PatchOperation(operator, f"/metadata/{field}/{escape_pointer_segment(key)}", values[key])
@@ -92,12 +92,15 @@ def _metadata_map_overrider(field: str) -> Callable[[Raw, Raw], Raw]:
 
 def _apply_field_overrider(obj: Raw, overrider: Raw) -> Raw:
     """Patch a document that is stored as text in a field."""
-    path = text(overrider, "fieldPath")
+    path = string_at(overrider, "fieldPath")
     content = value_at_pointer(obj, path)
     if not isinstance(content, str):
         raise InvalidPatch(f"Get object's value by overrider's path({path}) is not string")
     syntax = "yaml" if overrider.get("yaml") else "json"
-    steps = [PatchOperation(text(s, "operator"), text(s, "subPath"), s.get("value")) for s in tables(overrider, syntax)]
+    steps = [
+        PatchOperation(string_at(s, "operator"), string_at(s, "subPath"), s.get("value"))
+        for s in objects_at(overrider, syntax)
+    ]
     read, write = _CODECS[syntax]
     try:
         document = read(content)
@@ -121,7 +124,7 @@ _CODECS: dict[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
 
 
 def _apply_plaintext_overrider(obj: Raw, overrider: Raw) -> Raw:
-    step = PatchOperation(text(overrider, "operator"), text(overrider, "path"), overrider.get("value"))
+    step = PatchOperation(string_at(overrider, "operator"), string_at(overrider, "path"), overrider.get("value"))
     patched: Raw = apply_patch(obj, [step])
     return patched
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from trimtab.api.affinity import belongs
+from trimtab.api.affinity import affinity_matcher
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.policy import ClusterAffinity
-from trimtab.api.paths import table, tables, text
+from trimtab.api.paths import object_at, objects_at, string_at
 from trimtab.api.value import Raw
 from trimtab.interpret.match import NO_MATCH, policy_priority
 from trimtab.interpret.overrides.image import InvalidImage
@@ -60,7 +60,7 @@ class OverrideResult(NamedTuple):
 
 def apply_overrides(obj: Raw, cluster: Raw, policies: Sequence[Raw]) -> OverrideResult:
     """`obj` for `cluster`: ClusterOverridePolicies first, then the OverridePolicies of its namespace."""
-    namespace = text(obj, "metadata", "namespace")
+    namespace = string_at(obj, "metadata", "namespace")
     cluster_wide = _matching_rules([p for p in policies if not _namespace(p)], obj, cluster)
     obj = _apply_rules(obj, cluster_wide)
     namespaced = _matching_rules([p for p in policies if namespace and _namespace(p) == namespace], obj, cluster)
@@ -69,7 +69,7 @@ def apply_overrides(obj: Raw, cluster: Raw, policies: Sequence[Raw]) -> Override
 
 
 def _namespace(policy: Raw) -> str:
-    return text(policy, "metadata", "namespace")
+    return string_at(policy, "metadata", "namespace")
 
 
 def _matching_rules(policies: Sequence[Raw], obj: Raw, cluster: Raw) -> list[AppliedRule]:
@@ -77,34 +77,34 @@ def _matching_rules(policies: Sequence[Raw], obj: Raw, cluster: Raw) -> list[App
     if not policies:
         return []
     priorities = {
-        text(policy, "metadata", "name"): policy_priority(tables(policy, "spec", "resourceSelectors"), obj)
+        string_at(policy, "metadata", "name"): policy_priority(objects_at(policy, "spec", "resourceSelectors"), obj)
         for policy in policies
     }
     target = msgspec.convert(cluster, Cluster, strict=False)
-    by_name = {text(policy, "metadata", "name"): policy for policy in policies}
+    by_name = {string_at(policy, "metadata", "name"): policy for policy in policies}
     return [
-        AppliedRule(_namespace(by_name[name]), name, table(rule, "overriders"))
+        AppliedRule(_namespace(by_name[name]), name, object_at(rule, "overriders"))
         for name in sorted(by_name, key=lambda name: (priorities[name], name))
         if priorities[name] != NO_MATCH
-        for rule in _override_rules(table(by_name[name], "spec"))
+        for rule in _override_rules(object_at(by_name[name], "spec"))
         if _targets_cluster(rule, target)
     ]
 
 
 def _targets_cluster(rule: Raw, cluster: Cluster) -> bool:
-    return belongs(msgspec.convert(rule.get("targetCluster"), ClusterAffinity | None, strict=False))(cluster)
+    return affinity_matcher(msgspec.convert(rule.get("targetCluster"), ClusterAffinity | None, strict=False))(cluster)
 
 
 def _override_rules(spec: Raw) -> list[Raw]:
     """The rules in order; the deprecated single rule is used only where there are none."""
-    return tables(spec, "overrideRules") or [spec]
+    return objects_at(spec, "overrideRules") or [spec]
 
 
 def _apply_rules(obj: Raw, rules: Sequence[AppliedRule], before: Sequence[AppliedRule] = ()) -> Raw:
     for position, rule in enumerate(rules):
         try:
             for field, change in OVERRIDERS.items():
-                for overrider in tables(rule.overriders, field):
+                for overrider in objects_at(rule.overriders, field):
                     obj = change(obj, overrider)
         except (InvalidPatch, InvalidImage) as error:
             raise OverrideError(rule, str(error), (*before, *rules[:position])) from error
@@ -122,7 +122,7 @@ def applied_overrides_annotation(rules: Sequence[AppliedRule]) -> str:
 
 def _in_wire_order(overriders: Raw) -> Raw:
     return {
-        name: [_sort_fields(entry, order) for entry in tables(overriders, name)]
+        name: [_sort_fields(entry, order) for entry in objects_at(overriders, name)]
         for name, order in _FIELD_ORDER_BY_OVERRIDER.items()
         if overriders.get(name)
     }
@@ -133,7 +133,7 @@ def _sort_fields(entry: Raw, order: Sequence[str]) -> Raw:
     for key in order:
         if key in ("json", "yaml"):
             if entry.get(key):
-                found[key] = [_sort_fields(inner, _SUB_PATH_FIELD_ORDER) for inner in tables(entry, key)]
+                found[key] = [_sort_fields(inner, _SUB_PATH_FIELD_ORDER) for inner in objects_at(entry, key)]
         elif key == "value" and "component" not in order and ("path" in order or "subPath" in order):
             found[key] = entry.get(key)  # a value of any type is written even when it is absent
         elif entry.get(key):

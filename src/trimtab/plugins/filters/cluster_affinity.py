@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable
 
-from trimtab.api.affinity import belongs
+from trimtab.api.affinity import affinity_matcher
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.decide.fleet import Fleet
 from trimtab.decide.framework import Check, Reason, filter_plugin, sealed
@@ -22,10 +22,10 @@ def part(ask: Ask) -> Hashable:
 def cluster_affinity(ask: Ask, fleet: Fleet[Cluster]) -> Check[Cluster]:
     affinity, term = ask.plan.placement.cluster_affinity, ask.term
     if affinity is not None or term is None:
-        tests = [belongs(affinity)]
+        tests = [affinity_matcher(affinity)]
     else:
         # only workloads overflow: an object without replicas needs no capacity
-        tests = [belongs(term), *(belongs(more) for more in term.overflow_affinities if ask.workload)]
+        tests = [affinity_matcher(term), *(affinity_matcher(more) for more in term.overflow_affinities if ask.workload)]
 
     def check(cluster: Cluster) -> Reason | None:
         return None if any(test(cluster) for test in tests) else OUTSIDE

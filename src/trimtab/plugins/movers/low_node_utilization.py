@@ -82,7 +82,7 @@ def low_node_utilization(args: LowArgs, round_: Round) -> None:
         reason=OF_USE if args.measured else OF_REQUESTS,
         measures=measures,
     )
-    rank = _excess(measured, high) if round_.profile.descheduler_looks_ahead else measured.total()
+    rank = _excess(measured, high) if round_.profile.descheduler_simulates_moves else measured.total()
     order = sorted(np.flatnonzero(crowded), key=lambda column: (-rank[column], column))
     drain.run(
         (hosts[column], {r: int(measured.used[r][column] - aims[r][column]) for r in measured.used}) for column in order

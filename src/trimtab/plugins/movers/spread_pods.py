@@ -58,7 +58,7 @@ def _by_namespace(args: SpreadArgs, round_: Round) -> dict[str, list[Resident]]:
     for node_info in round_.scene.hosts:
         for pod in round_.scene.pods_on(node_info.name):
             meant = args.label_selector is None or args.label_selector.matches(pod.labels)
-            if meant and (round_.profile.descheduler_looks_ahead or round_.evictable(pod)):
+            if meant and (round_.profile.descheduler_simulates_moves or round_.evictable(pod)):
                 found.setdefault(pod.namespace, []).append(pod)
     return found
 
@@ -146,7 +146,7 @@ def _surplus(
 
 def _last_goes_first(round_: Round) -> Callable[[Resident], tuple[bool, bool, int, int]]:
     """Pods are taken from the end; upstream puts the most important there, our profile the least important."""
-    sign = -1 if round_.profile.descheduler_looks_ahead else 1
+    sign = -1 if round_.profile.descheduler_simulates_moves else 1
 
     def order(pod: Resident) -> tuple[bool, bool, int, int]:
         spec = pod.pod.spec

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from trimtab.api.value import Value, always
+from trimtab.api.value import Value, never_omit
 from trimtab.decide.pods.node_info import Host, Resident
 from trimtab.decide.rescheduling.objectives import FULL, Candidate, objective
 from trimtab.decide.rescheduling.protections import unwilling
@@ -15,9 +15,9 @@ MOST_TRIED = 200
 
 
 class Args(Value):
-    low: dict[str, float] = always({"cpu": 20.0, "memory": 20.0})
+    low: dict[str, float] = never_omit({"cpu": 20.0, "memory": 20.0})
     """A node at or below all of these may be emptied, in percent of its allocatable."""
-    high: dict[str, float] = always({"cpu": 70.0, "memory": 70.0})
+    high: dict[str, float] = never_omit({"cpu": 70.0, "memory": 70.0})
     """No node is filled above these."""
     nodes: int = 1
     """The maximum number of nodes in one round."""

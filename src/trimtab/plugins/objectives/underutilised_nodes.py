@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from trimtab.api.value import Value, always
+from trimtab.api.value import Value, never_omit
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.pods.fit.resource_arrays import allocatable, pod_counts, used
 from trimtab.decide.pods.node_info import Host, Resident
@@ -23,9 +23,9 @@ MOST_TOLD = 200
 
 
 class Args(Value):
-    low: dict[str, float] = always({"cpu": 30.0, "memory": 30.0})
+    low: dict[str, float] = never_omit({"cpu": 30.0, "memory": 30.0})
     """A node at or below all of these is underutilised, in percent of its allocatable."""
-    high: dict[str, float] = always({"cpu": 70.0, "memory": 70.0})
+    high: dict[str, float] = never_omit({"cpu": 70.0, "memory": 70.0})
     """A node above one of these is overutilised."""
 
 

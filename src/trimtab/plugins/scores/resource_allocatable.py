@@ -6,7 +6,7 @@ import numpy as np
 
 from trimtab.api.kinds.cluster import Cluster
 from trimtab.api.kinds.ocm_clusters import ManagedCluster
-from trimtab.api.quantity import approximate, parse
+from trimtab.api.quantity import approximate_float, parse_quantity
 from trimtab.decide.fleet import Array, Fleet
 from trimtab.decide.framework import Grade, Mask, prioritizer
 from trimtab.decide.request import Question
@@ -19,10 +19,10 @@ def offered(resource: str) -> Callable[[Cluster | ManagedCluster], float]:
         if isinstance(cluster, ManagedCluster):
             status = cluster.status
             known = resource in status.allocatable and resource in status.capacity
-            return approximate(status.allocatable[resource]) if known else NOT_KNOWN
+            return approximate_float(status.allocatable[resource]) if known else NOT_KNOWN
         summary = cluster.status.resource_summary
         quantity = summary.allocatable.get(resource) if summary is not None else None
-        return NOT_KNOWN if quantity is None else float(parse(quantity))
+        return NOT_KNOWN if quantity is None else float(parse_quantity(quantity))
 
     return amount
 

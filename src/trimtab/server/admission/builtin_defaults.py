@@ -9,7 +9,7 @@ import orjson
 from trimtab.api.kind import Kind, kind_of
 from trimtab.api.kinds.disruption import DisruptionPolicy
 from trimtab.api.kinds.native.defaults import with_job_selector
-from trimtab.api.quantity import parse
+from trimtab.api.quantity import parse_quantity
 from trimtab.api.value import Raw
 from trimtab.server import api_errors
 from trimtab.server.admission.chain import Attributes
@@ -184,5 +184,5 @@ def quality(spec: Raw) -> str:
 
 
 def _counted(amounts: Raw | None) -> dict[str, object]:
-    parsed = {key: parse(value) for key, value in (amounts or {}).items() if key in {"cpu", "memory"}}
+    parsed = {key: parse_quantity(value) for key, value in (amounts or {}).items() if key in {"cpu", "memory"}}
     return {key: value for key, value in parsed.items() if value}

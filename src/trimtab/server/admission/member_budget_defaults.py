@@ -1,7 +1,7 @@
 """Defaults of disruption budgets in the API server of a member cluster."""
 
 from trimtab.api.kind import Kind
-from trimtab.api.paths import dig, planted
+from trimtab.api.paths import value_at, with_value
 from trimtab.api.value import Raw
 from trimtab.server.admission.chain import Attributes
 
@@ -13,6 +13,6 @@ class Inside:
         return kind.id == "disruptionbudgets.trimtab.dev"
 
     async def mutate(self, attributes: Attributes, obj: Raw, old: Raw | None) -> Raw:
-        if attributes.where.subresource or dig(obj, "spec", "target"):
+        if attributes.where.subresource or value_at(obj, "spec", "target"):
             return obj
-        return planted(obj, "Pods", "spec", "target")
+        return with_value(obj, "Pods", "spec", "target")

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from trimtab.api.paths import dig
+from trimtab.api.paths import value_at
 from trimtab.api.value import Raw
 from trimtab.server.printers.cells import (
     NONE,
@@ -27,7 +27,7 @@ def _secret_cells(obj: Raw, now: datetime) -> list[Any]:
 
 
 def _namespace_cells(obj: Raw, now: datetime) -> list[Any]:
-    return [object_name(obj), dig(obj, "status", "phase") or "", object_age(obj, now)]
+    return [object_name(obj), value_at(obj, "status", "phase") or "", object_age(obj, now)]
 
 
 def _name_and_age_cells(obj: Raw, now: datetime) -> list[Any]:
@@ -50,7 +50,7 @@ def _external_address(obj: Raw) -> str:
         return str(spec.get("externalName") or NONE)
     if kind == "LoadBalancer":
         ingress_addresses = [
-            i.get("ip") or i.get("hostname") or "" for i in dig(obj, "status", "loadBalancer", "ingress") or ()
+            i.get("ip") or i.get("hostname") or "" for i in value_at(obj, "status", "loadBalancer", "ingress") or ()
         ]
         return ",".join([*ingress_addresses, *external_ips]) or "<pending>"
     return ",".join(external_ips) or NONE
@@ -70,11 +70,11 @@ def _service_cells(obj: Raw, now: datetime) -> list[Any]:
 
 
 def _node_status(obj: Raw) -> str:
-    conditions = {c.get("type"): c.get("status") for c in dig(obj, "status", "conditions") or ()}
+    conditions = {c.get("type"): c.get("status") for c in value_at(obj, "status", "conditions") or ()}
     status = "Unknown"
     if "Ready" in conditions:
         status = "Ready" if conditions["Ready"] == "True" else "NotReady"
-    return f"{status},SchedulingDisabled" if dig(obj, "spec", "unschedulable") else status
+    return f"{status},SchedulingDisabled" if value_at(obj, "spec", "unschedulable") else status
 
 
 def _node_roles(obj: Raw) -> str:
@@ -89,9 +89,9 @@ def _node_roles(obj: Raw) -> str:
 
 def _node_cells(obj: Raw, now: datetime) -> list[Any]:
     addresses: dict[str, str] = {}
-    for address in dig(obj, "status", "addresses") or ():
+    for address in value_at(obj, "status", "addresses") or ():
         addresses.setdefault(address.get("type", ""), address.get("address", ""))
-    system = dig(obj, "status", "nodeInfo") or {}
+    system = value_at(obj, "status", "nodeInfo") or {}
     return [
         object_name(obj),
         _node_status(obj),
@@ -107,11 +107,11 @@ def _node_cells(obj: Raw, now: datetime) -> list[Any]:
 
 
 def _lease_cells(obj: Raw, now: datetime) -> list[Any]:
-    return [object_name(obj), dig(obj, "spec", "holderIdentity") or "", object_age(obj, now)]
+    return [object_name(obj), value_at(obj, "spec", "holderIdentity") or "", object_age(obj, now)]
 
 
 def _event_interval(obj: Raw, now: datetime) -> tuple[str, str]:
-    micro = dig(obj, "series", "lastObservedTime")
+    micro = value_at(obj, "series", "lastObservedTime")
     first = obj.get("firstTimestamp") or obj.get("eventTime")
     last = micro or obj.get("lastTimestamp") or first
     return format_age(last, now), format_age(first, now)
@@ -127,7 +127,7 @@ def _event_cells(obj: Raw, now: datetime) -> list[Any]:
     source_text = ", ".join(
         filter(None, (source.get("component") or obj.get("reportingComponent"), source.get("host")))
     )
-    count = dig(obj, "series", "count") or obj.get("count") or 1
+    count = value_at(obj, "series", "count") or obj.get("count") or 1
     return [
         last,
         obj.get("type", ""),
@@ -159,7 +159,8 @@ def _crd_cells(obj: Raw, now: datetime) -> list[Any]:
         v["name"] + ("(storage)" if v.get("storage") else "") for v in spec.get("versions") or () if v.get("served")
     ]
     established = any(
-        c.get("type") == "Established" and c.get("status") == "True" for c in dig(obj, "status", "conditions") or ()
+        c.get("type") == "Established" and c.get("status") == "True"
+        for c in value_at(obj, "status", "conditions") or ()
     )
     return [
         object_name(obj),
@@ -202,7 +203,7 @@ def _pvc_cells(obj: Raw, now: datetime) -> list[Any]:
         object_name(obj),
         phase,
         spec.get("volumeName", ""),
-        str(dig(status, "capacity", "storage") or "") if bound else "",
+        str(value_at(status, "capacity", "storage") or "") if bound else "",
         ",".join(modes.get(mode, mode) for mode in status.get("accessModes") or ()) if bound else "",
         spec.get("storageClassName") or "",
         status.get("currentVolumeAttributesClassName") or "<unset>",
@@ -212,14 +213,16 @@ def _pvc_cells(obj: Raw, now: datetime) -> list[Any]:
 
 
 def _ingress_cells(obj: Raw, now: datetime) -> list[Any]:
-    rules = dig(obj, "spec", "rules") or []
+    rules = value_at(obj, "spec", "rules") or []
     hosts = [rule["host"] for rule in rules if rule.get("host")]
     hosts_text = ",".join(hosts[:3]) + (f" + {len(hosts) - 3} more..." if len(hosts) > 3 else "")
-    addresses = [i.get("ip") or i.get("hostname") or "" for i in dig(obj, "status", "loadBalancer", "ingress") or ()]
-    ports = "80, 443" if dig(obj, "spec", "tls") else "80"
+    addresses = [
+        i.get("ip") or i.get("hostname") or "" for i in value_at(obj, "status", "loadBalancer", "ingress") or ()
+    ]
+    ports = "80, 443" if value_at(obj, "spec", "tls") else "80"
     return [
         object_name(obj),
-        dig(obj, "spec", "ingressClassName") or NONE,
+        value_at(obj, "spec", "ingressClassName") or NONE,
         hosts_text or "*",
         ",".join(addresses),
         ports,
@@ -228,7 +231,7 @@ def _ingress_cells(obj: Raw, now: datetime) -> list[Any]:
 
 
 def _resource_quota_cells(obj: Raw, now: datetime) -> list[Any]:
-    hard, used = dig(obj, "status", "hard") or {}, dig(obj, "status", "used") or {}
+    hard, used = value_at(obj, "status", "hard") or {}, value_at(obj, "status", "used") or {}
     requests: list[str] = []
     limits: list[str] = []
     for name in sorted(hard):

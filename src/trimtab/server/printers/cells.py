@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from trimtab.api.paths import dig
+from trimtab.api.paths import value_at
 from trimtab.api.value import Raw
 
 NONE = "<none>"
@@ -65,7 +65,7 @@ def object_age(obj: Raw, now: datetime) -> str:
 
 
 def int_at(obj: Raw, *path: str) -> int:
-    return int(dig(obj, *path) or 0)
+    return int(value_at(obj, *path) or 0)
 
 
 def selector_text(selector: Raw | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from trimtab.api.jsonpath import find_if_any
+from trimtab.api.jsonpath import find_values_or_empty
 from trimtab.api.kind import Column
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
@@ -26,7 +26,7 @@ def _text(values: list[Any]) -> str:
 
 
 def _custom_cell(obj: Raw, column: Column, now: datetime) -> Any:
-    values = find_if_any(obj, column.path)
+    values = find_values_or_empty(obj, column.path)
     if not values or values[0] is None:
         return None
     value = values[0]

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from trimtab.api.paths import dig
+from trimtab.api.paths import value_at
 from trimtab.api.value import Raw
 from trimtab.server.printers.cells import (
     NONE,
@@ -23,8 +23,8 @@ from trimtab.server.printers.cells import (
 
 def _init_container_reason(obj: Raw) -> str:
     """The `Init:` status of a pod; empty when all init containers are done."""
-    specs = {c.get("name"): c for c in dig(obj, "spec", "initContainers") or ()}
-    statuses = dig(obj, "status", "initContainerStatuses") or ()
+    specs = {c.get("name"): c for c in value_at(obj, "spec", "initContainers") or ()}
+    statuses = value_at(obj, "status", "initContainerStatuses") or ()
     for index, status in enumerate(statuses):
         state = status.get("state") or {}
         terminated, waiting = state.get("terminated"), state.get("waiting")
@@ -46,7 +46,7 @@ def _format_exit(ended: Raw) -> str:
 
 def _container_reason(obj: Raw, reason: str) -> str:
     running = False
-    for status in reversed(dig(obj, "status", "containerStatuses") or ()):
+    for status in reversed(value_at(obj, "status", "containerStatuses") or ()):
         state = status.get("state") or {}
         if (waiting := state.get("waiting")) and waiting.get("reason"):
             reason = waiting["reason"]
@@ -56,7 +56,7 @@ def _container_reason(obj: Raw, reason: str) -> str:
             running = True
     if reason == "Completed" and running:
         ready = any(
-            c.get("type") == "Ready" and c.get("status") == "True" for c in dig(obj, "status", "conditions") or ()
+            c.get("type") == "Ready" and c.get("status") == "True" for c in value_at(obj, "status", "conditions") or ()
         )
         return "Running" if ready else "NotReady"
     return reason
@@ -84,7 +84,7 @@ def _pod_cells(obj: Raw, now: datetime) -> list[Any]:
         (
             state["lastState"]["terminated"]["finishedAt"]
             for state in states
-            if dig(state, "lastState", "terminated", "finishedAt")
+            if value_at(state, "lastState", "terminated", "finishedAt")
         ),
         default="",
     )
@@ -106,7 +106,7 @@ def _pod_cells(obj: Raw, now: datetime) -> list[Any]:
 
 
 def _deployment_cells(obj: Raw, now: datetime) -> list[Any]:
-    names, images = container_columns(dig(obj, "spec", "template", "spec"))
+    names, images = container_columns(value_at(obj, "spec", "template", "spec"))
     return [
         object_name(obj),
         f"{int_at(obj, 'status', 'readyReplicas')}/{int_at(obj, 'spec', 'replicas')}",
@@ -115,13 +115,13 @@ def _deployment_cells(obj: Raw, now: datetime) -> list[Any]:
         object_age(obj, now),
         names,
         images,
-        selector_text(dig(obj, "spec", "selector")),
+        selector_text(value_at(obj, "spec", "selector")),
     ]
 
 
 def _replicaset_cells(obj: Raw, now: datetime) -> list[Any]:
-    names, images = container_columns(dig(obj, "spec", "template", "spec"))
-    selector = dig(obj, "spec", "selector")
+    names, images = container_columns(value_at(obj, "spec", "template", "spec"))
+    selector = value_at(obj, "spec", "selector")
     text = (
         selector_text(selector)
         if selector is None or "matchLabels" in selector or "matchExpressions" in selector
@@ -141,11 +141,16 @@ def _replicaset_cells(obj: Raw, now: datetime) -> list[Any]:
 
 def _statefulset_cells(obj: Raw, now: datetime) -> list[Any]:
     ready = f"{int_at(obj, 'status', 'readyReplicas')}/{int_at(obj, 'spec', 'replicas')}"
-    return [object_name(obj), ready, object_age(obj, now), *container_columns(dig(obj, "spec", "template", "spec"))]
+    return [
+        object_name(obj),
+        ready,
+        object_age(obj, now),
+        *container_columns(value_at(obj, "spec", "template", "spec")),
+    ]
 
 
 def _daemonset_cells(obj: Raw, now: datetime) -> list[Any]:
-    names, images = container_columns(dig(obj, "spec", "template", "spec"))
+    names, images = container_columns(value_at(obj, "spec", "template", "spec"))
     return [
         object_name(obj),
         *(
@@ -158,16 +163,16 @@ def _daemonset_cells(obj: Raw, now: datetime) -> list[Any]:
                 "numberAvailable",
             )
         ),
-        format_labels(dig(obj, "spec", "template", "spec", "nodeSelector")),
+        format_labels(value_at(obj, "spec", "template", "spec", "nodeSelector")),
         object_age(obj, now),
         names,
         images,
-        selector_text(dig(obj, "spec", "selector")),
+        selector_text(value_at(obj, "spec", "selector")),
     ]
 
 
 def _job_status(obj: Raw) -> str:
-    true_conditions = {c.get("type") for c in dig(obj, "status", "conditions") or () if c.get("status") == "True"}
+    true_conditions = {c.get("type") for c in value_at(obj, "status", "conditions") or () if c.get("status") == "True"}
     for condition, text in (("Complete", "Complete"), ("Failed", "Failed")):
         if condition in true_conditions:
             return text
@@ -180,35 +185,35 @@ def _job_status(obj: Raw) -> str:
 
 
 def _job_cells(obj: Raw, now: datetime) -> list[Any]:
-    names, images = container_columns(dig(obj, "spec", "template", "spec"))
-    succeeded, wanted_completions = int_at(obj, "status", "succeeded"), dig(obj, "spec", "completions")
-    parallel = dig(obj, "spec", "parallelism") or 0
+    names, images = container_columns(value_at(obj, "spec", "template", "spec"))
+    succeeded, wanted_completions = int_at(obj, "status", "succeeded"), value_at(obj, "spec", "completions")
+    parallel = value_at(obj, "spec", "parallelism") or 0
     if wanted_completions is not None:
         completions = f"{succeeded}/{wanted_completions}"
     else:
         completions = f"{succeeded}/1 of {parallel}" if parallel > 1 else f"{succeeded}/1"
-    started, ended = dig(obj, "status", "startTime"), dig(obj, "status", "completionTime")
+    started, ended = value_at(obj, "status", "startTime"), value_at(obj, "status", "completionTime")
     elapsed = ""
     if started:
         elapsed = format_duration((datetime.fromisoformat(ended) if ended else now) - datetime.fromisoformat(started))
-    selector = selector_text(dig(obj, "spec", "selector"))
+    selector = selector_text(value_at(obj, "spec", "selector"))
     return [object_name(obj), _job_status(obj), completions, elapsed, object_age(obj, now), names, images, selector]
 
 
 def _cronjob_cells(obj: Raw, now: datetime) -> list[Any]:
-    names, images = container_columns(dig(obj, "spec", "jobTemplate", "spec", "template", "spec"))
-    last = dig(obj, "status", "lastScheduleTime")
+    names, images = container_columns(value_at(obj, "spec", "jobTemplate", "spec", "template", "spec"))
+    last = value_at(obj, "status", "lastScheduleTime")
     return [
         object_name(obj),
-        dig(obj, "spec", "schedule") or "",
-        dig(obj, "spec", "timeZone") or NONE,
-        "True" if dig(obj, "spec", "suspend") else "False",
-        len(dig(obj, "status", "active") or ()),
+        value_at(obj, "spec", "schedule") or "",
+        value_at(obj, "spec", "timeZone") or NONE,
+        "True" if value_at(obj, "spec", "suspend") else "False",
+        len(value_at(obj, "status", "active") or ()),
         format_age(last, now) if last else NONE,
         object_age(obj, now),
         names,
         images,
-        selector_text(dig(obj, "spec", "jobTemplate", "spec", "selector")),
+        selector_text(value_at(obj, "spec", "jobTemplate", "spec", "selector")),
     ]
 
 
@@ -244,14 +249,14 @@ def _metric_text(spec: Raw, current: Raw | None) -> str:
 
 
 def _hpa_cells(obj: Raw, now: datetime) -> list[Any]:
-    target = dig(obj, "spec", "scaleTargetRef") or {}
-    metrics = dig(obj, "spec", "metrics") or []
-    current_metrics = dig(obj, "status", "currentMetrics") or []
+    target = value_at(obj, "spec", "scaleTargetRef") or {}
+    metrics = value_at(obj, "spec", "metrics") or []
+    current_metrics = value_at(obj, "status", "currentMetrics") or []
     texts = [
         _metric_text(spec, current_metrics[i] if i < len(current_metrics) else None) for i, spec in enumerate(metrics)
     ]
     targets = ", ".join(texts[:2]) + (f" + {len(texts) - 2} more..." if len(texts) > 2 else "")
-    minimum = dig(obj, "spec", "minReplicas")
+    minimum = value_at(obj, "spec", "minReplicas")
     return [
         object_name(obj),
         f"{target.get('kind', '')}/{target.get('name', '')}",

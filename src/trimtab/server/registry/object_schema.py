@@ -6,7 +6,7 @@ from typing import NamedTuple, TypedDict
 
 from msgspec import Struct
 
-from trimtab.api.kind import Default, Validate
+from trimtab.api.kind import DefaultFunction, ValidateFunction
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import has_message, message, message_name
 from trimtab.api.patch.managed_fields import FieldManager, track_update
@@ -42,7 +42,9 @@ class Fitter:
     """The schemas of all resources of one server."""
 
     # `server_rules` are validations that only the server can do, because they concern serving
-    def __init__(self, cel: CelEvaluator | None = None, further: Mapping[str, Validate] = MappingProxyType({})) -> None:
+    def __init__(
+        self, cel: CelEvaluator | None = None, further: Mapping[str, ValidateFunction] = MappingProxyType({})
+    ) -> None:
         self._cel = cel
         self._further = further
         self._structural: dict[Served, StructuralSchema] = {}
@@ -190,7 +192,7 @@ def _touched(new: Raw, known: Raw) -> Raw:
     return {key: value for key, value in new.items() if value is None or value is not known.get(key)}
 
 
-def _filled(obj: Raw, defaults: Iterable[Default]) -> Raw:
+def _filled(obj: Raw, defaults: Iterable[DefaultFunction]) -> Raw:
     for fill in defaults:
         obj = fill(obj)
     return obj

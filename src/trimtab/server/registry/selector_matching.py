@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from trimtab.api.selectors import BadSelector, Selector, parse_selector
+from trimtab.api.selectors import InvalidSelector, ParsedSelector, parse_selector
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest
 from trimtab.server.resources import Served
@@ -59,7 +59,7 @@ class FieldRule(NamedTuple):
 class Choice(NamedTuple):
     """The label and field selectors of a request."""
 
-    labels: Selector
+    labels: ParsedSelector
     fields: tuple[FieldRule, ...]
 
     @property
@@ -83,7 +83,7 @@ class Choice(NamedTuple):
         return all((_read(obj, rule.path) == rule.value) == rule.equal for rule in self.fields)
 
 
-EVERYTHING = Choice(Selector(), ())
+EVERYTHING = Choice(ParsedSelector(), ())
 
 
 def _read(obj: Raw, path: str) -> str:
@@ -129,10 +129,10 @@ def _known(served: Served) -> Callable[[str], str]:
 
 
 @lru_cache(maxsize=512)
-def _labels(text: str) -> Selector:
+def _labels(text: str) -> ParsedSelector:
     try:
         return parse_selector(text)
-    except BadSelector as bad:
+    except InvalidSelector as bad:
         raise BadRequest(_complaint(text) or str(bad)) from bad
 
 

@@ -26,7 +26,7 @@ def encode(raw: Raw) -> bytes:
     if raw["kind"] != "PartialObjectMetadata":
         return protobuf.encode(raw)
     config_map = protobuf.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": raw["metadata"]})
-    return _envelope(raw, protobuf.open_envelope(config_map).raw)
+    return _envelope(raw, protobuf.decode_envelope(config_map).raw)
 
 
 def _envelope(head: Raw, body: bytes) -> bytes:
@@ -44,7 +44,7 @@ def listing(head: Raw, metadata: Raw, items: list[Raw]) -> Answer:
     meta += _field(3, metadata.get("continue", "").encode())
     if "remainingItemCount" in metadata:
         meta += _number(4 << 3) + _number(metadata["remainingItemCount"])
-    body = _field(1, meta) + b"".join(_field(2, protobuf.open_envelope(encode(item)).raw) for item in items)
+    body = _field(1, meta) + b"".join(_field(2, protobuf.decode_envelope(encode(item)).raw) for item in items)
     return Answer(200, _envelope(head, body), PROTOBUF, verbatim=True)
 
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from trimtab.api.duration import duration, is_duration, told
+from trimtab.api.duration import format_timedelta, is_duration, parse_duration
 from trimtab.api.field_errors import invalid, not_supported
 from trimtab.api.kind import kind_of
-from trimtab.api.kinds.disruption import REASONS as DISRUPTIONS
+from trimtab.api.kinds.disruption import DISRUPTION_REASONS as DISRUPTIONS
 from trimtab.api.kinds.disruption import DisruptionBudget, DisruptionPolicy
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
@@ -430,7 +430,7 @@ def _hints(annotations: Raw) -> Iterator[str]:
 def _cost(debit: Debit, now: datetime) -> str:
     allowed = debit.disruptions_allowed
     remaining = [] if allowed >= UNLIMITED - 1 else [f"{allowed} more disruption{'' if allowed == 1 else 's'}"]
-    remaining += [f"{debit.rate.left(now)} more in {told(debit.rate.period)}"] if debit.rate else []
+    remaining += [f"{debit.rate.left(now)} more in {format_timedelta(debit.rate.period)}"] if debit.rate else []
     return f"{debit.kind} {debit.budget} allows {' and '.join(remaining) or 'any number'} afterwards"
 
 
@@ -438,7 +438,7 @@ def _avoidance(annotations: Raw, now: datetime) -> avoid_list.Avoidance | None:
     if annotations.get(f"{_PREFIX}prefer-avoid") != "true":
         return None
     until = str(annotations.get(f"{_PREFIX}prefer-avoid-until") or "").removeprefix(_SCHEDULED)
-    requested = duration(str(annotations.get(f"{_PREFIX}prefer-avoid-ttl") or ""))
+    requested = parse_duration(str(annotations.get(f"{_PREFIX}prefer-avoid-ttl") or ""))
     life = (
         min(requested or avoid_list.SHORT, avoid_list.SHORT)
         if until

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trimtab.api.field_errors import shown
+from trimtab.api.field_errors import format_value
 from trimtab.api.value import Raw
 from trimtab.errors import BadRequest, Cause
 from trimtab.server import api_errors
@@ -121,7 +121,7 @@ class Scaling:
                 "into Go struct field ScaleSpec.spec.replicas of type int32"
             )
         if replicas < 0:
-            message = f"Invalid value: {shown(replicas)}: must be greater than or equal to 0"
+            message = f"Invalid value: {format_value(replicas)}: must be greater than or equal to 0"
             raise api_errors.invalid(
                 "Scale", "autoscaling", where.name, [Cause("FieldValueInvalid", message, "spec.replicas")]
             )

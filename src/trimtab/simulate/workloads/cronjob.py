@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from trimtab.api.cron import times
+from trimtab.api.cron import times_after
 from trimtab.api.kinds.native.batch import CronJob, Job
 from trimtab.api.value import Raw
 from trimtab.clock import timestamp
@@ -48,7 +48,7 @@ def cronjob(wanted: CronJob, view: View) -> Iterator[Wish]:
 
 def _times(wanted: CronJob, after: datetime) -> Iterator[datetime]:
     """The times at which it is due, after a moment; none when the schedule cannot be parsed."""
-    return times(wanted.spec.schedule, wanted.spec.time_zone or "", after)
+    return times_after(wanted.spec.schedule, wanted.spec.time_zone or "", after)
 
 
 def _due(wanted: CronJob, raw: Raw, now: datetime) -> datetime | None:

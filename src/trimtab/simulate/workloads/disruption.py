@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from trimtab.api.kind import key_of
-from trimtab.api.kinds.disruption import DisruptionPolicy, Rate
+from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionRate
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget, PodDisruptionBudgetStatus
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Key, Raw
@@ -52,7 +52,7 @@ def disruption(budget: PodDisruptionBudget, view: View) -> Iterator[Wish]:
         yield Again(max(0.0, (until - view.now).total_seconds()))
 
 
-def _annotations(budget: PodDisruptionBudget, rate: Rate | None) -> dict[str, str]:
+def _annotations(budget: PodDisruptionBudget, rate: DisruptionRate | None) -> dict[str, str]:
     """The annotations with the effective rate, where the floors of the policy change the rate of the budget."""
     others = {key: text for key, text in budget.metadata.annotations.items() if key != EFFECTIVE_RATE}
     effective = (

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import trimtab.api.kinds
-from trimtab.api.field_errors import sentence
+from trimtab.api.field_errors import format_causes
 from trimtab.api.kind import find_kind
 from trimtab.api.kinds.native import codec
 from trimtab.api.kinds.native.fields import message_name
@@ -30,7 +30,7 @@ def validation_error(api_version: str, kind: str, new: Raw, old: Raw | None = No
     before = decode_with_defaults(api_version, kind, old) if old is not None else None
     after = decode_with_defaults(api_version, kind, new)
     causes = [cause for check in declared.validators for cause in check(after, before)]
-    return sentence(causes) if causes else ""
+    return format_causes(causes) if causes else ""
 
 
 def with_change(raw: Raw, *path: str | int, to: Any) -> Raw:

@@ -1,6 +1,6 @@
 import msgspec
 
-from trimtab.api.kinds.disruption import DisruptionPolicy, Rate
+from trimtab.api.kinds.disruption import DisruptionPolicy, DisruptionRate
 from trimtab.decide.pods.budgets.budget import Limit
 from trimtab.decide.pods.budgets.budget_floors import Setting, capped, floors_for
 
@@ -28,8 +28,8 @@ def test_floor_applies_to_its_priority_and_below() -> None:
 
 def test_only_stricter_limits_are_replaced_by_the_floor() -> None:
     floors = POLICY.spec.floors
-    strict = capped(Limit(min_available="100%"), Rate(disruptions=1, period="1h"), floors, 20)
+    strict = capped(Limit(min_available="100%"), DisruptionRate(disruptions=1, period="1h"), floors, 20)
     assert (strict.min_available, strict.max_unavailable, strict.source) == (None, "10%", "DisruptionPolicy/default")
-    assert strict.rate == Rate(disruptions=6, period="1h")
+    assert strict.rate == DisruptionRate(disruptions=6, period="1h")
     lenient = capped(Limit(max_unavailable=5), None, floors, 20)
     assert (lenient.max_unavailable, lenient.source) == (5, "")

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from trimtab.api.kind import Scale, kind
+from trimtab.api.kind import ScalePaths, kind
 from trimtab.api.kinds.native import defaults
 from trimtab.api.kinds.native.pod import PodTemplateSpec
 from trimtab.api.kinds.native.rules import workloads
@@ -60,7 +60,7 @@ class DeploymentStatus(Value):
     short=["deploy"],
     categories=["all"],
     status=True,
-    scale=Scale(),
+    scale=ScalePaths(),
     custom=False,
     defaults=[defaults.deployment],
     validators=[workloads.check_deployment],
@@ -94,7 +94,7 @@ class ReplicaSetStatus(Value):
     short=["rs"],
     categories=["all"],
     status=True,
-    scale=Scale(),
+    scale=ScalePaths(),
     custom=False,
     defaults=[defaults.replica_set],
     validators=[workloads.check_replica_set],
@@ -134,7 +134,7 @@ class StatefulSetStatus(Value):
     short=["sts"],
     categories=["all"],
     status=True,
-    scale=Scale(),
+    scale=ScalePaths(),
     custom=False,
     defaults=[defaults.stateful_set],
     validators=[workloads.check_stateful_set],
@@ -199,7 +199,7 @@ class ReplicationControllerSpec(Value):
     short=["rc"],
     categories=["all"],
     status=True,
-    scale=Scale(),
+    scale=ScalePaths(),
     custom=False,
     defaults=[defaults.replication_controller],
     validators=[workloads.check_replication_controller],

@@ -119,15 +119,15 @@ def _first_invalid_byte(text: str) -> int:
 
 @lru_cache(maxsize=65536)
 def _canonical_quantity(text: str) -> str:
-    return quantity.canonical(text)
+    return quantity.canonical_form(text)
 
 
 def _read_quantity(value: Any, path: str, unknown: list[str]) -> Any:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise NativeDecodeError(_QUANTITY_RULE)
     try:
-        return _canonical_quantity(value) if isinstance(value, str) else quantity.canonical(value)
-    except quantity.BadQuantity:
+        return _canonical_quantity(value) if isinstance(value, str) else quantity.canonical_form(value)
+    except quantity.InvalidQuantity:
         raise NativeDecodeError(_QUANTITY_RULE) from None
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from trimtab.api.duration import duration
-from trimtab.api.kinds.disruption import DisruptionPolicy, EffectiveBudget, Floor, Rate
+from trimtab.api.duration import parse_duration
+from trimtab.api.kinds.disruption import BudgetFloor, DisruptionPolicy, DisruptionRate, EffectiveBudget
 from trimtab.api.value import IntOrString
 from trimtab.decide.pods.budgets.budget import Limit, scaled
 
@@ -17,18 +17,18 @@ class Setting(NamedTuple):
     expected: int
 
 
-def floors_for(policy: DisruptionPolicy | None, setting: Setting, values: Mapping[str, int]) -> list[Floor]:
+def floors_for(policy: DisruptionPolicy | None, setting: Setting, values: Mapping[str, int]) -> list[BudgetFloor]:
     return [floor for floor in policy.spec.floors if _applies(floor, setting, values)] if policy is not None else []
 
 
-def _applies(floor: Floor, setting: Setting, values: Mapping[str, int]) -> bool:
+def _applies(floor: BudgetFloor, setting: Setting, values: Mapping[str, int]) -> bool:
     selector, name = floor.namespace_selector, floor.at_or_below_priority
     if selector is not None and not selector.matches(setting.labels):
         return False
     return not name or (name in values and setting.priority <= values[name])
 
 
-def capped(limit: Limit, rate: Rate | None, floors: Sequence[Floor], expected: int) -> EffectiveBudget:
+def capped(limit: Limit, rate: DisruptionRate | None, floors: Sequence[BudgetFloor], expected: int) -> EffectiveBudget:
     """Return the budget, or the floor where the budget is stricter."""
     lenient = _more_lenient(limit, floors, expected)
     faster = _faster(rate, floors)
@@ -41,7 +41,7 @@ def capped(limit: Limit, rate: Rate | None, floors: Sequence[Floor], expected: i
     )
 
 
-def _more_lenient(limit: Limit, floors: Sequence[Floor], expected: int) -> IntOrString | None:
+def _more_lenient(limit: Limit, floors: Sequence[BudgetFloor], expected: int) -> IntOrString | None:
     if limit == Limit():
         return None
     spare = expected - limit.desired(expected)
@@ -50,11 +50,11 @@ def _more_lenient(limit: Limit, floors: Sequence[Floor], expected: int) -> IntOr
     return best if best is not None and scaled(best, expected) > spare else None
 
 
-def _faster(rate: Rate | None, floors: Sequence[Floor]) -> Rate | None:
+def _faster(rate: DisruptionRate | None, floors: Sequence[BudgetFloor]) -> DisruptionRate | None:
     if rate is None:
         return None
     return max([rate, *(floor.min_rate for floor in floors if floor.min_rate is not None)], key=_speed)
 
 
-def _speed(rate: Rate) -> float:
-    return rate.disruptions / max(0.001, duration(rate.period).total_seconds())
+def _speed(rate: DisruptionRate) -> float:
+    return rate.disruptions / max(0.001, parse_duration(rate.period).total_seconds())

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from trimtab.api.duration import duration, told
+from trimtab.api.duration import format_timedelta, parse_duration
 from trimtab.api.kinds.disruption import (
     DisruptionBudget,
     DisruptionBudgetStatus,
-    Down,
     EffectiveBudget,
-    InFlight,
+    InFlightDisruption,
     RateStatus,
+    UnavailableReplicas,
 )
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget, PodDisruptionBudgetStatus
 from trimtab.api.kinds.native.pod import Pod
@@ -143,7 +143,7 @@ def wanted_of(covered: Sequence[CoveredPod], controllers: Mapping[str, Controlle
     return len(covered) if isinstance(found, Unknown) else found + bare
 
 
-def _is_flying(entry: InFlight, pods: Iterable[Pod], missing: bool, now: datetime) -> bool:
+def _is_flying(entry: InFlightDisruption, pods: Iterable[Pod], missing: bool, now: datetime) -> bool:
     """A disruption is over when its pod is gone and as many pods as desired are healthy again."""
     since = entry.since or now
     if now - since >= IN_FLIGHT_AT_MOST:
@@ -157,7 +157,9 @@ def _is_flying(entry: InFlight, pods: Iterable[Pod], missing: bool, now: datetim
     return pod.metadata.deletion_timestamp is not None or now - since < DELETION_DEADLINE
 
 
-def down(pods: Iterable[Pod], found: Strength, flying: Sequence[InFlight], wanted: int) -> Down:
+def down(
+    pods: Iterable[Pod], found: Strength, flying: Sequence[InFlightDisruption], wanted: int
+) -> UnavailableReplicas:
     """Count pods that are unhealthy or missing, voluntary disruptions and failures separately."""
     unhealthy = [pod for pod in pods if not pod.is_ready or pod.metadata.deletion_timestamp is not None]
     voluntary_unhealthy = sum(_was_meant(pod) or pod.name in found.disrupted for pod in unhealthy)
@@ -169,7 +171,7 @@ def down(pods: Iterable[Pod], found: Strength, flying: Sequence[InFlight], wante
         len(unhealthy) - voluntary_unhealthy, max(0, sum(entry.object not in present for entry in flying) - lost)
     )
     voluntary = voluntary_unhealthy + granted + lost + arriving
-    return Down(voluntary=voluntary, involuntary=max(0, len(unhealthy) + granted + missing - voluntary))
+    return UnavailableReplicas(voluntary=voluntary, involuntary=max(0, len(unhealthy) + granted + missing - voluntary))
 
 
 def _was_meant(pod: Pod) -> bool:
@@ -180,7 +182,7 @@ def _rate(budget: DisruptionBudget, effective: EffectiveBudget, now: datetime) -
     if effective.rate is None:
         return None
     recent = budget.status.rate.recent if budget.status.rate is not None else ()
-    kept = cleaned(recent, duration(effective.rate.period), now)
+    kept = cleaned(recent, parse_duration(effective.rate.period), now)
     return RateStatus(in_window=len(kept), limit=effective.rate.disruptions, recent=kept)
 
 
@@ -209,7 +211,7 @@ def _why(budget: DisruptionBudget, now: datetime) -> str:
     parts = [f"{status.current_healthy} pods are healthy, {status.desired_healthy} must be"]
     if snapshot.rate is not None:
         parts.append(
-            f"{snapshot.rate.in_window(now)} of {snapshot.rate.disruptions} disruptions in {told(snapshot.rate.period)}"
+            f"{snapshot.rate.in_window(now)} of {snapshot.rate.disruptions} disruptions in {format_timedelta(snapshot.rate.period)}"
         )
     return "; ".join([*parts, *([snapshot.closed] if snapshot.closed else [])])
 

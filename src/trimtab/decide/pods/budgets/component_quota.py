@@ -5,13 +5,13 @@ from datetime import datetime
 from math import ceil
 from typing import NamedTuple
 
-from trimtab.api.duration import duration, told
+from trimtab.api.duration import format_timedelta, parse_duration
 from trimtab.api.kinds.disruption import (
     ComponentQuota,
-    ComponentUse,
+    ComponentQuotaUse,
     DisruptionPolicy,
-    InFlight,
-    Rate,
+    DisruptionRate,
+    InFlightDisruption,
     RecentDisruption,
 )
 from trimtab.decide.gate import cleaned
@@ -19,8 +19,8 @@ from trimtab.decide.pods.budgets import budget
 from trimtab.decide.pods.budgets.pod_budgets import Errand
 
 USUAL = (
-    ComponentQuota(component="rescheduler", rate=Rate(disruptions=20, period="10m"), max_in_flight=10),
-    ComponentQuota(component="preemption", rate=Rate(disruptions=100, period="1m")),
+    ComponentQuota(component="rescheduler", rate=DisruptionRate(disruptions=20, period="10m"), max_in_flight=10),
+    ComponentQuota(component="preemption", rate=DisruptionRate(disruptions=100, period="1m")),
     ComponentQuota(component="drain", max_in_flight=50),
 )
 """The quotas of components that the policy does not name."""
@@ -56,20 +56,21 @@ def exhausted(
 
 
 def _refusals(
-    quota: ComponentQuota, use: ComponentUse, goes_on: Callable[[str], bool], now: datetime
+    quota: ComponentQuota, use: ComponentQuotaUse, goes_on: Callable[[str], bool], now: datetime
 ) -> Iterator[Exhausted]:
     subject = f"The quota of the component {quota.component}"
     ongoing = sum(goes_on(entry.object) for entry in use.in_flight)
     if quota.max_in_flight is not None and ongoing >= quota.max_in_flight:
         yield Exhausted(f"{subject} allows {quota.max_in_flight} disruptions at once, and {ongoing} are going on")
     if quota.rate is not None:
-        period = duration(quota.rate.period)
+        period = parse_duration(quota.rate.period)
         times = tuple(entry.at for entry in use.recent if entry.at is not None)
         rate = budget.Rate(quota.rate.disruptions, period, times)
         if rate.left(now) == 0:
             wait = ceil((rate.next_allowed(now) - now).total_seconds())
             yield Exhausted(
-                f"{subject}, {quota.rate.disruptions} in {told(period)}, is spent, the next in {wait} s", wait
+                f"{subject}, {quota.rate.disruptions} in {format_timedelta(period)}, is spent, the next in {wait} s",
+                wait,
             )
 
 
@@ -77,10 +78,10 @@ def _place(quota: ComponentQuota, namespace: str) -> str:
     return namespace if quota.scope == "Namespace" else ""
 
 
-def _use(policy: DisruptionPolicy, quota: ComponentQuota, namespace: str) -> ComponentUse:
+def _use(policy: DisruptionPolicy, quota: ComponentQuota, namespace: str) -> ComponentQuotaUse:
     quota_namespace = _place(quota, namespace)
     uses = policy.status.components
-    empty = ComponentUse(component=quota.component, namespace=quota_namespace)
+    empty = ComponentQuotaUse(component=quota.component, namespace=quota_namespace)
     return next((use for use in uses if (use.component, use.namespace) == (quota.component, quota_namespace)), empty)
 
 
@@ -96,9 +97,9 @@ def charged(
     name = "/".join(pod)
     for quota in quotas_of(policy, errand.by):
         use = _use(policy, quota, namespace)
-        recent = cleaned(use.recent, duration(quota.rate.period), now) if quota.rate is not None else ()
+        recent = cleaned(use.recent, parse_duration(quota.rate.period), now) if quota.rate is not None else ()
         disruption = RecentDisruption(object=name, at=now, by=errand.by, reason=errand.reason)
-        in_flight = InFlight(object=name, replicas=1, since=now, by=errand.by, reason=errand.reason)
+        in_flight = InFlightDisruption(object=name, replicas=1, since=now, by=errand.by, reason=errand.reason)
         ongoing = tuple(one for one in use.in_flight if goes_on(one.object))
         after = use.but(
             recent=(*recent, disruption) if quota.rate is not None else (),

@@ -5,7 +5,7 @@ from datetime import datetime
 from math import ceil
 from typing import NamedTuple
 
-from trimtab.api.duration import told
+from trimtab.api.duration import format_timedelta
 from trimtab.decide.pods.budgets.budget import Rate
 
 TOO_MANY_UNCONFIRMED = 2000
@@ -174,7 +174,7 @@ def _refusal(budget: Budget, now: datetime) -> Refusal | None:
         waits.append(_seconds(now, budget.opens_at))
     if budget.rate is not None and budget.rate.left(now) == 0:
         waits.append(_seconds(now, budget.rate.next_allowed(now)))
-        used_up = f"{budget.rate.disruptions} in {told(budget.rate.period)} are spent"
+        used_up = f"{budget.rate.disruptions} in {format_timedelta(budget.rate.period)} are spent"
         causes.append(f"{not_allowed}: {used_up}, the next in {waits[-1]} s")
     return Refusal(429, "TooManyRequests", VIOLATES, tuple(causes), max(waits)) if causes else None
 

@@ -7,9 +7,9 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from trimtab.api.duration import duration, is_duration
+from trimtab.api.duration import is_duration, parse_duration
 from trimtab.api.kinds import disruption as kinds
-from trimtab.api.kinds.disruption import DisruptionBudget, InFlight
+from trimtab.api.kinds.disruption import DisruptionBudget, InFlightDisruption
 from trimtab.api.kinds.native.disruption import PodDisruptionBudget
 from trimtab.api.kinds.native.pod import Pod
 from trimtab.api.value import Condition
@@ -167,16 +167,16 @@ def read_rate(text: str) -> Rate | None:
     found = _RATE.match(text)
     if found is None or not is_duration(found[2]) or not 1 <= int(found[1]) <= 1000:
         return None
-    return Rate(int(found[1]), duration(found[2]))
+    return Rate(int(found[1]), parse_duration(found[2]))
 
 
-def annotated_rate(budget: PodDisruptionBudget) -> kinds.Rate | None:
+def annotated_rate(budget: PodDisruptionBudget) -> kinds.DisruptionRate | None:
     """Return the rate of the annotation as in a DisruptionBudget."""
     text = budget.metadata.annotations.get(RATE, "")
     if read_rate(text) is None:
         return None
     disruptions, _, period = text.partition("/")
-    return kinds.Rate(disruptions=int(disruptions), period=period)
+    return kinds.DisruptionRate(disruptions=int(disruptions), period=period)
 
 
 def _remembered(budget: PodDisruptionBudget) -> tuple[datetime, ...]:
@@ -194,7 +194,7 @@ def debited(budget: PodBudget, debit: Debit, pod: str, errand: Errand, now: date
     """Return the budget charged for this pod; written in one transaction with the eviction."""
     disrupted = {**budget.status.disrupted_pods, pod: now.replace(microsecond=0)}
     if isinstance(budget, DisruptionBudget):
-        in_flight = InFlight(object=pod, replicas=1, since=now, by=errand.by, reason=errand.reason)
+        in_flight = InFlightDisruption(object=pod, replicas=1, since=now, by=errand.by, reason=errand.reason)
         status = gate.debited(in_force(budget), [in_flight], now).status
         if _bounded(in_force(budget)):
             status = status.but(disruptions_allowed=debit.disruptions_allowed)

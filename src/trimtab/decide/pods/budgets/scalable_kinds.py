@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from trimtab.api.jsonpath import find_if_any
-from trimtab.api.kind import Scale
-from trimtab.api.selectors import BadSelector, LabelSelector, LabelSelectorRequirement, parse_selector
+from trimtab.api.jsonpath import find_values_or_empty
+from trimtab.api.kind import ScalePaths
+from trimtab.api.selectors import InvalidSelector, LabelSelector, LabelSelectorRequirement, parse_selector
 from trimtab.api.value import OwnerReference, Raw
 
 DEFINITION = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
@@ -28,7 +28,7 @@ class Scalable(NamedTuple):
     kind: str
     plural: str
     namespaced: bool
-    scale: Scale
+    scale: ScalePaths
 
     @property
     def api_version(self) -> str:
@@ -50,7 +50,7 @@ class Scalable(NamedTuple):
             return None
         try:
             rules = parse_selector(text).rules
-        except BadSelector:
+        except InvalidSelector:
             return None
         return _selector(rules) if all(rule.operator in WRITTEN for rule in rules) else None
 
@@ -61,17 +61,17 @@ def scalables(definitions: Iterable[Raw]) -> Iterator[Scalable]:
         spec = definition.get("spec") or {}
         versions = [one for one in spec.get("versions") or () if one.get("served") and scale_of(one) is not None]
         for version in sorted(versions, key=lambda one: not one.get("storage"))[:1]:
-            names, scale = spec["names"], scale_of(version) or Scale()
+            names, scale = spec["names"], scale_of(version) or ScalePaths()
             namespaced = spec.get("scope") == "Namespaced"
             yield Scalable(spec["group"], version["name"], names["kind"], names["plural"], namespaced, scale)
 
 
-def scale_of(version: Raw) -> Scale | None:
+def scale_of(version: Raw) -> ScalePaths | None:
     """Return the scale paths of one version of a CRD; None without the scale subresource."""
     scale = (version.get("subresources") or {}).get("scale")
     if not scale:
         return None
-    return Scale(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", ""))
+    return ScalePaths(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", ""))
 
 
 def _selector(rules: tuple[LabelSelectorRequirement, ...]) -> LabelSelector:
@@ -82,4 +82,4 @@ def _selector(rules: tuple[LabelSelectorRequirement, ...]) -> LabelSelector:
 
 
 def _at(obj: Raw, path: str) -> Any:
-    return next(iter(find_if_any(obj, path)), None)
+    return next(iter(find_values_or_empty(obj, path)), None)

@@ -6,14 +6,14 @@ from functools import cached_property
 
 from trimtab.api.kinds.native.node import Node
 from trimtab.api.kinds.native.pod import Pod
-from trimtab.api.selectors import Selector
+from trimtab.api.selectors import ParsedSelector
 from trimtab.decide.fleet import LONG_AGO
 from trimtab.decide.pods.affinity.affinity_terms import Labels
 from trimtab.decide.pods.node_info import Host, Resident, resident
 from trimtab.decide.pods.node_snapshot import NodeFleet
 from trimtab.decide.pods.preemption.preempt import Cover
 
-EVERY_NODE = Selector()
+EVERY_NODE = ParsedSelector()
 
 
 class Scene:
@@ -29,7 +29,7 @@ class Scene:
         covers: tuple[Cover, ...] = (),
         storage_classes: Mapping[tuple[str, str], str] | None = None,
         priorities: Mapping[str, int] | None = None,
-        nodes: Selector = EVERY_NODE,
+        nodes: ParsedSelector = EVERY_NODE,
     ) -> None:
         self.fleet = fleet
         self.finished = finished
@@ -88,7 +88,7 @@ class Scene:
             if _may_be_ready(node_info.node) and self.nodes.matches(node_info.labels)
         )
 
-    def among(self, nodes: Selector) -> "Scene":
+    def among(self, nodes: ParsedSelector) -> "Scene":
         """Return the same view, restricted to the nodes that the selector matches."""
         return Scene(
             self.fleet,

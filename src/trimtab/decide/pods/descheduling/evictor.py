@@ -62,7 +62,7 @@ class Cycle:
         self.refused: list[Eviction] = []
         """Pods that a mover selected and that are not evicted, each with the reason."""
         self.taken: set[tuple[str, str]] = set()
-        self.room = Foresight(scene) if profile.descheduler_looks_ahead else Room(scene)
+        self.room = Foresight(scene) if profile.descheduler_simulates_moves else Room(scene)
         self._per_node: dict[str, int] = {}
         self._per_namespace: dict[str, int] = {}
 
@@ -103,7 +103,7 @@ class Round:
         self.strategy = strategy
         self.scene, self.profile = cycle.scene, cycle.profile
         self._protected = protection(self.args, cycle.scene, cycle.profile)
-        self._checks_fit = self.args.node_fit or cycle.profile.descheduler_looks_ahead
+        self._checks_fit = self.args.node_fit or cycle.profile.descheduler_simulates_moves
         self._destinations = self._selected_nodes()
 
     def _selected_nodes(self) -> frozenset[str] | None:

@@ -123,7 +123,7 @@ def protection(args: EvictorArgs, scene: Scene, profile: Profile) -> Rule:
     if "SystemCriticalPods" in active:
         # upstream reads the threshold only while system-critical pods are protected
         rules.append(_at_least(SYSTEM_CRITICAL if threshold is None else min(threshold, SYSTEM_CRITICAL)))
-    elif threshold is not None and profile.descheduler_looks_ahead:
+    elif threshold is not None and profile.descheduler_simulates_moves:
         rules.append(_at_least(threshold))
     rules.append(_bare if "FailedBarePods" in active else _bare_unless_failed)
     if "PodsWithLocalStorage" in active:
@@ -140,7 +140,7 @@ def protection(args: EvictorArgs, scene: Scene, profile: Profile) -> Rule:
         selector = args.label_selector
         rules.append(lambda pod: not selector.matches(pod.labels))
     if args.min_replicas > 1:
-        counted = scene.ready_siblings if profile.descheduler_looks_ahead else scene.siblings
+        counted = scene.ready_siblings if profile.descheduler_simulates_moves else scene.siblings
         rules.append(_too_few(args.min_replicas, counted))
     if args.min_pod_age:
         rules.append(_too_young(elapsed(args.min_pod_age), scene))

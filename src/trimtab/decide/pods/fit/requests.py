@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from trimtab.api.kinds.native.pod import Pod, PodSpec
-from trimtab.api.quantity import milli, whole
+from trimtab.api.quantity import int_value, milli_value
 from trimtab.api.value import QuantityText
 
 Amounts = dict[str, int]
@@ -38,7 +38,7 @@ class Demand(NamedTuple):
 
 
 def amounts(quantities: Mapping[str, QuantityText]) -> Amounts:
-    return {name: milli(value) if name == "cpu" else whole(value) for name, value in quantities.items()}
+    return {name: milli_value(value) if name == "cpu" else int_value(value) for name, value in quantities.items()}
 
 
 def demand(pod: Pod) -> Demand:

@@ -203,7 +203,7 @@ class Drain(NamedTuple):
     def _wanted_elsewhere(self, pod: Resident) -> bool:
         if not self.namespaces.admit(pod.namespace):
             return False
-        if not self.round_.profile.descheduler_looks_ahead:
+        if not self.round_.profile.descheduler_simulates_moves:
             return self._tolerates_some(pod) and self.round_.ready_to_go(pod)
         if not self.round_.ready_to_go(pod):
             return False

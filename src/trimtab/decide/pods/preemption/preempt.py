@@ -157,7 +157,7 @@ def preempt(
     if (ineligibility := ineligible(request, fleet, taste, pod_info.priority + (fairness is not None))) is not None:
         return ineligibility
     enforced = profile.preemption_obeys_budgets and pod_info.priority < SYSTEM_CRITICAL
-    shared = profile.preemption_shares_the_burden
+    shared = profile.preemption_spreads_disruptions
     limits = Limits(tuple(covers), burdens if shared else None)
     search = Hunt(request, fleet, limits, taste, enforced, spares_unmanaged=shared)
     table, columns = _candidates(search)

@@ -1,6 +1,6 @@
 import pytest
 
-from trimtab.api.field_errors import sentence
+from trimtab.api.field_errors import format_causes
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.value import Raw
 
@@ -29,7 +29,7 @@ from trimtab.api.value import Raw
 )
 def test_selector_requirements_are_checked(requirement: Raw, error: str) -> None:
     causes = list(common.check_selector({"matchExpressions": [requirement]}, "s"))
-    assert (sentence(causes) if causes else "") == error
+    assert (format_causes(causes) if causes else "") == error
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_each_repeated_value_is_reported() -> None:
 
 def test_negative_quantities_are_rejected() -> None:
     causes = list(common.check_quantities({"cpu": "-1", "memory": "1Gi"}, "f"))
-    assert sentence(causes) == 'f[cpu]: Invalid value: "-1": must be greater than or equal to 0'
+    assert format_causes(causes) == 'f[cpu]: Invalid value: "-1": must be greater than or equal to 0'

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from trimtab.api.field_errors import invalid, not_supported, required
 from trimtab.api.names import subdomain_faults
-from trimtab.api.paths import table
+from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -54,7 +54,7 @@ def check_cluster_role(new: Raw, old: Raw | None) -> Sequence[Cause]:
 
 
 def _check_binding(new: Raw, old: Raw | None, role_kinds: Sequence[str]) -> Iterator[Cause]:
-    ref = table(new, "roleRef")
+    ref = object_at(new, "roleRef")
     if ref.get("apiGroup") != _GROUP:
         yield not_supported("roleRef.apiGroup", ref.get("apiGroup", ""), [_GROUP])
     if ref.get("kind") not in role_kinds:
@@ -63,7 +63,7 @@ def _check_binding(new: Raw, old: Raw | None, role_kinds: Sequence[str]) -> Iter
         yield required("roleRef.name")
     for index, subject in enumerate(new.get("subjects") or ()):
         yield from _check_subject(subject, f"subjects[{index}]", namespaced="Role" in role_kinds)
-    if old is not None and ref != table(old, "roleRef"):
+    if old is not None and ref != object_at(old, "roleRef"):
         go_ref = {"APIGroup": ref.get("apiGroup", ""), "Kind": ref.get("kind", ""), "Name": ref.get("name", "")}
         yield invalid("roleRef", go_ref, "cannot change roleRef")
 

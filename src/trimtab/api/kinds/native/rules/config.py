@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from trimtab.api.field_errors import forbidden, invalid, required, too_long
 from trimtab.api.kinds.native.rules import common
-from trimtab.api.paths import table
+from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -62,6 +62,6 @@ def check_secret(new: Raw, old: Raw | None) -> Sequence[Cause]:
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & set(data):
         found += [required("data[username]"), required("data[password]")]
     annotation = "kubernetes.io/service-account.name"
-    if kind == "kubernetes.io/service-account-token" and not table(new, "metadata", "annotations").get(annotation):
+    if kind == "kubernetes.io/service-account-token" and not object_at(new, "metadata", "annotations").get(annotation):
         found.append(required(f"metadata.annotations[{annotation}]"))
     return found

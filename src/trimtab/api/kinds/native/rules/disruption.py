@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from trimtab.api.field_errors import invalid
 from trimtab.api.kinds.native.rules import common
-from trimtab.api.paths import table
+from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 
 def check_pod_disruption_budget(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = table(new, "spec")
+    spec = object_at(new, "spec")
     found: list[Cause] = []
     has_both = spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None
     if has_both:

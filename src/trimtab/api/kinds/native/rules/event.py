@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from trimtab.api.field_errors import invalid, required
 from trimtab.api.names import qualified_name_faults
-from trimtab.api.paths import table
+from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -15,8 +15,8 @@ def check_event(new: Raw, old: Raw | None) -> Sequence[Cause]:
 
 def _check_event_fields(event: Raw, subject_field: str, controller_field: str, message_field: str) -> Iterator[Cause]:
     """The rules of both event groups; an event with an eventTime has the newer form and more required fields."""
-    namespace = table(event, "metadata").get("namespace", "")
-    subject_namespace = table(event, subject_field).get("namespace", "")
+    namespace = object_at(event, "metadata").get("namespace", "")
+    subject_namespace = object_at(event, subject_field).get("namespace", "")
     is_newer_form = event.get("eventTime")
     namespaces_of_cluster_scoped = ("default", "kube-system") if is_newer_form else ("", "default")
     if (not subject_namespace and namespace not in namespaces_of_cluster_scoped) or (
@@ -57,6 +57,6 @@ def check_event_v1(new: Raw, old: Raw | None) -> Sequence[Cause]:
     for key, name in _DEPRECATED_FIELDS.items():
         if new.get(key):
             found.append(invalid(name, "", "needs to be unset"))
-    if any(table(new, "deprecatedSource").values()):
+    if any(object_at(new, "deprecatedSource").values()):
         found.append(invalid("source", "", "needs to be unset"))
     return found

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from trimtab.api.field_errors import duplicate, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.names import subdomain_faults
-from trimtab.api.paths import table
+from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -20,8 +20,8 @@ _DNS_1035_LABEL_TEXT = (
 
 
 def check_custom_resource_definition(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec, metadata = table(new, "spec"), table(new, "metadata")
-    names, group = table(spec, "names"), spec.get("group", "")
+    spec, metadata = object_at(new, "spec"), object_at(new, "metadata")
+    names, group = object_at(spec, "names"), spec.get("group", "")
     found: list[Cause] = []
     expected_name = f"{names.get('plural', '')}.{group}"
     if old is None and metadata.get("name") != expected_name:
@@ -34,7 +34,7 @@ def check_custom_resource_definition(new: Raw, old: Raw | None) -> Sequence[Caus
     found += _check_versions(spec.get("versions") or [])
     found += _check_names(names)
     if old is not None:
-        found += _check_immutable_fields(spec, table(old, "spec"))
+        found += _check_immutable_fields(spec, object_at(old, "spec"))
     return found
 
 
@@ -42,7 +42,7 @@ def _check_immutable_fields(spec: Raw, old_spec: Raw) -> Iterator[Cause]:
     yield from common.check_unchanged(spec.get("group"), old_spec.get("group"), "spec.group")
     yield from common.check_unchanged(spec.get("scope"), old_spec.get("scope"), "spec.scope")
     for name in ("kind", "plural"):
-        new_name, old_name = table(spec, "names").get(name), table(old_spec, "names").get(name)
+        new_name, old_name = object_at(spec, "names").get(name), object_at(old_spec, "names").get(name)
         yield from common.check_unchanged(new_name, old_name, f"spec.names.{name}")
 
 
@@ -137,7 +137,7 @@ def _check_webhook(webhook: Raw, field: str) -> Iterator[Cause]:
         yield invalid(f"{field}.timeoutSeconds", timeout, "the timeout value must be between 1 and 30 seconds")
     for selector in ("namespaceSelector", "objectSelector"):
         yield from common.check_selector(webhook.get(selector), f"{field}.{selector}")
-    yield from _check_client_config(table(webhook, "clientConfig"), f"{field}.clientConfig")
+    yield from _check_client_config(object_at(webhook, "clientConfig"), f"{field}.clientConfig")
 
 
 def _check_rule(rule: Raw, field: str) -> Iterator[Cause]:

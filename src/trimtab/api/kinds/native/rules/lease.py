@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from trimtab.api.kinds.native.rules import common
-from trimtab.api.paths import table
+from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 
 def check_lease(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = table(new, "spec")
+    spec = object_at(new, "spec")
     return [
         *common.check_positive(spec.get("leaseDurationSeconds"), "spec.leaseDurationSeconds"),
         *common.check_not_negative(spec.get("leaseTransitions"), "spec.leaseTransitions"),

@@ -6,13 +6,13 @@ from ipaddress import ip_address
 from trimtab.api.field_errors import duplicate, forbidden, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.names import label_faults, subdomain_faults
-from trimtab.api.paths import table
+from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 
 def check_service(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = table(new, "spec")
+    spec = object_at(new, "spec")
     kind, ports = spec.get("type", ""), spec.get("ports") or []
     found: list[Cause] = []
     if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
@@ -31,7 +31,7 @@ def check_service(new: Raw, old: Raw | None) -> Sequence[Cause]:
             invalid("spec.clusterIPs[0]", address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
         )
     if old is not None:
-        found += _check_same_cluster_ip(spec, table(old, "spec"))
+        found += _check_same_cluster_ip(spec, object_at(old, "spec"))
     return found
 
 
@@ -84,7 +84,7 @@ def _go_port(port: Raw) -> Raw:
 
 
 def check_ingress(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = table(new, "spec")
+    spec = object_at(new, "spec")
     found: list[Cause] = []
     if not spec.get("rules") and spec.get("defaultBackend") is None:
         text = "either `defaultBackend` or `rules` must be specified"
@@ -120,7 +120,7 @@ def _check_ingress_path(path: Raw, field: str) -> Iterator[Cause]:
     if not text.startswith("/") and (text or kind != "ImplementationSpecific"):
         yield invalid(f"{field}.path", text, "must be an absolute path")
     yield from common.check_one_of(kind, ("Exact", "ImplementationSpecific", "Prefix"), f"{field}.pathType")
-    yield from _check_backend(table(path, "backend"), f"{field}.backend")
+    yield from _check_backend(object_at(path, "backend"), f"{field}.backend")
 
 
 def _check_backend(backend: Raw, field: str) -> Iterator[Cause]:
@@ -134,7 +134,7 @@ def _check_backend(backend: Raw, field: str) -> Iterator[Cause]:
         return
     if not target.get("name"):
         yield required(f"{field}.service.name")
-    port = table(target, "port")
+    port = object_at(target, "port")
     if port.get("name") and port.get("number"):
         yield invalid(f"{field}.service.port", "", "cannot set both port name & port number")
     elif port.get("name"):

@@ -6,7 +6,7 @@ from typing import Any
 from trimtab.api.field_errors import duplicate, invalid, required
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.names import label_value_faults, qualified_name_faults
-from trimtab.api.paths import table
+from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -16,7 +16,7 @@ _UNIQUE_TAINTS_TEXT = "taints must be unique by key and effect pair"
 def check_node(new: Raw, old: Raw | None) -> Sequence[Cause]:
     found: list[Cause] = []
     seen: list[tuple[Any, Any]] = []
-    for index, taint in enumerate(table(new, "spec").get("taints") or ()):
+    for index, taint in enumerate(object_at(new, "spec").get("taints") or ()):
         field, key, effect = f"metadata.taints[{index}]", taint.get("key", ""), taint.get("effect", "")
         found += [invalid(f"{field}.key", key, fault) for fault in qualified_name_faults(key)]
         value = taint.get("value", "")

@@ -8,7 +8,7 @@ from trimtab.api import quantity
 from trimtab.api.field_errors import duplicate, forbidden, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common
 from trimtab.api.names import label_faults, qualified_name_faults, subdomain_faults
-from trimtab.api.paths import table
+from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -30,11 +30,11 @@ def _not_found(field: str, value: Any) -> Cause:
 def check_pod(new: Raw, old: Raw | None) -> Sequence[Cause]:
     if old is not None:
         return list(_check_update(new, old))
-    return list(check_pod_spec(table(new, "spec"), "spec"))
+    return list(check_pod_spec(object_at(new, "spec"), "spec"))
 
 
 def _check_update(new: Raw, old: Raw) -> Iterator[Cause]:
-    new_spec, old_spec = dict(table(new, "spec")), dict(table(old, "spec"))
+    new_spec, old_spec = dict(object_at(new, "spec")), dict(object_at(old, "spec"))
     new_tolerations = new_spec.get("tolerations") or []
     if any(toleration not in new_tolerations for toleration in old_spec.get("tolerations") or ()):
         yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
@@ -77,10 +77,10 @@ def _check_images(containers: Sequence[Raw], field: str) -> Iterator[Cause]:
 
 def check_template(template: Raw, field: str) -> Iterator[Cause]:
     """Check a pod template: labels, annotations and pod spec."""
-    metadata = table(template, "metadata")
+    metadata = object_at(template, "metadata")
     yield from common.check_labels(metadata.get("labels"), f"{field}.labels")
     yield from common.check_annotations(metadata.get("annotations"), f"{field}.annotations")
-    yield from check_pod_spec(table(template, "spec"), f"{field}.spec")
+    yield from check_pod_spec(object_at(template, "spec"), f"{field}.spec")
 
 
 def check_pod_spec(spec: Raw, field: str) -> Iterator[Cause]:
@@ -107,7 +107,7 @@ def check_pod_spec(spec: Raw, field: str) -> Iterator[Cause]:
         if value := spec.get(key):
             for fault in label_faults(value):
                 yield invalid(f"{field}.{key}", value, fault)
-    yield from _check_affinity(table(spec, "affinity"), f"{field}.affinity")
+    yield from _check_affinity(object_at(spec, "affinity"), f"{field}.affinity")
     yield from _check_tolerations(spec.get("tolerations") or [], f"{field}.tolerations")
     yield from _check_topology_spread(spec.get("topologySpreadConstraints") or [], f"{field}.topologySpreadConstraints")
 
@@ -186,7 +186,7 @@ def _check_container(container: Raw, volumes: set[Any], field: str) -> Iterator[
     yield from _check_ports(container.get("ports") or [], f"{field}.ports")
     yield from _check_environment(container.get("env") or [], f"{field}.env")
     yield from _check_mounts(container.get("volumeMounts") or [], volumes, f"{field}.volumeMounts")
-    yield from _check_resources(table(container, "resources"), f"{field}.resources")
+    yield from _check_resources(object_at(container, "resources"), f"{field}.resources")
     for key in ("livenessProbe", "readinessProbe", "startupProbe"):
         if key in container:
             yield from _check_probe(container[key], f"{field}.{key}", key)
@@ -257,11 +257,11 @@ def _check_resources(resources: Raw, field: str) -> Iterator[Cause]:
                 where = f"{field}.{kind}[{name}]"
                 yield invalid(where, name, "must be a standard resource type or fully qualified")
                 yield invalid(where, name, "must be a standard resource for containers")
-            if quantity.parse(value) < 0:
+            if quantity.parse_quantity(value) < 0:
                 yield invalid(f"{field}.{kind}[{name}]", str(value), "must be greater than or equal to 0")
     for name, value in sorted(requests.items()):
         limit = limits.get(name)
-        if limit is not None and quantity.parse(value) > quantity.parse(limit):
+        if limit is not None and quantity.parse_quantity(value) > quantity.parse_quantity(limit):
             yield invalid(f"{field}.requests", str(value), f"must be less than or equal to {name} limit of {limit}")
 
 
@@ -290,7 +290,7 @@ def _check_probe(probe: Raw, field: str, kind: str) -> Iterator[Cause]:
 
 
 def _check_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
-    node = table(affinity, "nodeAffinity")
+    node = object_at(affinity, "nodeAffinity")
     needed = node.get("requiredDuringSchedulingIgnoredDuringExecution")
     where = f"{field}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     if needed is not None:
@@ -302,9 +302,9 @@ def _check_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
     preferred = f"{field}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
     for index, term in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
         yield from _check_weight(term, f"{preferred}[{index}]")
-        yield from _check_node_term(table(term, "preference"), f"{preferred}[{index}].preference")
+        yield from _check_node_term(object_at(term, "preference"), f"{preferred}[{index}].preference")
     for kind in ("podAffinity", "podAntiAffinity"):
-        yield from _check_pod_affinity(table(affinity, kind), f"{field}.{kind}")
+        yield from _check_pod_affinity(object_at(affinity, kind), f"{field}.{kind}")
 
 
 def _check_weight(term: Raw, field: str) -> Iterator[Cause]:
@@ -335,7 +335,7 @@ def _check_pod_affinity(affinity: Raw, field: str) -> Iterator[Cause]:
         yield from _check_pod_term(term, f"{field}.{needed}[{index}]")
     for index, term in enumerate(affinity.get(preferred) or ()):
         yield from _check_weight(term, f"{field}.{preferred}[{index}]")
-        yield from _check_pod_term(table(term, "podAffinityTerm"), f"{field}.{preferred}[{index}].podAffinityTerm")
+        yield from _check_pod_term(object_at(term, "podAffinityTerm"), f"{field}.{preferred}[{index}].podAffinityTerm")
 
 
 def _check_pod_term(term: Raw, field: str) -> Iterator[Cause]:

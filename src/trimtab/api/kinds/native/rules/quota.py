@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from trimtab.api.field_errors import invalid, required
 from trimtab.api.kinds.native.rules import common
-from trimtab.api.paths import table
+from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -29,17 +29,17 @@ _EXISTS_ONLY_SCOPES = ("Terminating", "NotTerminating", "BestEffort", "NotBestEf
 
 
 def check_resource_quota(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = table(new, "spec")
+    spec = object_at(new, "spec")
     found: list[Cause] = []
     for name in sorted(spec.get("hard") or {}):
         if "/" not in name and name not in _QUOTA_RESOURCES and "hugepages-" not in name:
             found.append(invalid(f"spec.hard[{name}]", name, "must be a standard resource type or fully qualified"))
             found.append(invalid(f"spec.hard[{name}]", name, "must be a standard resource for quota"))
     found += common.check_quantities(spec.get("hard"), "spec.hard")
-    for requirement in table(spec, "scopeSelector").get("matchExpressions") or ():
+    for requirement in object_at(spec, "scopeSelector").get("matchExpressions") or ():
         found += _check_scope_requirement(requirement, "spec.scopeSelector.matchExpressions")
     if old is not None:
-        found += common.check_unchanged(spec.get("scopes"), table(old, "spec").get("scopes"), "spec.scopes")
+        found += common.check_unchanged(spec.get("scopes"), object_at(old, "spec").get("scopes"), "spec.scopes")
     return found
 
 

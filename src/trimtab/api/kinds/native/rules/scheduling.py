@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from trimtab.api.field_errors import forbidden, not_supported
 from trimtab.api.kinds.native.rules import common
-from trimtab.api.paths import table
+from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -12,7 +12,7 @@ _MAX_USER_PRIORITY = 1_000_000_000
 
 
 def check_priority_class(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    name, value = table(new, "metadata").get("name", ""), new.get("value", 0)
+    name, value = object_at(new, "metadata").get("name", ""), new.get("value", 0)
     found: list[Cause] = []
     if old is not None:
         if value != old.get("value", 0):

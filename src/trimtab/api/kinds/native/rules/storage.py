@@ -6,27 +6,27 @@ from trimtab.api import quantity
 from trimtab.api.field_errors import forbidden, invalid, not_supported, required
 from trimtab.api.kinds.native.fields import message
 from trimtab.api.kinds.native.rules import common
-from trimtab.api.paths import table
+from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
 
 def check_persistent_volume_claim(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = table(new, "spec")
+    spec = object_at(new, "spec")
     found: list[Cause] = []
     if not spec.get("accessModes"):
         found.append(required("spec.accessModes", "at least 1 access mode is required"))
-    requests = table(spec, "resources", "requests")
+    requests = object_at(spec, "resources", "requests")
     modes = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
     for mode in spec.get("accessModes") or ():
         found += common.check_one_of(mode, modes, "spec.accessModes")
     if "storage" not in requests:
         found.append(required("spec.resources[storage]"))
-    elif quantity.parse(requests["storage"]) <= 0:
+    elif quantity.parse_quantity(requests["storage"]) <= 0:
         found.append(invalid("spec.resources[storage]", str(requests["storage"]), "must be greater than zero"))
     if old is not None:
-        is_bound = table(old, "status").get("phase") == "Bound"
-        found += _check_claim_unchanged(spec, table(old, "spec"), is_bound=is_bound)
+        is_bound = object_at(old, "status").get("phase") == "Bound"
+        found += _check_claim_unchanged(spec, object_at(old, "spec"), is_bound=is_bound)
     return found
 
 
@@ -44,7 +44,7 @@ def _check_claim_unchanged(spec: Raw, old_spec: Raw, *, is_bound: bool) -> Itera
 
 
 def check_persistent_volume(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = table(new, "spec")
+    spec = object_at(new, "spec")
     sources = [key for key in spec if key in message("core.v1.PersistentVolumeSource").json_fields]
     found: list[Cause] = []
     if not spec.get("accessModes"):
@@ -55,7 +55,7 @@ def check_persistent_volume(new: Raw, old: Raw | None) -> Sequence[Cause]:
     if not sources:
         found.append(required("spec", "must specify a volume type"))
     found += (forbidden(f"spec.{extra}", "may not specify more than 1 volume type") for extra in sources[1:])
-    if old is not None and any(spec[key] != table(old, "spec").get(key) for key in sources):
+    if old is not None and any(spec[key] != object_at(old, "spec").get(key) for key in sources):
         text = "spec.persistentvolumesource is immutable after creation"
         found.append(forbidden("spec.persistentvolumesource", text))
     return found

@@ -5,7 +5,7 @@ from typing import Any
 
 from trimtab.api.field_errors import forbidden, invalid, not_supported, required
 from trimtab.api.kinds.native.rules import common, cron, pods
-from trimtab.api.paths import table
+from trimtab.api.paths import object_at
 from trimtab.api.value import Raw
 from trimtab.errors import Cause
 
@@ -41,8 +41,8 @@ def _check_selector(spec: Raw, noun: str, *, is_required: bool = True) -> Iterat
 
 def _check_template(spec: Raw, *, absent_matches: bool = False) -> Iterator[Cause]:
     """Check the template, and that its labels match the selector."""
-    selector, template = spec.get("selector"), table(spec, "template")
-    labels = table(template, "metadata").get("labels")
+    selector, template = spec.get("selector"), object_at(spec, "template")
+    labels = object_at(template, "metadata").get("labels")
     if selector is None:
         matches = absent_matches
     else:
@@ -54,10 +54,10 @@ def _check_template(spec: Raw, *, absent_matches: bool = False) -> Iterator[Caus
 
 
 def _check_restart_policy(spec: Raw) -> Iterator[Cause]:
-    policy = table(spec, "template", "spec").get("restartPolicy")
+    policy = object_at(spec, "template", "spec").get("restartPolicy")
     if policy != "Always":
         yield not_supported("spec.template.spec.restartPolicy", policy or "", ["Always"])
-    if table(spec, "template", "spec").get("activeDeadlineSeconds") is not None:
+    if object_at(spec, "template", "spec").get("activeDeadlineSeconds") is not None:
         yield forbidden(
             "spec.template.spec.activeDeadlineSeconds", "activeDeadlineSeconds in ReplicaSet is not Supported"
         )
@@ -71,7 +71,7 @@ def _check_not_negative(spec: Raw, *names: str) -> Iterator[Cause]:
 def _check_same_selector(new: Raw, old: Raw | None) -> Iterator[Cause]:
     if old is not None:
         yield from common.check_unchanged(
-            table(new, "spec").get("selector"), table(old, "spec").get("selector"), "spec.selector"
+            object_at(new, "spec").get("selector"), object_at(old, "spec").get("selector"), "spec.selector"
         )
 
 
@@ -91,10 +91,10 @@ def _skip_unchanged_spec(check: _SpecCheck) -> _SpecCheck:
 
 @_skip_unchanged_spec
 def check_deployment(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = table(new, "spec")
+    spec = object_at(new, "spec")
     found = [*_check_not_negative(spec, "replicas"), *_check_selector(spec, "deployment")]
     found += [*_check_template(spec, absent_matches=True), *_check_restart_policy(spec)]
-    found += _check_strategy(table(spec, "strategy"))
+    found += _check_strategy(object_at(spec, "strategy"))
     found += _check_not_negative(spec, "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
     deadline = spec.get("progressDeadlineSeconds")
     if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
@@ -108,7 +108,7 @@ def _check_strategy(strategy: Raw) -> Iterator[Cause]:
         if strategy.get("rollingUpdate") is not None:
             yield forbidden(f"{field}.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")
     elif kind == "RollingUpdate":
-        rolling = table(strategy, "rollingUpdate")
+        rolling = object_at(strategy, "rollingUpdate")
         unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
         yield from common.check_count_or_percent(unavailable, f"{field}.rollingUpdate.maxUnavailable")
         yield from common.check_count_or_percent(surge, f"{field}.rollingUpdate.maxSurge")
@@ -126,7 +126,7 @@ def _go_strategy(strategy: Raw) -> Raw:
 
 @_skip_unchanged_spec
 def check_replica_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = table(new, "spec")
+    spec = object_at(new, "spec")
     return [
         *_check_not_negative(spec, "replicas", "minReadySeconds"),
         *_check_selector(spec, "deployment"),
@@ -138,7 +138,7 @@ def check_replica_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
 
 @_skip_unchanged_spec
 def check_replication_controller(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = table(new, "spec")
+    spec = object_at(new, "spec")
     labels = spec.get("selector") or {}
     found = [*_check_not_negative(spec, "minReadySeconds"), *common.check_labels(labels, "spec.selector")]
     if not labels:
@@ -146,7 +146,7 @@ def check_replication_controller(new: Raw, old: Raw | None) -> Sequence[Cause]:
     found += _check_not_negative(spec, "replicas")
     if spec.get("template") is None:
         return [*found, required("spec.template")]
-    template_labels = table(spec, "template", "metadata", "labels")
+    template_labels = object_at(spec, "template", "metadata", "labels")
     if labels and not common.selector_matches({"matchLabels": labels}, template_labels):
         text = "`selector` does not match template `labels`"
         found.append(invalid("spec.template.metadata.labels", template_labels, text))
@@ -155,12 +155,12 @@ def check_replication_controller(new: Raw, old: Raw | None) -> Sequence[Cause]:
 
 @_skip_unchanged_spec
 def check_stateful_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = table(new, "spec")
+    spec = object_at(new, "spec")
     found: list[Cause] = []
     if spec.get("podManagementPolicy") not in ("OrderedReady", "Parallel"):
         text = "must be 'OrderedReady' or 'Parallel'"
         found.append(invalid("spec.podManagementPolicy", spec.get("podManagementPolicy", ""), text))
-    found += _check_stateful_strategy(table(spec, "updateStrategy"))
+    found += _check_stateful_strategy(object_at(spec, "updateStrategy"))
     found += [
         *_check_not_negative(spec, "replicas", "minReadySeconds"),
         *_check_selector(spec, "statefulset"),
@@ -168,7 +168,7 @@ def check_stateful_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
     ]
     found += _check_restart_policy(spec)
     if old is not None:
-        before = table(old, "spec")
+        before = object_at(old, "spec")
         fixed = [{k: v for k, v in part.items() if k not in _STATEFUL_MUTABLE_FIELDS} for part in (spec, before)]
         if fixed[0] != fixed[1]:
             found.append(forbidden("spec", _STATEFUL_TEXT))
@@ -185,7 +185,7 @@ def _check_stateful_strategy(strategy: Raw) -> Iterator[Cause]:
             partition = strategy["rollingUpdate"].get("partition", 0)
             yield invalid(f"{field}.rollingUpdate", {"Partition": partition, "MaxUnavailable": None}, text)
     elif kind == "RollingUpdate":
-        partition = table(strategy, "rollingUpdate").get("partition")
+        partition = object_at(strategy, "rollingUpdate").get("partition")
         yield from common.check_not_negative(partition, f"{field}.rollingUpdate.partition")
     else:
         yield invalid(field, _go_strategy(strategy), "must be 'RollingUpdate' or 'OnDelete'")
@@ -193,19 +193,19 @@ def _check_stateful_strategy(strategy: Raw) -> Iterator[Cause]:
 
 @_skip_unchanged_spec
 def check_daemon_set(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = table(new, "spec")
+    spec = object_at(new, "spec")
     found: list[Cause] = [
         *_check_selector(spec, "daemonset", is_required=False),
         *_check_template(spec),
         *_check_restart_policy(spec),
     ]
     found += _check_not_negative(spec, "minReadySeconds", "revisionHistoryLimit")
-    strategy = table(spec, "updateStrategy")
+    strategy = object_at(spec, "updateStrategy")
     if strategy.get("type") not in ("OnDelete", "RollingUpdate"):
         choices = ["RollingUpdate", "OnDelete"]
         found.append(not_supported("spec.updateStrategy", _go_strategy(strategy), choices))
     elif strategy["type"] == "RollingUpdate":
-        rolling, field = table(strategy, "rollingUpdate"), "spec.updateStrategy.rollingUpdate"
+        rolling, field = object_at(strategy, "rollingUpdate"), "spec.updateStrategy.rollingUpdate"
         found += common.check_count_or_percent(rolling.get("maxUnavailable"), f"{field}.maxUnavailable")
         found += common.check_count_or_percent(rolling.get("maxSurge"), f"{field}.maxSurge")
         if (
@@ -226,15 +226,15 @@ def check_job_spec(spec: Raw, field: str) -> Iterator[Cause]:
         yield required(f"{field}.completions", 'when completion mode is "Indexed"')
     if spec.get("manualSelector") and spec.get("selector") is None:
         yield required(f"{field}.selector")
-    yield from pods.check_template(table(spec, "template"), f"{field}.template")
+    yield from pods.check_template(object_at(spec, "template"), f"{field}.template")
     if spec.get("manualSelector"):
-        labels = table(spec, "template", "metadata").get("labels")
+        labels = object_at(spec, "template", "metadata").get("labels")
         if not common.selector_matches(
             spec.get("selector") or {"matchExpressions": [{"operator": "In"}]}, labels or {}
         ):
             text = "`selector` does not match template `labels`"
             yield invalid(f"{field}.template.metadata.labels", labels, text)
-    policy = table(spec, "template", "spec").get("restartPolicy")
+    policy = object_at(spec, "template", "spec").get("restartPolicy")
     if policy == "Always":
         yield required(f"{field}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
@@ -253,12 +253,12 @@ _JOB_IMMUTABLE_FIELDS = (
 
 @_skip_unchanged_spec
 def check_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec = table(new, "spec")
+    spec = object_at(new, "spec")
     found = list(check_job_spec(spec, "spec"))
     if old is not None:
-        before = table(old, "spec")
+        before = object_at(old, "spec")
         for name in _JOB_IMMUTABLE_FIELDS:
-            if name == "template" and before.get("suspend") and not table(old, "status").get("startTime"):
+            if name == "template" and before.get("suspend") and not object_at(old, "status").get("startTime"):
                 continue  # the template of a suspended job that never started may still change its scheduling fields
             found += common.check_unchanged(spec.get(name), before.get(name), f"spec.{name}")
     return found
@@ -266,7 +266,7 @@ def check_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
 
 @_skip_unchanged_spec
 def check_cron_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
-    spec, name = table(new, "spec"), table(new, "metadata").get("name", "")
+    spec, name = object_at(new, "spec"), object_at(new, "metadata").get("name", "")
     found: list[Cause] = []
     schedule: Any = spec.get("schedule", "")
     if not schedule:
@@ -277,7 +277,7 @@ def check_cron_job(new: Raw, old: Raw | None) -> Sequence[Cause]:
     found += common.check_one_of(
         spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"), "spec.concurrencyPolicy"
     )
-    found += check_job_spec(table(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
+    found += check_job_spec(object_at(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
     found += _check_not_negative(spec, "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
     if old is None and len(name) > 52:
         found.append(invalid("metadata.name", name, "must be no more than 52 characters"))
