@@ -69,12 +69,12 @@ def test_a_record_groups_rejected_clusters_by_first_filter_and_names_only_a_few(
     tainted = [member(f"t{n}", taints=[{"key": "k", "effect": "NoSchedule"}]) for n in range(7)]
     outside = {"clusterAffinity": {"clusterNames": ["m1", *(f"t{n}" for n in range(7))]}}
     kept = record(decide(ask(placement=outside), fleet(member("m1"), member("m2"), *tainted)), EPOCH)
-    assert (kept.considered, kept.feasible, kept.mode) == (9, 1, "Steady")
-    assert [(group.rule, group.count, len(group.clusters)) for group in kept.refused] == [
+    assert (kept.total_clusters, kept.feasible_clusters, kept.mode) == (9, 1, "Steady")
+    assert [(group.filter, group.count, len(group.clusters)) for group in kept.rejected] == [
         ("ClusterAffinity", 1, 1),
         ("TaintToleration", 7, 5),
     ]
-    assert kept.refused[1].message == "cluster(s) had untolerated taint {k:NoSchedule}"
+    assert kept.rejected[1].message == "cluster(s) had untolerated taint {k:NoSchedule}"
 
 
 def test_a_record_has_the_same_rejections_as_the_explanation() -> None:
@@ -82,4 +82,4 @@ def test_a_record_has_the_same_rejections_as_the_explanation() -> None:
     placed = ask(placement={"clusterAffinity": {"clusterNames": ["m1", "m2"]}}, clusters=[{"name": "m2"}])
     decision = decide(placed, all_clusters)
     rejected = {explanation.name for explanation in explain(decision).clusters if explanation.refused is not None}
-    assert {name for group in record(decision, EPOCH).refused for name in group.clusters} == rejected == {"m3"}
+    assert {name for group in record(decision, EPOCH).rejected for name in group.clusters} == rejected == {"m3"}

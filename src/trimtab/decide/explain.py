@@ -113,10 +113,10 @@ def record(decision: Decision, now: datetime) -> DecisionRecord:
     return DecisionRecord(
         time=now,
         mode=_mode(request),
-        rule=_rule(request),
-        considered=total,
-        feasible=total - sum(group.count for group in refused),
-        refused=refused,
+        division_strategy=_rule(request),
+        total_clusters=total,
+        feasible_clusters=total - sum(group.count for group in refused),
+        rejected=refused,
     )
 
 
@@ -138,7 +138,7 @@ def _refused(ask: Ask, decision: Decision) -> Iterator[RejectedClusters]:
             _, scores = next(objections([plugin], ask, fleet, [int(out[0])]))
             names = fleet.called(out[:NAMES_KEPT])
             message = "" if scores is None else scores.reason.message
-            yield RejectedClusters(rule=plugin.name, message=message, count=len(out), clusters=tuple(names))
+            yield RejectedClusters(filter=plugin.name, message=message, count=len(out), clusters=tuple(names))
 
 
 def _as_asked(decision: Decision) -> Ask:

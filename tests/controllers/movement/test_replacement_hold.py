@@ -77,11 +77,11 @@ def test_a_replacement_that_is_not_ready_in_time_reverts_the_move() -> None:
 
 def test_only_a_reverted_failback_increments_undone() -> None:
     def undone(reason: str) -> int:
-        subject = moving({"m1": 4, "m2": 1}, status_previous_placement=PreviousPlacement(undone=1))
+        subject = moving({"m1": 4, "m2": 1}, status_previous_placement=PreviousPlacement(reverted_failbacks=1))
         holds = tuple(one.but(reason=reason) for one in subject.status.holds)
         effects = reconcile(subject.but(status=subject.status.but(holds=holds)), now=LATER)
         (after,) = [effect for effect in effects if isinstance(effect, Binding)]
-        return int(after.status.previous_placement.undone)
+        return int(after.status.previous_placement.reverted_failbacks)
 
     assert (undone("Failback"), undone("Rebalance")) == (2, 1)
 

@@ -152,7 +152,7 @@ def test_a_few_clusters_that_are_not_ready_are_no_storm_in_a_small_fleet(
 
 def test_the_minimum_size_of_a_storm_comes_from_the_policy() -> None:
     policy = DisruptionPolicy(
-        metadata=Meta(name="default"), spec=DisruptionPolicySpec(storm=OutageThresholds(at_least=1))
+        metadata=Meta(name="default"), spec=DisruptionPolicySpec(storm=OutageThresholds(min_unready_clusters=1))
     )
     clusters = fleet_with(2, 3)
     assert pace_of(clusters[0], FakeView([*clusters, policy])) == 0.1

@@ -244,13 +244,13 @@ def test_cluster_added_to_placement_decision_gets_share_replacement_first() -> N
         ("m1", "ScoreChange"),
         ("m2", "ScoreChange"),
     ]
-    assert after.status.followed == ("m1", "m2", "m3", "m4")
+    assert after.status.placement_ref_clusters == ("m1", "m2", "m3", "m4")
 
 
 def test_added_cluster_refused_by_budget_is_considered_again() -> None:
     subject = follower({"m1": 2, "m2": 2}, "m1", "m2")
     (after,) = written(seen(subject, decided_for("m1", "m2", "m3", "m4"), budget(max_concurrent=0), *FLEET))
-    assert (shares(after), after.status.followed) == ({"m1": 2, "m2": 2}, ("m1", "m2"))
+    assert (shares(after), after.status.placement_ref_clusters) == ({"m1": 2, "m2": 2}, ("m1", "m2"))
 
 
 def test_replaced_candidate_moves_only_its_share() -> None:
@@ -263,14 +263,14 @@ def test_replaced_candidate_moves_only_its_share() -> None:
 def test_aggregated_binding_moves_to_added_cluster_only_if_fewer_clusters_are_needed() -> None:
     aggregated = follower({"m1": 4}, "m1", division="Aggregated")
     (after,) = written(seen(aggregated, decided_for("m1", "m2"), *FLEET))
-    assert (shares(after), after.status.followed) == ({"m1": 4}, ("m1", "m2"))
+    assert (shares(after), after.status.placement_ref_clusters) == ({"m1": 4}, ("m1", "m2"))
     spread = follower({"m1": 2, "m2": 2}, "m1", "m2", division="Aggregated")
     assert len(shares(written(seen(spread, decided_for("m1", "m2", "m3"), *FLEET))[-1])) == 1
 
 
 def test_binding_without_recorded_candidates_records_them_and_stays() -> None:
     (after,) = written(seen(follower({"m1": 2, "m2": 2}), decided_for("m1", "m2", "m3"), *FLEET))
-    assert (shares(after), after.status.followed) == ({"m1": 2, "m2": 2}, ("m1", "m2", "m3"))
+    assert (shares(after), after.status.placement_ref_clusters) == ({"m1": 2, "m2": 2}, ("m1", "m2", "m3"))
 
 
 STATIC = [{"targetCluster": {"clusterNames": [name]}, "weight": 1} for name in ("m1", "m2")]

@@ -134,7 +134,7 @@ class DisruptionBudgetStatus(Value):
     next_allowed_at: Annotated[datetime | None, MicroTime(), Field("When the next disruption is allowed.")] = None
     desired: Annotated[Int32 | None, Field("The number of desired replicas.")] = None
     available: Annotated[Int32 | None, Field("The number of available replicas.")] = None
-    down: Annotated[UnavailableReplicas | None, Field("The number of unavailable replicas, by cause.")] = None
+    unavailable: Annotated[UnavailableReplicas | None, Field("The number of unavailable replicas, by cause.")] = None
     rate: Annotated[RateStatus | None, Field("The use of the rate.")] = None
     in_flight: Annotated[tuple[InFlightDisruption, ...], Field("The disruptions in flight.")] = ()
     effective: Annotated[EffectiveBudget | None, Field("The limits after defaults and floors were applied.")] = None
@@ -258,7 +258,7 @@ class OutageThresholds(Value):
     stop_above: Annotated[
         IntOrString, Field("Evict nothing when more clusters than this are not ready.", default="60%")
     ] = "60%"
-    at_least: Annotated[
+    min_unready_clusters: Annotated[
         Int32,
         Field(
             "The minimum number of clusters not ready; below it neither limit applies, even in a small fleet.",

@@ -248,7 +248,7 @@ class UnhealthyCluster(Value):
 class TemplateRollout(Value):
     """When the template last changed: distinguishes a bad rollout from a bad cluster."""
 
-    fingerprint: Annotated[str, Field("A hash of the template without its number of replicas.", required=True)] = (
+    template_hash: Annotated[str, Field("A hash of the template without its number of replicas.", required=True)] = (
         never_omit("")
     )
     since: Annotated[datetime | None, MicroTime(), Field("When it last changed; absent when it never changed.")] = None
@@ -263,7 +263,7 @@ class PreviousPlacement(Value):
     healthy_since: Annotated[
         datetime | None, MicroTime(), Field("When the previous clusters became healthy, without interruption since.")
     ] = None
-    undone: Annotated[
+    reverted_failbacks: Annotated[
         Int32, Field("The number of consecutive reverted failbacks; each prolongs the wait for the next.", minimum=0)
     ] = 0
 
@@ -278,7 +278,7 @@ class BetterPlacement(Value):
 class RejectedClusters(Value):
     """Clusters that one filter rejected."""
 
-    rule: Annotated[str, Field("The first filter that rejected them.", required=True)] = never_omit("")
+    filter: Annotated[str, Field("The first filter that rejected them.", required=True)] = never_omit("")
     message: Annotated[str, Field("The message about the first of them.")] = ""
     count: Annotated[Int32, Field("The number of rejected clusters.", required=True)] = never_omit(0)
     clusters: Annotated[tuple[str, ...], Field("The first of them, by name.")] = ()
@@ -291,10 +291,12 @@ class DecisionRecord(Value):
     mode: Annotated[
         str, Field("Steady keeps the current placement as far as possible; Fresh schedules from scratch.")
     ] = ""
-    rule: Annotated[str, Field("How replicas were divided.")] = ""
-    considered: Annotated[Int32, Field("The number of clusters.", required=True)] = never_omit(0)
-    feasible: Annotated[Int32, Field("The number of clusters that passed all filters.", required=True)] = never_omit(0)
-    refused: Annotated[tuple[RejectedClusters, ...], Field("The rejected clusters by filter.")] = ()
+    division_strategy: Annotated[str, Field("How replicas were divided.")] = ""
+    total_clusters: Annotated[Int32, Field("The number of clusters.", required=True)] = never_omit(0)
+    feasible_clusters: Annotated[Int32, Field("The number of clusters that passed all filters.", required=True)] = (
+        never_omit(0)
+    )
+    rejected: Annotated[tuple[RejectedClusters, ...], Field("The rejected clusters by filter.")] = ()
 
 
 class BindingStatus(Value):
@@ -314,10 +316,10 @@ class BindingStatus(Value):
         TemplateRollout | None, Field("When the template last changed; recorded where a failover policy needs it.")
     ] = None
     previous_placement: Annotated[PreviousPlacement | None, Field("The placement before a failover.")] = None
-    challenger: Annotated[
+    better_placement: Annotated[
         BetterPlacement | None, Field("A placement with a better score that waits for the hysteresis to pass.")
     ] = None
-    followed: Annotated[
+    placement_ref_clusters: Annotated[
         tuple[str, ...], Field("The clusters of the referenced Placement at the last scheduling.", list_type="set")
     ] = ()
     decision: Annotated[DecisionRecord | None, Field("A summary of the last scheduling decision.")] = None

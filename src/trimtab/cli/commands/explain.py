@@ -127,11 +127,11 @@ def recorded(binding: Binding) -> Iterator[str]:
         yield "The last decision is not available. This is the decision that would be made now:"
         return
     when = f" on {record.time:%Y-%m-%d at %H:%M:%S} UTC" if record.time is not None else ""
-    feasible = f"{record.feasible} of {record.considered} clusters were feasible"
-    yield f"Decided{when} ({record.mode}): {record.rule}; {feasible}."
-    for group in record.refused:
+    feasible = f"{record.feasible_clusters} of {record.total_clusters} clusters were feasible"
+    yield f"Decided{when} ({record.mode}): {record.division_strategy}; {feasible}."
+    for group in record.rejected:
         more = f" and {group.count - len(group.clusters)} more" if group.count > len(group.clusters) else ""
-        yield f"Rejected {', '.join(group.clusters)}{more}: {group.message} ({group.rule})."
+        yield f"Rejected {', '.join(group.clusters)}{more}: {group.message} ({group.filter})."
     yield "This is the decision that would be made now:"
 
 

@@ -61,11 +61,11 @@ def failback(binding: Binding, view: View) -> Iterator[Wish]:
             yield remembering(binding, None)
         return
     if not home_is_open(binding, view):
-        if previous.healthy_since is not None or previous.undone:
+        if previous.healthy_since is not None or previous.reverted_failbacks:
             # Whatever closed the clusters may also have fixed them, so the count of undone returns starts again at 0.
             yield remembering(binding, previous.but(healthy_since=None, undone=0))
         return
-    window = window_of(placement, previous.undone)
+    window = window_of(placement, previous.reverted_failbacks)
     if previous.healthy_since is None:
         yield remembering(binding, previous.but(healthy_since=view.now))
         yield Again(window.total_seconds())

@@ -286,9 +286,9 @@ def rollout_of(binding: Binding, view: View) -> TemplateRollout | None:
     spec = {key: value for key, value in (template.get("spec") or {}).items() if key != "replicas"}
     fingerprint = well_known.permanent_id(msgspec.json.encode(spec, order="deterministic").decode())
     known = binding.status.rollout
-    if known is not None and known.fingerprint == fingerprint:
+    if known is not None and known.template_hash == fingerprint:
         return known
-    return TemplateRollout(fingerprint=fingerprint, since=view.now if known is not None else None)
+    return TemplateRollout(template_hash=fingerprint, since=view.now if known is not None else None)
 
 
 def suspicion(binding: Binding, rules: ApplicationFailoverBehavior, view: View) -> float:

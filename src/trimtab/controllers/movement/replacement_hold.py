@@ -116,13 +116,15 @@ def taken_back(binding: Binding, replacement: StateBeforeMove, view: View) -> It
     now = view.now.replace(microsecond=0)
     stamp = binding.spec.reschedule_triggered_at
     previous = binding.status.previous_placement
-    times = (previous.undone if previous is not None else 0) + any(h.reason == "Failback" for h in binding.status.holds)
+    times = (previous.reverted_failbacks if previous is not None else 0) + any(
+        h.reason == "Failback" for h in binding.status.holds
+    )
     status = released(binding).status.but(
         last_scheduled_time=max(now, stamp) if stamp is not None else now,
         scheduler_observing_affinity_name=replacement.affinity_name,
         previous_placement=previous.but(healthy_since=None, undone=times) if previous is not None else None,
         # new clusters that could not be used count as new again after the back-off that follows a reverted move
-        followed=tuple(sorted(shares)) if binding.status.followed else (),
+        followed=tuple(sorted(shares)) if binding.status.placement_ref_clusters else (),
     )
     undone = binding.but(spec=binding.spec.but(clusters=replacement.before), status=status)
     yield binding_moves.stalled(undone, "MoveReverted", f"{binding.status.holds[0].reason}: {why}", view.now)

@@ -77,7 +77,7 @@ def rescore(bindings: Sequence[Binding], view: View) -> Iterator[tuple[Binding, 
 def compared(binding: Binding, fleet: Fleet[Cluster], view: View) -> Iterator[Wish]:
     """Compare the current placement with what a fresh decision would select."""
     better = challenger(binding, fleet, view)
-    before = binding.status.challenger
+    before = binding.status.better_placement
     if better is None:
         if before is not None:
             yield binding.but(status=binding.status.but(challenger=None))

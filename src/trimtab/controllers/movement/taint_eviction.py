@@ -225,7 +225,7 @@ def is_above(limit: IntOrString, view: View) -> bool:
 
 
 def exceeds(limit: IntOrString, dark: int, total: int, storm: OutageThresholds) -> bool:
-    return dark >= storm.at_least and dark > scaled(limit, total)
+    return dark >= storm.min_unready_clusters and dark > scaled(limit, total)
 
 
 def told_of_storm(cluster: Cluster, pace: float, view: View) -> Iterator[Wish]:

@@ -241,7 +241,9 @@ def following(binding: Binding, offered: Sequence[str], gates: Gates) -> Intent 
     """
     kept = tuple(target for target in binding.spec.clusters if target.name in offered)
     lost = len(binding.spec.clusters) - len(kept)
-    joined = set(offered).difference(binding.status.followed) if binding.status.followed else ()
+    joined = (
+        set(offered).difference(binding.status.placement_ref_clusters) if binding.status.placement_ref_clusters else ()
+    )
     request = ask_of(binding, gates=gates, candidates=offered)
     if request.workload and request.plan.strategy != DUPLICATED and len(joined) > lost:
         aggregate = request.plan.strategy == AGGREGATED and not lost
